@@ -36,9 +36,10 @@ inline Gradients naive_gradients(const BackwardCase& test, const kernels::Refere
   const std::vector<double> delta = naive_delta(test, forward);
   Gradients g{std::vector<double>(test.q.size(), 0.0), std::vector<double>(test.k.size(), 0.0),
               std::vector<double>(test.v.size(), 0.0)};
-  for_each_meeting(test, [&](std::size_t row, std::size_t key) {
-    const double p = std::exp(test.scale() * dot(test.q, row, test.k, key, Index(D)) - forward.lse[row]);
-    const double ds = p * (test.output_scale * dot(test.dout, row, test.v, key, Index(D)) - delta[row]);
+  for_each_meeting(test, [&](std::size_t row, std::size_t key, const Meeting& at) {
+    const NaiveScore score = score_of(test, row, key, at);
+    const double p = std::exp(score.value - forward.lse[row]);
+    const double ds = p * (test.output_scale * dot(test.dout, row, test.v, key, Index(D)) - delta[row]) * score.slope;
     for (std::size_t d = 0; d < D; ++d) {
       g.dq[row * D + d] += test.scale() * ds * test.k[key * D + d];
       g.dk[key * D + d] += test.scale() * ds * test.q[row * D + d];

@@ -37,7 +37,7 @@ inline kernels::ReferenceResult host_answer(const HostCase& test, InstructionSet
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   kernels::State state(shape, test.query_rows, test.precision);
   for (const core::WorkList& list : test.calls) {
-    kernels::host::host_attend(list, {q.view, k.view, v.view, test.scale()}, state, poll, set);
+    kernels::host::host_attend(list, {q.view, k.view, v.view, test.scale(), test.call_rule()}, state, poll, set);
   }
   const Index numbers = test.query_numbers(), states = test.states();
   const DType lse_type = core::lse_type(test.type);

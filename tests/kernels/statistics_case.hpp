@@ -43,8 +43,8 @@ inline StatisticsAnswer naive_statistics(const WorkCase& test, const std::vector
     for (const CombRow key : comb_rows(test.calls[0], item.key)) name[key.row] = key.t;
   }
   std::vector<std::vector<std::pair<double, Index>>> seen(std::size_t(test.states()));
-  for_each_meeting(test, [&](std::size_t row, std::size_t key) {
-    const double p = std::exp(test.scale() * dot(test.q, row, test.k, key, s.head_dim) - lse[row]);
+  for_each_meeting(test, [&](std::size_t row, std::size_t key, const Meeting& at) {
+    const double p = std::exp(score_of(test, row, key, at).value - lse[row]);
     const Index head = Index(row) % s.heads;
     answer.received[key * std::size_t(s.group()) + std::size_t(head % s.group())] += p;
     seen[row].emplace_back(-p, name.at(Index(key) / s.kv_heads % test.key_rows));
@@ -74,6 +74,7 @@ StatisticsAnswer made_statistics(const WorkCase& test, const std::vector<double>
   const core::Buffer weights("test tensor", entries * Index(core::bytes_of(test.sums()))),
       rows("test tensor", entries * Index(sizeof(Index)));
   kernels::StatisticOperands operands{q.view, k.view, normalizers.view, test.scale(), s.group()};
+  operands.rule = test.call_rule();
   const kernels::StatisticViews views{received.view, weights.data(), static_cast<Index*>(rows.data()), keys};
   if (keys > 0) kernels::clear_top(s, test.query_rows, test.precision, views);
   for (const core::WorkList& list : test.calls) attend(list, operands, views);

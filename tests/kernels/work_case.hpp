@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "annulus/core/work_item.hpp"
+#include "annulus/kernels/score_rule.hpp"
 #include "support/attention_case.hpp"
 
 namespace annulus::test {
@@ -23,7 +24,9 @@ struct WorkCase {
   std::vector<double> q = {}, k = {}, v = {};
   std::vector<core::WorkList> calls = {};
   double output_scale = 1;
+  kernels::ScoreRule rule = {};
 
+  kernels::CallRule call_rule() const { return {rule.any() ? &rule : nullptr, 0}; }
   double scale() const { return 1 / std::sqrt(double(shape.head_dim)); }
   Index query_numbers() const { return shape.batch * query_rows * shape.heads * shape.head_dim; }
   Index key_numbers() const { return shape.batch * key_rows * shape.kv_heads * shape.head_dim; }
@@ -64,7 +67,14 @@ inline std::string name_of(const core::Band& band) {
   return "left " + std::to_string(band.left) + " right " + std::to_string(band.right);
 }
 
-/// Calls meet(row, key) for every (batch, query row, head) and key vector the lists let meet, as indices of rows of D.
+/// Two rows that meet: rows of the sequence, and of their document.
+struct Meeting {
+  Index head, x, p;
+  core::Index document;
+};
+
+/// Calls meet(row, key), or meet(row, key, meeting), for every (batch, query row, head) and key vector the lists let
+/// meet, as indices of rows of D.
 template <class Meet>
 void for_each_meeting(const WorkCase& test, const Meet& meet) {
   const core::Shape& shape = test.shape;
@@ -76,8 +86,14 @@ void for_each_meeting(const WorkCase& test, const Meet& meet) {
           for (Index b = 0; b < shape.batch; ++b) {
             for (Index h = 0; h < item.head_count; ++h) {
               const Index head = item.head_first + h * item.head_stride;
-              meet(std::size_t((b * test.query_rows + query.row) * shape.heads + head),
-                   std::size_t((b * test.key_rows + key.row) * shape.kv_heads + item.kv_head));
+              const auto row_of = [&](Index t) { return item.document + item.first_row + t * item.row_step; };
+              const auto at = std::size_t((b * test.query_rows + query.row) * shape.heads + head);
+              const auto key_at = std::size_t((b * test.key_rows + key.row) * shape.kv_heads + item.kv_head);
+              if constexpr (std::is_invocable_v<Meet, std::size_t, std::size_t>) {
+                meet(at, key_at);
+              } else {
+                meet(at, key_at, Meeting{head, row_of(query.t), row_of(key.t), item.document});
+              }
             }
           }
         }
@@ -93,20 +109,39 @@ inline double dot(const std::vector<double>& a, std::size_t i, const std::vector
   return sum;
 }
 
+/// A score by the definition, and its derivative by scale * q.k.
+struct NaiveScore {
+  double value, slope;
+};
+inline NaiveScore score_of(const WorkCase& test, std::size_t row, std::size_t key, const Meeting& at) {
+  const kernels::ScoreRule& rule = test.rule;
+  double score = test.scale() * dot(test.q, row, test.k, key, test.shape.head_dim), slope = 1;
+  if (rule.cap > 0) {
+    slope = 1 / std::pow(std::cosh(score / rule.cap), 2);
+    score = rule.cap * std::tanh(score / rule.cap);
+  }
+  const bool is_exempt = std::min(at.x, at.p) - at.document < rule.exempt;
+  if (rule.slopes.empty() || is_exempt) return {score, slope};
+  double far = double(std::max(at.x, at.p) - std::min(at.x, at.p));
+  if (rule.coordinates) {
+    const double* const xy = rule.coordinates->numbers().data();
+    far = std::sqrt(std::pow(xy[2 * at.x] - xy[2 * at.p], 2) + std::pow(xy[2 * at.x + 1] - xy[2 * at.p + 1], 2));
+  }
+  return {score - rule.slopes[std::size_t(at.head)] * far, slope};
+}
+
 /// out (B, query_rows, H, D) and lse (B, query_rows, H) by the definition: largest score first, then sums. A row
 /// without keys is zero, its lse minus infinity.
 inline kernels::ReferenceResult naive_answer(const WorkCase& test) {
   const std::size_t D = std::size_t(test.shape.head_dim), states = std::size_t(test.states());
   const double none = -std::numeric_limits<double>::infinity();
-  const auto score = [&](std::size_t row, std::size_t key) {
-    return test.scale() * dot(test.q, row, test.k, key, Index(D));
-  };
   std::vector<double> largest(states, none), sums(states, 0.0);
   kernels::ReferenceResult answer{std::vector<double>(states * D, 0.0), {}};
-  for_each_meeting(test,
-                   [&](std::size_t row, std::size_t key) { largest[row] = std::max(largest[row], score(row, key)); });
-  for_each_meeting(test, [&](std::size_t row, std::size_t key) {
-    const double weight = std::exp(score(row, key) - largest[row]);
+  for_each_meeting(test, [&](std::size_t row, std::size_t key, const Meeting& at) {
+    largest[row] = std::max(largest[row], score_of(test, row, key, at).value);
+  });
+  for_each_meeting(test, [&](std::size_t row, std::size_t key, const Meeting& at) {
+    const double weight = std::exp(score_of(test, row, key, at).value - largest[row]);
     sums[row] += weight;
     for (std::size_t d = 0; d < D; ++d) answer.out[row * D + d] += weight * test.v[key * D + d];
   });

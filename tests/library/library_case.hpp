@@ -38,6 +38,12 @@ inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
   made.scale = test.pattern.scale.value_or(1 / std::sqrt(double(test.shape.head_dim)));
   made.group_scale = test.pattern.group_scale;
   made.documents = test.pattern.documents;
+  made.softcap = test.pattern.softcap.value_or(0);
+  if (test.pattern.bias) {
+    made.slopes = test.pattern.bias->slopes;
+    made.exempt = test.pattern.bias->exempt;
+    made.coordinates = test.pattern.bias->coordinates;
+  }
   for (Index h = 0; test.pattern.sink && h < test.shape.heads; ++h) {
     made.sink.push_back(std::array{0.5, -std::numeric_limits<double>::infinity(), 2.0, -3.0}[std::size_t(h % 4)]);
   }

@@ -27,6 +27,10 @@ struct Case {
   AttentionCase numbers() const {
     kernels::ReferencePattern pattern = test::reference_pattern(problem.layout(), problem.scale);
     for (Index h = 0; problem.sink && h < problem.shape.heads; ++h) pattern.sink.push_back(sink_of(h));
+    pattern.softcap = problem.rule.cap;
+    pattern.slopes = problem.rule.slopes;
+    pattern.exempt = problem.rule.exempt;
+    if (problem.rule.coordinates) pattern.coordinates = problem.rule.coordinates->numbers();
     return {problem.shape, pattern, problem.type, seed, 1};
   }
   /// Below, among and above the scores, and none.

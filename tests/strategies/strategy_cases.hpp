@@ -152,6 +152,36 @@ inline std::vector<Case> with_sinks(std::vector<Case> cases, std::size_t one_in)
   return some;
 }
 
+/// A rule of scores, the next of five with each `number`: a cap, ALiBi by rows and in the plane, with exempt rows, a
+/// cap and ALiBi. torchscale takes a cap alone.
+inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem) {
+  kernels::ScoreRule rule;
+  const std::size_t kind = problem.pattern.semantics == pattern::Semantics::torchscale ? 0 : number % 5;
+  if (kind == 0 || kind == 4) rule.cap = number % 2 == 0 ? 0.8 : 20;
+  if (kind == 0) return rule;
+  rule.slopes = kernels::alibi_slopes(problem.shape.heads);
+  if (kind > 2) rule.slopes[0] = 0;
+  if (kind % 2 == 0) rule.exempt = 3;
+  std::vector<double> places;
+  for (Index row = 0; row < problem.shape.sequence; ++row) {
+    const Index place = row % 5 == 2 ? row - 1 : row;  // some rows lie at one place
+    places.insert(places.end(), {double(place % 6) * 1.25 - 100, double(place / 6) / 3});
+  }
+  if (kind == 2 || kind == 3) rule.coordinates = std::make_shared<kernels::Coordinates>(places);
+  return rule;
+}
+
+/// Some of the cases with rules of scores; those of the device's tiles have none.
+inline std::vector<Case> with_rules(std::vector<Case> cases, std::size_t one_in) {
+  std::vector<Case> some;
+  for (std::size_t i = 0; i < cases.size(); i += one_in) {
+    some.push_back(cases[i]);
+    some.back().problem.rule = rule_number(i / one_in, cases[i].problem);
+    some.back().name += fmt::format(", rule {}", i / one_in % 5);
+  }
+  return some;
+}
+
 /// 60 settings of its own for every rank count.
 inline std::vector<Case> random_cases() {
   const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
@@ -176,6 +206,16 @@ inline std::vector<Case> sink_cases() {
                            with_sinks(device_cases(), 1), with_sinks(random_cases(), 4)}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
+  return cases;
+}
+
+inline std::vector<Case> rule_cases() {
+  std::vector<Case> cases = with_rules(semantics_cases(), 3);
+  for (const auto& more : {with_rules(awkward_cases(), 1), with_rules(storage_cases(), 1),
+                           with_rules(window_cases(), 1), with_rules(random_cases(), 3)}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  cases[1].problem.sink = true;
   return cases;
 }
 

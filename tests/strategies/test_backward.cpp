@@ -35,6 +35,8 @@ TEST(Backward, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
 
 TEST(Backward, Sinks) { check_all(sink_cases()); }
 
+TEST(Backward, RulesOfScores) { check_all(rule_cases()); }
+
 TEST(Backward, RandomSettings) { check_all(random_cases()); }
 
 /// The same cases with gradients that are to have the same bits for every number of ranks: their cost is predicted,
@@ -65,6 +67,8 @@ TEST(BackwardInOrder, EveryStorageType) { check_reproducible(storage_cases()); }
 TEST(BackwardInOrder, DeviceTilesServeEveryStrategyToo) { check_reproducible(device_cases()); }
 
 TEST(BackwardInOrder, Sinks) { check_reproducible(sink_cases()); }
+
+TEST(BackwardInOrder, RulesOfScores) { check_reproducible(rule_cases()); }
 
 TEST(BackwardInOrder, RandomSettings) { check_reproducible(random_cases()); }
 

@@ -31,6 +31,8 @@ TEST(Forward, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
 
 TEST(Forward, Sinks) { check_all(sink_cases()); }
 
+TEST(Forward, RulesOfScores) { check_all(rule_cases()); }
+
 TEST(Forward, RandomSettings) { check_all(random_cases()); }
 
 }  // namespace

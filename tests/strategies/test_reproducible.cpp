@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "stored_case.hpp"
+#include "strategy_cases.hpp"
 
 namespace annulus::strategies {
 namespace {
@@ -93,13 +94,17 @@ void compare(const Case& one, std::mt19937_64& random, const comm::Communicator&
   differing.dsink += found.dsink != expected.dsink;
 }
 
-/// Runs the cases, every other one with sinks; at more than one rank some must differ without `reproducible`.
+/// Runs the cases, every other one with sinks, every third one with a rule of scores; at more than one rank some must
+/// differ without `reproducible`.
 void compare_all(const std::vector<Case>& cases, std::uint64_t seed) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(seed);
   Differing differing;
   bool has_sink = true;
+  std::size_t number = 0;
   for (Case one : cases) {
+    const bool takes_rule = one.problem.backend == kernels::Backend::host && one.problem.granule == 1;
+    if (++number % 3 == 0 && takes_rule) one.problem.rule = rule_number(number / 3, one.problem);
     one.problem.sink = std::exchange(has_sink, !has_sink);
     compare(one, random, comm, differing);
   }

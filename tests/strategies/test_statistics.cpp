@@ -37,7 +37,7 @@ struct Probabilities {
               score += q[std::size_t(Index(at) * D + d)] *
                        k[std::size_t(((b * n + y) * s.kv_heads + h / s.group()) * D + d)];
             }
-            score *= one.problem.scale;
+            score = kernels::score_of(pattern, h, x, y, document, one.problem.scale * score).value;
             const double weight = double(times) * std::exp(score - lse[at]);
             p[index(b, h, x, y)] = weight;
             received[std::size_t((b * n + y) * s.heads + h)] += weight;
@@ -175,6 +175,7 @@ TEST(Statistics, EveryStorageType) { check_all(storage_cases()); }
 TEST(Statistics, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
 
 TEST(Statistics, Sinks) { check_all(sink_cases()); }
+TEST(Statistics, RulesOfScores) { check_all(rule_cases()); }
 
 TEST(Statistics, RandomSettings) { check_all(random_cases()); }
 

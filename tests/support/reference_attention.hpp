@@ -69,7 +69,7 @@ inline void add(std::vector<double>& to, Index first, double factor, Vector x) {
 /// its dout and dlse.
 /// The gradients by their definition, pair of rows after pair of rows. With g = 1 / number of pairs where group_scale
 /// asks for it, else 1, and out = g sum_p P v_p:
-///   delta = dout.out - dlse       dS = P (g dout.v - delta)
+///   delta = dout.out - dlse       dS = P (g dout.v - delta), times 1 - tanh^2 where scores have a cap
 ///   dq = scale sum_p dS k         dk = scale sum_x dS q         dv = g sum_x P dout
 /// A sink is a key of value 0, and its score is its parameter: dsink = sum_x dS = -sum_x P delta.
 inline ReferenceGradients reference_backward(const core::Shape& shape, const ReferencePattern& pattern,
@@ -99,8 +99,10 @@ inline ReferenceGradients reference_backward(const core::Shape& shape, const Ref
       const Index times = multiplicity(pattern, H, h, x, p, document);
       if (times == 0) continue;
       const Index key_at = ((b * S + p) * shape.kv_heads + h / shape.group()) * D;
-      const double P = double(times) * std::exp(pattern.scale * dot(vector(q, at), vector(k, key_at)) - lse);
-      const double dS = P * (output_scale * dot(vector(dout, at), vector(v, key_at)) - delta);
+      const ReferenceScore score =
+          score_of(pattern, h, x, p, document, pattern.scale * dot(vector(q, at), vector(k, key_at)));
+      const double P = double(times) * std::exp(score.value - lse);
+      const double dS = P * (output_scale * dot(vector(dout, at), vector(v, key_at)) - delta) * score.slope;
       add(gradients.dq, at, pattern.scale * dS, vector(k, key_at));
       add(gradients.dk, key_at, pattern.scale * dS, vector(q, at));
       add(gradients.dv, key_at, output_scale * P, vector(dout, at));

@@ -13,6 +13,7 @@
 #include "annulus/core/tensor_view.hpp"
 #include "annulus/core/types.hpp"
 #include "annulus/core/work_item.hpp"
+#include "annulus/kernels/score_rule.hpp"
 
 namespace annulus::kernels {
 
@@ -114,6 +115,7 @@ struct Operands {
   core::TensorView k;
   core::TensorView v;
   double scale = 1;  ///< scores are scale * q.k
+  CallRule rule = {};
 };
 
 /// Adds to `state` the keys that the items let the query rows see, an item's keys in descending order of t. Every

@@ -101,6 +101,16 @@ void check_granules(const std::string& why_not) {
   });
 }
 
+std::string why_no_rule(Backend backend) {
+  if (backend == Backend::host) return "";
+  return fmt::format("back end {} takes no scores with a cap or a bias yet", core::name_of(backend));
+}
+
+void check_rule(Backend backend, const CallRule& rule) {
+  const std::string reason = rule.rule == nullptr ? "" : why_no_rule(backend);
+  core::require(reason.empty(), [&] { return reason; });
+}
+
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut) {
   const core::InstructionSet best = core::best_instruction_set(), set = any_cut ? core::vectors_beside(best) : best;
   const bool has_instruction = set >= core::InstructionSet::avx512_bf16;

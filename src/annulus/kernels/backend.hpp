@@ -46,6 +46,9 @@ void check_products(Backend backend, core::Precision precision, core::DType stor
 /// reason it is. On every back end, so that what a GPU would refuse shows without one.
 void check_granules(const std::string& why_not);
 
+/// Throws Error where the back end takes no scores with a cap or a bias.
+void check_rule(Backend backend, const CallRule& rule);
+
 /// Throws Error(failure) where this build has no such back end.
 const BackendFunctions& functions_of(Backend backend);
 

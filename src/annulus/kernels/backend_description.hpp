@@ -18,6 +18,7 @@ struct WantedOfBackend {
   bool dlse = false;              ///< gradients of the LSE
   bool scaled_gradients = false;  ///< gradients of an output that is scaled
   bool reproducible = false;      ///< the same bits for every cut of the work
+  bool score_rule = false;        ///< scores have a cap or a bias
 };
 
 /// A key of the run file whose value a back end does not take, and why: "output.statistics", "cudnn makes no
@@ -61,6 +62,9 @@ struct LibraryBackend {
 const std::vector<LibraryBackend>& library_backends();
 /// nullptr where our own kernels are the back end.
 const LibraryBackend* library_of(core::Backend backend);
+
+/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty: it does. Only the host does yet.
+std::string why_no_rule(core::Backend backend);
 
 /// What `auto` stands for: the first library that this process has and that refuses nothing of this, else our own
 /// kernels. For 16-bit tensors cuDNN is up to 2.3 times as fast as those (docs/performance.md).

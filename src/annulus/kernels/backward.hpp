@@ -28,6 +28,7 @@ struct BackwardOperands {
   bool any_cut = false;          ///< the same bits however lists are cut are asked for: no matrix units
   bool by_granules = false;      ///< the same, but lists are cut between granules alone (State)
   core::TensorView out = {};     ///< stored as q is, where delta is dout.out and nothing else; no data: not known
+  CallRule rule = {};            ///< dS is then of s before the cap: P (dP - delta) (1 - tanh^2)
 };
 
 /// Where gradients are added up, numbers of the accumulation precision in the units of finish_gradient(). dq lies as q

@@ -159,6 +159,26 @@ std::vector<RowRun> key_runs(const ReferencePattern& pattern, Index sequence, In
   return runs;
 }
 
+double distance(const ReferencePattern& pattern, Index x, Index p, Interval document) {
+  if (x - document.begin < pattern.exempt || p - document.begin < pattern.exempt) return 0;
+  if (pattern.coordinates.empty()) return double(std::abs(x - p));
+  const auto along = [&](Index axis) {
+    return pattern.coordinates.at(std::size_t(2 * x + axis)) - pattern.coordinates.at(std::size_t(2 * p + axis));
+  };
+  return std::hypot(along(0), along(1));
+}
+
+ReferenceScore score_of(const ReferencePattern& pattern, Index head, Index x, Index p, Interval document,
+                        double product) {
+  ReferenceScore score{product, 1};
+  if (pattern.softcap > 0) {
+    const double bent = std::tanh(product / pattern.softcap);
+    score = {pattern.softcap * bent, 1 - bent * bent};
+  }
+  if (!pattern.slopes.empty()) score.value -= pattern.slopes.at(std::size_t(head)) * distance(pattern, x, p, document);
+  return score;
+}
+
 ReferenceRow::ReferenceRow(const ReferencePattern& pattern, const core::Shape& shape, Index head, Index x,
                            std::span<const double> q)
     : pattern_(pattern),
@@ -178,9 +198,9 @@ ReferenceRow::ReferenceRow(const ReferencePattern& pattern, const core::Shape& s
 void ReferenceRow::add(Index p, std::span<const double> k, std::span<const double> v) {
   const Index times = multiplicity(pattern_, heads_, head_, x_, p, document_);
   if (times == 0) return;
-  double score = 0;
-  for (std::size_t d = 0; d < q_.size(); ++d) score += q_[d] * k[d];
-  score *= pattern_.scale;
+  double product = 0;
+  for (std::size_t d = 0; d < q_.size(); ++d) product += q_[d] * k[d];
+  const double score = score_of(pattern_, head_, x_, p, document_, pattern_.scale * product).value;
   if (score > max_) {  // the first key: max_ is -inf, the factor 0, and sums that are 0 stay 0
     const double shrink = std::exp(max_ - score);
     sum_ *= shrink;

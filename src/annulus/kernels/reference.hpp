@@ -50,7 +50,22 @@ struct ReferencePattern {
   /// For each query head the score of one more key, of value 0, that a row with other keys sees; finite or -inf (no
   /// such key). Empty: none.
   std::vector<double> sink = {};
+  double softcap = 0;                ///< scores s become softcap tanh(s / softcap); 0: they stay as they are
+  std::vector<double> slopes = {};   ///< for each query head: scores less slope * distance(); empty: no bias
+  core::Index exempt = 0;            ///< rows at the start of a document that are at distance 0 of every row
+  std::vector<double> coordinates = {};  ///< (S, 2); empty: rows are as far apart as their numbers
 };
+
+/// How far row x is from row p, rows of the sequence, in x's document.
+double distance(const ReferencePattern& pattern, core::Index x, core::Index p, core::Interval document);
+
+/// The score of query row x and key row p out of `product`, scale * q.k, and its derivative by that.
+struct ReferenceScore {
+  double value;
+  double slope;
+};
+ReferenceScore score_of(const ReferencePattern& pattern, core::Index head, core::Index x, core::Index p,
+                        core::Interval document, double product);
 
 /// The pattern, not causal, in which row p sees row x where in this one, were it not causal, x sees p.
 ReferencePattern mirrored(ReferencePattern pattern);

@@ -60,6 +60,7 @@ void attend_statistics(Backend backend, const core::WorkList& work, const core::
                        name_of(operands.k.type));
   });
   check_products(backend, precision, operands.q.type);
+  check_rule(backend, operands.rule);
   if (!work.empty()) functions_of(backend).attend_statistics(work, shape, rows, precision, operands, statistics, poll);
 }
 

@@ -27,6 +27,7 @@ struct StatisticOperands {
   /// through which all keys come.
   const core::HeadPair* head_pairs = nullptr;
   core::Index pairs = 1;
+  CallRule rule = {};
 };
 
 /// Where statistics are added up. Zero, and lists empty, before the first call.

@@ -52,6 +52,13 @@ struct Segment {
   std::optional<Window> window = {};
 };
 
+/// ALiBi: scores less a head's slope times the distance of query row and key row.
+struct Bias {
+  std::vector<double> slopes = {};       ///< one for each query head; empty: 2^(-8 i / H), i = 1 ... H, or as near
+  Index exempt = 0;                      ///< the first rows of a document are at distance 0 of every row
+  std::vector<double> coordinates = {};  ///< (S, 2), of all rows of the sequence; empty: rows are |x - p| rows apart
+};
+
 /// Which rows meet (docs/semantics of `annulus list`): pair i cuts every document into segments of segments[i] rows, in
 /// which every dilations[i]-th row sees every such row; or it is a window. Without more it is dense attention.
 /// Worked example: 4096 rows before each row, itself, and the first 4 rows: {.segments = {Window{4096, 0, 4}}}.
@@ -64,6 +71,8 @@ struct Pattern {
   std::optional<double> scale = {};   ///< of q.k; none: 1 / sqrt(D)
   bool group_scale = false;           ///< grouped only: out is divided by the number of pairs
   bool sink = false;  ///< rows that see a key see one more, of value 0: ForwardTensors::sink has its scores
+  std::optional<double> softcap = {};  ///< scores s become softcap tanh(s / softcap)
+  std::optional<Bias> bias = {};       ///< then this is taken off
 };
 
 /// How it is computed, in the words of the run file (docs/run-file.md).

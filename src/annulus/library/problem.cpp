@@ -76,6 +76,28 @@ pattern::Documents make_documents(const Pattern& asked, Index sequence) {
   return d;
 }
 
+kernels::ScoreRule make_rule(const Pattern& asked, const Shape& shape) {
+  kernels::ScoreRule rule;
+  if (asked.softcap) {
+    if (!(*asked.softcap > 0)) refuse("softcap is {}, expected a number above 0", *asked.softcap);
+    rule.cap = *asked.softcap;
+  }
+  if (!asked.bias) return rule;
+  const Bias& bias = *asked.bias;
+  rule.slopes = bias.slopes.empty() ? kernels::alibi_slopes(shape.heads) : bias.slopes;
+  rule.exempt = bias.exempt;
+  if (bias.coordinates.empty()) return rule;
+  if (Index(bias.coordinates.size()) != 2 * shape.sequence) {
+    refuse("coordinates are {} numbers, expected two for each of {} rows", bias.coordinates.size(), shape.sequence);
+  }
+  for (std::size_t i = 0; i < bias.coordinates.size(); ++i) {
+    if (std::isfinite(bias.coordinates[i])) continue;
+    refuse("coordinates[{}][{}] is {}, expected finite numbers", i / 2, i % 2, bias.coordinates[i]);
+  }
+  rule.coordinates = std::make_shared<kernels::Coordinates>(bias.coordinates);
+  return rule;
+}
+
 /// The problem's pattern and back end are known by now.
 core::Precision make_precision(const Options& options, const strategies::Problem& problem) {
   const std::string& name = options.precision;
@@ -149,6 +171,7 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
   problem.pattern = make_pattern(pattern);
   problem.documents = make_documents(pattern, shape.sequence);
+  problem.rule = make_rule(pattern, shape);
   problem.sink = pattern.sink;
   problem.gradients = options.gradients;
   problem.backend =
@@ -156,7 +179,8 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
                                 .precision = problem.precision,
                                 .statistics = problem.statistics.any(),
                                 .scaled_gradients = problem.gradients && problem.pattern.output_scale() != 1,
-                                .reproducible = options.reproducible});
+                                .reproducible = options.reproducible,
+                                .score_rule = problem.rule.any()});
   problem.precision = make_precision(options, problem);
   check_at_least("top_keys", options.top_keys, 0);
   if (const auto found = check(problem, strategies::Use::compute)) refuse("{}: {}", found->name(), found->reason);

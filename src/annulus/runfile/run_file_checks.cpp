@@ -32,8 +32,10 @@ void check_input(const RunFile& run) {
   }
   if (!input.file && !generate) refuse(run, "input", "input.file (or input.generate) is missing");
   if (!generate) return;
-  for (const auto& [key, dataset] :
-       {std::pair("input.documents", &input.documents), {"input.dlse", &input.dlse}, {"input.sink", &input.sink}}) {
+  for (const auto& [key, dataset] : {std::pair("input.documents", &input.documents),
+                                     {"input.dlse", &input.dlse},
+                                     {"input.coordinates", &input.coordinates},
+                                     {"input.sink", &input.sink}}) {
     if (*dataset) refuse(run, key, "{} needs input.file: it names a dataset of it", key);
   }
   if (input.axes == core::AxisOrder::bhsd) {
@@ -111,6 +113,20 @@ void complete_windows(RunFile& run) {
   }
 }
 
+/// What changes scores.
+void check_scores(const RunFile& run) {
+  const Settings& settings = run.settings;
+  if (settings.input.coordinates && !settings.attention.bias) {
+    refuse(run, "input.coordinates", "input.coordinates: without attention.bias nothing reads them, expected none");
+  }
+  if (!settings.attention.bias) return;
+  if (settings.layer) refuse(run, "attention.bias", "attention.bias: a layer's attention has none yet, expected none");
+  if (settings.attention.pattern.semantics == pattern::Semantics::torchscale) {
+    refuse(run, "attention.bias",
+           "attention.bias: torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
+  }
+}
+
 /// Statistics are of attention alone.
 void check_statistics(const RunFile& run) {
   const OutputSettings& output = run.settings.output;
@@ -173,6 +189,7 @@ void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilation
   complete_generate(run);
   check_attention(run, segments, dilations);
   complete_windows(run);
+  check_scores(run);
   if (settings.input.dlse && !settings.compute.gradients) {
     refuse(run, "input.dlse", "input.dlse needs compute.backward: true, which is false");
   }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "annulus/runfile/bias_codec.hpp"
 #include "annulus/runfile/segment_codec.hpp"
 #include "annulus/runfile/suggest.hpp"
 #include "annulus/runfile/sweep_codecs.hpp"
@@ -96,6 +97,8 @@ void add_input(Keys& keys) {
               "none, or a dataset (batch, sequence, heads): gradient of lse, in the type of lse");
   input.field("documents", &I::documents, optional("none", text()),
               "none, or a dataset of ascending row offsets 0 ... sequence of packed documents");
+  input.field("coordinates", &I::coordinates, optional("none", text()),
+              "none, or a dataset (sequence, 2): where rows lie, for attention.bias");
   input.field(
       "sink", &I::sink, optional("none", text()),
       "none, or a dataset (heads) of sink logits: the score of one more key, of value 0, that rows with keys see");
@@ -115,6 +118,10 @@ void add_attention(Keys& keys) {
   pattern.field("causal", &Pattern::causal, flag(), "{}; true: a row sees itself and rows before it");
   attention.field("scale", &AttentionSettings::scale, optional("auto", positive()),
                   "auto: 1/sqrt(head_dim), or a number above 0");
+  attention.field("softcap", &AttentionSettings::softcap, optional("none", positive()),
+                  "none, or a number above 0: scores s become softcap * tanh(s / softcap)");
+  attention.field("bias", &AttentionSettings::bias, optional("none", bias(max_rows)),
+                  "none, or {alibi: auto | [slope, ...], exempt: e}: scores less slope * distance of the two rows");
   pattern.field("group_scale", &Pattern::group_scale, flag(),
                 "{}; true needs semantics grouped: output / number of pairs");
 }

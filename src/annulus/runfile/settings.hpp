@@ -41,12 +41,23 @@ struct InputSettings {
   std::string dout = "/dout";            ///< read when compute.backward is true
   std::optional<std::string> dlse;       ///< dataset of the LSE's gradient; empty: it is zero
   std::optional<std::string> documents;  ///< dataset of document offsets; empty: one document
+  std::optional<std::string> coordinates;  ///< dataset of places of rows, for a bias; empty: rows have numbers alone
   std::optional<std::string> sink;       ///< dataset of sink logits; empty: none
+};
+
+/// attention.bias: scores less slope * distance.
+struct BiasSettings {
+  std::optional<std::vector<double>> slopes;  ///< one per query head; empty: auto
+  Index exempt = 0;                           ///< rows at the start of a document whose distance is 0
+
+  bool operator==(const BiasSettings&) const = default;
 };
 
 struct AttentionSettings {
   pattern::Pattern pattern;
-  std::optional<double> scale;  ///< empty: 1 / sqrt(head_dim)
+  std::optional<double> scale;    ///< empty: 1 / sqrt(head_dim)
+  std::optional<double> softcap;  ///< scores s become softcap tanh(s / softcap); empty: they stay as they are
+  std::optional<BiasSettings> bias;
 };
 
 struct ComputeSettings {

@@ -20,6 +20,7 @@ struct FileContents {
   Index width = 0;                                ///< E: numbers of a row of x, with a layer
   pattern::Documents documents;                   ///< {0, n} when input.documents is none
   std::vector<double> sink = {};                  ///< (H) sink logits; empty when input.sink is none
+  std::vector<double> coordinates = {};           ///< (S, 2); empty when input.coordinates is none
 };
 
 class InputFile {
@@ -30,6 +31,7 @@ class InputFile {
   Index width() const { return contents_.width; }
   const pattern::Documents& documents() const { return contents_.documents; }
   const std::vector<double>& sink() const { return contents_.sink; }
+  const std::vector<double>& coordinates() const { return contents_.coordinates; }
 
   /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of several datasets in their types;
   /// collective: every rank names the same datasets. Bits of 16-bit types arrive untouched. NaN and infinity are errors

@@ -139,6 +139,10 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
     const std::string to_fit = fmt::format("q {} of {} heads", q.found.shape_text(), q.heads());
     contents.sink = read_sink(file, *input.file, *input.sink, q.heads(), to_fit);
   }
+  if (input.coordinates) {
+    const std::string to_fit = fmt::format("q {} of {} rows", q.found.shape_text(), q.rows());
+    contents.coordinates = read_coordinates(file, *input.file, *input.coordinates, q.rows(), to_fit);
+  }
   return contents;
 }
 

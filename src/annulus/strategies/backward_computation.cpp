@@ -136,6 +136,7 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                      problem_.pattern.output_scale(),
                                      problem_.reproducible && problem_.granule == 1,
                                      problem_.granule > 1};
+  operands.rule = problem_.call_rule();
   if (t.lent.dlse.data == nullptr && t.dlse.bytes() == 0)
     operands.out = either(t.lent.out, view(t.out, problem_.type, rows, s.head_dim));
   kernels::GradientViews gradients{view(dq_, sums, rows, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};

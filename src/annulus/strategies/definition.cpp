@@ -29,6 +29,10 @@ kernels::ReferencePattern reference_pattern(const Problem& problem) {
   reference.group_scale = problem.pattern.group_scale;
   reference.scale = problem.scale;
   reference.documents = problem.documents;
+  reference.softcap = problem.rule.cap;
+  reference.slopes = problem.rule.slopes;
+  reference.exempt = problem.rule.exempt;
+  if (problem.rule.coordinates) reference.coordinates = problem.rule.coordinates->numbers();
   return reference;
 }
 

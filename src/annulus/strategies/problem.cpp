@@ -27,6 +27,7 @@ core::Buffer made(const core::Buffer& there, const std::string& name, Index byte
 
 std::string why_not_by_granules(const Problem& problem) {
   if (problem.statistics.any()) return "statistics need the sums of exact weights";
+  if (problem.rule.any()) return "scores have a cap or a bias";
   return pattern::why_no_grid(problem.pattern, kernels::granule_of(problem.backend));
 }
 

@@ -62,9 +62,13 @@ struct Problem {
   Index granule = 1;                                ///< comb rows added in one step then: see make_reproducible()
   bool gradients = false;  ///< backward() comes after forward(), too: see why_not_reproducible()
   Statistics statistics = {};
+  kernels::ScoreRule rule = {};                  ///< of scores; its slopes are those of all heads of the whole problem
   bool sink = false;                             ///< rows see one more key, whose score is in Tensors::sink
   Sums sums = Sums::gradients;                   ///< of the pass with sums that this is about
   core::Interval pairs{0, pattern::every_pair};  ///< of the pattern, to work on: those of a pass
+
+  /// The rule for kernels, while this problem is there.
+  kernels::CallRule call_rule() const { return {rule.any() ? &rule : nullptr, share ? share->query.begin : 0}; }
 
   /// Sums for each other's key rows are made, and for that the normalizers of the probabilities.
   bool has_sums() const { return gradients || statistics.need_pass(); }

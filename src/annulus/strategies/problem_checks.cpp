@@ -1,8 +1,10 @@
 #include "annulus/strategies/problem_checks.hpp"
 
+#include <algorithm>
 #include <cfloat>
 #include <numbers>
 
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/pattern/filled_keys.hpp"
 
 namespace annulus::strategies {
@@ -58,6 +60,51 @@ Found check_scale(const Problem& problem) {
                   core::name_of(problem.precision), least / std::numbers::log2e, most / std::numbers::log2e)};
 }
 
+Found check_cap(const Problem& problem) {
+  const double cap = problem.rule.cap;
+  if (cap == 0 || (cap >= 1e-30 && cap <= 1e30)) return {};
+  return Objection{"attention.softcap", fmt::format("{:g}, expected 1e-30 to 1e30", cap)};
+}
+
+/// Slopes and distances, and their products, are numbers of every precision.
+Found check_bias(const Problem& problem) {
+  constexpr double most_score = 1e30;
+  const kernels::ScoreRule& rule = problem.rule;
+  const Index rows = problem.shape.sequence;
+  if (!rule.has_bias()) return {};
+  const auto object = [](std::string reason) { return Objection{"attention.bias", std::move(reason)}; };
+  if (problem.pattern.semantics == pattern::Semantics::torchscale)
+    return object("torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
+  const Index heads = problem.share ? problem.share->heads : problem.shape.heads;
+  if (Index(rule.slopes.size()) != heads)
+    return object(fmt::format("{} slopes, expected one for each of the {} query heads", rule.slopes.size(), heads));
+  if (rule.exempt < 0) return object(fmt::format("exempt is {}, expected 0 or more rows", rule.exempt));
+  if (rule.coordinates && rule.coordinates->rows() != rows) {
+    return Objection{"input.coordinates",
+                     fmt::format("of {} rows, expected those of {}", rule.coordinates->rows(), rows)};
+  }
+  if (!rule.coordinates && rows > kernels::most_biased_rows)
+    return object(fmt::format("{} rows, expected at most {}", rows, kernels::most_biased_rows));
+  const double farthest = rule.coordinates ? 2 * rule.coordinates->extent() : double(rows);
+  if (!(farthest <= most_score))
+    return Objection{"input.coordinates", fmt::format("up to {:g} apart, expected {:g} or less", farthest, most_score)};
+  for (const double slope : rule.slopes) {
+    if (slope >= 0 && slope <= most_score / std::max(1.0, farthest)) continue;
+    return object(fmt::format("a slope of {:g} at distances up to {:g}, expected 0 or more and scores up to {:g}",
+                              slope, farthest, most_score));
+  }
+  return {};
+}
+
+Found check_rule(const Problem& problem, Use use) {
+  if (Found found = check_cap(problem)) return found;
+  if (Found found = check_bias(problem)) return found;
+  const std::string reason =
+      use == Use::look_at || !problem.rule.any() ? "" : kernels::why_no_rule(problem.backend);
+  if (reason.empty()) return {};
+  return Objection{problem.rule.has_cap() ? "attention.softcap" : "attention.bias", reason + "; expected none"};
+}
+
 Found check_groups(const Problem& problem) {
   const pattern::Pattern& pattern = problem.pattern;
   const bool grouped = pattern.semantics == pattern::Semantics::grouped;
@@ -103,6 +150,7 @@ std::optional<Objection> check(const Problem& problem, Use use) {
   if (Found found = check_precision(problem, use)) return found;
   if (Found found = check_size(problem)) return found;
   if (Found found = check_scale(problem)) return found;
+  if (Found found = check_rule(problem, use)) return found;
   if (Found found = check_groups(problem)) return found;
   if (Found found = check_windows(problem)) return found;
   return check_displacement(problem);

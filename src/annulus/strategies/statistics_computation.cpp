@@ -60,7 +60,8 @@ void StatisticsComputation::attend(const core::WorkList& list, const KeyBlock& b
       problem_.slots(),
       problem_.share ? problem_.share->query.begin : 0,
       static_cast<const core::HeadPair*>(head_pairs_.data()),
-      Index(problem_.pattern.pairs.size())};
+      Index(problem_.pattern.pairs.size()),
+      problem_.call_rule()};
   kernels::StatisticViews statistics = lists();
   statistics.received = into.view(problem_, 0);
   kernels::attend_statistics(problem_.backend, list, s, rows, problem_.precision, operands, statistics, poll);

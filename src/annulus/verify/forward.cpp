@@ -70,13 +70,15 @@ std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector
   return all;
 }
 
-double probability(const VerifyInput& input, Index h, Index x, Index p, std::span<const double> q,
-                   std::span<const double> k, double lse) {
+Probability probability(const VerifyInput& input, Index h, Index x, Index p, std::span<const double> q,
+                        std::span<const double> k, double lse) {
   const Shape& s = input.shape;
   const Interval document = kernels::document_of(input.pattern, s.sequence, x);
   const Index times = kernels::multiplicity(input.pattern, s.heads, h, x, p, document);
-  if (times == 0) return 0;
-  return double(times) * std::exp(input.pattern.scale * std::inner_product(q.begin(), q.end(), k.begin(), 0.0) - lse);
+  if (times == 0) return {0, 0};
+  const double product = input.pattern.scale * std::inner_product(q.begin(), q.end(), k.begin(), 0.0);
+  const kernels::ReferenceScore score = kernels::score_of(input.pattern, h, x, p, document, product);
+  return {double(times) * std::exp(score.value - lse), score.slope};
 }
 
 void VectorCheck::compare(Index b, Index x, Index h, const Numbers& expected) {

@@ -33,9 +33,14 @@ void for_each_key(
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
 
-/// P of query row x of head h with lse, and key row p: 0 where it does not see it.
-double probability(const VerifyInput& input, Index h, Index x, Index p, std::span<const double> q,
-                   std::span<const double> k, double lse);
+/// P of query row x of head h with lse, and key row p: 0 where it does not see it; and the derivative of the score by
+/// scale * q.k.
+struct Probability {
+  double p;
+  double slope;
+};
+Probability probability(const VerifyInput& input, Index h, Index x, Index p, std::span<const double> q,
+                        std::span<const double> k, double lse);
 
 /// Vectors (D) of recomputed rows against a (B, S, heads, D) tensor of the result; rows ascend.
 class VectorCheck {

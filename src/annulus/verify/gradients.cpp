@@ -36,15 +36,15 @@ class Definition {
         output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
         input_(input) {}
 
-  /// P and dS = P (dP - delta) of a query and a key, and the size of the two terms of dS.
+  /// P and dS = P (dP - delta), times the slope of a capped score, of a query and a key, and the size of the two terms of dS.
   struct Factors {
     double p = 0, ds = 0, ds_terms = 0;
   };
   Factors factors(const Query& query, const Key& key) const {
-    const double p = probability(input_, query.h, query.x, key.p, query.q, key.k, query.lse);
+    const auto [p, slope] = probability(input_, query.h, query.x, key.p, query.q, key.k, query.lse);
     if (p == 0) return {};
     const double dp = output_scale * dot(query.dout, key.v);
-    return {p, p * (dp - query.delta), p * (std::abs(dp) + std::abs(query.delta))};
+    return {p, slope * p * (dp - query.delta), slope * p * (std::abs(dp) + std::abs(query.delta))};
   }
 
   const double scale, output_scale;

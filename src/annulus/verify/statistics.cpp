@@ -89,7 +89,7 @@ TopDeviations compare_top(const VerifyInput& input, const ResultRows& result, co
                        std::span(found_weights.row(row.x)).subspan(at, k));
   }
   for_each_key(input, rows, [&](std::size_t i, Index p, auto key, auto) {
-    lists[i].offer(p, probability(input, rows[i].h, rows[i].x, p, rows[i].q, key, rows[i].lse));
+    lists[i].offer(p, probability(input, rows[i].h, rows[i].x, p, rows[i].q, key, rows[i].lse).p);
   });
   TopDeviations all;
   for (std::size_t i = 0; i < rows.size(); ++i) {

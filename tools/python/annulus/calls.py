@@ -9,7 +9,7 @@ from annulus.arrays import TYPES, given_back, taken
 from annulus.axes import refuse_unnamed
 from annulus.communicators import core_communicator, mpi_of
 from annulus.errors import AnnulusError
-from annulus.options import WORDS, settings_of
+from annulus.options import WORDS, places_of, settings_of
 from annulus.processors import THREADS, of_call as threads_of_call
 
 try:
@@ -31,7 +31,8 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
     """The plan of (B, S, H, Hkv, D) numbers of this type, with sink logits or without."""
     options = {key: getattr(settings, key) for key in ("strategy", "partition", "precision", "reproducible", "top_keys")}
     options |= {"gradients": gradients, "sink": sink, "entropy": "entropy" in settings.statistics,
-                "received": "received" in settings.statistics}
+                "received": "received" in settings.statistics, "softcap": settings.softcap, "bias": settings.bias,
+                "coordinates": places_of(settings)}
     return _core.plan(extents, kind, settings.segments, settings.dilations, settings.causal, settings.semantics,
                       settings.documents, settings.scale, settings.group_scale, ranks, options)
 
@@ -166,7 +167,7 @@ class Call:
 @checked(q=anything, k=anything, v=anything, sink=anything, axes=ORDER, comm=anything, progress=PROGRESS,
          threads=THREADS, **dict.fromkeys(WORDS, anything))  # settings_of() looks at these
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
-              group_scale=False, sink=None, statistics=(), top_keys=8, axes=None, comm=None, strategy="auto",
+              group_scale=False, softcap=None, bias=None, coordinates=None, sink=None, statistics=(), top_keys=8, axes=None, comm=None, strategy="auto",
               partition="contiguous", precision="auto", reproducible=False, progress=None,
               threads=None):
     """Softmax attention of q to k and v, dense or in LongNet's dilated pattern; exact.
@@ -184,6 +185,10 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens).
     scale : of q.k; default 1 / sqrt(D).
     group_scale : 'grouped' alone: out is divided by the number of pairs.
+    softcap : a number above 0: scores s become softcap * tanh(s / softcap).
+    bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: scores less slope * distance of the two rows, in
+        rows of the sequence (ALiBi); 0 where one of them is among the first e rows of its document.
+    coordinates : (S, 2) array, of the whole sequence on every rank: the distance is that of the rows' coordinates.
     sink : (H,) array of any of these types: sink logits. A row that sees a key sees one more, of value 0, whose score is
         sink[h]; -inf: none for this head.
     statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); top_keys rows are listed of every row.
@@ -210,8 +215,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     >>> out.shape, lse.shape
     ((1, 4096, 8, 64), (1, 4096, 8))
     """
-    settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, statistics, top_keys,
-                           strategy, partition, precision, reproducible)
+    settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, softcap, bias,
+                           coordinates, statistics, top_keys, strategy, partition, precision, reproducible)
     out, lse, told, _ = Call(q, k, v, settings, axes, comm, sink=sink, threads=threads).forward(progress)
     return (out, lse, told) if told else (out, lse)
 

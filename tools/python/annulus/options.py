@@ -2,6 +2,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from annulus.arguments import anything, checked, choice, flag, is_text, listed, number, optional, text, whole, wrong
 from annulus.errors import AnnulusError
 
@@ -18,6 +20,9 @@ class Settings(NamedTuple):
     documents: tuple
     scale: float | None
     group_scale: bool
+    softcap: float | None
+    bias: tuple | None  # slopes, () for ALiBi's own, and how many rows are exempt
+    coordinates: str  # (S, 2) float64 in hexadecimal: short, and hashed in no time
     statistics: tuple
     top_keys: int
     strategy: str
@@ -75,6 +80,40 @@ def segment(value, name):
     return 0 if value is None or (isinstance(value, str) and value == "all") else _rows(value, name)
 
 
+def positive(value, name):
+    value = number(value, name)
+    if not value > 0:
+        raise wrong(value, name, "a number above 0")
+    return value
+
+
+def bias(value, name):
+    """(slopes, exempt) of {"alibi": "auto" or slopes, "exempt": rows}."""
+    form = "{'alibi': 'auto' or one slope per head, 'exempt': rows}"
+    if not isinstance(value, Mapping) or "alibi" not in value or not set(value) <= {"alibi", "exempt"}:
+        raise wrong(value, name, form)
+    slopes = value["alibi"]
+    is_auto = isinstance(slopes, str) and slopes == "auto"
+    return (() if is_auto else listed(number, "'auto' or a list of numbers", lengths=range(1, 2**31))(
+        slopes, f"{name}: alibi"), whole(0)(value.get("exempt", 0), f"{name}: exempt"))
+
+
+def coordinates(value, name):
+    """(S, 2) numbers, the whole sequence's on every rank, as Settings has them."""
+    try:
+        places = np.asarray(value, np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise wrong(value, name, "an array (S, 2) of numbers") from None
+    if places.ndim != 2 or places.shape[1] != 2:
+        raise AnnulusError(f"{name} is {places.shape}, expected (S, 2)")
+    return np.ascontiguousarray(places).tobytes().hex()
+
+
+def places_of(settings):
+    """The numbers of Settings.coordinates, one after another."""
+    return np.frombuffer(bytes.fromhex(settings.coordinates), np.float64).tolist()
+
+
 def _is_one(value):
     return isinstance(value, (str, int, Window, Mapping))
 
@@ -87,6 +126,7 @@ WORDS = {
     "documents": optional(listed(whole(0), "a list of whole numbers, where documents begin, and the end",
                                  lengths=range(1, 2**31))),
     "scale": optional(number), "group_scale": flag,
+    "softcap": optional(positive), "bias": optional(bias), "coordinates": optional(coordinates),
     "statistics": listed(choice(*STATISTICS), f"a list of some of {', '.join(STATISTICS)}",
                          alone=is_text),
     "top_keys": whole(1, TOP_KEYS_MOST), "strategy": _called, "partition": _called, "precision": _called,
@@ -96,13 +136,15 @@ WORDS = {
 
 @checked("attention", **WORDS)
 def settings_of(segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
-                group_scale=False, statistics=(), top_keys=8, strategy="auto", partition="contiguous", precision="auto",
+                group_scale=False, softcap=None, bias=None, coordinates=None, statistics=(), top_keys=8, strategy="auto", partition="contiguous", precision="auto",
                 reproducible=False):
     """The arguments of attention(), checked as far as no array is needed."""
     if (segments is None) != (dilations is None):
         raise AnnulusError("segments and dilations go together: one entry of each per pair")
     if causal and segments is not None:  # what is hidden anyway makes no other pattern
         segments = tuple(one._replace(right=0) if isinstance(one, Window) else one for one in segments)
+    if coordinates is not None and bias is None:
+        raise AnnulusError("coordinates: without bias nothing reads them, expected none")
     return Settings((0,) if segments is None else segments, (1,) if dilations is None else dilations, causal, semantics,
-                    documents or (), scale, group_scale, statistics, top_keys if "top" in statistics else 0, strategy,
+                    documents or (), scale, group_scale, softcap, bias, coordinates or "", statistics, top_keys if "top" in statistics else 0, strategy,
                     partition, precision, reproducible)

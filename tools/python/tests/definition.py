@@ -16,12 +16,28 @@ def often(rows, heads, pattern, documents=None):
     return torch.from_numpy(counts)
 
 
-def composed(q, k, v, counts, scale=None, sink=None):
+def alibi(heads):
+    """ALiBi's slopes, as its authors' program has them."""
+    if heads & (heads - 1) == 0:
+        return [2 ** (-8 * i / heads) for i in range(1, heads + 1)]
+    closest = 2 ** int(np.log2(heads))
+    return alibi(closest) + alibi(2 * closest)[0::2][:heads - closest]
+
+
+def composed(q, k, v, counts, scale=None, sink=None, softcap=None, bias=None, coordinates=None):
     """out (B, S, H, D) and lse (B, S, H) of (B, S, heads, D) tensors; no row may see nothing. sink (H): scores of one
-    more key of value 0."""
+    more key of value 0. softcap, bias and coordinates as attention() has them, in one document."""
     group = q.shape[2] // k.shape[2]
     k, v = (x.repeat_interleave(group, dim=2) for x in (k, v))
     scores = torch.einsum("bxhd,bphd->bhxp", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if bias is not None:
+        slopes = torch.tensor(alibi(q.shape[2]) if bias["alibi"] == "auto" else bias["alibi"], dtype=q.dtype)
+        places = torch.arange(q.shape[1])[:, None] if coordinates is None else torch.as_tensor(coordinates)
+        far = torch.cdist(places.double()[None], places.double()[None], compute_mode="donot_use_mm_for_euclid_dist")[0]
+        far[:bias.get("exempt", 0)] = far[:, :bias.get("exempt", 0)] = 0
+        scores = scores - slopes[:, None, None] * far.to(q.dtype)
     scores = scores + counts.to(q.dtype).log()
     if sink is not None:
         scores = torch.cat((scores, sink.to(q.dtype)[None, :, None, None].expand(*scores.shape[:3], 1)), -1)

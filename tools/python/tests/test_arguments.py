@@ -77,6 +77,7 @@ def of_arrays(q):
     plain = {"segments": [4, "all"], "dilations": [1, 2], "causal": True, "semantics": "longnet",
              "documents": [0, ROWS], "scale": 0.5, "group_scale": False, "strategy": "auto", "partition": "contiguous",
              "precision": "auto", "reproducible": False}
+    plain |= {"softcap": 5.0, "bias": {"alibi": "auto", "exempt": 1}, "coordinates": np.zeros((ROWS, 2))}
     pattern = plain | {"statistics": ["top"], "top_keys": 2}
     qkv = {"q": q, "k": q, "v": q}
     tensors = {name: torch.from_numpy(array) for name, array in qkv.items()}

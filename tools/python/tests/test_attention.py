@@ -34,12 +34,14 @@ def error(found, expected):
     return abs(found - expected).max() / max(1, abs(expected).max())
 
 
-def by_composition(q, k, v, causal=True, documents=None, scale=None, segments=SEGMENTS, dilations=DILATIONS, sink=None):
+def by_composition(q, k, v, causal=True, documents=None, scale=None, segments=SEGMENTS, dilations=DILATIONS, sink=None,
+                   **scores):
     """The same of PyTorch's own operations in float64."""
     import torch
     sink = None if sink is None else torch.from_numpy(np.asarray(sink, np.float64))
     counts = often(q.shape[1], q.shape[2], pattern_of(segments, dilations, causal), documents)
-    return [x.numpy() for x in composed(*[torch.from_numpy(np.asarray(x, np.float64)) for x in (q, k, v)], counts, scale, sink)]
+    return [x.numpy() for x in composed(*[torch.from_numpy(np.asarray(x, np.float64)) for x in (q, k, v)], counts, scale, sink,
+                                         **scores)]
 
 
 # In this pattern every row sees itself: heads of offset 0 in pair 1.

@@ -50,6 +50,14 @@ def test_windows(folder):
     assert "2.0 MiB received by the busiest rank in 1 hop" in printed[1]
 
 
+def test_scores(folder):
+    """The slide encoder with ALiBi in the plane: the file's run and the call agree, and both with the definition."""
+    printed = [text for language, _, text in play("scores.md", folder) if language == "sh"]
+    assert len(printed) == 1 and " ok, largest at " in printed[0] and "WRONG" not in printed[0]
+    line, = quoted("scores.md")
+    assert line.rstrip() in printed[0]
+
+
 @pytest.fixture
 def with_own_tensors(folder):
     """tokens.h5 and my.yaml, which docs/strategies.md takes for granted."""

@@ -43,6 +43,31 @@ def test_gives_what_the_library_gives(program, pattern, semantics, documents, ca
     np.testing.assert_allclose(found[1][0], lse, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("documents", [None, [0, 9, 9, 23]])
+@pytest.mark.parametrize("plane", [False, True])
+def test_scores(program, plane, documents):
+    q, k, v = tensors()
+    slopes, places = [0.5, 0.25, 0, 2], np.random.default_rng(3).uniform(-4, 4, (23, 2)) if plane else None
+    out, lse = program(q, k, v, [8, "all"], [1, 3], documents=documents, softcap=1.5, slopes=slopes, coordinates=places,
+                       exempt=2)
+    found = annulus.attention(q[None], k[None], v[None], segments=[8, "all"], dilations=[1, 3], causal=True, softcap=1.5,
+                              documents=documents, bias={"alibi": slopes, "exempt": 2}, coordinates=places)
+    assert np.abs(found[0][0] - out).max() <= 1e-12
+    np.testing.assert_allclose(found[1][0], lse, rtol=0, atol=1e-12)
+
+
+def test_worked_example_of_scores(program):
+    """Row 7 sees row 4 alone, whose score is made of 3: the LSE is the score."""
+    q, k = np.zeros((8, 1, 1)), np.zeros((8, 1, 1))
+    q[7], k[4], places = 3, 1, np.zeros((8, 2))
+    places[4] = 3, 4
+    words = {"segments": [{"window": [1, 0]}], "dilations": [3], "softcap": 2, "slopes": [0.5]}
+    for more, expected in ({}, 0.310), ({"coordinates": places}, -0.690), ({"exempt": 5}, 1.810):
+        lse = program(q, k, k, **words, **more)[1][7, 0]
+        of_key = np.log(np.exp(lse) - 1)  # row 7 also sees itself, with score 0
+        assert abs(of_key - expected) < 1e-3
+
+
 def test_torchscale(program):
     q, k, v = tensors()
     out, lse = program(q, k, v, [8, "all"], [1, 4], causal=False, semantics="torchscale")

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from definition import composed, often, pattern_of
 from torch.utils.checkpoint import checkpoint
 
 import annulus
@@ -154,6 +155,22 @@ def test_sink_logits_and_windows():
     close(torch.autograd.grad(torch.compile(loss_of, fullgraph=True)(*given), given), plain)
     close(plain, one_by_one[0])
     assert plain[0].abs().min() > 0, "the sink has a gradient"
+
+
+def test_softcap_and_alibi():
+    """They are parts of the settings; gradients are those of PyTorch's own operations."""
+    q, k, v = (x.clone().requires_grad_() for x in tensors())
+    places = torch.stack([torch.arange(q.shape[2]) % 3, torch.arange(q.shape[2]) // 3], 1)
+    words = {"softcap": 1.5, "bias": {"alibi": "auto", "exempt": 1}, "coordinates": places}
+    counts = often(q.shape[2], q.shape[1], pattern_of(["all"], [1], True))
+
+    def run(q, k, v):
+        return scaled_dot_product_attention(q, k, v, is_causal=True, **words)
+    expected = composed(*(x.transpose(1, 2) for x in (q, k, v)), counts, **words)[0].transpose(1, 2)
+    upstream = torch.randn_like(expected)
+    close(run(q, k, v), expected)
+    close(torch.autograd.grad(run(q, k, v), (q, k, v), upstream), torch.autograd.grad(expected, (q, k, v), upstream))
+    close(torch.compile(run, fullgraph=True, backend="aot_eager")(q, k, v), expected)
 
 
 def test_jacrev():

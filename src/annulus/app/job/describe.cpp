@@ -16,6 +16,8 @@ std::string describe_pattern(const Problem& problem) {
                   pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s");
   for (const pattern::Pair& pair : pattern.pairs)
     text += fmt::format(" ({}, {})", pattern::segment_text(pair), pair.dilation);
+  if (problem.rule.has_cap()) text += fmt::format(", softcap {:g}", problem.rule.cap);
+  if (problem.rule.has_bias()) text += problem.rule.coordinates ? ", alibi in the plane" : ", alibi";
   if (problem.sink) text += ", sinks";
   if (problem.documents.size() > 2) text += fmt::format(", {} documents", problem.documents.size() - 1);
   return text;

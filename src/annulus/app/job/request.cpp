@@ -15,6 +15,24 @@ namespace {
 
 using strategies::Problem;
 
+/// attention.softcap, attention.bias and input.coordinates.
+kernels::ScoreRule make_rule(const runfile::Settings& settings, const Request& request, Index heads) {
+  kernels::ScoreRule rule;
+  rule.cap = settings.attention.softcap.value_or(0);
+  if (!settings.attention.bias) return rule;
+  const runfile::BiasSettings& bias = *settings.attention.bias;
+  rule.slopes = bias.slopes.value_or(kernels::alibi_slopes(heads));
+  rule.exempt = bias.exempt;
+  if (Index(rule.slopes.size()) != heads) {
+    core::fail(request.input ? core::ErrorKind::failure : core::ErrorKind::usage,
+               "{}attention.bias: {} slopes, expected one for each of the {} query heads",
+               request.run.where("attention.bias"), rule.slopes.size(), heads);
+  }
+  if (request.input && settings.input.coordinates)
+    rule.coordinates = std::make_shared<kernels::Coordinates>(request.input->coordinates());
+  return rule;
+}
+
 Problem make_problem(const runfile::Settings& settings, const Request& request) {
   Problem problem;
   const auto take = [&](const auto& file) {
@@ -32,6 +50,7 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
     problem.documents = {0, problem.shape.sequence};
   }
   problem.precision = settings.compute.precision.value_or(core::default_precision(problem.type));
+  problem.rule = make_rule(settings, request, problem.shape.heads);
   problem.sink = settings.input.sink.has_value();
   problem.scale = settings.attention.scale.value_or(1 / std::sqrt(double(problem.shape.head_dim)));
   problem.pattern = settings.attention.pattern;
@@ -54,7 +73,8 @@ kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const Prob
           problem.statistics.any(),
           settings.input.dlse.has_value(),
           problem.gradients && problem.pattern.output_scale() != 1,
-          problem.reproducible};
+          problem.reproducible,
+          problem.rule.any()};
 }
 
 namespace {

@@ -305,6 +305,7 @@ std::optional<Refusal> refusal(const WantedOfBackend& wanted) {
                                                     "type, not {}",
                                                     core::name_of(wanted.precision))};
   }
+  if (wanted.score_rule) return Refusal{"compute.backend", "cudnn takes no scores with a cap or a bias"};
   if (wanted.statistics) return Refusal{"output.statistics", "cudnn makes no statistics"};
   if (wanted.dlse) return Refusal{"input.dlse", "cudnn takes no gradient of the LSE"};
   if (wanted.scaled_gradients)

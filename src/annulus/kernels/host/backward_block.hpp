@@ -9,6 +9,7 @@
 #include "annulus/kernels/host/exp2.hpp"
 #include "annulus/kernels/host/layout.hpp"
 #include "annulus/kernels/host/pairs.hpp"
+#include "annulus/kernels/host/ruled_scores.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
@@ -86,10 +87,10 @@ struct PanelMask {
 
 /// Weights of MR rows for one panel: p[i][...] = 2^(S - shift[i]), 0 for unseen keys when kMasked.
 ///   p [MR][kStripStride]
-template <class T, int NV, bool kMasked>
+template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void probability_block(const T* queries, int slab_stride, const T* keys, int depth,
                                                  Number<T> factor, const Number<T>* shifts, const PanelMask& seen,
-                                                 Number<T>* p) {
+                                                 Number<T>* p, Rule rule) {
   using N = Number<T>;
   constexpr int n = kLanes<T>;
   Block<T, NV> c = {};
@@ -98,9 +99,13 @@ __attribute__((noinline)) void probability_block(const T* queries, int slab_stri
   for (int i = 0; i < kRowBlock; ++i) {
     const Vec<N> shift = broadcast(shifts[i]);
     Vec<N> x[NV];
+    if constexpr (Rule::changes) {
+      for (int v = 0; kPerWord < T >> 1 && v < NV; ++v) c[i][v] *= broadcast(factor);
+      rule.template change<NV>(i, kStripStride<T>, c[i]);
+    }
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
-      if constexpr (kPerWord < T >> 1) c[i][v] *= broadcast(factor);
+      if constexpr (kPerWord < T >> 1 && !Rule::changes) c[i][v] *= broadcast(factor);
       x[v] = c[i][v] - shift;
     }
     exp2_of<N>(x);
@@ -111,10 +116,11 @@ __attribute__((noinline)) void probability_block(const T* queries, int slab_stri
   }
 }
 
-/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, 0 for unseen keys when kMasked.
-template <class T, int NV, bool kMasked>
+/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, times the slopes of a rule, 0 for unseen keys when kMasked.
+template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stride, const T* values, int depth,
-                                                    const T* delta, const T* p, T* ds, const PanelMask& seen) {
+                                                    const T* delta, const T* p, T* ds, const PanelMask& seen,
+                                                    Rule rule) {
   constexpr int n = kLanes<T>, stride = kStripStride<T>;
   Block<T, NV> c = {};
   row_times_panel<T, NV>(dout, slab_stride, values, depth, c);
@@ -123,7 +129,8 @@ __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stri
     const Vec<T> shift = broadcast(delta[i]);
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
-      const Vec<T> slope = load<Vec<T>>(p + i * stride + v * n) * (c[i][v] - shift);
+      Vec<T> slope = load<Vec<T>>(p + i * stride + v * n) * (c[i][v] - shift);
+      if constexpr (Rule::changes) slope = rule.sloped(slope, i * stride + v * n);
       store(ds + i * stride + v * n, kMasked ? seen.only<T>(i, v, slope) : slope);
     }
   }
@@ -132,10 +139,11 @@ __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stri
 /// The same of pairs, and P with it, both rounded: weights [MR][kStripStride] are E, ds[...] = P * (dP - delta[i]) with
 /// P = E * factors[i] unrounded.
 ///   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride] of 16 bits
-template <class T, int NV, bool kMasked>
+template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stride, const T* values, int depth,
                                                     const float* factors, const float* delta, const float* weights,
-                                                    T* p, T* ds, std::uint16_t* ds_rows, const PanelMask& seen) {
+                                                    T* p, T* ds, std::uint16_t* ds_rows, const PanelMask& seen,
+                                                    Rule rule) {
   constexpr int n = kLanes<T>, stride = kStripStride<T>;
   Block<T, NV> c = {};
   row_times_panel<T, NV>(dout, slab_stride, values, depth, c);
@@ -147,7 +155,11 @@ __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stri
     for (int v = 0; v < NV; ++v) {
       const Floats p0 = load<Floats>(weights + i * stride + v * n) * factor[0];
       const Floats p1 = load<Floats>(weights + (i + 1) * stride + v * n) * factor[1];
-      const Floats ds0 = p0 * (c[i][v] - shift[0]), ds1 = p1 * (c[i + 1][v] - shift[1]);
+      Floats ds0 = p0 * (c[i][v] - shift[0]), ds1 = p1 * (c[i + 1][v] - shift[1]);
+      if constexpr (Rule::changes) {
+        ds0 = rule.sloped(ds0, i * stride + v * n);
+        ds1 = rule.sloped(ds1, (i + 1) * stride + v * n);
+      }
       const Rounded both(kMasked ? seen.only<float>(i, v, ds0) : ds0, kMasked ? seen.only<float>(i + 1, v, ds1) : ds1);
       store(p + i / 2 * stride + v * n, Rounded(p0, p1).pairs());
       store(ds + i / 2 * stride + v * n, both.pairs());

@@ -14,6 +14,7 @@
 // panels in tiles: see amx/backward_pack.hpp.
 #pragma once
 
+#include "annulus/kernels/host/ruled_pairs.hpp"
 #include "annulus/kernels/host/words.hpp"
 
 namespace annulus::kernels::host {
@@ -99,6 +100,7 @@ struct StatisticSums {
   T* thresholds;  // none: no row asks for its largest weights
   void (*admit)(void* lists, int row, int key, T weight);
   void* lists;
+  const RuledPairs<T>* rule = nullptr;  // of the rows and keys of the chunks
 };
 
 /// P (E of numbers) and dS of one tile, in the caches from step to step.
@@ -111,6 +113,7 @@ struct Strips {
   T* ds;
   T* ds_rows;
   Number<T>* weights;
+  const RuledPairs<Number<T>>* rule = nullptr;  // of the rows and keys of the chunks
 };
 
 }  // namespace annulus::kernels::host

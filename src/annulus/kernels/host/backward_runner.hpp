@@ -6,16 +6,17 @@
 
 #include "annulus/kernels/backward.hpp"
 #include "annulus/kernels/host/key_tasks.hpp"
+#include "annulus/kernels/host/ruled_rows.hpp"
 #include "annulus/kernels/normalizer.hpp"
 
 namespace annulus::kernels::host {
 
 /// A thread's memory for one task of `count` keys. Query rows are (query row, head) pairs, the head running fastest.
-/// `in_blocks`: rows of a block may be in several lists (GradientViews).
+/// `in_blocks`: rows of a block may be in several lists (GradientViews). `ruled`: scores have a rule.
 template <class T>
 struct BackwardMemory {
   BackwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index count,
-                 bool in_blocks) {
+                 bool in_blocks, bool ruled) {
     const Index all = core::ceil_div(count, Index(tiles.key_panel)) * tiles.key_panel;
     sum_rows = core::ceil_div(all, Index(tiles.row_block)) * tiles.row_block;
     const Index rows = layout.chunk_rows;
@@ -51,6 +52,7 @@ struct BackwardMemory {
     queries.delta = numbers(rows);
     queries.factors = numbers(rows);
     queries.finite = queries.ends = true;
+    if (ruled) rule = ruled_pairs<N>(scratch, rows, all);
   }
 
   using N = Number<T>;
@@ -66,6 +68,7 @@ struct BackwardMemory {
   KeyChunk<T> keys;
   QueryChunk<T> queries;
   Strips<T> strips;
+  RuledPairs<N> rule = {};
 };
 
 /// Adds up in accumulators in memory; one object serves all threads.
@@ -77,7 +80,7 @@ class GradientSums {
 
   GradientSums(const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, const WorkList& work,
                const BackwardOperands& operands, const GradientViews& gradients)
-      : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients) {}
+      : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients), rule_(operands.rule) {}
 
   /// Where lists are cut between granules alone, a granule's sum is whole: it is added as matrix units add it.
   Index block() const {
@@ -87,7 +90,8 @@ class GradientSums {
 
   Memory start(const BackwardTask& task) const {
     Memory w = Scratch::of_this_thread().fill(
-        [&](Scratch& s) { return Memory(s, tiles_, layout_, task.count, is_in_blocks()); });
+        [&](Scratch& s) { return Memory(s, tiles_, layout_, task.count, is_in_blocks(), rule_.is_there()); });
+    if (rule_.is_there()) rule_.begin(w.rule);
     if (gradients_.dq.data == nullptr) w.queries.dq = nullptr;
     if (gradients_.dk.data == nullptr) w.keys.dk = w.keys.dv = nullptr;
     const WorkItem& item = work_.items[task.item];
@@ -105,7 +109,8 @@ class GradientSums {
     const Index count = rows.count;
     q.ends = rows.ends || !is_in_blocks();
     q.by_granules = operands_.by_granules;
-    rows.for_each([&](Index i, Index, Index row, Index head) {
+    rows.for_each([&](Index i, Index t, Index row, Index head) {
+      if (rule_.is_there()) rule_.set_row(w.rule, i, rows.item, t, head);
       w.operands[i] = address(operands_.q, task.batch, row, head);
       w.others[i] = address(operands_.dout, task.batch, row, head);
       w.dq_rows[i] = accumulator(gradients_.dq, task.batch, row, head);
@@ -116,6 +121,7 @@ class GradientSums {
       q.delta[i] = kPerWord<T> > 1 ? delta / N(operands_.output_scale) : normalizer.factor * delta;
       q.factors[i] = normalizer.factor * N(operands_.output_scale);
     });
+    if (rule_.is_there()) rule_.clear_rows(w.rule, count, q.rows);
     std::fill(w.operands + count, w.operands + q.rows, zero_row);
     std::fill(w.others + count, w.others + q.rows, zero_row);
     const Normalizer<N> none = no_normalizer<N>();
@@ -137,7 +143,8 @@ class GradientSums {
   void add(Index count, Memory& w) const {
     const bool wanted = w.queries.dq != nullptr;
     if (wanted) tiles_.load_query_sums(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);
-    tiles_.add_chunks(w.queries, w.keys, w.strips);
+    w.strips.rule = &w.rule;
+    (rule_.is_there() ? tiles_.add_ruled_chunks : tiles_.add_chunks)(w.queries, w.keys, w.strips);
     if (wanted) tiles_.store_query_sums(w.queries.dq, int(count), w.queries.head_dim, w.dq_rows);
   }
 
@@ -158,7 +165,8 @@ class GradientSums {
     RowWalk walk(work_, item.key);
     walk.skip(task.first);
     for (Index j = 0; j < task.count; ++j) {
-      const Index row = walk.next().row;
+      const auto [t, row] = walk.next();
+      if (rule_.is_there()) rule_.set_key(w.rule, j, item, t);
       w.operands[j] = address(operands_.k, task.batch, row, item.kv_head);
       w.others[j] = address(operands_.v, task.batch, row, item.kv_head);
       w.dk_rows[j] = accumulator(gradients_.dk, task.batch, row, item.kv_head);
@@ -167,6 +175,7 @@ class GradientSums {
       w.begun_dk_rows[j] = accumulator(gradients_.begun_dk, task.batch, row, item.kv_head);
       w.begun_dv_rows[j] = accumulator(gradients_.begun_dv, task.batch, row, item.kv_head);
     }
+    if (rule_.is_there()) rule_.clear_keys(w.rule, task.count, w.keys.capacity);
     const int d = w.queries.head_dim, capacity = w.keys.capacity, storage = storage_index(operands_.k.type);
     std::fill(w.operands + task.count, w.operands + capacity, zero_row);
     std::fill(w.others + task.count, w.others + capacity, zero_row);
@@ -199,6 +208,7 @@ class GradientSums {
   const WorkList& work_;
   const BackwardOperands& operands_;
   const GradientViews& gradients_;
+  const RuleOf<N> rule_;
 };
 
 }  // namespace annulus::kernels::host

@@ -15,34 +15,35 @@ ANNULUS_INLINE std::uint16_t* halves_of_row(const Strips<BFloat16Pair>& strips, 
 }
 
 /// P and dS of MR rows for the keys [from, from + NV vectors) of a tile.
-template <class T, int NV, bool kMasked>
+template <class T, int NV, bool kMasked, class Rule>
 ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile,
-                               int from) {
+                               int from, Rule rule) {
   constexpr int nr = kKeyBlock<T>;
   const int depth = padded_depth<T>(q.head_dim), slab_stride = q.capacity * nr;
   const T *const dout = q.dout + row * nr, *const values = k.values + std::int64_t(tile + from) * depth;
   const std::int64_t at = std::int64_t(row / kPerWord<T>) * kStripStride<T> + from;
   const PanelMask seen = seen_from(q, row, tile + from);
   if constexpr (kPerWord<T> == 1) {
-    fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.p + at);
+    fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.p + at, rule);
     score_gradient_block<T, NV, kMasked>(dout, slab_stride, values, depth, q.delta + row, strips.p + at, strips.ds + at,
-                                         seen);
+                                         seen, rule);
   } else {
-    fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.weights);
+    fill_weights<T, NV, kMasked>(q, k, row, tile + from, strips.weights, rule);
     score_gradient_pairs<T, NV, kMasked>(dout, slab_stride, values, depth, q.factors + row, q.delta + row,
                                          strips.weights, strips.p + at, strips.ds + at,
-                                         halves_of_row(strips, row) + from, seen);
+                                         halves_of_row(strips, row) + from, seen, rule);
   }
 }
 
 /// P and dS of MR rows for a tile of `keys` keys; zero in every place of its blocks of MR keys that no row of the group
 /// needs.
-template <class T>
-void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile, int keys) {
+template <class T, class Rule>
+void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile, int keys,
+                Rule rule) {
   constexpr int n = kLanes<T>;
   const Range panels = panels_of(q, row, tile, keys);
   for_each_panel(q, row, tile, panels, [&](int j, auto vectors, auto is_masked) {
-    fill_panel<T, vectors(), is_masked()>(q, k, strips, row, tile, j);
+    fill_panel<T, vectors(), is_masked()>(q, k, strips, row, tile, j, rule);
   });
   const int end = round_up(keys, kRowBlock);
   if (panels.begin == 0 && panels.end >= end) return;
@@ -235,26 +236,39 @@ __attribute__((noinline)) void add_to_queries_seen(const QueryChunk<T>& q, const
   }
 }
 
-}  // namespace
-
-template <class T>
-void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips) {
+template <class T, class Rule>
+ANNULUS_INLINE void add_tiles(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, Rule rule) {
   const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
   const int begin = q.begin[0], end = at_most(q.end[q.rows - 1], k.count);
   for (int tile = (k.count - 1) / kTileKeys * kTileKeys; tile >= 0; tile -= kTileKeys) {
     const int keys = at_most(kTileKeys, k.count - tile);
     if (tile >= end || tile + keys <= begin) continue;
-    for (int row = 0; row < q.rows; row += kRowBlock) fill_group(q, k, strips, row, tile, keys);
+    for (int row = 0; row < q.rows; row += kRowBlock) fill_group(q, k, strips, row, tile, keys, rule);
     if (k.dk != nullptr) (q.finite ? add_to_keys<T> : add_to_keys_seen<T>)(q, k, strips, tile, keys);
     if (q.dq != nullptr) (k.finite ? add_to_queries<T> : add_to_queries_seen<T>)(q, k, strips, tile, keys);
   }
 }
 
+}  // namespace
+
+template <class T>
+void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips) {
+  add_tiles(q, k, strips, NoRule());
+}
+template <class T>
+void add_ruled_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips) {
+  alignas(kVectorBytes) Number<T> slopes[kRowBlock * kStripStride<T>];  // of a panel at a time
+  add_tiles(q, k, strips, RuledKeys<Number<T>>{strips.rule, strips.rule->cap > 0 ? slopes : nullptr, 0, 0});
+}
+
+#define ANNULUS_BACKWARD_TILES(T)                                                         \
+  template void add_chunks<T>(const QueryChunk<T>&, const KeyChunk<T>&, const Strips<T>&); \
+  template void add_ruled_chunks<T>(const QueryChunk<T>&, const KeyChunk<T>&, const Strips<T>&)
+
 #if !defined(ANNULUS_ONLY_PAIRS)
-template void add_chunks<float>(const QueryChunk<float>&, const KeyChunk<float>&, const Strips<float>&);
-template void add_chunks<double>(const QueryChunk<double>&, const KeyChunk<double>&, const Strips<double>&);
+ANNULUS_BACKWARD_TILES(float);
+ANNULUS_BACKWARD_TILES(double);
 #endif
-template void add_chunks<BFloat16Pair>(const QueryChunk<BFloat16Pair>&, const KeyChunk<BFloat16Pair>&,
-                                       const Strips<BFloat16Pair>&);
+ANNULUS_BACKWARD_TILES(BFloat16Pair);
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -9,5 +9,7 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 /// T is float, double or BFloat16Pair.
 template <class T>
 void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips);
+template <class T>
+void add_ruled_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips);
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

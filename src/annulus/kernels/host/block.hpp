@@ -5,6 +5,7 @@
 #include "annulus/kernels/host/exp2.hpp"
 #include "annulus/kernels/host/layout.hpp"
 #include "annulus/kernels/host/pairs.hpp"
+#include "annulus/kernels/host/ruled_scores.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
@@ -45,16 +46,18 @@ ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKe
   }
 }
 
-/// Scores of NV vectors of rows against kScoreKeys keys, stored. With kMaximum, row_max takes them in.
+/// Scores of NV vectors of rows against kScoreKeys keys, stored. With kMaximum, row_max takes them in. A rule (ruled_scores.hpp)
+/// has changed them before.
 ///   queries [depth][kQueryBlock]   keys [kScoreKeys][depth]
 ///   strip [kScoreKeys][kGroupRows]
-template <class T, int NV, bool kMaximum>
+template <class T, int NV, bool kMaximum, class Rule>
 __attribute__((noinline)) void score_block(const T* queries, const T* keys, int depth, Number<T> factor,
-                                           Number<T>* strip, Vec<Number<T>>* row_max) {
+                                           Number<T>* strip, Vec<Number<T>>* row_max, Rule rule) {
   constexpr int n = kLanes<T>;
   Vec<Number<T>> c[kScoreKeys][NV] = {};
   add_column_products<T, kQueryBlock<T>, kScoreKeys, NV>(queries, keys, depth, depth, c);
   finish_scores<T, NV>(factor, c);
+  if constexpr (Rule::changes) rule.template change<kScoreKeys, NV>(c);
 #pragma GCC unroll 3
   for (int v = 0; v < NV; ++v) {
     if constexpr (kMaximum) {
@@ -86,13 +89,14 @@ constexpr bool kWeighsAtOnce = kVectorRegisters == 32 || sizeof(T) == 4;
 /// multiply-adds, and every number is stored once. Spreading exp2 over the next block's product in the source gains no
 /// more: GCC then spills accumulators or addresses, and written in assembly it gave 1 to 2 %.
 ///   strip [kScoreKeys / kPerWord][kGroupRows]
-template <class T, int NV, bool kEntropy>
+template <class T, int NV, bool kEntropy, class Rule>
 __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int depth, Number<T> factor, T* strip,
-                                            StandingRows<Number<T>, NV>& rows) {
+                                            StandingRows<Number<T>, NV>& rows, Rule rule) {
   constexpr int n = kLanes<T>;
   Vec<Number<T>> c[kScoreKeys][NV] = {};
   add_column_products<T, kQueryBlock<T>, kScoreKeys, NV>(queries, keys, depth, depth, c);
   finish_scores<T, NV>(factor, c);
+  if constexpr (Rule::changes) rule.template change<kScoreKeys, NV>(c);
 #pragma GCC unroll 3
   for (int v = 0; v < NV; ++v) {
     Vec<Number<T>> most = rows.most[v];

@@ -8,6 +8,7 @@
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/host/host_backend.hpp"
 #include "annulus/kernels/host/row_walk.hpp"
+#include "annulus/kernels/host/ruled_rows.hpp"
 #include "annulus/kernels/host/scratch.hpp"
 #include "annulus/kernels/host/tasks.hpp"
 #include "annulus/kernels/numbers.hpp"
@@ -55,7 +56,7 @@ struct ForwardLayout {
 template <class T>
 struct ForwardMemory {
   ForwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const ForwardLayout<T>& layout, Index rows,
-                bool entropy)
+                bool entropy, bool ruled)
       : rows(rows),
         padded_rows(core::ceil_div(rows, Index(tiles.group_rows)) * tiles.group_rows),
         state_row(scratch.take<Index>(padded_rows)),
@@ -75,6 +76,8 @@ struct ForwardMemory {
     panels.begin = begin;
     panels.end = end;
     panels.rows = rows;
+    const Index keys = core::ceil_div(layout.tile_keys, Index(tiles.key_step)) * tiles.key_step;
+    if (ruled) rule = ruled_pairs<Number<T>>(scratch, padded_rows, keys);
   }
 
   Index rows;              // real ones
@@ -86,6 +89,7 @@ struct ForwardMemory {
   Number<T>* scores;
   KeyTile<T> tile = {};
   QueryPanels<T> panels = {};
+  RuledPairs<Number<T>> rule = {};
 };
 
 /// Runs tasks of one work list; one object serves all threads.
@@ -94,7 +98,12 @@ class ForwardRunner {
  public:
   ForwardRunner(const TileFunctions<T>& tiles, const WorkList& work, const Operands& operands, State& state,
                 const TileSizes& sizes)
-      : tiles_(tiles), work_(work), operands_(operands), state_(state), layout_(tiles, state.shape.head_dim, sizes) {}
+      : tiles_(tiles),
+        work_(work),
+        operands_(operands),
+        state_(state),
+        layout_(tiles, state.shape.head_dim, sizes),
+        rule_(operands.rule) {}
 
   const ForwardLayout<T>& layout() const { return layout_; }
 
@@ -107,9 +116,11 @@ class ForwardRunner {
     for (const TensorView& tensor : {operands_.k, operands_.v})
       ask_for_rows(tensor, task.batch, item.kv_head, w.panels.head_dim, keys, item.key.count - task.key_begin);
     load_rows(task, w);
+    w.panels.rule = &w.rule;
+    const auto add_tile = (rule_.is_there() ? tiles_.add_ruled_tile : tiles_.add_tile)[has_entropy()];
     for (Index first = first_tile(task); first < task.key_end; first += layout_.tile_keys) {
       load_keys(task, first, w);
-      tiles_.add_tile[w.panels.score_sum != nullptr](w.panels, w.tile, w.scores);
+      add_tile(w.panels, w.tile, w.scores);
       poll();
     }
     store_rows(w);
@@ -132,7 +143,9 @@ class ForwardRunner {
 
   Work start(const Task& task) const {
     const Index rows = task.count * work_.items[task.item].head_count;
-    Work w = Scratch::of_this_thread().fill([&](Scratch& s) { return Work(s, tiles_, layout_, rows, has_entropy()); });
+    Work w = Scratch::of_this_thread().fill(
+        [&](Scratch& s) { return Work(s, tiles_, layout_, rows, has_entropy(), rule_.is_there()); });
+    if (rule_.is_there()) rule_.begin(w.rule);
     w.panels.head_dim = int(state_.shape.head_dim);
     w.panels.exponent_bias = N(state_.exponent_bias);
     w.panels.score_factor = score_factor();
@@ -156,9 +169,11 @@ class ForwardRunner {
         w.begin[i] = keys.begin;
         w.end[i] = keys.end;
         w.addresses[i] = address(operands_.q, task.batch, row, head);
+        if (rule_.is_there()) rule_.set_row(w.rule, i, item, t, head);
       }
     }
     const Index packed = ForwardLayout<T>::whole_steps(w.rows, tiles_.query_step);
+    if (rule_.is_there()) rule_.clear_rows(w.rule, i, w.padded_rows);
     std::fill(w.addresses + i, w.addresses + packed, zero_row);
     tiles_.pack_queries[storage_index(operands_.q.type)](w.addresses, packed, w.panels.head_dim, score_factor(),
                                                          w.panels.queries);
@@ -216,10 +231,12 @@ class ForwardRunner {
     std::fill_n(keys, before, zero_row);
     std::fill_n(values, before, zero_row);
     for (Index j = count; j-- > before;) {
-      const Index row = walk.next().row;
+      const auto [t, row] = walk.next();
       keys[j] = address(operands_.k, task.batch, row, item.kv_head);
       values[j] = address(operands_.v, task.batch, row, item.kv_head);
+      if (rule_.is_there()) rule_.set_key(w.rule, j, item, t);
     }
+    if (rule_.is_there()) rule_.clear_keys(w.rule, count, core::ceil_div(count, tiles_.key_step) * tiles_.key_step);
     w.tile.first = first;
     w.tile.count = int(count);
     const int d = w.panels.head_dim, storage = storage_index(operands_.k.type);
@@ -232,6 +249,7 @@ class ForwardRunner {
   const Operands& operands_;
   State& state_;
   ForwardLayout<T> layout_;
+  const RuleOf<N> rule_;
 };
 
 }  // namespace annulus::kernels::host

@@ -62,7 +62,7 @@ void host_attend(const WorkList& work, const Operands& operands, State& state, c
                  InstructionSet set, const TileSizes& sizes) {
   check_head_dim(state.shape);
   with_words(state.precision, [&](auto number) {
-    const auto& tiles = forward_tiles<decltype(number)>(set, why_not_matrix(state).empty());
+    const auto& tiles = forward_tiles<decltype(number)>(set, why_not_matrix(state, operands.rule).empty());
     ForwardRunner<decltype(number)> runner(tiles, work, operands, state, sizes);
     const auto tasks = make_tasks(work, state.shape.batch, runner.layout().max_rows, threads());
     run_on_threads("annulus::attend", Index(tasks.size()), poll,
@@ -76,7 +76,7 @@ Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision pr
     const ForwardLayout layout(tiles, shape.head_dim, {});
     const Index most = std::max(layout.max_rows, shape.group());  // at least one query row with all its heads
     return Scratch::bytes_of(
-        [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group()), true); });
+        [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group()), true, true); });
   };
   return threads() * with_words(precision, [&](auto number) {
            using T = decltype(number);
@@ -107,7 +107,7 @@ Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index s
            const auto& tiles = tiles_of<decltype(number)>(set);
            const BackwardLayout layout(tiles, shape, rows);
            return Scratch::bytes_of(
-               [&](Scratch& s) { return StatisticsMemory(s, tiles, layout, slots, pairs, layout.max_keys); });
+               [&](Scratch& s) { return StatisticsMemory(s, tiles, layout, slots, pairs, layout.max_keys, true); });
          });
 }
 
@@ -115,7 +115,7 @@ Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Pre
                                  InstructionSet set) {
   const auto bytes = [&](const auto& tiles) {
     const BackwardLayout layout(tiles, shape, rows);
-    return Scratch::bytes_of([&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys, in_blocks); });
+    return Scratch::bytes_of([&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys, in_blocks, true); });
   };
   return threads() * with_words(precision, [&](auto number) {
            using T = decltype(number);

@@ -58,7 +58,8 @@ const std::vector<MatrixUnit>& usable_matrix_units() {
   return usable;
 }
 
-std::string_view why_not_matrix(const State& state) {
+std::string_view why_not_matrix(const State& state, const CallRule& rule) {
+  if (rule.rule != nullptr) return "scores have a cap or a bias";
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
   if (state.exact_sums) return "statistics need the sums of exact weights";
@@ -66,6 +67,7 @@ std::string_view why_not_matrix(const State& state) {
 }
 
 std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients) {
+  if (operands.rule.rule != nullptr) return "scores have a cap or a bias";
   if (operands.any_cut || gradients.begun_dk.data != nullptr) return "the same bits for any cut are asked for";
   return "";
 }

@@ -10,11 +10,12 @@ file(GLOB host_sources CONFIGURE_DEPENDS ${host_dir}/host_*.cpp)
 target_sources(annulus_kernels PRIVATE ${host_sources})
 target_compile_definitions(annulus_kernels PUBLIC ANNULUS_HAS_HOST_TILES=1)
 
-# annulus_host_tiles(NAME flag...): tiles.cpp, backward_tiles.cpp and statistic_tiles.cpp in the namespace NAME, or the
+# annulus_host_tiles(NAME flag...): tiles.cpp and forward_, backward_ and statistic_tiles.cpp in the namespace NAME, or the
 # files of amx/. -O3 in every build type but an unoptimised one; the tiles are arithmetic without bounds of their own,
 # and tests in a debug build should not take minutes.
 function(annulus_host_tiles NAME)
-  set(sources ${host_dir}/tiles.cpp ${host_dir}/backward_tiles.cpp ${host_dir}/statistic_tiles.cpp)
+  set(sources ${host_dir}/tiles.cpp ${host_dir}/forward_tiles.cpp ${host_dir}/backward_tiles.cpp
+              ${host_dir}/statistic_tiles.cpp)
   if(NAME MATCHES "^amx")
     set(sources ${host_dir}/amx/forward_tiles.cpp ${host_dir}/amx/backward_tiles.cpp)
   endif()

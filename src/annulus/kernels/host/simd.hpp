@@ -158,12 +158,17 @@ ANNULUS_INLINE void store_some(T* p, Vec<T> x, int count) {
 }
 #endif
 
-// a * b + c, rounded once where the machine can; larger(a, b) = a > b ? a : b, so b where one of them is NaN.
+// a * b + c, rounded once where the machine can; larger(a, b) = a > b ? a : b, so b where one of them is NaN, and
+// smaller(a, b) = a < b ? a : b.
 #if defined(__AVX512F__)
 ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 ANNULUS_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return _mm512_fmadd_pd(a, b, c); }
 ANNULUS_INLINE Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 ANNULUS_INLINE Doubles larger(Doubles a, Doubles b) { return _mm512_max_pd(a, b); }
+ANNULUS_INLINE Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
+ANNULUS_INLINE Doubles smaller(Doubles a, Doubles b) { return _mm512_min_pd(a, b); }
+ANNULUS_INLINE Floats square_root(Floats a) { return _mm512_sqrt_ps(a); }
+ANNULUS_INLINE Doubles square_root(Doubles a) { return _mm512_sqrt_pd(a); }
 ANNULUS_INLINE bool any_above(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
 ANNULUS_INLINE bool any_above(Doubles a, Doubles b) { return _mm512_cmp_pd_mask(a, b, _CMP_GT_OQ) != 0; }
 #elif defined(__AVX2__)
@@ -171,6 +176,10 @@ ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps
 ANNULUS_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return _mm256_fmadd_pd(a, b, c); }
 ANNULUS_INLINE Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
 ANNULUS_INLINE Doubles larger(Doubles a, Doubles b) { return _mm256_max_pd(a, b); }
+ANNULUS_INLINE Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+ANNULUS_INLINE Doubles smaller(Doubles a, Doubles b) { return _mm256_min_pd(a, b); }
+ANNULUS_INLINE Floats square_root(Floats a) { return _mm256_sqrt_ps(a); }
+ANNULUS_INLINE Doubles square_root(Doubles a) { return _mm256_sqrt_pd(a); }
 ANNULUS_INLINE bool any_above(Floats a, Floats b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)) != 0; }
 ANNULUS_INLINE bool any_above(Doubles a, Doubles b) { return _mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ)) != 0; }
 #elif defined(__x86_64__)
@@ -178,17 +187,29 @@ ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return a * b + c; }
 ANNULUS_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return a * b + c; }
 ANNULUS_INLINE Floats larger(Floats a, Floats b) { return _mm_max_ps(a, b); }
 ANNULUS_INLINE Doubles larger(Doubles a, Doubles b) { return _mm_max_pd(a, b); }
+ANNULUS_INLINE Floats smaller(Floats a, Floats b) { return _mm_min_ps(a, b); }
+ANNULUS_INLINE Doubles smaller(Doubles a, Doubles b) { return _mm_min_pd(a, b); }
+ANNULUS_INLINE Floats square_root(Floats a) { return _mm_sqrt_ps(a); }
+ANNULUS_INLINE Doubles square_root(Doubles a) { return _mm_sqrt_pd(a); }
 ANNULUS_INLINE bool any_above(Floats a, Floats b) { return _mm_movemask_ps(_mm_cmpgt_ps(a, b)) != 0; }
 ANNULUS_INLINE bool any_above(Doubles a, Doubles b) { return _mm_movemask_pd(_mm_cmpgt_pd(a, b)) != 0; }
 #else
 #if defined(__aarch64__)
 ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return vfmaq_f32(c, a, b); }
 ANNULUS_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return vfmaq_f64(c, a, b); }
+ANNULUS_INLINE Floats square_root(Floats a) { return vsqrtq_f32(a); }
+ANNULUS_INLINE Doubles square_root(Doubles a) { return vsqrtq_f64(a); }
 ANNULUS_INLINE bool any_above(Floats a, Floats b) { return vmaxvq_u32(vcgtq_f32(a, b)) != 0; }
 ANNULUS_INLINE bool any_above(Doubles a, Doubles b) { return vmaxvq_u32(bits_as<uint32x4_t>(vcgtq_f64(a, b))) != 0; }
 #else
 ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return a * b + c; }
 ANNULUS_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return a * b + c; }
+template <class V>
+ANNULUS_INLINE V square_root(V a) {
+  for (unsigned i = 0; i < sizeof(V) / sizeof(a[0]); ++i)
+    a[i] = sizeof(a[0]) == 8 ? __builtin_sqrt(a[i]) : __builtin_sqrtf(float(a[i]));
+  return a;
+}
 template <class V>
 ANNULUS_INLINE bool any_above(V a, V b) {
   const auto above = a > b;
@@ -200,6 +221,10 @@ ANNULUS_INLINE bool any_above(V a, V b) {
 template <class V>
 ANNULUS_INLINE V larger(V a, V b) {
   return a > b ? a : b;
+}
+template <class V>
+ANNULUS_INLINE V smaller(V a, V b) {
+  return a < b ? a : b;
 }
 #endif
 

@@ -68,10 +68,9 @@ ANNULUS_INLINE void tell_of_large(const StatisticSums<T>& sums, int row, int key
   }
 }
 
-}  // namespace
-
-template <class T>
-void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<Number<T>>& sums) {
+template <class T, class Rule>
+ANNULUS_INLINE void add_tiles(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<Number<T>>& sums,
+                              Rule rule) {
   const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
   alignas(kVectorBytes) Number<T> p[kRowBlock * kStripStride<T>];
   const int begin = q.begin[0], end = at_most(q.end[q.rows - 1], k.count);
@@ -81,7 +80,7 @@ void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const Statisti
     for (int row = 0; row < q.rows; row += kRowBlock) {
       const Range panels = panels_of(q, row, tile, keys);
       for_each_panel(q, row, tile, panels, [&](int j, auto vectors, auto is_masked) {
-        fill_weights<T, vectors(), is_masked()>(q, k, row, tile + j, p + j);
+        fill_weights<T, vectors(), is_masked()>(q, k, row, tile + j, p + j, rule);
       });
       for (int j = panels.begin; j < panels.end; j += kLanes<double>)
         receive(p + j, sums.slots + row, sums.factors + row, sums.received + tile + j, k.capacity);
@@ -93,11 +92,25 @@ void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const Statisti
   }
 }
 
+}  // namespace
+
+template <class T>
+void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<Number<T>>& sums) {
+  add_tiles(q, k, sums, NoRule());
+}
+template <class T>
+void add_ruled_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<Number<T>>& sums) {
+  add_tiles(q, k, sums, RuledKeys<Number<T>>{sums.rule, nullptr, 0, 0});
+}
+
+#define ANNULUS_STATISTIC_TILES(T)                                                                               \
+  template void add_statistics<T>(const ScoreRows<T>&, const ScoreKeys<T>&, const StatisticSums<Number<T>>&);    \
+  template void add_ruled_statistics<T>(const ScoreRows<T>&, const ScoreKeys<T>&, const StatisticSums<Number<T>>&)
+
 #if !defined(ANNULUS_ONLY_PAIRS)
-template void add_statistics<float>(const ScoreRows<float>&, const ScoreKeys<float>&, const StatisticSums<float>&);
-template void add_statistics<double>(const ScoreRows<double>&, const ScoreKeys<double>&, const StatisticSums<double>&);
+ANNULUS_STATISTIC_TILES(float);
+ANNULUS_STATISTIC_TILES(double);
 #endif
-template void add_statistics<BFloat16Pair>(const ScoreRows<BFloat16Pair>&, const ScoreKeys<BFloat16Pair>&,
-                                           const StatisticSums<float>&);
+ANNULUS_STATISTIC_TILES(BFloat16Pair);
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -9,5 +9,7 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 /// T is float, double or BFloat16Pair.
 template <class T>
 void add_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<Number<T>>& sums);
+template <class T>
+void add_ruled_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const StatisticSums<Number<T>>& sums);
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "annulus/kernels/host/key_tasks.hpp"
+#include "annulus/kernels/host/ruled_rows.hpp"
 #include "annulus/kernels/multiplicity.hpp"
 #include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/statistics.hpp"
@@ -25,7 +26,7 @@ struct ListedRow {
 template <class T>
 struct StatisticsMemory {
   StatisticsMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index slots,
-                   Index pairs, Index count) {
+                   Index pairs, Index count, bool ruled) {
     const Index all = core::ceil_div(count, Index(tiles.backward_key_step)) * tiles.backward_key_step;
     const Index rows = layout.chunk_rows;
     operands = scratch.take<const void*>(std::max(all, rows));
@@ -39,6 +40,7 @@ struct StatisticsMemory {
     thresholds = scratch.take<Number<T>>(rows);
     listed = scratch.take<ListedRow<Number<T>>>(rows);
     picked = scratch.take<PickedRows>(rows * pairs);
+    if (ruled) rule = ruled_pairs<Number<T>>(scratch, rows, all);
   }
 
   const void** operands;   // [max(keys, rows)] of k, later of q
@@ -53,6 +55,7 @@ struct StatisticsMemory {
   ListedRow<Number<T>>* listed;  // [rows]
   PickedRows* picked;            // [rows][pairs]
   Index document = 0;            // its first row
+  RuledPairs<Number<T>> rule = {};
 };
 
 /// Adds up in memory; one object serves all threads.
@@ -71,14 +74,16 @@ class ProbabilitySums {
         shape_(shape),
         rows_(rows),
         operands_(operands),
-        statistics_(statistics) {}
+        statistics_(statistics),
+        rule_(operands.rule) {}
 
   static Index block() { return 0; }
 
   Memory start(const BackwardTask& task) const {
     const WorkItem& item = work_.items[task.item];
     Memory w = Scratch::of_this_thread().fill(
-        [&](Scratch& s) { return Memory(s, tiles_, layout_, operands_.slots, operands_.pairs, task.count); });
+        [&](Scratch& s) { return Memory(s, tiles_, layout_, operands_.slots, operands_.pairs, task.count, is_ruled()); });
+    if (is_ruled()) rule_.begin(w.rule);
     w.document = item.document;
     RowWalk walk(work_, item.key);
     walk.skip(task.first);
@@ -87,9 +92,11 @@ class ProbabilitySums {
       w.operands[j] = address(operands_.k, task.batch, row, item.kv_head);
       w.received_rows[j] = static_cast<double*>(address(statistics_.received, task.batch, row, item.kv_head));
       w.key_rows[j] = item.first_row + t * item.row_step;
+      if (is_ruled()) rule_.set_key(w.rule, j, item, t);
       for (Index slot = 0; slot < operands_.slots; ++slot)
         w.received[slot * w.keys.capacity + j] = w.received_rows[j][slot];
     }
+    if (is_ruled()) rule_.clear_keys(w.rule, task.count, w.keys.capacity);
     std::fill(w.operands + task.count, w.operands + w.keys.capacity, zero_row);
     for (Index slot = 0; slot < operands_.slots; ++slot)
       std::fill(w.received + slot * w.keys.capacity + task.count, w.received + (slot + 1) * w.keys.capacity, 0.0);
@@ -103,6 +110,7 @@ class ProbabilitySums {
     ScoreRows<T>& q = w.queries;
     const bool lists = statistics_.top_keys > 0;
     rows.for_each([&](Index i, Index t, Index row, Index head) {
+      if (is_ruled()) rule_.set_row(w.rule, i, rows.item, t, head);
       w.operands[i] = address(operands_.q, task.batch, row, head);
       const N* const numbers = static_cast<const N*>(address(operands_.normalizers, task.batch, row, head));
       const Normalizer<N> normalizer = with_finite_factor<N>({numbers[0], numbers[1]});
@@ -115,6 +123,7 @@ class ProbabilitySums {
             listed_row(at, head, rows.item.first_row + t * rows.item.row_step, w.picked + i * operands_.pairs);
       }
     });
+    if (is_ruled()) rule_.clear_rows(w.rule, rows.count, q.rows);
     std::fill(w.operands + rows.count, w.operands + q.rows, zero_row);
     std::fill(q.shift + rows.count, q.shift + q.rows, no_normalizer<N>().shift);
     std::fill(w.factors + rows.count, w.factors + q.rows, 0.0);
@@ -129,8 +138,8 @@ class ProbabilitySums {
   void add(Index count, Memory& w) const {
     const bool lists = statistics_.top_keys > 0;
     for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.last() * w.listed[i].caution;
-    tiles_.add_statistics(w.queries, w.keys,
-                          {w.received, w.slots, w.factors, lists ? w.thresholds : nullptr, admit, &w});
+    (is_ruled() ? tiles_.add_ruled_statistics : tiles_.add_statistics)(
+        w.queries, w.keys, {w.received, w.slots, w.factors, lists ? w.thresholds : nullptr, admit, &w, &w.rule});
   }
 
   void finish(const Memory& w) const {
@@ -141,6 +150,8 @@ class ProbabilitySums {
   }
 
  private:
+  bool is_ruled() const { return rule_.is_there(); }
+
   /// List number `at`, of row x of its document.
   ListedRow<N> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
     const Index size = statistics_.top_keys;
@@ -175,6 +186,7 @@ class ProbabilitySums {
   const Index rows_;
   const StatisticOperands& operands_;
   const StatisticViews& statistics_;
+  const RuleOf<N> rule_;
 };
 
 }  // namespace annulus::kernels::host

@@ -49,6 +49,7 @@ struct QueryPanels {
   int head_dim;
   Number<T> exponent_bias;  // weights are 2^(score - m + exponent_bias)
   Number<T> score_factor;   // of pairs: what the sum over D is multiplied by
+  const RuledPairs<Number<T>>* rule = nullptr;  // of all rows, and of the keys of the tile; for add_ruled_tile
 };
 
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
@@ -129,11 +130,17 @@ struct TileFunctions {
   /// Forward: adds the tile's keys, one after another, to the rows that see them. scores: scratch for G * strip_keys
   /// numbers. [1] is for panels with a score_sum.
   void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
+  /// The same, and likewise of those below, of scores under a rule (RuledPairs), one for all rules. Matrix units have
+  /// none.
+  void (*add_ruled_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
   /// Backward: adds what the pairs of the two chunks contribute to dq, dk and dv: to dq key after key, descending, to
   /// dk and dv row after row, ascending.
   void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
+  void (*add_ruled_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
   /// Statistics of the same pairs: a key takes in row after row, ascending.
   void (*add_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys, const StatisticSums<Number<T>>& sums);
+  void (*add_ruled_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys,
+                               const StatisticSums<Number<T>>& sums);
 
   /// sum_d a[d] * b[d]; both of the storage type.
   Number<T> (*dot[kStorageTypes])(const void* a, const void* b, int head_dim);

@@ -42,12 +42,13 @@ ANNULUS_INLINE PanelMask seen_from(const ScoreRows<T>& q, int row, int key) {
 
 /// E of MR rows for NV vectors of keys, from number `key` of the chunk on.
 ///   p [MR][kStripStride]
-template <class T, int NV, bool kMasked>
-ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, int row, int key, Number<T>* p) {
+template <class T, int NV, bool kMasked, class Rule>
+ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, int row, int key, Number<T>* p,
+                                 Rule rule) {
   constexpr int nr = kKeyBlock<T>;
   const int depth = padded_depth<T>(q.head_dim);
   probability_block<T, NV, kMasked>(q.queries + row * nr, q.capacity * nr, k.keys + std::int64_t(key) * depth, depth,
-                                    q.score_factor, q.shift + row, seen_from(q, row, key), p);
+                                    q.score_factor, q.shift + row, seen_from(q, row, key), p, rule.at(row, key));
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -46,6 +46,19 @@ pattern::Documents read_documents(hid_t file, const std::string& path, const std
   return offsets;
 }
 
+/// All numbers of a dataset that has been looked at.
+std::vector<double> read_doubles(hid_t file, const std::string& path, const std::string& name,
+                                 const FoundDataset& found) {
+  const DatasetId dataset = open_dataset(file, path, name);
+  Index count = 1;
+  for (const Index extent : found.extents) count *= extent;
+  std::vector<double> numbers(std::size_t(count), 0);
+  check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                            static_cast<void*>(numbers.data())),
+             "{}: reading failed", found.where);
+  return numbers;
+}
+
 }  // namespace
 
 FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes,
@@ -83,15 +96,23 @@ void check_extents(const FoundDataset& found, const std::vector<Index>& extents,
        fmt::join(extents, ", "), to_fit);
 }
 
+std::vector<double> read_coordinates(hid_t file, const std::string& path, const std::string& name, Index rows,
+                                     const std::string& to_fit) {
+  const FoundDataset found = look_at(file, path, name, "(sequence, 2)", "input.coordinates names it");
+  check_extents(found, {rows, 2}, to_fit);
+  const std::vector<double> places = read_doubles(file, path, name, found);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (std::isfinite(places[i])) continue;
+    fail(ErrorKind::failure, "{} holds {} at [{}, {}], expected finite numbers", found.where, places[i], i / 2, i % 2);
+  }
+  return places;
+}
+
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
                               const std::string& to_fit) {
   const FoundDataset found = look_at(file, path, name, "(heads)", "input.sink names it");
   check_extents(found, {heads}, to_fit);
-  const DatasetId dataset = open_dataset(file, path, name);
-  std::vector<double> logits(std::size_t(heads), 0);
-  check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                            static_cast<void*>(logits.data())),
-             "{}: reading failed", found.where);
+  const std::vector<double> logits = read_doubles(file, path, name, found);
   for (std::size_t h = 0; h < logits.size(); ++h) {
     if (std::isfinite(logits[h]) || logits[h] < 0) continue;
     fail(ErrorKind::failure, "{} holds {} at [{}], expected finite numbers, or -inf for a head without a sink",
@@ -104,23 +125,28 @@ FileContents agreed_contents(const std::string& path, const std::optional<std::s
                              const comm::Communicator& comm, const std::function<FileContents(hid_t)>& look) {
   const std::vector<Index> seen = comm::numbers_from_root(comm, [&] {
     const FileId file = open_alone(path, false);
-    const auto [s, type, order, width, none, sink] = look(file);
-    std::vector<Index> numbers{s.batch,     s.sequence,   s.heads, s.kv_heads,        s.head_dim,
-                               Index(type), Index(order), width,   Index(sink.size())};
-    for (const double logit : sink) numbers.push_back(std::bit_cast<Index>(logit));
+    const auto [s, type, order, width, none, sink, coordinates] = look(file);
+    std::vector<Index> numbers{s.batch,      s.sequence, s.heads,           s.kv_heads,              s.head_dim, Index(type),
+                               Index(order), width,      Index(sink.size()), Index(coordinates.size())};
+    for (const std::vector<double>* const some : {&sink, &coordinates})
+      for (const double number : *some) numbers.push_back(std::bit_cast<Index>(number));
     const pattern::Documents offsets = read_documents(file, path, documents, s.sequence);
     numbers.insert(numbers.end(), offsets.begin(), offsets.end());
     return numbers;
   });
-  const auto sink = seen.begin() + 9, offsets = sink + seen[8];
-  std::vector<double> logits;
-  std::transform(sink, offsets, std::back_inserter(logits), [](Index bits) { return std::bit_cast<double>(bits); });
+  const auto sink = seen.begin() + 10, coordinates = sink + seen[8], offsets = coordinates + seen[9];
+  const auto doubles = [](auto begin, auto end) {
+    std::vector<double> numbers;
+    std::transform(begin, end, std::back_inserter(numbers), [](Index bits) { return std::bit_cast<double>(bits); });
+    return numbers;
+  };
   return {{seen[0], seen[1], seen[2], seen[3], seen[4]},
           core::DType(seen[5]),
           core::AxisOrder(seen[6]),
           seen[7],
           {offsets, seen.end()},
-          logits};
+          doubles(sink, coordinates),
+          doubles(coordinates, offsets)};
 }
 
 }  // namespace annulus::store

@@ -36,6 +36,10 @@ void check_extents(const FoundDataset& found, const std::vector<Index>& extents,
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
                               const std::string& to_fit);
 
+/// The coordinates (rows, 2) in a dataset of floats. Throws Error(failure) likewise, and where one is not finite.
+std::vector<double> read_coordinates(hid_t file, const std::string& path, const std::string& name, Index rows,
+                                     const std::string& to_fit);
+
 /// Rank 0 opens the file and looks (`look` leaves out the documents); all ranks learn what it found; collective. Throws
 /// the same Error(failure) on every rank.
 FileContents agreed_contents(const std::string& path, const std::optional<std::string>& documents,

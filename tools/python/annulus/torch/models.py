@@ -7,7 +7,7 @@ from annulus.options import settings_of
 from annulus.torch.operator import attend, encoded
 
 # Arguments by which models ask for what attention here does not do, and what is expected in their place.
-REFUSED = {"softcap": "scores as they are", "sliding_window": "segments= of register()", "s_aux": "a softmax without sinks",
+REFUSED = {"sliding_window": "segments= of register()", "s_aux": "a softmax without sinks",
            "position_bias": "scores as they are", "head_mask": "all heads"}
 
 
@@ -36,14 +36,15 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
     dense = settings_of(segments, dilations, **words)
 
     @torch.compiler.allow_in_graph
-    def attention(query, key, value, causal, scale):
-        return attend(query, key, value, encoded(dense._replace(causal=causal, scale=scale), axes="bhsd"))[0]
+    def attention(query, key, value, causal, scale, softcap):
+        settings = dense._replace(causal=causal, scale=scale, softcap=softcap or dense.softcap)
+        return attend(query, key, value, encoded(settings, axes="bhsd"))[0]
 
     def forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **more):
         """query (B, H, S, D), key and value (B, Hkv, S, D); returns (B, S, H, D) and no weights."""
         _refuse_others(query, key, attention_mask, dropout, more)
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        return attention(query, key, value, bool(causal), scaling).transpose(1, 2), None
+        return attention(query, key, value, bool(causal), scaling, more.get("softcap")).transpose(1, 2), None
 
     AttentionInterface.register(name, forward)
     AttentionMaskInterface.register(name, _mask)

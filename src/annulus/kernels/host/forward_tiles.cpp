@@ -1,0 +1,358 @@
+// The forward pass of one instruction set, which the compiler's flags and ANNULUS_INSTRUCTION_SET choose
+// (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of rows passes over it,
+// strip by strip:
+//   scores -> running maximum -> weights -> accumulator, the strip of scores in the first-level cache.
+// Running maxima hardly ever rise after the first strips (online_softmax.hpp). So where rows see all of a strip, scores
+// become weights at once, with the maxima as they are; only if one had to rise the strip is done again, in order.
+#include "annulus/kernels/host/forward_tiles.hpp"
+
+#include "annulus/kernels/host/block.hpp"
+#include "annulus/kernels/host/online_softmax.hpp"
+#include "annulus/kernels/host/tile_functions.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+namespace {
+
+/// Keys of a strip, counted from its first.
+struct Range {
+  int begin;
+  int end;
+
+  /// With the keys that share a word with these.
+  template <class T>
+  Range whole_words() const {
+    return {begin / kPerWord<T> * kPerWord<T>, round_up(end, kPerWord<T>)};
+  }
+};
+
+/// One group of rows before one strip of keys of a tile.
+template <class T>
+struct Strip {
+  const QueryPanels<T>& panels;
+  std::int64_t first_row;  // of the group
+  std::int64_t first_key;  // position in the piece
+  int rows;                // real ones in the group; the others are copies of the last
+  int keys;
+  bool finite;        // the tile's values are
+  Number<T>* scores;  // [kStripKeys][kGroupRows]
+
+  /// What becomes of them, in the same memory: [kStripKeys / kPerWord][kGroupRows].
+  T* weights() const { return static_cast<T*>(static_cast<void*>(scores)); }
+
+  int within(std::int64_t position) const {
+    const std::int64_t key = position - first_key;
+    return key < 0 ? 0 : key < keys ? int(key) : keys;
+  }
+  /// Keys that any of the rows [row, row + count) sees, and those that all of them see. A later row of a group never
+  /// begins or ends after an earlier one (QueryPanels), so the outermost rows tell.
+  Range seen_by_any(int row, int count) const {
+    const int last = row + count < rows ? row + count : rows;
+    return {within(panels.begin[first_row + last - 1]), within(panels.end[first_row + row])};
+  }
+  Range seen_by_all(int row, int count) const {
+    const int last = row + count < rows ? row + count : rows;
+    return {within(panels.begin[first_row + row]), within(panels.end[first_row + last - 1])};
+  }
+};
+
+/// Keys of a strip that each row of a vector sees.
+template <class T>
+struct Seen {
+  using Limits = Vec<IntOf<Number<T>>>;
+  Limits begin, end;
+
+  ANNULUS_INLINE_MEMBER Seen(const Strip<T>& strip, int v) {
+    constexpr int n = kLanes<T>;
+    for (int i = 0; i < n; ++i) {
+      const int row = v * n + i < strip.rows ? v * n + i : strip.rows - 1;
+      begin[i] = strip.within(strip.panels.begin[strip.first_row + row]);
+      end[i] = strip.within(strip.panels.end[strip.first_row + row]);
+    }
+  }
+  /// -1 for rows that see key number j of the strip.
+  ANNULUS_INLINE_MEMBER Limits of(int j) const {
+    const Limits key = Limits{} + IntOf<Number<T>>(j);
+    return (key >= begin) & (key < end);
+  }
+};
+
+/// Masks the scores of keys [from, from + kScoreKeys) for vector number v of the group and returns the rows' maxima.
+template <class T>
+ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from, Vec<Number<T>> most) {
+  using N = Number<T>;
+  const Seen<T> seen(strip, v);
+  for (int j = from; j < from + kScoreKeys; ++j) {
+    N* const scores = strip.scores + j * kGroupRows<T> + v * kLanes<T>;
+    const Vec<N> score = seen.of(j) ? load<Vec<N>>(scores) : broadcast(-kInfinity<N>);
+    store(scores, score);
+    most = larger(score, most);
+  }
+  return most;
+}
+
+/// Scores of a query block's vectors [first, first + NV) against keys [j, j + kScoreKeys).
+template <class T, bool kMaximum, class Rule>
+ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, Number<T> factor, Number<T>* scores,
+                                  Vec<Number<T>>* most, int vectors, Rule rule) {
+  if constexpr (kQueryVectors == 3) {
+    if (vectors == 3) return score_block<T, 3, kMaximum>(queries, keys, depth, factor, scores, most, rule);
+  }
+  if (vectors == 2) return score_block<T, 2, kMaximum>(queries, keys, depth, factor, scores, most, rule);
+  score_block<T, 1, kMaximum>(queries, keys, depth, factor, scores, most, rule);
+}
+
+/// Scores of query block number `block` of the group against the strip's keys, masked where a row must not look; most
+/// gets the rows' maxima, visible what the rows of each vector see.
+///   AVX-512, 48 rows, causal, reversed keys: the first keys are seen by the last vector of rows only.
+template <class T, class Rule>
+ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T* keys, int depth, const Range* visible,
+                                      Vec<Number<T>>* most, Rule rule) {
+  constexpr int n = kLanes<T>;
+  const Number<T> factor = strip.panels.score_factor;
+  const int first_row = block * kQueryBlock<T>, v0 = block * kQueryVectors;
+  const Range all = strip.seen_by_all(first_row, kQueryBlock<T>), any = strip.seen_by_any(first_row, kQueryBlock<T>);
+  const T* queries = strip.panels.queries + (strip.first_row + first_row) * depth;
+  for (int j = any.begin / kScoreKeys * kScoreKeys; j < any.end; j += kScoreKeys) {
+    Number<T>* const scores = strip.scores + j * kGroupRows<T> + first_row;
+    if (j >= all.begin && j + kScoreKeys <= all.end && first_row + kQueryBlock<T> <= round_up(strip.rows, n)) {
+      score_block<T, kQueryVectors, true>(queries, keys + j * depth, depth, factor, scores, most + v0,
+                                          rule.at(strip.first_row + first_row, j));
+      continue;
+    }
+    int first = 0, end = kQueryVectors;
+    while (first < end && (visible[v0 + first].begin >= j + kScoreKeys || visible[v0 + first].end <= j)) ++first;
+    while (end > first && (visible[v0 + end - 1].begin >= j + kScoreKeys || visible[v0 + end - 1].end <= j)) --end;
+    if (first == end) continue;
+    score_vectors<T, false>(queries + first * n, keys + j * depth, depth, factor, scores + first * n, most + v0 + first,
+                            end - first, rule.at(strip.first_row + first_row + first * n, j));
+    for (int v = v0 + first; v < v0 + end; ++v) most[v] = mask_scores(strip, v, j, most[v]);
+  }
+}
+
+/// Columns of the values that a block takes: all of them shared out evenly, so that no block is left with too few
+/// accumulators to keep the multiply-adds busy.
+///   AVX2, 6 at most: 32 = 6 + 6 + 6 + 6 + 4 + 4
+ANNULUS_INLINE int next_columns(int columns) {
+  const int blocks = (columns + kScoreKeys - 1) / kScoreKeys;
+  return round_up((columns + blocks - 1) / blocks, kColumnStep);
+}
+
+template <class T, int NV>
+ANNULUS_INLINE void add_columns(int columns, const T* weights, const T* values, int stride, int words, Number<T>* acc) {
+  if constexpr (kScoreKeys == 8) {
+    if (columns == 8) return value_block<T, 8, NV>(weights, values, stride, words, acc);
+  }
+  if (columns == 6) return value_block<T, 6, NV>(weights, values, stride, words, acc);
+  if (columns == 4) return value_block<T, 4, NV>(weights, values, stride, words, acc);
+  value_block<T, 2, NV>(weights, values, stride, words, acc);
+}
+
+/// Words of keys [begin, end) of a strip, all of which the vectors of rows [first, last) see.
+struct Span {
+  int begin, end, first, last;
+};
+
+/// What the vectors of a query block, from number v0, see of a strip, in ascending spans. Neither begin nor end ever
+/// ascends from one row to the next, so the vectors that see a key follow one another.
+///   AVX-512, 48 rows, causal, reversed keys: the first span is seen by the last vector of rows only.
+ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
+  const int v_end = v0 + kQueryVectors;
+  for (int at = 0;; at = to++->end) {
+    Span next = {kStripKeys, kStripKeys, v_end, v0};
+    for (int v = v0; v < v_end; ++v) {
+      const int begin = at_least(visible[v].begin, at);
+      if (begin < visible[v].end && begin < next.begin) next.begin = begin;
+    }
+    if (next.begin == kStripKeys) return to;
+    for (int v = v0; v < v_end; ++v) {
+      const Range range = visible[v];
+      if (range.begin > next.begin) {
+        next.end = at_most(next.end, range.begin);
+      } else if (range.end > next.begin) {
+        next.end = at_most(next.end, range.end);
+        next.first = at_most(next.first, v);
+        next.last = v + 1;
+      }
+    }
+    *to = next;
+  }
+}
+
+/// Adds the weighted values of a strip to the accumulators of its group; visible are the words of keys that each vector
+/// of rows sees.
+template <class T>
+ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, const T* values, int stride,
+                               Number<T>* acc) {
+  Span spans[2 * kGroupVectors<T>];
+  Span* end = spans;
+  for (int v = 0; v * kLanes<T> < strip.rows; v += kQueryVectors) end = append_spans(visible, v, end);
+  const int all = round_up(strip.panels.head_dim, kColumnStep);
+  for (int column = 0, columns; column < all; column += columns) {
+    columns = next_columns(all - column);
+    for (const Span* span = spans; span < end; ++span) {
+      const int row = span->first * kLanes<T>, words = span->end - span->begin;
+      const T* const weights = strip.weights() + span->begin * kGroupRows<T> + row;
+      const T* const from = values + std::int64_t(column) * stride + span->begin;
+      Number<T>* const to = acc + column * kGroupRows<T> + row;
+      switch (span->last - span->first) {
+        case 1:
+          add_columns<T, 1>(columns, weights, from, stride, words, to);
+          break;
+        case 2:
+          add_columns<T, 2>(columns, weights, from, stride, words, to);
+          break;
+        default:
+          add_columns<T, kQueryVectors>(columns, weights, from, stride, words, to);
+      }
+    }
+  }
+}
+
+/// The same where values are not finite, which the weight 0 of a key that a row does not see would not take out: such
+/// keys are left out row by row.
+template <class T>
+__attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Range* visible, const T* values, int stride,
+                                               Number<T>* acc) {
+  using N = Number<T>;
+  constexpr int n = kLanes<T>, row = kGroupRows<T>;
+  const int columns = round_up(strip.panels.head_dim, kColumnStep);
+  for (int v = 0; v * n < strip.rows; ++v) {
+    const Seen<T> seen(strip, v);
+    const T* const weights = strip.weights() + v * n;
+    for (int column = 0; column < columns; ++column) {
+      N* const to = acc + column * row + v * n;
+      Vec<N> sum = load<Vec<N>>(to);
+      for (int j = visible[v].begin; j < visible[v].end; ++j) {
+        const Vec<T> value = broadcast(values[std::int64_t(column) * stride + j]);
+        for (int i = 0; i < kPerWord<T>; ++i) {
+          Vec<N> more = sum;
+          multiply_add_one<T>(more, load<Vec<T>>(weights + j * row), value, i);
+          sum = seen.of(j * kPerWord<T> + i) ? more : sum;
+        }
+      }
+      store(to, sum);
+    }
+  }
+}
+
+/// Weights of query block number `block` of the group, all of whose rows see all of the strip's keys, with the maxima
+/// as they are. False where a row has none yet or one has to rise: nothing but the strip has changed then.
+template <class T, bool kEntropy, class Rule>
+ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth, Rule rule) {
+  using N = Number<T>;
+  constexpr int n = kLanes<T>, vectors = kQueryVectors;
+  const int first_row = block * kQueryBlock<T>;
+  const std::int64_t row = strip.first_row + first_row;
+  StandingRows<N, vectors> rows;
+  for (int v = 0; v < vectors; ++v) {
+    const Vec<N> max = load<Vec<N>>(strip.panels.max + row + v * n);
+    if (any_above(broadcast(-kLargest<N>), max)) return false;
+    rows.shift[v] = max - strip.panels.exponent_bias;
+    rows.sum[v] = load<Vec<N>>(strip.panels.sum + row + v * n);
+    if constexpr (kEntropy) rows.score_sum[v] = load<Vec<N>>(strip.panels.score_sum + row + v * n);
+    rows.most[v] = max;
+  }
+  const T* queries = strip.panels.queries + row * depth;
+  for (int j = 0; j < strip.keys; j += kScoreKeys)
+    weight_block<T, vectors, kEntropy>(queries, keys + j * depth, depth, strip.panels.score_factor,
+                                       strip.weights() + j / kPerWord<T> * kGroupRows<T> + first_row, rows,
+                                       rule.at(row, j));
+  for (int v = 0; v < vectors; ++v)
+    if (any_above(rows.most[v], load<Vec<N>>(strip.panels.max + row + v * n))) return false;
+  for (int v = 0; v < vectors; ++v) {
+    store(strip.panels.sum + row + v * n, rows.sum[v]);
+    if constexpr (kEntropy) store(strip.panels.score_sum + row + v * n, rows.score_sum[v]);
+  }
+  return true;
+}
+
+/// Whether weigh_at_once() will do: all rows of a query block exist and see all of the strip's keys, which are whole
+/// blocks.
+template <class T>
+ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
+  if (!kWeighsAtOnce<Number<T>>) return false;
+  const Range all = strip.seen_by_all(block * kQueryBlock<T>, kQueryBlock<T>);
+  return all.begin == 0 && all.end == strip.keys && strip.keys % kScoreKeys == 0 &&
+         (block + 1) * kQueryBlock<T> <= round_up(strip.rows, kLanes<T>);
+}
+
+template <class T, bool kEntropy, class Rule>
+void add_strip(const Strip<T>& strip, const T* keys, const T* values, int stride, Rule rule) {
+  using N = Number<T>;
+  constexpr int n = kLanes<T>, vectors = kGroupVectors<T>;
+  const QueryPanels<T>& panels = strip.panels;
+  const int depth = row_words<T>(panels.head_dim), columns = round_up(panels.head_dim, kColumnStep);
+  N* const acc = panels.acc + strip.first_row * columns;
+  const Range seen = strip.seen_by_any(0, kGroupRows<T>);
+  if (seen.begin >= seen.end) return;
+
+  Vec<N> most[vectors];
+  Range visible[vectors];
+  for (int v = 0; v < vectors; ++v) {
+    most[v] = broadcast(-kInfinity<N>);
+    visible[v] = v * n < strip.rows ? strip.seen_by_any(v * n, n) : Range{0, 0};
+    visible[v] = visible[v].begin < visible[v].end ? visible[v].template whole_words<T>() : Range{0, 0};
+  }
+  bool weighed[vectors / kQueryVectors] = {};
+  for (int b = 0; b * kQueryBlock<T> < strip.rows; ++b) {
+    weighed[b] = sees_whole_strip(strip, b) && weigh_at_once<T, kEntropy>(strip, b, keys, depth, rule);
+    if (!weighed[b]) score_query_block(strip, b, keys, depth, visible, most, rule);
+  }
+  for (int v = 0; v * n < strip.rows; ++v) {
+    if (weighed[v / kQueryVectors]) continue;
+    const Range range = visible[v];
+    const std::int64_t row = strip.first_row + v * n;
+    const RunningRows<N> rows{panels.max + row, panels.sum + row, kEntropy ? panels.score_sum + row : nullptr,
+                              acc + v * n, columns};
+    weigh_rows<T, kEntropy>(rows, strip.scores + range.begin * kGroupRows<T> + v * n,
+                            strip.weights() + range.begin / kPerWord<T> * kGroupRows<T> + v * n,
+                            range.end - range.begin, most[v], panels.exponent_bias);
+  }
+  for (int v = 0; v < vectors; ++v) visible[v] = {visible[v].begin / kPerWord<T>, visible[v].end / kPerWord<T>};
+  const Range all = strip.seen_by_all(0, kGroupRows<T>);
+  if (strip.finite || (all.begin == 0 && all.end == strip.keys))
+    add_values(strip, visible, values, stride, acc);
+  else
+    add_values_seen(strip, visible, values, stride, acc);
+}
+
+template <class T, bool kEntropy, class Rule>
+ANNULUS_INLINE void add_strips(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores, Rule rule) {
+  const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);
+  const int depth = row_words<T>(panels.head_dim);
+  for (std::int64_t row = 0; row < panels.rows; row += kGroupRows<T>) {
+    const int rows = panels.rows - row < kGroupRows<T> ? int(panels.rows - row) : kGroupRows<T>;
+    for (int first = 0; first < tile.count; first += kStripKeys) {
+      const int keys = tile.count - first < kStripKeys ? tile.count - first : kStripKeys;
+      const Strip<T> strip{panels, row, tile.first + first, rows, keys, tile.finite, scores};
+      add_strip<T, kEntropy>(strip, tile.keys + std::int64_t(first) * depth, tile.values + first / kPerWord<T>,
+                             tile.capacity, rule.at(0, first));
+    }
+  }
+}
+
+}  // namespace
+
+template <class T, bool kEntropy>
+void add_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores) {
+  add_strips<T, kEntropy>(panels, tile, scores, NoRule());
+}
+template <class T, bool kEntropy>
+void add_ruled_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores) {
+  add_strips<T, kEntropy>(panels, tile, scores, RuledRows<Number<T>>{panels.rule, 0, 0});
+}
+
+#define ANNULUS_FORWARD_TILES(T, kEntropy)                                                      \
+  template void add_tile<T, kEntropy>(const QueryPanels<T>&, const KeyTile<T>&, Number<T>*);    \
+  template void add_ruled_tile<T, kEntropy>(const QueryPanels<T>&, const KeyTile<T>&, Number<T>*)
+
+#if !defined(ANNULUS_ONLY_PAIRS)
+ANNULUS_FORWARD_TILES(float, false);
+ANNULUS_FORWARD_TILES(float, true);
+ANNULUS_FORWARD_TILES(double, false);
+ANNULUS_FORWARD_TILES(double, true);
+#endif
+ANNULUS_FORWARD_TILES(BFloat16Pair, false);
+ANNULUS_FORWARD_TILES(BFloat16Pair, true);
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

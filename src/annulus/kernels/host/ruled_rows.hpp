@@ -1,0 +1,89 @@
+// What a rule says of a task's query rows and keys (ruled_pairs.hpp), filled in from work items.
+#pragma once
+
+#include <algorithm>
+#include <numbers>
+
+#include "annulus/core/work_item.hpp"
+#include "annulus/kernels/host/ruled_pairs.hpp"
+#include "annulus/kernels/host/scratch.hpp"
+#include "annulus/kernels/score_rule.hpp"
+
+namespace annulus::kernels::host {
+
+/// Memory of a thread for the rule of `rows` query rows and `keys` keys.
+template <class N>
+RuledPairs<N> ruled_pairs(Scratch& scratch, core::Index rows, core::Index keys) {
+  const auto places = [&](core::Index count) { return scratch.take<Place<N>>(count); };
+  N* const slopes = scratch.take<N>(rows);
+  Place<N>*const row_x = places(rows), *const row_y = places(rows);
+  Place<N>*const key_x = places(keys), *const key_y = places(keys);
+  return {0, 0, slopes, row_x, row_y, key_x, key_y, scratch.take<N>(keys)};
+}
+
+/// A call's rule in the units of tiles; one object serves all threads.
+template <class N>
+class RuleOf {
+ public:
+  explicit RuleOf(const CallRule& call) : call_(call) {
+    if (call.rule != nullptr && call.rule->coordinates) unit_ = call.rule->coordinates->unit(place_bits);
+  }
+
+  bool is_there() const { return call_.rule != nullptr; }
+
+  /// What is the same for all rows.
+  void begin(RuledPairs<N>& pairs) const {
+    const ScoreRule& rule = *call_.rule;
+    pairs.cap = N(rule.cap * std::numbers::log2e);
+    pairs.twice = rule.has_cap() ? N(2 / rule.cap) : N(0);
+    if (!rule.has_bias()) pairs.slopes = nullptr;
+    if (!rule.coordinates) pairs.row_y = pairs.key_y = nullptr;
+  }
+  /// Query row number i is comb index t of the item, seen by query head `head` of the tensors.
+  void set_row(RuledPairs<N>& pairs, core::Index i, const core::WorkItem& item, core::Index t, core::Index head) const {
+    if (pairs.slopes == nullptr) return;
+    const ScoreRule& rule = *call_.rule;
+    const core::Index row = item.first_row + t * item.row_step;
+    const double slope = rule.slopes[std::size_t(call_.first_head + head)];
+    pairs.slopes[i] = row < rule.exempt ? N(0) : N(slope * unit_ * std::numbers::log2e);
+    place(item.document + row, i, pairs.row_x, pairs.row_y);
+  }
+  void set_key(RuledPairs<N>& pairs, core::Index j, const core::WorkItem& item, core::Index t) const {
+    if (pairs.slopes == nullptr) return;
+    const core::Index row = item.first_row + t * item.row_step;
+    pairs.near[j] = row < call_.rule->exempt ? N(0) : N(1);
+    place(item.document + row, j, pairs.key_x, pairs.key_y);
+  }
+  /// Rows and keys [from, to) that there are none of.
+  static void clear_rows(RuledPairs<N>& pairs, core::Index from, core::Index to) {
+    if (pairs.slopes != nullptr) std::fill(pairs.slopes + from, pairs.slopes + to, N(0));
+    clear(pairs, pairs.row_x, pairs.row_y, from, to);
+  }
+  static void clear_keys(RuledPairs<N>& pairs, core::Index from, core::Index to) {
+    if (pairs.slopes != nullptr) std::fill(pairs.near + from, pairs.near + to, N(0));
+    clear(pairs, pairs.key_x, pairs.key_y, from, to);
+  }
+
+ private:
+  /// Differences of places must have room in a Place, with a sign.
+  static constexpr int place_bits = sizeof(N) == 8 ? 60 : 30;
+
+  void place(core::Index row, core::Index i, Place<N>* x, Place<N>* y) const {
+    if (y == nullptr) {
+      x[i] = Place<N>(row);
+      return;
+    }
+    x[i] = Place<N>(call_.rule->coordinates->whole(row, 0, unit_));
+    y[i] = Place<N>(call_.rule->coordinates->whole(row, 1, unit_));
+  }
+  static void clear(const RuledPairs<N>& pairs, Place<N>* x, Place<N>* y, core::Index from, core::Index to) {
+    if (pairs.slopes == nullptr) return;
+    std::fill(x + from, x + to, Place<N>(0));
+    if (y != nullptr) std::fill(y + from, y + to, Place<N>(0));
+  }
+
+  CallRule call_;
+  double unit_ = 1;
+};
+
+}  // namespace annulus::kernels::host

@@ -1,0 +1,191 @@
+// Blocks of scores under a rule (ruled_pairs.hpp), in one instruction set: the register blocks call change() on scores
+// they have made, with rows across the lanes (forward) or keys (backward). Both do the same operations on a pair of
+// rows, so a score has the same bits in either pass and wherever its rows were cut.
+#pragma once
+
+#include "annulus/kernels/host/layout.hpp"
+#include "annulus/kernels/host/ruled_pairs.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+// (2^r - 1) / r for r in [-1/2, 1/2], interpolated in Chebyshev's points: errs by 9.3e-9 and by 3e-19.
+template <class T>
+struct ExpMinusOne;
+template <>
+struct ExpMinusOne<float> {
+  static constexpr float of[] = {0.693147188f,    0.2402265076f,   0.05550357114f,
+                                 0.009618082557f, 0.001339086336f, 0.0001545316315f};
+  static constexpr float rounder = 0x1.8p23f, most = 30;
+  static constexpr int mantissa = 23;
+};
+template <>
+struct ExpMinusOne<double> {
+  static constexpr double of[] = {0.693147180559945286,     0.240226506959100722,     0.0555041086648216248,
+                                  0.00961812910762848035,   0.00133335581464064708,   0.000154035303933707342,
+                                  1.52527338415567733e-05,  1.32154868087055627e-06,  1.01780570877339407e-07,
+                                  7.05489730415549946e-09,  4.45581790833606449e-10,  2.57293241773623047e-11};
+  static constexpr double rounder = 0x1.8p52, most = 60;
+  static constexpr int mantissa = 52;
+};
+
+/// x[i] = tanh(z), 2^(twice x[i]) = e^(2 z), which is u / (u + 2) with u = e^(2 z) - 1. u is made of 2^r - 1 and 2^n
+/// without a difference of nearly equal numbers, so that small scores keep all their digits.
+template <class T, int N>
+ANNULUS_INLINE void bend(T twice, Vec<T> (&x)[N]) {
+  using Table = ExpMinusOne<T>;
+  constexpr int count = sizeof(Table::of) / sizeof(T);
+  const Vec<T> rounder = broadcast(Table::rounder), most = broadcast(Table::most);
+  Vec<T> r[N], power[N], p[N];
+  for (int i = 0; i < N; ++i) {
+    const Vec<T> y = larger(-most, smaller(most, x[i] * twice));
+    const Vec<T> n = y + rounder;
+    r[i] = y - (n - rounder);
+    power[i] = bits_as<Vec<T>>((bits_as<Vec<UnsignedOf<T>>>(n) << Table::mantissa) +
+                               bits_as<Vec<UnsignedOf<T>>>(broadcast(T(1))));
+    p[i] = broadcast(Table::of[count - 1]);
+  }
+#pragma GCC unroll 16
+  for (int k = count - 2; k >= 0; --k)
+    for (int i = 0; i < N; ++i) p[i] = fma(p[i], r[i], broadcast(Table::of[k]));
+  for (int i = 0; i < N; ++i) {
+    const Vec<T> u = fma(p[i] * r[i], power[i], power[i] - broadcast(T(1)));
+    x[i] = u / (u + broadcast(T(2)));
+  }
+}
+
+/// How far places are apart along one axis, with a sign.
+template <class T>
+ANNULUS_INLINE Vec<T> apart(Vec<IntOf<T>> a, Vec<IntOf<T>> b) {
+  return __builtin_convertvector(a - b, Vec<T>);
+}
+template <class T>
+ANNULUS_INLINE Vec<T> magnitude(Vec<T> x) {
+  return bits_as<Vec<T>>(bits_as<Vec<UnsignedOf<T>>>(x) & ~bits_as<Vec<UnsignedOf<T>>>(broadcast(T(-0.0))));
+}
+/// Of two axes.
+template <class T>
+ANNULUS_INLINE Vec<T> distance(Vec<T> x, Vec<T> y) {
+  return square_root(fma(x, x, y * y));
+}
+
+/// Scores stay as they are.
+struct NoRule {
+  static constexpr bool changes = false;
+  ANNULUS_INLINE_MEMBER NoRule at(std::int64_t, int) const { return {}; }
+};
+
+/// Rows across the lanes: NV vectors of rows from number `row` on, and keys from number `key` on.
+template <class T>
+struct RuledRows {
+  static constexpr bool changes = true;
+  const RuledPairs<T>* pairs;
+  int row;
+  int key;
+
+  ANNULUS_INLINE_MEMBER RuledRows at(std::int64_t of_row, int of_key) const {
+    return {pairs, int(of_row), key + of_key};
+  }
+
+  template <int C, int NV>
+  ANNULUS_INLINE_MEMBER void change(Vec<T> (&c)[C][NV]) const {
+    const RuledPairs<T>& all = *pairs;
+    if (all.cap > 0) {
+#pragma GCC unroll 8
+      for (int j = 0; j < C; ++j) {
+        bend<T, NV>(all.twice, c[j]);
+#pragma GCC unroll 3
+        for (int v = 0; v < NV; ++v) c[j][v] *= broadcast(all.cap);
+      }
+    }
+    if (all.slopes == nullptr) return;
+    if (all.row_y != nullptr) {
+      take_off<true, C, NV>(c);
+    } else {
+      take_off<false, C, NV>(c);
+    }
+  }
+
+ private:
+  template <bool kPlane, int C, int NV>
+  ANNULUS_INLINE_MEMBER void take_off(Vec<T> (&c)[C][NV]) const {
+    using Places = Vec<IntOf<T>>;
+    constexpr int n = kLanes<T>;
+    const RuledPairs<T>& all = *pairs;
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) {
+      if (all.near[key + j] == 0) continue;
+      const Places x = Places{} + all.key_x[key + j];
+#pragma GCC unroll 3
+      for (int v = 0; v < NV; ++v) {
+        const Vec<T> dx = apart<T>(load<Places>(all.row_x + row + v * n), x);
+        Vec<T> far = magnitude<T>(dx);
+        if constexpr (kPlane) {
+          const Places y = Places{} + all.key_y[key + j];
+          far = distance<T>(dx, apart<T>(load<Places>(all.row_y + row + v * n), y));
+        }
+        c[j][v] = fma(-load<Vec<T>>(all.slopes + row + v * n), far, c[j][v]);
+      }
+    }
+  }
+};
+
+/// Keys across the lanes: MR rows from number `row` on, and vectors of keys from number `key` on.
+///   slopes  [MR][kStripStride]   get 1 - tanh^2, which gradients take in; none where nothing wants it or has no cap
+template <class T>
+struct RuledKeys {
+  static constexpr bool changes = true;
+  const RuledPairs<T>* pairs;
+  T* slopes;
+  int row;
+  int key;
+
+  ANNULUS_INLINE_MEMBER RuledKeys at(int of_row, int of_key) const { return {pairs, slopes, of_row, of_key}; }
+
+  /// Scores of row number i of the block.
+  template <int NV>
+  ANNULUS_INLINE_MEMBER void change(int i, int stride, Vec<T> (&x)[NV]) const {
+    constexpr int n = kLanes<T>;
+    const RuledPairs<T>& all = *pairs;
+    if (all.cap > 0) {
+      bend<T, NV>(all.twice, x);
+#pragma GCC unroll 2
+      for (int v = 0; v < NV; ++v) {
+        if (slopes != nullptr) store(slopes + i * stride + v * n, fma(-x[v], x[v], broadcast(T(1))));
+        x[v] *= broadcast(all.cap);
+      }
+    }
+    if (all.slopes == nullptr) return;
+    if (all.row_y != nullptr) {
+      take_off<true, NV>(i, x);
+    } else {
+      take_off<false, NV>(i, x);
+    }
+  }
+
+  /// dS of scores with cap and bias as that of scale * q.k; `at` is where change() has left the slopes.
+  ANNULUS_INLINE_MEMBER Vec<T> sloped(Vec<T> ds, int at) const {
+    return slopes == nullptr ? ds : ds * load<Vec<T>>(slopes + at);
+  }
+
+ private:
+  template <bool kPlane, int NV>
+  ANNULUS_INLINE_MEMBER void take_off(int i, Vec<T> (&c)[NV]) const {
+    using Places = Vec<IntOf<T>>;
+    constexpr int n = kLanes<T>;
+    const RuledPairs<T>& all = *pairs;
+    const Places x = Places{} + all.row_x[row + i];
+    const Vec<T> slope = broadcast(all.slopes[row + i]);
+#pragma GCC unroll 2
+    for (int v = 0; v < NV; ++v) {
+      const Vec<T> dx = apart<T>(x, load<Places>(all.key_x + key + v * n));
+      Vec<T> far = magnitude<T>(dx);
+      if constexpr (kPlane) {
+        const Places y = Places{} + all.row_y[row + i];
+        far = distance<T>(dx, apart<T>(y, load<Places>(all.key_y + key + v * n)));
+      }
+      c[v] = fma(-(slope * load<Vec<T>>(all.near + key + v * n)), far, c[v]);
+    }
+  }
+};
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,53 @@
+"""annulus.attention with a softcap and ALiBi, by the definition; and what is refused."""
+import numpy as np
+import pytest
+from test_attention import TOLERANCE, WORDS, arrays, by_composition, error
+
+import annulus
+from annulus.errors import AnnulusError
+
+PLACES = np.stack(np.divmod(np.arange(37), 6), axis=1) * 0.5
+SCORES = [
+    {"softcap": 0.5}, {"softcap": 30.0}, {"bias": {"alibi": "auto"}}, {"bias": {"alibi": [0, 0.5, 1, 0.125], "exempt": 5}},
+    {"bias": {"alibi": "auto"}, "coordinates": PLACES},
+    {"softcap": 2, "bias": {"alibi": "auto", "exempt": 1}, "coordinates": PLACES.astype("f4")},
+]
+
+
+@pytest.mark.parametrize("scores", SCORES)
+@pytest.mark.parametrize("kind", TOLERANCE)
+def test_softcap_and_alibi(kind, scores):
+    q, k, v = arrays(kind)
+    out, lse = annulus.attention(q, k, v, **WORDS, **scores)
+    expected = by_composition(q, k, v, **scores)
+    assert error(out, expected[0]) <= TOLERANCE[kind]
+    assert error(lse, expected[1]) <= {"float64": 1e-12, "bfloat16": TOLERANCE["bfloat16"]}.get(kind, 1e-5)
+    assert annulus.verify(q, k, v, out, lse, **WORDS, **scores)
+    assert not annulus.verify(q, k, v, *annulus.attention(q, k, v, **WORDS), **WORDS, **scores)
+
+
+@pytest.mark.parametrize("heads", [1, 3, 6, 8, 12])
+def test_slopes_of_alibi(heads):
+    q, k, v = arrays("float64", (1, 20, heads, 4), 1)
+    words = {"segments": ["all"], "dilations": [1], "causal": False, "bias": {"alibi": "auto"}}
+    assert error(annulus.attention(q, k, v, **words)[0], by_composition(q, k, v, **words)[0]) <= 1e-12
+
+
+@pytest.mark.parametrize("words, message", [
+    ({"softcap": 0}, "softcap is 0.0, expected a number above 0"),
+    ({"softcap": "5"}, "softcap is '5', expected a finite number"),
+    ({"softcap": 1e40}, "plan: softcap: 1e.40, expected 1e-30 to 1e.30"),
+    ({"bias": "alibi"}, "bias is 'alibi', expected {'alibi': 'auto' or one slope per head, 'exempt': rows}"),
+    ({"bias": {"alibi": "auto", "exemt": 1}}, "bias is .*, expected {'alibi'"),
+    ({"bias": {"alibi": [0.5]}}, "plan: bias: 1 slopes, expected one for each of the 4 query heads"),
+    ({"bias": {"alibi": [0.5, -1, 0, 0]}}, "plan: bias: a slope of -1 at distances up to 37, expected 0 or more"),
+    ({"bias": {"alibi": "auto", "exempt": -1}}, "bias: exempt is -1, expected a whole number, 0 or more"),
+    ({"coordinates": PLACES}, "coordinates: without bias nothing reads them"),
+    ({"bias": {"alibi": "auto"}, "coordinates": PLACES.T}, r"coordinates is \(2, 37\), expected \(S, 2\)"),
+    ({"bias": {"alibi": "auto"}, "coordinates": PLACES[:36]}, "plan: coordinates are 72 numbers, expected two for each of 37"),
+    ({"bias": {"alibi": "auto"}, "coordinates": PLACES * np.nan}, r"plan: coordinates\[0\]\[0\] is nan, expected finite"),
+    ({"bias": {"alibi": "auto"}, "semantics": "torchscale"}, "plan: bias: torchscale's filled-in keys"),
+])
+def test_scores_that_are_refused(words, message):
+    with pytest.raises(AnnulusError, match=message):
+        annulus.attention(*arrays(), **words)
