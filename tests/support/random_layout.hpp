@@ -42,6 +42,7 @@ inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout
   words.scale = scale;
   words.group_scale = layout.pattern.group_scale;
   words.documents = layout.documents;
+  words.gaps = layout.documents.gaps;
   return words;
 }
 
@@ -89,6 +90,9 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   layout.documents = {0, drawn.n};
   for (Index cuts = draw(0, 3); cuts > 0; --cuts) layout.documents.push_back(draw(0, drawn.n));
   std::sort(layout.documents.begin(), layout.documents.end());
+  for (Index d = 0; d + 1 < Index(layout.documents.size()); ++d) {
+    if (draw(0, 5) == 0) layout.documents.gaps.push_back(d);
+  }
   return drawn;
 }
 

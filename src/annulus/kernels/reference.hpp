@@ -47,6 +47,8 @@ struct ReferencePattern {
   double scale = 1;                         ///< scores are scale * q.k
   bool group_scale = false;                 ///< out (not lse) is divided by the number of pairs
   std::vector<core::Index> documents = {};  ///< ascending offsets 0 ... S of packed documents; empty: one document
+  std::vector<core::Index> gaps =
+      {};  ///< numbers of documents that do not exist: their rows see no row, and no row sees them
   /// For each query head the score of one more key, of value 0, that a row with other keys sees; finite or -inf (no
   /// such key). Empty: none.
   std::vector<double> sink = {};
@@ -55,7 +57,7 @@ struct ReferencePattern {
 /// The pattern, not causal, in which row p sees row x where in this one, were it not causal, x sees p.
 ReferencePattern mirrored(ReferencePattern pattern);
 
-/// Rows of the document that holds row x of S.
+/// Rows of the document that holds row x of S; [x, x), no row, where x is in a gap.
 core::Interval document_of(const ReferencePattern& pattern, core::Index sequence, core::Index x);
 
 /// Number of pairs in which rows x (query) and p (key) are both picked in the same segment of the same document, or p

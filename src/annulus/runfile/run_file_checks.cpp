@@ -31,9 +31,15 @@ void check_input(const RunFile& run) {
            location_name(run, "input.file"));
   }
   if (!input.file && !generate) refuse(run, "input", "input.file (or input.generate) is missing");
+  if (input.documents && input.lengths) {
+    refuse(run, "input.lengths", "input.lengths and input.documents ({}) exclude each other",
+           location_name(run, "input.documents"));
+  }
   if (!generate) return;
-  for (const auto& [key, dataset] :
-       {std::pair("input.documents", &input.documents), {"input.dlse", &input.dlse}, {"input.sink", &input.sink}}) {
+  for (const auto& [key, dataset] : {std::pair("input.documents", &input.documents),
+                                     {"input.lengths", &input.lengths},
+                                     {"input.dlse", &input.dlse},
+                                     {"input.sink", &input.sink}}) {
     if (*dataset) refuse(run, key, "{} needs input.file: it names a dataset of it", key);
   }
   if (input.axes == core::AxisOrder::bhsd) {

@@ -29,6 +29,7 @@ kernels::ReferencePattern reference_pattern(const Problem& problem) {
   reference.group_scale = problem.pattern.group_scale;
   reference.scale = problem.scale;
   reference.documents = problem.documents;
+  reference.gaps = problem.documents.gaps;
   return reference;
 }
 
