@@ -38,6 +38,10 @@ inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
   made.scale = test.pattern.scale.value_or(1 / std::sqrt(double(test.shape.head_dim)));
   made.group_scale = test.pattern.group_scale;
   made.documents = test.pattern.documents;
+  if (!made.documents.empty() && made.documents.back() < test.shape.sequence) {
+    made.gaps = {Index(made.documents.size()) - 1};
+    made.documents.push_back(test.shape.sequence);
+  }
   for (Index h = 0; test.pattern.sink && h < test.shape.heads; ++h) {
     made.sink.push_back(std::array{0.5, -std::numeric_limits<double>::infinity(), 2.0, -3.0}[std::size_t(h % 4)]);
   }

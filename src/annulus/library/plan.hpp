@@ -60,12 +60,12 @@ struct Pattern {
   std::vector<Index> dilations{1};
   bool causal = false;
   std::string semantics = "longnet";  ///< a name of `annulus list`: longnet, paper, grouped, torchscale
-  /// 0 = d0 <= d1 <= ... <= S: rows [d0, d1), [d1, d2) ... do not see each other; rows after the last one are nobody's:
-  /// out 0, lse -inf, gradients 0, whatever stands there.
+  /// 0 = d0 <= d1 <= ... <= S: rows [d0, d1), [d1, d2) ... do not see each other; rows after the last one do not
+  /// exist: out 0, lse -inf, gradients 0, whatever stands there.
   std::vector<Index> documents = {};
   std::optional<double> scale = {};   ///< of q.k; none: 1 / sqrt(D)
   bool group_scale = false;           ///< grouped only: out is divided by the number of pairs
-  std::vector<Interval> ranges = {};  ///< in place of documents: rows [begin, end), ascending, that may leave rows out
+  std::vector<Interval> ranges = {};  ///< in place of documents: rows [begin, end) that exist, ascending, maybe apart
   bool sink = false;  ///< rows that see a key see one more, of value 0: ForwardTensors::sink has its scores
 };
 

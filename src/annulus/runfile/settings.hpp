@@ -41,8 +41,8 @@ struct InputSettings {
   std::string dout = "/dout";            ///< read when compute.backward is true
   std::optional<std::string> dlse;       ///< dataset of the LSE's gradient; empty: it is zero
   std::optional<std::string> documents;  ///< dataset of document offsets; empty: one document
-  std::optional<std::string> lengths;    ///< dataset of the rows that exist of each batch entry; empty: all
   std::optional<std::string> sink;       ///< dataset of sink logits; empty: none
+  std::optional<std::string> lengths{};  ///< dataset of the rows that exist of each batch entry; empty: all
 };
 
 struct AttentionSettings {

@@ -19,33 +19,34 @@ using core::ErrorKind;
 using core::fail;
 using core::Interval;
 
-/// All numbers of a dataset of whole numbers. Throws Error(failure) where it has other axes than `is_right` wants.
-std::vector<Index> read_whole_numbers(hid_t file, const std::string& path, const std::string& name,
-                                      const char* expected,
-                                      const std::function<bool(const std::vector<Index>& extents)>& is_right) {
+struct WholeNumbers {
+  std::string where;  ///< "FILE: dataset /documents"
+  std::vector<Index> extents;
+  std::vector<Index> values;
+};
+/// A dataset of whole numbers with 1 to `most_axes` axes. Throws Error(failure): "..., expected int64 with AXES".
+WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::string& name, std::size_t most_axes,
+                                const std::string& axes) {
   const DatasetId dataset = open_dataset(file, path, name);
-  const std::vector<Index> extents = extents_of(dataset);
-  const std::string where = fmt::format("{}: dataset {}", path, name);
-  const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", where));
-  if (H5Tget_class(type) != H5T_INTEGER || !is_right(extents)) {
-    fail(ErrorKind::failure, "{} is {} with {} axes ({}), expected {}", where, describe_type(type), extents.size(),
-         fmt::join(extents, ", "), expected);
+  WholeNumbers found{fmt::format("{}: dataset {}", path, name), extents_of(dataset), {}};
+  const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", found.where));
+  if (H5Tget_class(type) != H5T_INTEGER || found.extents.empty() || found.extents.size() > most_axes) {
+    fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with {}", found.where, describe_type(type),
+         found.extents.size(), axes);
   }
-  refuse_packed(dataset, where);
-  const Index count = std::accumulate(extents.begin(), extents.end(), Index(1), std::multiplies<Index>());
-  if (count > 0) check_filters(dataset, where);
-  std::vector<Index> numbers(std::size_t(count), 0);
-  check_hdf5(
-      comm::blocking("H5Dread", H5Dread, dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()),
-      "{}: reading failed", where);
-  return numbers;
+  refuse_packed(dataset, found.where);
+  found.values.resize(std::size_t(
+      std::accumulate(found.extents.begin(), found.extents.end(), Index(1), std::multiplies<Index>())));
+  if (!found.values.empty()) check_filters(dataset, found.where);
+  check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                            static_cast<void*>(found.values.data())),
+             "{}: reading failed", found.where);
+  return found;
 }
 
 /// Document offsets 0 = d0 <= d1 <= ... <= sequence as first row, end, first row, end ...
 std::vector<Index> read_documents(hid_t file, const std::string& path, const std::string& name, Index sequence) {
-  const std::string where = fmt::format("{}: dataset {}", path, name);
-  const std::vector<Index> offsets =
-      read_whole_numbers(file, path, name, "int64 with 1", [](const auto& extents) { return extents.size() == 1; });
+  const auto [where, extents, offsets] = read_whole_numbers(file, path, name, 1, "1");
   if (offsets.size() < 2 || offsets.front() != 0 || offsets.back() > sequence) {
     fail(ErrorKind::failure, "{} has {} offsets{}, expected 0 ... {}, or less", where, offsets.size(),
          offsets.empty() ? "" : fmt::format(", {} ... {}", offsets.front(), offsets.back()), sequence);
@@ -63,20 +64,19 @@ std::vector<Index> read_documents(hid_t file, const std::string& path, const std
 /// The rows that exist of each batch entry, as first row, end, first row, end ... of all entries end to end.
 std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::string& name, Index batch,
                                 Index sequence) {
-  const std::string expected = fmt::format("int64 ({}) or ({}, 2): {} batch entries", batch, batch, batch);
-  bool has_begins = false;
-  const std::vector<Index> numbers =
-      read_whole_numbers(file, path, name, expected.c_str(), [&](const std::vector<Index>& extents) {
-        has_begins = extents.size() == 2;
-        return !extents.empty() && extents[0] == batch && (extents.size() == 1 || (has_begins && extents[1] == 2));
-      });
+  const auto [where, extents, numbers] = read_whole_numbers(file, path, name, 2, "1 or 2: (batch) or (batch, 2)");
+  const bool has_begins = extents.size() == 2;
+  if (extents[0] != batch || (has_begins && extents[1] != 2)) {
+    fail(ErrorKind::failure, "{} has shape ({}), expected ({}) or ({}, 2) to fit {} batch entries", where,
+         fmt::join(extents, ", "), batch, batch, batch);
+  }
   std::vector<Index> ranges;
   for (Index b = 0; b < batch; ++b) {
     const Index begin = has_begins ? numbers[std::size_t(2 * b)] : 0;
     const Index end = numbers[std::size_t(has_begins ? 2 * b + 1 : b)];
     if (begin < 0 || end < begin || end > sequence) {
-      fail(ErrorKind::failure, "{}: dataset {}: batch entry {} has rows [{}, {}), expected 0 <= begin <= end <= {}",
-           path, name, b, begin, end, sequence);
+      fail(ErrorKind::failure, "{}: batch entry {} has rows [{}, {}), expected 0 <= begin <= end <= {}", where, b, begin,
+           end, sequence);
     }
     ranges.insert(ranges.end(), {b * sequence + begin, b * sequence + end});
   }

@@ -8,7 +8,7 @@ checkpointing, torch.autocast, FakeTensor and meta tensors know.
 """
 import torch
 
-from annulus import communicators
+from annulus import communicators, options
 from annulus.arguments import anything, checked, flag, number, optional, text
 from annulus.arrays import dense
 from annulus.calls import ORDER, PROGRESS, settings_of
@@ -29,11 +29,13 @@ def communicator_name(comm, name=None):
 
 
 @torch.compiler.allow_in_graph
-@checked(q=dense, k=dense, v=dense, sink=optional(dense), axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS,
+@checked(q=dense, k=dense, v=dense, sink=optional(dense), lengths=anything, axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS,
          threads=THREADS)
-def dilated_attention(q, k, v, *, sink=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
+def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
                       **words):
     """annulus.attention() of PyTorch's tensors, with gradients, of sink (H), too; words as there (but statistics).
+
+    lengths may be a tensor (B) or (B, 2), or a mask (B, S), True where a row exists, one after another.
 
     q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not.
     Returns out as q; with return_lse also lse (B, S, H), which has gradients as well. With comm (a communicator of
@@ -45,13 +47,17 @@ def dilated_attention(q, k, v, *, sink=None, axes=None, comm=None, return_lse=Fa
     >>> out.sum().backward(); q.grad.shape
     torch.Size([1, 1024, 4, 32])
     """
+    if not isinstance(lengths, torch.Tensor) and lengths is not None:
+        lengths = torch.tensor(options.lengths(lengths, "lengths"))
     settings = settings_of(**words)
+    if lengths is not None and settings.documents:
+        raise AnnulusError("documents and lengths are given, expected one of them")
     if settings.statistics:
         raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() tells them")
     said = encoded(settings, axes, communicators.name_of(comm), threads)
     token = progress_of_call.set(progress)
     try:
-        out, lse = attend(q, k, v, said, sink)
+        out, lse = attend(q, k, v, said, sink, lengths)
     finally:
         progress_of_call.reset(token)
     return (out, lse) if return_lse else out
