@@ -90,9 +90,7 @@ class Lengths : public ProgramTest {
 };
 
 bool of_lengths(std::size_t b, std::size_t row) { return row < (b == 0 ? 67u : b == 1 ? 20u : 0u); }
-bool of_ranges(std::size_t b, std::size_t row) {
-  return b == 0 ? row >= 5 && row < 41 : b == 1 || row >= 60;
-}
+bool of_ranges(std::size_t b, std::size_t row) { return b == 0 ? row >= 5 && row < 41 : b == 1 || row >= 60; }
 
 TEST_F(Lengths, RunAndVerifyEveryTensorByEveryStrategy) {
   spoil_others(of_lengths);
@@ -100,8 +98,8 @@ TEST_F(Lengths, RunAndVerifyEveryTensorByEveryStrategy) {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     for (const char* partition : {"contiguous", "zigzag", "block_cyclic", "documents"}) {
       if (i > 1 && partition != std::string("contiguous")) continue;
-      const std::string more = fmt::format(" --set distribution.strategy={} --set distribution.partition={}", kinds[i],
-                                           partition);
+      const std::string more =
+          fmt::format(" --set distribution.strategy={} --set distribution.partition={}", kinds[i], partition);
       SCOPED_TRACE(more);
       const Outcome ran = annulus(int(2 + (i + 1) % 2), "run run.yaml" + more);
       ASSERT_EQ(ran.status, 0) << ran.err;
@@ -151,9 +149,10 @@ TEST_F(Lengths, TheOrderOfAxesStreamAndPassesChangeNothing) {
   put("ranges", {3, 2}, {5, 41, 0, 67, 60, 67}, H5T_STD_I64LE, "turned.h5");
   const std::string plain = "output: {file: out.h5, overwrite: true}\n";
   const auto write_plain = [&](const std::string& file, const std::string& axes) {
-    write("run.yaml", fmt::format("input: {{file: {}, dlse: /dlse, lengths: ranges{}}}\nattention: {{segments: [16, all], "
-                                  "dilations: [1, 4]}}\ncompute: {{backward: true}}\n{}",
-                                  file, axes, plain));
+    write("run.yaml",
+          fmt::format("input: {{file: {}, dlse: /dlse, lengths: ranges{}}}\nattention: {{segments: [16, all], "
+                      "dilations: [1, 4]}}\ncompute: {{backward: true}}\n{}",
+                      file, axes, plain));
   };
   write_plain("in.h5", "");
   ASSERT_EQ(annulus(1, "run run.yaml").status, 0);
@@ -237,7 +236,8 @@ TEST_F(Lengths, WhatCannotBeIsRefused) {
   refused("input: {generate: {sequence: 8, heads: 1}, lengths: lengths}\n" + out, 2,
           "input.lengths needs input.file: it names a dataset of it");
   refused("input: {file: in.h5, lengths: long}\n" + out, 1, "dataset long: batch entry 2 has rows [0, 68)");
-  refused("input: {file: in.h5, lengths: q}\n" + out, 1, "dataset q is float64 with 4 axes, expected int64 with 1 or 2");
+  refused("input: {file: in.h5, lengths: q}\n" + out, 1,
+          "dataset q is float64 with 4 axes, expected int64 with 1 or 2");
 }
 
 }  // namespace

@@ -173,8 +173,9 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(good, {.semantics = "longnets"}),
             "plan: semantics is 'longnets', expected one of " + test::words_of(pattern::semantics_table));
   EXPECT_EQ(refusal(good, {.documents = {0, 5}}), "") << "rows after row 4 do not exist";
-  EXPECT_EQ(refusal(good, {.documents = {0, 9}}),
-            "plan: documents go from 0 to 9 in 2 numbers, expected offsets from 0 to the sequence's length, 8, or less");
+  EXPECT_EQ(
+      refusal(good, {.documents = {0, 9}}),
+      "plan: documents go from 0 to 9 in 2 numbers, expected offsets from 0 to the sequence's length, 8, or less");
   EXPECT_EQ(refusal(good, {.ranges = {{1, 3}, {3, 3}, {6, 8}}}), "");
   EXPECT_EQ(refusal(good, {.ranges = {{1, 3}, {2, 4}}}),
             "plan: ranges[1] is [2, 4), expected ascending ranges of rows 3 to 8");

@@ -35,8 +35,8 @@ WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::
          found.extents.size(), axes);
   }
   refuse_packed(dataset, found.where);
-  found.values.resize(std::size_t(
-      std::accumulate(found.extents.begin(), found.extents.end(), Index(1), std::multiplies<Index>())));
+  found.values.resize(
+      std::size_t(std::accumulate(found.extents.begin(), found.extents.end(), Index(1), std::multiplies<Index>())));
   if (!found.values.empty()) check_filters(dataset, found.where);
   check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                             static_cast<void*>(found.values.data())),
@@ -75,8 +75,8 @@ std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::
     const Index begin = has_begins ? numbers[std::size_t(2 * b)] : 0;
     const Index end = numbers[std::size_t(has_begins ? 2 * b + 1 : b)];
     if (begin < 0 || end < begin || end > sequence) {
-      fail(ErrorKind::failure, "{}: batch entry {} has rows [{}, {}), expected 0 <= begin <= end <= {}", where, b, begin,
-           end, sequence);
+      fail(ErrorKind::failure, "{}: batch entry {} has rows [{}, {}), expected 0 <= begin <= end <= {}", where, b,
+           begin, end, sequence);
     }
     ranges.insert(ranges.end(), {b * sequence + begin, b * sequence + end});
   }

@@ -17,6 +17,8 @@ from annulus.processors import THREADS
 from annulus.torch.models import register
 from annulus.torch.operator import attend, encoded, progress_of_call
 
+MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths", "comm")  # what goes with no attn_mask
+
 
 @checked(comm=anything, name=optional(text("a name, a text")))
 def communicator_name(comm, name=None):
@@ -63,12 +65,40 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
     return (out, lse) if return_lse else out
 
 
+def _taken_mask(mask, query, batch, words, is_causal):
+    """A mask (..., S or 1, S) as (1 or B, 1 or H, S or 1, S) of bool."""
+    dense(mask, "attn_mask")
+    if mask.dtype != torch.bool:
+        raise AnnulusError(f"attn_mask has numbers of type {mask.dtype}, expected torch.bool: what is added to scores is not "
+                           "computed")
+    for name, value in ({"is_causal": is_causal} | words).items():
+        if name in MASKED_ALREADY and value is not None and value is not False:
+            raise AnnulusError(f"attn_mask and {name} are given, expected one of them")
+    rows = query.shape[-2]
+    while mask.dim() < 2 + len(batch) + 1:
+        mask = mask[None]
+    try:
+        torch.broadcast_shapes(mask.shape, (*batch, *query.shape[-3:-1], rows))
+        whole = mask.shape[-1] == rows and mask.dim() == len(batch) + 3
+    except RuntimeError:
+        whole = False
+    if not whole:
+        raise AnnulusError(f"attn_mask is {tuple(mask.shape)}, expected (..., {rows}, {rows}), which broadcasts to query")
+    if any(extent > 1 for extent in mask.shape[:-3]):
+        mask = mask.expand(*batch, *mask.shape[-3:])
+    return mask.flatten(0, -4) if batch else mask[None]
+
+
 @torch.compiler.allow_in_graph
 @checked(query=dense, key=dense, value=dense, attn_mask=anything, dropout_p=number, is_causal=flag,
          scale=optional(number), enable_gqa=flag)
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False, **words):
-    """In place of torch.nn.functional's, for self-attention without a mask tensor and without dropout.
+    """In place of torch.nn.functional's, for self-attention without dropout.
+
+    attn_mask : of bool, (S, S) or (..., S, S): a causal mask, a window of keys around each query, and padding, rows that
+        see no key and that no row sees. It is looked at when attention is computed. Masks of other kinds, and those of
+        floats, are refused; lengths= says of a batch which rows exist.
 
     query (..., H, S, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. The axes before these are broadcast
     against each other, as PyTorch does. **words make it dilated: segments,
@@ -77,8 +107,6 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     for name in {"axes", "causal", "return_lse"} & words.keys():
         raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), "
                            "and segments, dilations, semantics, documents ... of annulus.attention()")
-    if attn_mask is not None:
-        raise AnnulusError("attn_mask: expected None; is_causal, documents, segments and dilations say which rows meet")
     if dropout_p:
         raise AnnulusError(f"dropout_p is {dropout_p}, expected 0: attention here has no dropout")
     if min(query.dim(), key.dim(), value.dim()) < 3:
@@ -93,6 +121,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     except RuntimeError:
         raise AnnulusError(f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}: expected axes "
                            "before the heads that are equal, or 1") from None
+    if attn_mask is not None:
+        words["lengths"] = _taken_mask(attn_mask, query, batch, words, is_causal)
     batched = [tensor.expand(*batch, *tensor.shape[-3:]).flatten(0, -4) if batch else tensor[None]
                for tensor in (query, key, value)]
     out = dilated_attention(*batched, axes="bhsd", causal=is_causal, scale=scale, **words)

@@ -8,8 +8,9 @@ q (B, S, H, D) and k, v (B, S, Hkv, D), or as `axes` in the settings says; out a
 are (B, S, H, 0). `settings` is a text, because operators take no Python objects: encoded() makes it. Worked example:
 {"causal": true, "segments": [128, [3, 0, 0]], "dilations": [1, 8], "comm": "world"}; a window is [left, right, first].
 
-lengths is None, or (B) or (B, 2) whole numbers, or (B, S) of bool, True where a row exists: these numbers may come from a
-model's input, and are looked at inside the operator, when it computes.
+lengths is None, or (B) or (B, 2) whole numbers, or (B, S) of bool, True where a row exists, or a mask (1 or B, 1 or H,
+1 or S, S) of scaled_dot_product_attention: these numbers may come from a model's input, and are looked at inside the
+operator, when it computes.
 
 To add a setting of the pattern: a field of options.Settings that JSON can hold; nothing here changes. To add an optional
 tensor (coordinates): an argument `Tensor? name` at the end of FORWARD and BACKWARD, as `sink` is.
@@ -26,6 +27,7 @@ from annulus.arrays import TYPES, dense
 from annulus.calls import AXES, Call, canonical_shape, extents_of, lse_type_of, sum_type_of
 from annulus.errors import AnnulusError
 from annulus.options import Settings, lengths as lengths_of, lengths_of_mask, settings_of
+from annulus.torch.masks import asked_by
 
 FORWARD = ("(Tensor q, Tensor k, Tensor v, str settings, bool keep, Tensor? sink, Tensor? lengths) -> "
            "(Tensor out, Tensor lse, Tensor normalizers)")
@@ -65,12 +67,14 @@ def decoded(text):
 def _call(q, k, v, request, gradients, sink, lengths):
     settings = request.settings
     if lengths is not None:
-        numbers = lengths.numpy(force=True)
+        numbers, shape = lengths.numpy(force=True), canonical_shape(q.shape, request.axes, "q")[:2]
         is_mask = numbers.dtype == bool
-        shape = canonical_shape(q.shape, request.axes, "q")[:2]
-        if is_mask and (request.comm or numbers.shape != shape):
+        if is_mask and numbers.ndim == 4:
+            settings = asked_by(numbers, settings, shape[0])
+        elif is_mask and (request.comm or numbers.shape != shape):
             raise AnnulusError(f"lengths is a mask {numbers.shape}, expected {shape}, q's entries and rows, and no comm")
-        settings = settings._replace(lengths=(lengths_of_mask if is_mask else lengths_of)(numbers, "lengths"))
+        else:
+            settings = settings._replace(lengths=(lengths_of_mask if is_mask else lengths_of)(numbers, "lengths"))
     return Call(q, k, v, settings, request.axes, request.comm, gradients, sink, threads=request.threads,
                 suggested=torch.get_num_threads())
 
