@@ -37,8 +37,8 @@ void check_extents(const FoundDataset& found, const std::vector<Index>& extents,
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
                               const std::string& to_fit);
 
-/// Rank 0 opens the file and looks (`look` leaves out documents and lengths). All ranks learn what it found, and note in
-/// `file` which rows do not exist. Collective. Throws the same Error(failure) on every rank.
+/// Rank 0 opens the file and looks (`look` leaves out documents and lengths). All ranks learn what it found, and note
+/// in `file` which rows do not exist. Collective. Throws the same Error(failure) on every rank.
 FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm,
                              const std::function<FileContents(hid_t)>& look);
 
