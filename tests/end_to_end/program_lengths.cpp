@@ -94,10 +94,10 @@ bool of_ranges(std::size_t b, std::size_t row) { return b == 0 ? row >= 5 && row
 
 TEST_F(Lengths, RunAndVerifyEveryTensorByEveryStrategy) {
   spoil_others(of_lengths);
-  const std::vector<std::string> kinds{"ring", "rotation", "allgather", "ulysses", "onesided", "single"};
+  const std::vector<std::string> kinds{"ring", "allgather", "ulysses", "onesided"};
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     for (const char* partition : {"contiguous", "zigzag", "block_cyclic", "documents"}) {
-      if (i > 1 && partition != std::string("contiguous")) continue;
+      if (i > 0 && partition != std::string("contiguous")) continue;
       const std::string more =
           fmt::format(" --set distribution.strategy={} --set distribution.partition={}", kinds[i], partition);
       SCOPED_TRACE(more);
@@ -161,7 +161,7 @@ TEST_F(Lengths, TheOrderOfAxesStreamAndPassesChangeNothing) {
   for (const char* name : names) whole.push_back(numbers(folder / "out.h5", name));
   for (const char* more : {" --set distribution.strategy=stream --set distribution.block_size=16",
                            " --set distribution.strategy=stream --set distribution.block_size=50",
-                           " --set compute.memory_limit=600KiB --set distribution.strategy=ring"}) {
+                           " --set compute.memory_limit=1400KiB --set distribution.strategy=ring"}) {
     SCOPED_TRACE(more);
     const Outcome ran = annulus(2, std::string("run run.yaml") + more);
     ASSERT_EQ(ran.status, 0) << ran.err;
