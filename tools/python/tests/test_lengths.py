@@ -77,7 +77,7 @@ def test_statistics_count_rows_of_their_entry(lengths):
         assert (told["top_rows"][b, out_of_it] == -1).all() and (told["top_weights"][b, out_of_it] == 0).all()
         if begin == end:
             continue
-        alone = annulus.attention(*[x[b:b + 1, begin:end] for x in (q, k, v)], **words)[2]
+        alone = annulus.attention(*[x[b:b + 1, begin:end] for x in (q, k, v)], axes="bshd", **words)[2]
         for name in ("entropy", "received", "top_weights"):
             assert abs(told[name][b, begin:end] - alone[name][0]).max() < 1e-13, name
         rows = alone["top_rows"][0]
