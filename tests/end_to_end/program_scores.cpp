@@ -60,9 +60,11 @@ TEST_F(ProgramScores, ResultsAreTheDefinition) {
   for (const auto& [ranks, set] :
        {std::pair(3, std::string(" --set attention.softcap=2.5 --set output.statistics=[entropy,received,top]")),
         {2, plane + " --set distribution.strategy=ulysses --set input.dlse=/dlse"},
-        {4, plane + " --set attention.softcap=30 --set distribution.strategy=hybrid --set distribution.ulysses_ranks=2"},
-        {1, " --set 'attention.bias={alibi: [0, 0.5, 1e-3, 2, 0.25, 7]}' --set distribution.strategy=stream --set "
-            "distribution.block_size=200"},
+        {4,
+         plane + " --set attention.softcap=30 --set distribution.strategy=hybrid --set distribution.ulysses_ranks=2"},
+        {1,
+         " --set 'attention.bias={alibi: [0, 0.5, 1e-3, 2, 0.25, 7]}' --set distribution.strategy=stream --set "
+         "distribution.block_size=200"},
         {2, plane + " --set compute.memory_limit=500KiB"},
         {1, " --set attention.softcap=5 --set attention.semantics=torchscale --set attention.segments=[15,63,all]"}}) {
     SCOPED_TRACE(set);
@@ -73,8 +75,9 @@ TEST_F(ProgramScores, ResultsAreTheDefinition) {
   const Outcome other = annulus(1, "verify run.yaml --set attention.softcap=4");
   EXPECT_EQ(other.status, 1) << "another function";
   spoil(folder / "out.h5", "dq", 2, 1e-2);
-  const Outcome spoilt = annulus(1, "verify run.yaml --rows 3 --set attention.softcap=5 --set "
-                                    "attention.semantics=torchscale --set attention.segments=[15,63,all]");
+  const Outcome spoilt = annulus(1,
+                                 "verify run.yaml --rows 3 --set attention.softcap=5 --set "
+                                 "attention.semantics=torchscale --set attention.segments=[15,63,all]");
   EXPECT_EQ(spoilt.status, 3) << spoilt.out << spoilt.err;
 }
 

@@ -44,6 +44,10 @@ inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
     made.exempt = test.pattern.bias->exempt;
     made.coordinates = test.pattern.bias->coordinates;
   }
+  if (!made.documents.empty() && made.documents.back() < test.shape.sequence) {
+    made.gaps = {Index(made.documents.size()) - 1};
+    made.documents.push_back(test.shape.sequence);
+  }
   for (Index h = 0; test.pattern.sink && h < test.shape.heads; ++h) {
     made.sink.push_back(std::array{0.5, -std::numeric_limits<double>::infinity(), 2.0, -3.0}[std::size_t(h % 4)]);
   }

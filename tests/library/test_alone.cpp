@@ -172,8 +172,17 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {0}}), "plan: dilations[0] is 0, expected 1 or more");
   EXPECT_EQ(refusal(good, {.semantics = "longnets"}),
             "plan: semantics is 'longnets', expected one of " + test::words_of(pattern::semantics_table));
-  EXPECT_EQ(refusal(good, {.documents = {0, 5}}),
-            "plan: documents go from 0 to 5 in 2 numbers, expected offsets from 0 to the sequence's length, 8");
+  EXPECT_EQ(refusal(good, {.documents = {0, 5}}), "") << "rows after row 4 do not exist";
+  EXPECT_EQ(
+      refusal(good, {.documents = {0, 9}}),
+      "plan: documents go from 0 to 9 in 2 numbers, expected offsets from 0 to the sequence's length, 8, or less");
+  EXPECT_EQ(refusal(good, {.ranges = {{1, 3}, {3, 3}, {6, 8}}}), "");
+  EXPECT_EQ(refusal(good, {.ranges = {{1, 3}, {2, 4}}}),
+            "plan: ranges[1] is [2, 4), expected ascending ranges of rows 3 to 8");
+  EXPECT_EQ(refusal(good, {.ranges = {{0, 9}}}), "plan: ranges[0] is [0, 9), expected ascending ranges of rows 0 to 8");
+  EXPECT_EQ(refusal(good, {.ranges = {{5, 4}}}), "plan: ranges[0] is [5, 4), expected ascending ranges of rows 0 to 8");
+  EXPECT_EQ(refusal(good, {.documents = {0, 8}, .ranges = {{0, 8}}}),
+            "plan: documents and ranges are given, expected one of them");
   EXPECT_EQ(refusal(good, {.documents = {0, 5, 4, 8}}), "plan: documents[2] is 4, less than the one before, 5");
   EXPECT_EQ(refusal(good, {.scale = 0}),
             "plan: scale: 0, times log2(e), is no number of precision float32, expected 8.1e-39 to 2.4e+38");

@@ -80,8 +80,12 @@ TEST(Combs, PickTheRowsOfTheDefinition) {
           for (Index t = 0; t < comb.count; ++t) EXPECT_TRUE(picked.insert(comb.row(t)).second) << "row met twice";
         }
         for (Index x = 0; x < drawn.n; ++x) {
-          Index start = 0;  // of the row's document
-          for (const Index border : layout.documents) start = border <= x ? border : start;
+          Index start = 0, document = -1;  // of the row
+          for (const Index border : layout.documents) {
+            if (border <= x) start = border, ++document;
+          }
+          const std::vector<Index>& gaps = layout.documents.gaps;
+          if (std::find(gaps.begin(), gaps.end(), document) != gaps.end()) continue;
           const Index in_document = x - start;
           const Index in_segment = pair.segment == whole_document ? in_document : in_document % pair.segment;
           if (in_segment % pair.dilation == used.offset) expected.insert(x);
@@ -115,6 +119,25 @@ TEST(Combs, SegmentsStopAtDocumentBorders) {
   EXPECT_EQ(segment_of({4, 1}, documents, 5), (Interval{5, 9}));
   EXPECT_EQ(segment_of({4, 1}, documents, 11), (Interval{9, 12}));
   EXPECT_EQ(segment_of({whole_document, 1}, documents, 6), (Interval{5, 12}));
+}
+
+TEST(Combs, GapsHaveNoSegments) {
+  Documents documents{0, 3, 6, 8, 10};  // the worked example: rows 3, 4, 5 and 6, 7 exist
+  documents.gaps = {0, 3};
+  EXPECT_EQ(documents, pattern::documents_at({{3, 6}, {6, 8}}, 10));
+  EXPECT_EQ(documents.count(), 2);
+  EXPECT_EQ(segments_touching({2, 1}, documents, {0, 10}), (std::vector<Interval>{{3, 5}, {5, 6}, {6, 8}}));
+  EXPECT_EQ(segments_touching({whole_document, 1}, documents, {1, 4}), (std::vector<Interval>{{3, 6}}));
+  EXPECT_TRUE(segments_touching({2, 1}, documents, {8, 10}).empty());
+  EXPECT_EQ(document_of(documents, 5), (Interval{3, 6}));
+  EXPECT_EQ(document_of(documents, 1), (Interval{1, 2})) << "a row alone, so that a gap may be cut anywhere";
+  EXPECT_EQ(pattern::in_gaps(documents, {2, 9}), (std::vector<Interval>{{2, 3}, {8, 9}}));
+  EXPECT_TRUE(pattern::in_gaps(documents, {3, 8}).empty());
+  EXPECT_EQ(pattern::count_in_gaps(documents, {{0, 2}, {5, 10}}), 4);
+  EXPECT_TRUE(pattern::documents_at({{0, 4}, {4, 4}, {4, 9}}, 9).gaps.empty());
+  const Documents none = pattern::documents_at({{2, 2}}, 5);
+  EXPECT_EQ(none.count(), 1) << "an empty document";
+  EXPECT_EQ(pattern::count_in_gaps(none, {{0, 5}}), 5);
 }
 
 TEST(Partition, HoldsEveryRowOnceInOrderAndEvenly) {

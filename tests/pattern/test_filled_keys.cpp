@@ -38,7 +38,7 @@ void add_counts(const Layout& layout, const StoredRows& rows, Counts& counts) {
 TEST(FilledKeys, AreThoseOfTheDefinitionForAnyCutAndShare) {
   std::mt19937_64 random(16);
   Index all = 0;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 600; ++round) {
     test::RandomLayout drawn = test::draw_layout(random, 60);
     Layout& layout = drawn.layout;
     layout.pattern.semantics = Semantics::torchscale;  // displaced or not: slots are defined for any length

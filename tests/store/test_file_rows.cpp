@@ -1,6 +1,8 @@
 // Rows of datasets read by bytes, by HDF5 and from a seed: every number must be the one of its global place.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -64,13 +66,17 @@ struct Wanted {
     memory.assign(std::size_t(count * row + 1), -1.0f);
     piece = {batch, first, stride, count, heads, memory.data(), row * 4, head * 4};
   }
-  void check() const {
+  /// Rows after the last one of an entry are those of the next entry; those in `left_out` are zeros.
+  void check(const std::vector<core::Interval>& left_out = {}) const {
     std::vector<float> expected(memory.size(), -1.0f);
     for (Index i = 0; i < piece.count; ++i) {
+      const Index row = piece.first + i * piece.stride;
+      const bool exists = std::none_of(left_out.begin(), left_out.end(),
+                                       [&](const core::Interval& out) { return row >= out.begin && row < out.end; });
       for (Index h = 0; h < piece.heads.size(); ++h) {
         for (Index d = 0; d < D; ++d) {
           expected[std::size_t(i * piece.pitch / 4 + h * piece.head_pitch / 4 + d)] =
-              number_at(piece.batch, piece.first + i * piece.stride, piece.heads.begin + h, d);
+              exists ? number_at(piece.batch + row / S, row % S, piece.heads.begin + h, d) : 0;
         }
       }
     }
@@ -89,6 +95,45 @@ Wanted random_piece(std::mt19937& random) {
           {head, head + 1 + upto(H - 1 - head)},
           upto(1) * upto(7),
           upto(1) * upto(3)};
+}
+
+TEST(FileRows, GoOnFromEntryToEntryAndLeaveOutRowsThatDoNotExist) {
+  const ScratchFolder folder;
+  std::mt19937 random(19);
+  const std::vector<core::Interval> left_out{{0, 10}, {500, 700}, {S - 3, S + 4}, {2 * S - 1, 2 * S}};
+  for (const core::AxisOrder order : {core::AxisOrder::bshd, core::AxisOrder::bhsd}) {
+    std::vector<float> numbers = all_numbers(order);
+    for (const core::Interval& out : left_out) {
+      for (Index row = out.begin; row < out.end; ++row) {
+        for (Index h = 0; h < H; ++h)
+          std::replace(numbers.begin(), numbers.end(), number_at(row / S, row % S, h, 2), std::nanf(""));
+      }
+    }
+    for (const Kind kind : {Kind::plain, Kind::chunked, Kind::big_endian}) {
+      InspectedFile file = make_file(folder / "q.h5", kind, order, numbers);
+      file.is_end_to_end = true;
+      file.left_out = left_out;
+      FileRows rows;
+      rows.put(StoredTensor::q, origin_of(file, "/q"));
+      for (int i = 0; i < 40; ++i) {
+        const Index stride = 1 + Index(random() % (i % 2 == 0 ? 1 : 200)), first = Index(random() % (2 * S));
+        const Index most = 1 + (2 * S - 1 - first) / stride;
+        Wanted wanted(0, first, stride, 1 + Index(random() % std::uint32_t(most)), {i % 3, H}, i % 4, i % 2);
+        rows.wait(rows.start(StoredTensor::q, {wanted.piece}));
+        wanted.check(left_out);
+      }
+    }
+  }
+}
+
+TEST(RowPieces, AreCutWhereEntriesEnd) {
+  std::vector<std::byte> memory(3);
+  const RowPiece piece{.first = 2, .stride = 2, .count = 3, .heads = {0, 1}, .memory = memory.data(), .pitch = 1};
+  const std::vector<RowPiece> parts = in_entries(piece, 5);  // the worked example
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(std::tuple(parts[0].batch, parts[0].first, parts[0].count), std::tuple(0, 2, 2));
+  EXPECT_EQ(std::tuple(parts[1].batch, parts[1].first, parts[1].count), std::tuple(1, 1, 1));
+  EXPECT_EQ(parts[1].memory, memory.data() + 2);
 }
 
 TEST(FileRows, EveryRowIsTheOneThatWasAskedFor) {

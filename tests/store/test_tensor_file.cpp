@@ -223,7 +223,7 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
     const auto add = [&](const char* name, std::vector<std::int64_t> offsets) {
       add_dataset(path, name, H5T_STD_I64LE, {hsize_t(offsets.size())}, offsets.data());
     };
-    add("short", {0, 4, 8});
+    add("long", {0, 4, 10});
     add("late", {1, 9});
     add("one", {0});
     add("down", {0, 6, 4, 9});
@@ -233,7 +233,7 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
   comm.barrier();
   const std::vector<std::pair<std::string, std::string>> cases{
       {"none_there", "no dataset none_there (in the file: "},
-      {"short", "dataset short has 3 offsets, 0 ... 8, expected 0 ... 9"},
+      {"long", "dataset long has 3 offsets, 0 ... 10, expected 0 ... 9, or less"},
       {"late", "dataset late has 2 offsets, 1 ... 9, expected 0 ... 9"},
       {"one", "dataset one has 1 offsets, 0 ... 0, expected 0 ... 9"},
       {"down", "dataset down: offset 4 after 6 at [2], expected ascending offsets"},
@@ -242,6 +242,64 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
   for (const auto& [name, says] : cases) {
     runfile::InputSettings settings = settings_for(path);
     settings.documents = name;
+    expect_error(path, says, [&] { TensorFile(settings, comm); });
+  }
+}
+
+TEST_F(TensorFileTest, ReadsWhichRowsExist) {
+  make_input(comm, path, H5T_IEEE_F32LE, {2, 9, 1, 1, 2});
+  if (comm.is_root()) {
+    const std::vector<std::int64_t> offsets{0, 4, 7}, lengths{5, 9}, ranges{2, 6, 9, 9};
+    add_dataset(path, "documents", H5T_STD_I64LE, {3}, offsets.data());
+    add_dataset(path, "lengths", H5T_STD_I64LE, {2}, lengths.data());
+    add_dataset(path, "ranges", H5T_STD_I64LE, {2, 2}, ranges.data());
+  }
+  comm.barrier();
+  using core::Interval;
+  const auto look = [&](auto runfile::InputSettings::*key, const char* name) {
+    runfile::InputSettings settings = settings_for(path);
+    settings.*key = name;
+    return TensorFile(settings, comm);
+  };
+  const TensorFile shorter = look(&runfile::InputSettings::documents, "documents");
+  EXPECT_EQ(shorter.documents(), pattern::documents_at({{0, 4}, {4, 7}}, 9));
+  EXPECT_EQ(shorter.inspected().left_out, (std::vector<Interval>{{7, 9}})) << "of each entry";
+  EXPECT_FALSE(shorter.inspected().is_end_to_end);
+  const TensorFile ends = look(&runfile::InputSettings::lengths, "lengths");
+  EXPECT_EQ(ends.documents(), pattern::documents_at({{0, 5}, {9, 18}}, 18)) << "entries end to end";
+  EXPECT_EQ(ends.inspected().left_out, (std::vector<Interval>{{5, 9}}));
+  EXPECT_TRUE(ends.inspected().is_end_to_end);
+  EXPECT_EQ(ends.shape().sequence, 9) << "as in the file";
+  const TensorFile both = look(&runfile::InputSettings::lengths, "ranges");
+  EXPECT_EQ(both.documents(), pattern::documents_at({{2, 6}, {18, 18}}, 18));
+}
+
+TEST_F(TensorFileTest, NamesWhatIsWrongWithLengths) {
+  make_input(comm, path, H5T_IEEE_F32LE, {2, 9, 1, 1, 2});
+  if (comm.is_root()) {
+    const auto add = [&](const char* name, std::vector<hsize_t> extents, std::vector<std::int64_t> numbers) {
+      add_dataset(path, name, H5T_STD_I64LE, extents, numbers.data());
+    };
+    add("three", {3}, {1, 2, 3});
+    add("triples", {2, 3}, {0, 1, 2, 0, 1, 2});
+    add("long", {2}, {9, 10});
+    add("negative", {2}, {-1, 9});
+    add("turned", {2, 2}, {0, 9, 5, 4});
+    add("cube", {2, 1, 1}, {1, 2});
+    add_dataset(path, "floats", H5T_IEEE_F32LE, {2});
+  }
+  comm.barrier();
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"three", "dataset three has shape (3), expected (2) or (2, 2) to fit 2 batch entries"},
+      {"triples", "dataset triples has shape (2, 3), expected (2) or (2, 2) to fit 2 batch entries"},
+      {"long", "dataset long: batch entry 1 has rows [0, 10), expected 0 <= begin <= end <= 9"},
+      {"negative", "dataset negative: batch entry 0 has rows [0, -1), expected 0 <= begin <= end <= 9"},
+      {"turned", "dataset turned: batch entry 1 has rows [5, 4), expected 0 <= begin <= end <= 9"},
+      {"cube", "dataset cube is 64-bit integer with 3 axes, expected int64 with 1 or 2: (batch) or (batch, 2)"},
+      {"floats", "dataset floats is float32 with 1 axes, expected int64 with 1 or 2: (batch) or (batch, 2)"}};
+  for (const auto& [name, says] : cases) {
+    runfile::InputSettings settings = settings_for(path);
+    settings.lengths = name;
     expect_error(path, says, [&] { TensorFile(settings, comm); });
   }
 }

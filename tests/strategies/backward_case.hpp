@@ -34,8 +34,8 @@ inline void add_backward_tensors(const Truth& truth, const Problem& problem, con
   tensors.out = take(truth.forward.out, problem.type);
   tensors.lse = take(truth.forward.lse, core::lse_type(problem.type));
   tensors.normalizers = take(test::normalizers_of(truth.forward.lse), problem.sum_type());
-  tensors.dout = take(truth.numbers.dout(), problem.type);
-  if (with_dlse) tensors.dlse = take(truth.numbers.dlse(), core::lse_type(problem.type));
+  tensors.dout = take(with_gaps(truth.numbers.dout(), problem), problem.type);
+  if (with_dlse) tensors.dlse = take(with_gaps(truth.numbers.dlse(), problem), core::lse_type(problem.type));
 }
 
 /// dK (which = 0) or dV (which = 1) of the rank's rows.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -52,11 +53,24 @@ inline Case make_case(const std::string& name, core::Shape shape, pattern::Patte
   return made;
 }
 
+/// A (B, S, ...) tensor with NaN in all rows of gaps, which no result may show.
+inline std::vector<double> with_gaps(std::vector<double> whole, const Problem& problem) {
+  const core::Shape& s = problem.shape;
+  const auto row = whole.size() / std::size_t(s.batch * s.sequence);
+  for (const core::Interval& gap : pattern::in_gaps(problem.documents, {0, s.sequence})) {
+    for (Index b = 0; b < s.batch; ++b) {
+      std::fill_n(whole.begin() + (b * s.sequence + gap.begin) * Index(row), gap.size() * Index(row), std::nan(""));
+    }
+  }
+  return whole;
+}
+
 /// The rank's rows of q, k and v, laid out as a strategy wants them.
 inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem, const pattern::StoredRows& rows) {
   const core::Shape& s = problem.shape;
   const auto bytes = [&](const std::vector<double>& whole) {
-    return test::to_storage(test::take_rows(whole, s.batch, s.sequence, rows.intervals()), problem.type);
+    return test::to_storage(test::take_rows(with_gaps(whole, problem), s.batch, s.sequence, rows.intervals()),
+                            problem.type);
   };
   const auto q = bytes(numbers.q()), k = bytes(numbers.k()), v = bytes(numbers.v());
   Tensors tensors{core::Buffer("q", Index(q.size())), core::Buffer("kv", Index(k.size() + v.size())), {}, {}};

@@ -141,6 +141,22 @@ inline std::vector<Case> device_cases() {
   return {one, filled, windows};
 }
 
+/// Documents apart from one another, and rows at both ends that are nobody's.
+inline std::vector<Case> gap_cases() {
+  std::vector<Case> cases;
+  for (const auto& semantics : pattern::semantics_table) {
+    for (const bool causal : {false, true}) {
+      const pattern::Pattern pattern{semantics.value, {{8, 1}, {20, 3}, {pattern::whole_document, 4}}, causal, false};
+      for (const auto& ranges : {std::vector<core::Interval>{{0, 31}}, {{2, 12}, {12, 12}, {20, 45}}, {{52, 53}}, {}}) {
+        cases.push_back(
+            make_case(fmt::format("{}{}, {} ranges", semantics.name, causal ? " causal" : "", ranges.size()),
+                      {2, 53, 6, 2, 8}, test::without_displacement(pattern), pattern::documents_at(ranges, 53)));
+      }
+    }
+  }
+  return cases;
+}
+
 /// Some of all of these with sink logits: GQA, documents, several pairs, rows without keys, filled-in keys.
 inline std::vector<Case> with_sinks(std::vector<Case> cases, std::size_t one_in) {
   std::vector<Case> some;
@@ -202,7 +218,7 @@ inline std::vector<Case> random_cases() {
 
 inline std::vector<Case> sink_cases() {
   std::vector<Case> cases = with_sinks(semantics_cases(), 3);
-  for (const auto& more : {with_sinks(awkward_cases(), 1), with_sinks(storage_cases(), 1),
+  for (const auto& more : {with_sinks(gap_cases(), 5), with_sinks(awkward_cases(), 1), with_sinks(storage_cases(), 1),
                            with_sinks(device_cases(), 1), with_sinks(random_cases(), 4)}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }

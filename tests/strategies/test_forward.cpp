@@ -29,6 +29,8 @@ TEST(Forward, EveryStorageType) { check_all(storage_cases()); }
 
 TEST(Forward, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
 
+TEST(Forward, RowsThatAreNobodys) { check_all(gap_cases()); }
+
 TEST(Forward, Sinks) { check_all(sink_cases()); }
 
 TEST(Forward, RulesOfScores) { check_all(rule_cases()); }

@@ -42,6 +42,7 @@ inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout
   words.scale = scale;
   words.group_scale = layout.pattern.group_scale;
   words.documents = layout.documents;
+  words.gaps = layout.documents.gaps;
   return words;
 }
 
@@ -61,7 +62,7 @@ inline pattern::Window draw_window(std::mt19937_64& random, Index n, Index dilat
 }
 
 /// Everything drawn: n (also 1), heads and GQA groups, 1-3 pairs with w > n, r > w, `all`, windows, 1-4 documents,
-/// empty ones too.
+/// empty ones and gaps, too.
 inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
   RandomLayout drawn;
@@ -89,6 +90,11 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   layout.documents = {0, drawn.n};
   for (Index cuts = draw(0, 3); cuts > 0; --cuts) layout.documents.push_back(draw(0, drawn.n));
   std::sort(layout.documents.begin(), layout.documents.end());
+  // A fifth of the documents are gaps, of numbers of their own as windows are.
+  for (std::size_t d = 0; d + 1 < layout.documents.size(); ++d) {
+    std::mt19937_64 own(std::uint64_t(layout.documents[d] * 1000003 + layout.documents[d + 1] * 1009 + Index(d)));
+    if (own() % 5 == 0) layout.documents.gaps.push_back(Index(d));
+  }
   return drawn;
 }
 
@@ -103,6 +109,7 @@ inline std::string describe(const RandomLayout& drawn) {
   }
   text += ", documents";
   for (const Index border : layout.documents) text += " " + std::to_string(border);
+  for (const Index gap : layout.documents.gaps) text += ", document " + std::to_string(gap) + " is a gap";
   return text;
 }
 

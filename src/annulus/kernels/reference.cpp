@@ -88,6 +88,8 @@ Interval document_of(const ReferencePattern& pattern, Index sequence, Index x) {
   if (pattern.documents.empty()) return {0, sequence};
   // The first offset beyond x ends x's document; empty documents (equal offsets) are passed over.
   const auto end = std::upper_bound(pattern.documents.begin(), pattern.documents.end(), x);
+  const Index number = Index(end - pattern.documents.begin()) - 1;
+  if (std::find(pattern.gaps.begin(), pattern.gaps.end(), number) != pattern.gaps.end()) return {x, x};
   return {*(end - 1), *end};
 }
 
@@ -104,7 +106,7 @@ Index multiplicity(const ReferencePattern& pattern, Index heads, Index head, Ind
 }
 
 Index filled_in(const ReferencePattern& pattern, Index heads, Index head, Index x, Interval document) {
-  if (pattern.semantics != ReferenceSemantics::torchscale || pattern.causal) return 0;
+  if (pattern.semantics != ReferenceSemantics::torchscale || pattern.causal || document.empty()) return 0;
   const Index query = x - document.begin, rows = document.size();
   Index filled = 0;
   for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
@@ -123,6 +125,7 @@ Interval key_range(const ReferencePattern& pattern, Index sequence, Index heads,
   const Interval document = document_of(pattern, sequence, x);
   const Index query = x - document.begin;
   Interval hull{x, x};
+  if (document.empty()) return hull;
   for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
     if (!pair.picks(query)) return;
     // Search inwards from both ends of the segment; x itself is picked, so both searches end.
@@ -144,6 +147,7 @@ std::vector<RowRun> key_runs(const ReferencePattern& pattern, Index sequence, In
   const Interval document = document_of(pattern, sequence, x);
   const Index query = x - document.begin;
   std::vector<RowRun> runs;
+  if (document.empty()) return runs;
   for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
     if (!pair.picks(query)) return;
     const Index begin = query / pair.segment * pair.segment;

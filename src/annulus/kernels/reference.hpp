@@ -47,12 +47,14 @@ struct ReferencePattern {
   double scale = 1;                         ///< scores are scale * q.k
   bool group_scale = false;                 ///< out (not lse) is divided by the number of pairs
   std::vector<core::Index> documents = {};  ///< ascending offsets 0 ... S of packed documents; empty: one document
+  std::vector<core::Index> gaps =
+      {};  ///< numbers of documents that do not exist: their rows see no row, and no row sees them
   /// For each query head the score of one more key, of value 0, that a row with other keys sees; finite or -inf (no
   /// such key). Empty: none.
   std::vector<double> sink = {};
-  double softcap = 0;                ///< scores s become softcap tanh(s / softcap); 0: they stay as they are
-  std::vector<double> slopes = {};   ///< for each query head: scores less slope * distance(); empty: no bias
-  core::Index exempt = 0;            ///< rows at the start of a document that are at distance 0 of every row
+  double softcap = 0;                    ///< scores s become softcap tanh(s / softcap); 0: they stay as they are
+  std::vector<double> slopes = {};       ///< for each query head: scores less slope * distance(); empty: no bias
+  core::Index exempt = 0;                ///< rows at the start of a document that are at distance 0 of every row
   std::vector<double> coordinates = {};  ///< (S, 2); empty: rows are as far apart as their numbers
 };
 
@@ -70,7 +72,7 @@ ReferenceScore score_of(const ReferencePattern& pattern, core::Index head, core:
 /// The pattern, not causal, in which row p sees row x where in this one, were it not causal, x sees p.
 ReferencePattern mirrored(ReferencePattern pattern);
 
-/// Rows of the document that holds row x of S.
+/// Rows of the document that holds row x of S; [x, x), no row, where x is in a gap.
 core::Interval document_of(const ReferencePattern& pattern, core::Index sequence, core::Index x);
 
 /// Number of pairs in which rows x (query) and p (key) are both picked in the same segment of the same document, or p

@@ -67,9 +67,12 @@ struct Pattern {
   std::vector<Index> dilations{1};
   bool causal = false;
   std::string semantics = "longnet";  ///< a name of `annulus list`: longnet, paper, grouped, torchscale
-  std::vector<Index> documents = {};  ///< 0 = d0 <= d1 <= ... = S: rows [d0, d1), [d1, d2) ... do not see each other
+  /// 0 = d0 <= d1 <= ... <= S: rows [d0, d1), [d1, d2) ... do not see each other; rows after the last one do not
+  /// exist: out 0, lse -inf, gradients 0, whatever stands there.
+  std::vector<Index> documents = {};
   std::optional<double> scale = {};   ///< of q.k; none: 1 / sqrt(D)
   bool group_scale = false;           ///< grouped only: out is divided by the number of pairs
+  std::vector<Interval> ranges = {};  ///< in place of documents: rows [begin, end) that exist, ascending, maybe apart
   bool sink = false;  ///< rows that see a key see one more, of value 0: ForwardTensors::sink has its scores
   std::optional<double> softcap = {};  ///< scores s become softcap tanh(s / softcap)
   std::optional<Bias> bias = {};       ///< then this is taken off

@@ -40,7 +40,8 @@ std::string identity_of(const MadePlan& plan) {
   add("group_scale", p.pattern.group_scale);
   add("scale", p.scale);  // all digits
   add("documents", fmt::format("at {} offsets, of fingerprint {:x}", p.documents.size(),
-                               hash_of(fmt::format("{}", fmt::join(p.documents, " ")))));
+                               hash_of(fmt::format("{} without {}", fmt::join(p.documents, " "),
+                                                   fmt::join(p.documents.gaps, " ")))));
   add("softcap", p.rule.cap);
   add("bias", fmt::format("of slopes {}, {} rows exempt", fmt::join(p.rule.slopes, " "), p.rule.exempt));
   const std::vector<double> none;

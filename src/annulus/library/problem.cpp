@@ -64,16 +64,25 @@ pattern::Pattern make_pattern(const Pattern& asked) {
 }
 
 pattern::Documents make_documents(const Pattern& asked, Index sequence) {
-  if (asked.documents.empty()) return {0, sequence};
   const std::vector<Index>& d = asked.documents;
-  if (d.size() < 2 || d.front() != 0 || d.back() != sequence) {
-    refuse("documents go from {} to {} in {} numbers, expected offsets from 0 to the sequence's length, {}", d.front(),
-           d.back(), d.size(), sequence);
+  std::vector<Interval> ranges = asked.ranges;
+  if (!d.empty() && !ranges.empty()) refuse("documents and ranges are given, expected one of them");
+  if (d.empty() && ranges.empty()) return {0, sequence};
+  if (!d.empty() && (d.size() < 2 || d.front() != 0 || d.back() > sequence)) {
+    refuse("documents go from {} to {} in {} numbers, expected offsets from 0 to the sequence's length, {}, or less",
+           d.front(), d.back(), d.size(), sequence);
   }
   for (std::size_t i = 1; i < d.size(); ++i) {
     if (d[i] < d[i - 1]) refuse("documents[{}] is {}, less than the one before, {}", i, d[i], d[i - 1]);
+    ranges.push_back({d[i - 1], d[i]});
   }
-  return d;
+  Index end = 0;
+  for (std::size_t i = 0; i < ranges.size(); end = ranges[i++].end) {
+    if (ranges[i].begin >= end && ranges[i].end >= ranges[i].begin && ranges[i].end <= sequence) continue;
+    refuse("ranges[{}] is [{}, {}), expected ascending ranges of rows {} to {}", i, ranges[i].begin, ranges[i].end, end,
+           sequence);
+  }
+  return pattern::documents_at(ranges, sequence);
 }
 
 kernels::ScoreRule make_rule(const Pattern& asked, const Shape& shape) {

@@ -55,6 +55,7 @@ void append_reach(const Comb& comb, Interval t, const core::Band& band, Index gr
 Interval document_of(const Documents& documents, Index row) {
   // The last boundary at or before the row: zero-length documents share a boundary and hold no row.
   const auto next = std::upper_bound(documents.begin(), documents.end(), row);
+  if (documents.is_gap(next - documents.begin() - 1)) return {row, row + 1};
   return {*(next - 1), *next};
 }
 
@@ -72,8 +73,14 @@ Comb comb_of(Interval segment, Index dilation, Index offset) {
 
 std::vector<Interval> segments_touching(const Pair& pair, const Documents& documents, Interval rows) {
   std::vector<Interval> segments;
-  for (Index row = rows.begin; row < rows.end; row = segments.back().end) {
+  for (Index row = rows.begin; row < rows.end;) {
+    const auto next = std::upper_bound(documents.begin(), documents.end(), row);
+    if (documents.is_gap(next - documents.begin() - 1)) {
+      row = *next;
+      continue;
+    }
     segments.push_back(segment_of(pair, documents, row));
+    row = segments.back().end;
   }
   return segments;
 }

@@ -66,7 +66,8 @@ std::vector<Sight> sights_of(const Pair& pair, bool causal);
 /// The other way round, with the band's limits exchanged, it gives the queries that see keys.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
-/// The document [begin, end) that holds global row `row`.
+/// The document [begin, end) that holds global row `row`; of a row in a gap that row alone, so that gaps may be cut
+/// anywhere and nothing reaches over their rows.
 Interval document_of(const Documents& documents, Index row);
 
 /// The segment of `pair` that holds global row `row`: never reaches over the borders of the row's document. Of a window
@@ -76,7 +77,7 @@ Interval segment_of(const Pair& pair, const Documents& documents, Index row);
 /// Rows of `segment` picked by dilation `dilation` at `offset`; empty where the offset lies after the segment's end.
 Comb comb_of(Interval segment, Index dilation, Index offset);
 
-/// All segments of `pair` that touch `rows`, ascending.
+/// All segments of `pair` that touch `rows`, ascending; none of gaps.
 std::vector<Interval> segments_touching(const Pair& pair, const Documents& documents, Interval rows);
 
 }  // namespace annulus::pattern

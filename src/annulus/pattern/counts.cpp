@@ -78,6 +78,7 @@ Count KeptCounts::of(Interval rows) const {
   for (auto end = std::upper_bound(documents_.begin(), documents_.end(), rows.begin); end != documents_.end(); ++end) {
     const Interval document{*(end - 1), *end};
     if (document.begin >= rows.end) break;
+    if (documents_.is_gap(end - documents_.begin() - 1)) continue;
     const Interval inside = core::intersect(document, rows);
     for (const PairHeads& heads : pairs_) {
       kept += in_document(heads, document.size(), inside.end - document.begin) -

@@ -60,6 +60,7 @@ std::vector<FilledRuns> filled_keys(const Layout& layout, const StoredRows& quer
 std::optional<Displacement> find_displacement(const Pattern& pattern, const Documents& documents) {
   if (pattern.semantics != Semantics::torchscale) return {};
   for (std::size_t d = 0; d + 1 < documents.size(); ++d) {
+    if (documents.is_gap(Index(d))) continue;
     const Interval document{documents[d], documents[d + 1]};
     for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {
       const Index full = full_segment(pattern.pairs[i], document);

@@ -75,4 +75,41 @@ core::Interval heads_read(core::Interval query, Index group) {
   return {query.begin / group, core::ceil_div(query.end, group)};
 }
 
+Documents documents_at(const std::vector<core::Interval>& ranges, Index sequence) {
+  Documents documents{0};
+  const auto end_gap = [&](Index row) {
+    if (row == documents.back()) return;
+    documents.gaps.push_back(Index(documents.size()) - 1);
+    documents.push_back(row);
+  };
+  for (const core::Interval& rows : ranges) {
+    end_gap(rows.begin);
+    documents.push_back(rows.end);
+  }
+  end_gap(sequence);
+  return documents;
+}
+
+std::vector<core::Interval> in_gaps(const Documents& documents, core::Interval rows) {
+  std::vector<core::Interval> parts;
+  const auto gap_at = [&](Index gap) {
+    return core::Interval{documents[std::size_t(gap)], documents[std::size_t(gap) + 1]};
+  };
+  const auto first = std::partition_point(documents.gaps.begin(), documents.gaps.end(),
+                                          [&](Index gap) { return gap_at(gap).end <= rows.begin; });
+  for (auto gap = first; gap != documents.gaps.end() && gap_at(*gap).begin < rows.end; ++gap) {
+    const core::Interval part = core::intersect(gap_at(*gap), rows);
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+Index count_in_gaps(const Documents& documents, const std::vector<core::Interval>& rows) {
+  Index count = 0;
+  for (const core::Interval& interval : rows) {
+    for (const core::Interval& part : in_gaps(documents, interval)) count += part.size();
+  }
+  return count;
+}
+
 }  // namespace annulus::pattern

@@ -1,6 +1,7 @@
 // Which rows meet: pairs of segment length (or window) and dilation rate, and how a head gets its offset.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -102,7 +103,23 @@ core::Interval heads_read(core::Interval query, Index group);
 /// causal. Segments are the same both ways.
 Pattern mirrored(Pattern pattern);
 
-/// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Zero-length documents are allowed.
-using Documents = std::vector<Index>;
+/// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Zero-length documents are allowed. Some of
+/// them may be gaps: their rows do not exist, neither as queries nor as keys, and what stands there is not looked at.
+/// Worked example: rows 3, 4, 5 of 10 are one document, 6 and 7 another one: {0, 3, 6, 8, 10} with gaps {0, 3}.
+struct Documents : std::vector<Index> {
+  using std::vector<Index>::vector;
+  std::vector<Index> gaps = {};  ///< numbers of those that are gaps, ascending
+
+  bool is_gap(Index document) const { return std::binary_search(gaps.begin(), gaps.end(), document); }
+  Index count() const { return Index(size()) - 1 - Index(gaps.size()); }
+  bool operator==(const Documents&) const = default;
+};
+
+/// Documents at these rows of `sequence`, ascending and disjoint; what lies between them are gaps.
+Documents documents_at(const std::vector<core::Interval>& ranges, Index sequence);
+/// The parts of `rows` that lie in gaps, ascending, none empty.
+std::vector<core::Interval> in_gaps(const Documents& documents, core::Interval rows);
+/// Rows of `rows`, ascending and disjoint, that lie in gaps.
+Index count_in_gaps(const Documents& documents, const std::vector<core::Interval>& rows);
 
 }  // namespace annulus::pattern

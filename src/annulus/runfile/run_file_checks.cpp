@@ -31,8 +31,13 @@ void check_input(const RunFile& run) {
            location_name(run, "input.file"));
   }
   if (!input.file && !generate) refuse(run, "input", "input.file (or input.generate) is missing");
+  if (input.documents && input.lengths) {
+    refuse(run, "input.lengths", "input.lengths and input.documents ({}) exclude each other",
+           location_name(run, "input.documents"));
+  }
   if (!generate) return;
   for (const auto& [key, dataset] : {std::pair("input.documents", &input.documents),
+                                     {"input.lengths", &input.lengths},
                                      {"input.dlse", &input.dlse},
                                      {"input.coordinates", &input.coordinates},
                                      {"input.sink", &input.sink}}) {
@@ -122,8 +127,9 @@ void check_scores(const RunFile& run) {
   if (!settings.attention.bias) return;
   if (settings.layer) refuse(run, "attention.bias", "attention.bias: a layer's attention has none yet, expected none");
   if (settings.attention.pattern.semantics == pattern::Semantics::torchscale) {
-    refuse(run, "attention.bias",
-           "attention.bias: torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
+    refuse(
+        run, "attention.bias",
+        "attention.bias: torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
   }
 }
 

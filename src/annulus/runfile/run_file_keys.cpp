@@ -96,7 +96,9 @@ void add_input(Keys& keys) {
   input.field("dlse", &I::dlse, optional("none", text()),
               "none, or a dataset (batch, sequence, heads): gradient of lse, in the type of lse");
   input.field("documents", &I::documents, optional("none", text()),
-              "none, or a dataset of ascending row offsets 0 ... sequence of packed documents");
+              "none, or a dataset of ascending row offsets 0 ... sequence, or less, of packed documents");
+  input.field("lengths", &I::lengths, optional("none", text()),
+              "none, or a dataset (batch) or (batch, 2): how many rows exist of each batch entry, or their range");
   input.field("coordinates", &I::coordinates, optional("none", text()),
               "none, or a dataset (sequence, 2): where rows lie, for attention.bias");
   input.field(

@@ -121,6 +121,8 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
       at[axis] = inside % extents[axis];
       inside /= extents[axis];
     }
+    at[0] += at[1] / extents[1];  // entries may lie end to end
+    at[1] %= extents[1];
     std::vector<Index> in_file = reordered(at, info.order);
     for (std::size_t axis = 0; axis < first_index.size(); ++axis) in_file[axis] += first_index[axis];
     message = fmt::format("{} holds {} at [{}], {}", where, found->value, fmt::join(in_file, ", "),

@@ -18,9 +18,10 @@ struct FileContents {
   core::DType type = core::DType::float32;        ///< of all but the LSE's gradient
   core::AxisOrder order = core::AxisOrder::bshd;  ///< as input.axes says, or the file; else bshd
   Index width = 0;                                ///< E: numbers of a row of x, with a layer
-  pattern::Documents documents;                   ///< {0, n} when input.documents is none
-  std::vector<double> sink = {};                  ///< (H) sink logits; empty when input.sink is none
-  std::vector<double> coordinates = {};           ///< (S, 2); empty when input.coordinates is none
+  /// {0, S} without input.documents and input.lengths; with lengths those of all batch entries end to end, of B S rows.
+  pattern::Documents documents;
+  std::vector<double> sink = {};         ///< (H) sink logits; empty when input.sink is none
+  std::vector<double> coordinates = {};  ///< (S, 2) of each batch entry in documents; empty without input.coordinates
 };
 
 class InputFile {

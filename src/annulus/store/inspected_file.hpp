@@ -56,6 +56,11 @@ struct InspectedFile {
   std::string path;
   FileState state;                              ///< as this rank finds it
   std::map<std::string, DatasetInfo> datasets;  ///< those that are read, by their names
+  /// Batch entries lie end to end: rows of the file are those of one sequence, in which row S is row 0 of entry 1.
+  bool is_end_to_end = false;
+  /// Rows that do not exist, ascending; of that sequence, or of each batch entry. They are not read; zeros stand in
+  /// memory.
+  std::vector<core::Interval> left_out{};
 
   /// An internal error for a dataset that is not among them.
   const DatasetInfo& at(const std::string& dataset) const {

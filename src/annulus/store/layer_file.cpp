@@ -70,8 +70,8 @@ FileContents describe(hid_t file, const runfile::Settings& settings, LayerExtras
 
 LayerFile::LayerFile(const runfile::Settings& settings, LayerExtras extras, const comm::Communicator& comm) {
   file_ = {*settings.input.file, agreed_state(*settings.input.file, comm), {}};
-  contents_ = agreed_contents(file_.path, settings.input.documents, comm,
-                              [&](hid_t file) { return describe(file, settings, extras); });
+  contents_ =
+      agreed_contents(file_, settings.input, comm, [&](hid_t file) { return describe(file, settings, extras); });
   const DatasetInfo like_x{{shape().batch, shape().sequence, width()}, type()};
   file_.datasets[settings.layer->x] = like_x;
   if (extras.dy) file_.datasets[settings.layer->dy] = like_x;

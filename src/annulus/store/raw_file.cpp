@@ -91,6 +91,7 @@ RowLayout layout_of(const InspectedFile& seen, const std::string& dataset) {
   layout.type = layout.memory = info.type.dtype().value_or(bits_of_int64);
   layout.is_finite = info.type.dtype().has_value();
   layout.missing = info.missing;
+  if (layout.axes >= 3) layout.left_out = seen.left_out;  // weights have no rows of the sequence
   return layout;
 }
 
@@ -107,7 +108,7 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
   const double start = core::wall_seconds();
   const RowLayout& layout = tensor.layout;
   std::vector<RowRuns> whole, scattered;
-  split(layout, pieces, whole, scattered);
+  split(layout, existing(layout, pieces), whole, scattered);
   for (const RowRuns& runs : whole) {
     const Index bytes = runs.numbers * layout.number_bytes();
     read_all(tensor, runs.memory, bytes, runs.file);

@@ -42,8 +42,8 @@ std::vector<core::RowPiece> pieces_of(Interval batch, const std::vector<Interval
 void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vector<Interval>& rows, Wanted wanted) {
   const RowLayout layout = layout_of(file, tensor.dataset);
   read(file, tensor.dataset,
-       pieces_of({0, layout.extents[0]}, rows, {0, layout.heads()}, layout.head_numbers(), layout.number_bytes(),
-                 tensor.host),
+       pieces_of({0, file.is_end_to_end ? 1 : layout.extents[0]}, rows, {0, layout.heads()}, layout.head_numbers(),
+                 layout.number_bytes(), tensor.host),
        wanted);
 }
 

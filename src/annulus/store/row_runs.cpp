@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "annulus/core/error.hpp"
 
@@ -20,26 +21,74 @@ RowRuns joined(RowRuns runs, const RowLayout& layout) {
   return runs;
 }
 
+/// Rows `part` of a piece, counted in the piece.
+core::RowPiece taken(core::RowPiece piece, core::Interval part) {
+  piece.first += part.begin * piece.stride;
+  piece.memory = static_cast<std::byte*>(piece.memory) + part.begin * piece.pitch;
+  piece.count = part.size();
+  return piece;
+}
+
+/// How many rows of a piece lie in front of row `row` of the tensor.
+Index rows_before(const core::RowPiece& piece, Index row) {
+  return row <= piece.first ? 0 : std::min(piece.count, core::ceil_div(row - piece.first, piece.stride));
+}
+
+void fill_with_zeros(const RowLayout& layout, const core::RowPiece& piece) {
+  const Index head_bytes = layout.head_numbers() * Index(core::bytes_of(layout.memory));
+  for (Index i = 0; i < piece.count; ++i) {
+    for (Index h = 0; h < piece.heads.size(); ++h) {
+      std::memset(static_cast<std::byte*>(piece.memory) + i * piece.pitch + h * piece.head_pitch, 0,
+                  std::size_t(head_bytes));
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece) {
-  const Index batch = layout.extents[0], sequence = layout.extents[1], heads = layout.heads();
-  const Index numbers = layout.head_numbers();
-  if (piece.count == 0 || piece.heads.size() == 0) return {};
-  const Index last = piece.first + (piece.count - 1) * piece.stride;
-  core::require(piece.batch >= 0 && piece.batch < batch && piece.first >= 0 && last < sequence && piece.stride > 0 &&
-                    piece.heads.begin >= 0 && piece.heads.end <= heads,
-                [&] {
-                  return fmt::format("{}: batch entry {}, rows {} to {}, heads [{}, {}) of ({})", layout.where,
-                                     piece.batch, piece.first, last, piece.heads.begin, piece.heads.end,
-                                     fmt::join(layout.extents, ", "));
-                });
+std::vector<core::RowPiece> in_entries(const core::RowPiece& piece, Index sequence) {
+  std::vector<core::RowPiece> parts;
+  for (Index begin = 0; begin < piece.count;) {
+    const Index entry = (piece.first + begin * piece.stride) / sequence;
+    const Index end = rows_before(piece, (entry + 1) * sequence);
+    parts.push_back(taken(piece, {begin, end}));
+    parts.back().batch += entry;
+    parts.back().first -= entry * sequence;
+    begin = end;
+  }
+  return parts;
+}
+
+std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<core::RowPiece>& pieces) {
+  if (layout.left_out.empty()) return pieces;
+  std::vector<core::RowPiece> all;
+  for (const core::RowPiece& piece : pieces) {
+    const auto add = [&](core::Interval part) {
+      if (!part.empty()) all.push_back(taken(piece, part));
+    };
+    Index done = 0;
+    auto gap = std::partition_point(layout.left_out.begin(), layout.left_out.end(),
+                                    [&](const core::Interval& one) { return one.end <= piece.first; });
+    for (; gap != layout.left_out.end() && done < piece.count; ++gap) {
+      const core::Interval inside{rows_before(piece, gap->begin), rows_before(piece, gap->end)};
+      add({done, inside.begin});
+      fill_with_zeros(layout, taken(piece, inside));
+      done = inside.end;
+    }
+    add({done, piece.count});
+  }
+  return all;
+}
+
+namespace {
+
+void append_runs(const RowLayout& layout, const core::RowPiece& piece, std::vector<RowRuns>& all) {
+  const Index sequence = layout.extents[1], heads = layout.heads(), numbers = layout.head_numbers();
   const Index head_bytes = numbers * layout.number_bytes(),
               memory_head = numbers * Index(core::bytes_of(layout.memory));
   const bool by_rows = layout.order == core::AxisOrder::bshd;
   const bool side_by_side = by_rows && (piece.heads.size() == 1 || piece.head_pitch == memory_head);
   const Index row_bytes = by_rows ? heads * head_bytes : head_bytes;
-  std::vector<RowRuns> all;
   for (Index head = piece.heads.begin; head < piece.heads.end; head += side_by_side ? piece.heads.size() : 1) {
     const Index line = by_rows ? (piece.batch * sequence + piece.first) * heads + head
                                : (piece.batch * heads + head) * sequence + piece.first;
@@ -56,6 +105,23 @@ std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piec
     runs.head = head;
     all.push_back(joined(runs, layout));
   }
+}
+
+}  // namespace
+
+std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece) {
+  if (piece.count == 0 || piece.heads.size() == 0) return {};
+  const Index last = piece.first + (piece.count - 1) * piece.stride;
+  core::require(piece.batch >= 0 && piece.first >= 0 && piece.stride > 0 &&
+                    last < (layout.extents[0] - piece.batch) * layout.extents[1] && piece.heads.begin >= 0 &&
+                    piece.heads.end <= layout.heads(),
+                [&] {
+                  return fmt::format("{}: batch entry {}, rows {} to {}, heads [{}, {}) of ({})", layout.where,
+                                     piece.batch, piece.first, last, piece.heads.begin, piece.heads.end,
+                                     fmt::join(layout.extents, ", "));
+                });
+  std::vector<RowRuns> all;
+  for (const core::RowPiece& one : in_entries(piece, layout.extents[1])) append_runs(layout, one, all);
   return all;
 }
 

@@ -29,6 +29,7 @@ struct RowLayout {
   bool is_finite = true;    ///< NaN and infinity are errors when it is read
   MissingValues missing{};  ///< and so are these numbers
   std::size_t axes = 4;  ///< of the dataset: 3 lack the last extent; a matrix has rows and heads, a vector rows alone
+  std::vector<core::Interval> left_out{};  ///< rows that existing() leaves out, as InspectedFile has them
 
   void allow(Wanted wanted) {
     if (wanted != Wanted::finite_numbers) is_finite = false;
@@ -53,7 +54,15 @@ struct RowRuns {
   Index begin(Index i) const { return file + i * file_step; }
 };
 
-/// Throws an internal error for rows or heads that the tensor has not.
+/// A piece cut where batch entries of `sequence` rows end: row S of an entry is row 0 of the next one.
+/// Worked example: rows 2, 4, 6 of entry 0, S = 5: rows 2 and 4 of entry 0, and row 1 of entry 1.
+std::vector<core::RowPiece> in_entries(const core::RowPiece& piece, Index sequence);
+
+/// Those rows of the pieces that exist; in memory zeros take the place of the others.
+std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<core::RowPiece>& pieces);
+
+/// Rows may go on from entry to entry, as in_entries() says. Throws an internal error for rows or heads that the tensor
+/// has not.
 /// Worked example: rows 1, 3 of heads [0, 2) of a (1, 4, 2, 8) float32 tensor at byte 100: bshd: 2 runs of 16 numbers
 /// from byte 164 on, 128 bytes apart. bhsd: for each head 2 runs of 8 numbers, from byte 132 and 260 on, 64 bytes
 /// apart.

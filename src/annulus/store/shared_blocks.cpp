@@ -155,7 +155,7 @@ void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes,
   traffic.moved += count;
 }
 
-RowOwners::RowOwners(const pattern::Partition& partition) {
+RowOwners::RowOwners(const pattern::Partition& partition, Index entry_rows) : entry_rows_(entry_rows) {
   for (std::size_t rank = 0; rank < partition.size(); ++rank) {
     for (const Interval& interval : partition[rank].intervals()) intervals_.push_back({interval.begin, int(rank)});
   }

@@ -29,12 +29,14 @@ using RankOf = std::function<int(const OneNumber&)>;
 /// The rank that has a row, by bisection.
 class RowOwners {
  public:
-  explicit RowOwners(const pattern::Partition& partition);
+  /// `entry_rows`: S where batch entries lie end to end, so that the partition is of B S rows; 0: each entry is spread
+  /// alike.
+  explicit RowOwners(const pattern::Partition& partition, Index entry_rows = 0);
 
   int rank_of(Index row) const;
   /// The same for write_together().
   RankOf ranks() const {
-    return [this](const OneNumber& at) { return rank_of(at.row); };
+    return [this](const OneNumber& at) { return rank_of(at.batch * entry_rows_ + at.row); };
   }
 
  private:
@@ -43,6 +45,7 @@ class RowOwners {
     int rank;
   };
   std::vector<Owned> intervals_;  // ascending
+  Index entry_rows_;
 };
 
 /// Writes bytes of a tensor on this rank, in calls between which the watchdog hears of it. Throws Error(failure).

@@ -150,8 +150,7 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
 
 TensorFile::TensorFile(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients) {
   file_ = {*input.file, agreed_state(*input.file, comm), {}};
-  contents_ = agreed_contents(file_.path, input.documents, comm,
-                              [&](hid_t file) { return describe_tensors(file, input, gradients); });
+  contents_ = agreed_contents(file_, input, comm, [&](hid_t file) { return describe_tensors(file, input, gradients); });
   const auto& [batch, sequence, heads, kv_heads, head_dim] = shape();
   const auto add = [&](const std::string& name, const std::vector<Index>& extents, core::DType type) {
     file_.datasets[name] = {reordered(extents, order()), type, order()};

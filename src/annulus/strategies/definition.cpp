@@ -33,6 +33,7 @@ kernels::ReferencePattern reference_pattern(const Problem& problem) {
   reference.slopes = problem.rule.slopes;
   reference.exempt = problem.rule.exempt;
   if (problem.rule.coordinates) reference.coordinates = problem.rule.coordinates->numbers();
+  reference.gaps = problem.documents.gaps;
   return reference;
 }
 

@@ -42,6 +42,7 @@ AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile
       gradients_(problem.gradients) {
   if (!file) return;
   file_ = file->inspected();
+  if (file_->is_end_to_end) entry_rows = file->shape().sequence;
   pattern.sink = file->sink();
 }
 
@@ -65,7 +66,17 @@ Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
 }
 
 ResultRows rows_in(const store::InspectedFile& file) {
-  return [&file](const std::string& dataset, Interval rows) { return read_as_double(file, dataset, rows); };
+  return [&file](const std::string& dataset, Interval rows) {
+    Numbers numbers = read_as_double(file, dataset, rows);
+    if (dataset != core::name_of(core::StoredTensor::top_rows) || !file.is_end_to_end) return numbers;
+    const store::DatasetInfo& info = file.at(dataset);  // lists of rows of their own batch entry
+    const Index sequence = info.extents[core::sequence_axis(info.order)];
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const Index row = rows.begin + Index(i) / (Index(numbers.size()) / rows.size());
+      if (numbers[i] >= 0) numbers[i] += double(row / sequence * sequence);
+    }
+    return numbers;
+  };
 }
 
 RowReader::RowReader(const ResultRows& result, const std::string& dataset)
@@ -74,16 +85,18 @@ RowReader::RowReader(const VerifyInput& input, TensorId tensor)
     : RowReader([&input, tensor](Interval row) { return input.rows(tensor, row); }) {}
 
 std::string VerifyInput::index_text(Index b, Index x, Index h, Index d) const {
+  if (entry_rows > 0) b = x / entry_rows, x %= entry_rows;
   return fmt::format("[{}]", fmt::join(core::reordered<Index>({b, x, h, d}, order), ", "));
 }
 std::string VerifyInput::index_text(Index b, Index x, Index h) const {
+  if (entry_rows > 0) b = x / entry_rows, x %= entry_rows;
   return fmt::format("[{}]", fmt::join(core::reordered<Index>({b, x, h}, order), ", "));
 }
 
 Numbers read_as_double(const store::InspectedFile& file, const std::string& dataset, Interval rows) {
   const store::DatasetInfo& info = file.at(dataset);
   Index numbers = rows.size();
-  for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {
+  for (std::size_t axis = file.is_end_to_end ? 1 : 0; axis < info.extents.size(); ++axis) {
     numbers *= axis == core::sequence_axis(info.order) ? 1 : info.extents[axis];
   }
   std::vector<std::byte> host(std::size_t(numbers) * bytes_of(info.type));

@@ -42,6 +42,7 @@ class VerifyInput {
   std::string index_text(Index b, Index x, Index h) const;
 
   core::Shape shape;
+  Index entry_rows = 0;  ///< S where `shape` is that of batch entries end to end, of B S rows; else 0
   core::DType type;
   core::Precision precision;
   core::AxisOrder order;              ///< of tensors in files, input and result

@@ -74,7 +74,8 @@ store::InspectedFile look_at_result(const runfile::RunFile& run, const std::vect
     if (std::filesystem::exists(file, ignored)) return;
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
   });
-  const store::InspectedFile seen = inspected_file(file, store::agreed_state(file, comm), datasets);
+  store::InspectedFile seen = inspected_file(file, store::agreed_state(file, comm), datasets);
+  seen.is_end_to_end = run.settings.input.lengths.has_value();
   comm::on_root(comm, [&] { check_result(run, datasets); });
   return seen;
 }

@@ -32,11 +32,34 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
   return rows;
 }
 
+/// Documents that are no gaps.
+std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, Index sequence) {
+  if (pattern.gaps.empty()) return {{0, sequence}};
+  std::vector<Interval> there;
+  for (std::size_t d = 0; d + 1 < pattern.documents.size(); ++d) {
+    if (std::find(pattern.gaps.begin(), pattern.gaps.end(), Index(d)) == pattern.gaps.end())
+      there.push_back({pattern.documents[d], pattern.documents[d + 1]});
+  }
+  return there;
+}
+
+/// Row number `i` of these rows.
+Index numbered(const std::vector<Interval>& rows, Index i) {
+  for (const Interval& interval : rows) {
+    if (i < interval.size()) return interval.begin + i;
+    i -= interval.size();
+  }
+  return -1;
+}
+
 }  // namespace
 
 std::vector<Index> sample_rows(const VerifyInput& input, Index count) {
   const Index sequence = input.shape.sequence;
   count = std::min(count, sequence);
+  const std::vector<Interval> there = existing_rows(input.pattern, sequence);
+  Index existing = 0;
+  for (const Interval& document : there) existing += document.size();
   const std::vector<Index> borders = border_rows(input.pattern, sequence);
   const Index taken = std::min(Index(borders.size()), std::max<Index>(1, count / 2));
   std::set<Index> rows;
@@ -46,7 +69,9 @@ std::vector<Index> sample_rows(const VerifyInput& input, Index count) {
   }
   for (Index i = 0; Index(rows.size()) < count; ++i) {
     // After many draws that hit known rows, the first free row ends the search.
-    Index row = Index(core::random_bits(1, core::TensorId::q, i) % std::uint64_t(sequence));
+    const std::uint64_t bits = core::random_bits(1, core::TensorId::q, i);
+    Index row =
+        existing > 0 ? numbered(there, Index(bits % std::uint64_t(existing))) : Index(bits % std::uint64_t(sequence));
     while (i > 8 * count && rows.contains(row)) row = (row + 1) % sequence;
     rows.insert(row);
   }

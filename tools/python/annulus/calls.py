@@ -9,7 +9,7 @@ from annulus.arrays import TYPES, given_back, taken
 from annulus.axes import refuse_unnamed
 from annulus.communicators import core_communicator, mpi_of
 from annulus.errors import AnnulusError
-from annulus.options import WORDS, places_of, settings_of
+from annulus.options import WORDS, fitted, places_of, settings_of
 from annulus.processors import THREADS, of_call as threads_of_call
 
 try:
@@ -28,11 +28,27 @@ RANK = whole(0, INT_MOST)
 
 @functools.lru_cache(maxsize=64)
 def core_plan(extents, kind, settings, ranks, gradients, sink=False):
-    """The plan of (B, S, H, Hkv, D) numbers of this type, with sink logits or without."""
-    options = {key: getattr(settings, key) for key in ("strategy", "partition", "precision", "reproducible", "top_keys")}
+    """The plan of (B, S, H, Hkv, D) numbers of this type, with sink logits or without.
+
+    Batch entries with lengths are ranges of the rows of one entry of B S rows. Several ranks have S / P rows of each, so
+    that blocks of so many rows go round."""
+    batch, rows = extents[:2]
+    partition, block = settings.partition, 0
+    if settings.lengths:
+        extents = (1, batch * rows, *extents[2:])
+        if ranks > 1:
+            if partition != "contiguous" or rows % ranks:
+                raise AnnulusError(f"lengths are given for {rows} rows on {ranks} ranks, {partition}; expected a multiple of "
+                                   f"{ranks} rows, and partition='contiguous'")
+            if settings.reproducible:
+                raise AnnulusError(f"reproducible is True with lengths on {ranks} ranks, expected False, or one rank")
+            partition, block = "block_cyclic", rows // ranks
+    options = {key: getattr(settings, key) for key in ("strategy", "precision", "reproducible", "top_keys")}
+    options |= {"partition": partition, "block_size": block,
+                "ranges": [(b * rows + begin, b * rows + end) for b, (begin, end) in enumerate(settings.lengths)]}
     options |= {"gradients": gradients, "sink": sink, "entropy": "entropy" in settings.statistics,
                 "received": "received" in settings.statistics, "softcap": settings.softcap, "bias": settings.bias,
-                "coordinates": places_of(settings)}
+                "coordinates": places_of(settings) * (batch if settings.lengths else 1)}
     return _core.plan(extents, kind, settings.segments, settings.dilations, settings.causal, settings.semantics,
                       settings.documents, settings.scale, settings.group_scale, ranks, options)
 
@@ -86,7 +102,10 @@ class Call:
             extents = self._of_all_ranks(mpi_of(comm), problem, extents)
         if axes is None:
             refuse_unnamed("k", heads=extents[3], rows=extents[1])
-        self.plan = core_plan(extents, self.type, settings, self.comm.size, gradients, sink is not None)
+        self.rows = extents[1]  # of all ranks
+        self.settings = fitted(settings, *extents[:2])
+        self.plan = core_plan(extents, self.type, self.settings, self.comm.size, gradients, sink is not None)
+        self.core_q, self.core_k, self.core_v = map(self.laid, (self.q, self.k, self.v))
 
     def _take(self, q, k, v):
         """The arrays of this rank; returns (B, S, H, Hkv, D)."""
@@ -117,11 +136,18 @@ class Call:
         for rank, (_, other, _) in enumerate(said):
             if other != said[0][1]:
                 raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: {other} and {said[0][1]}")
+        if self.settings.lengths and len({rows for _, _, rows in said}) > 1:
+            raise AnnulusError(f"ranks have {[rows for _, _, rows in said]} rows, expected as many on each: lengths are given")
         return extents[0], sum(rows for _, _, rows in said), *extents[2:]
+
+    def laid(self, numbers):
+        """(B, S, ...) as the core has it: with lengths entries lie end to end, (1, B S, ...)."""
+        return numbers.reshape(1, -1, *numbers.shape[2:]) if self.settings.lengths else numbers
 
     def empty(self, shape, kind=None):
         """A result of this shape in the order (B, S, heads, ...): for the caller, and for the core."""
-        return self.given["q"].empty(shape, kind or self.type)
+        made, numbers = self.given["q"].empty(shape, kind or self.type)
+        return made, self.laid(numbers)
 
     def turned(self, array):
         """A result for the caller: in his order of axes, and his kind of array."""
@@ -146,20 +172,22 @@ class Call:
             told["top_weights"], core["top_weights"] = self.empty(lists, lse_type)
         if self.gradients:
             kept, core["normalizers"] = self.empty((*self.q.shape[:3], 2), sum_type_of(self.type, self.settings))
-        _core.forward(self.comm, self.plan, self.q, self.k, self.v, core_out, core_lse, **core, sink=self.sink,
+        _core.forward(self.comm, self.plan, self.core_q, self.core_k, self.core_v, core_out, core_lse, **core, sink=self.sink,
                       progress=progress, **self.threads)
+        if self.settings.lengths and "top_rows" in told:  # counted over all entries
+            core["top_rows"][core["top_rows"] >= 0] %= self.rows
         return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
 
     def backward(self, kept, out, dout, dlse=None, progress=None):
         """dq, dk and dv for the caller, and dsink where there are sink logits; out, dout and dlse in his order of axes."""
         def core(array, name):
             found = taken(array, name)
-            return found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers
+            return self.laid(found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers)
         made = [self.empty(array.shape) for array in (self.q, self.k, self.v)]
         dlse = None if dlse is None else core(dlse, "dlse")
         dsink = None if self.sink is None else self.given_sink.empty(self.sink.shape[2:], lse_type_of(self.type))
-        _core.backward(self.comm, self.plan, taken(kept, "normalizers").numbers, self.q, self.k, self.v, core(out, "out"),
-                       core(dout, "dout"), dlse, *[pair[1] for pair in made],
+        _core.backward(self.comm, self.plan, self.laid(taken(kept, "normalizers").numbers), self.core_q, self.core_k,
+                       self.core_v, core(out, "out"), core(dout, "dout"), dlse, *[pair[1] for pair in made],
                        None if dsink is None else dsink[1][None, None], self.sink, progress, **self.threads)
         return [self.turned(pair[0]) for pair in made] + ([] if dsink is None else [dsink[0]])
 
@@ -167,8 +195,9 @@ class Call:
 @checked(q=anything, k=anything, v=anything, sink=anything, axes=ORDER, comm=anything, progress=PROGRESS,
          threads=THREADS, **dict.fromkeys(WORDS, anything))  # settings_of() looks at these
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
-              group_scale=False, softcap=None, bias=None, coordinates=None, sink=None, statistics=(), top_keys=8, axes=None, comm=None, strategy="auto",
-              partition="contiguous", precision="auto", reproducible=False, progress=None,
+              group_scale=False, softcap=None, bias=None, coordinates=None, sink=None, statistics=(), top_keys=8, axes=None,
+              comm=None, strategy="auto", partition="contiguous", precision="auto", reproducible=False, lengths=None,
+              progress=None,
               threads=None):
     """Softmax attention of q to k and v, dense or in LongNet's dilated pattern; exact.
 
@@ -182,7 +211,10 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
         right], 'first': f}, makes a pair a window of rows around each row. Without them attention is dense.
     causal : row x sees no row behind it.
     semantics : where the offset of a head comes from: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
-    documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens).
+    documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens). Where the
+        last one is below S, rows from there on do not exist.
+    lengths : (B,), how many rows of each batch entry exist, or (B, 2), the first of them and the end; rows count from
+        the first. The others cost nothing: out 0, lse -inf, gradients 0, whatever stands there. In place of documents.
     scale : of q.k; default 1 / sqrt(D).
     group_scale : 'grouped' alone: out is divided by the number of pairs.
     softcap : a number above 0: scores s become softcap * tanh(s / softcap).
@@ -216,7 +248,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     ((1, 4096, 8, 64), (1, 4096, 8))
     """
     settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, softcap, bias,
-                           coordinates, statistics, top_keys, strategy, partition, precision, reproducible)
+                           coordinates, statistics, top_keys, strategy, partition, precision, reproducible, lengths)
     out, lse, told, _ = Call(q, k, v, settings, axes, comm, sink=sink, threads=threads).forward(progress)
     return (out, lse, told) if told else (out, lse)
 
@@ -224,8 +256,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
 class Plan:
     """Who holds which rows, and what moves: annulus.plan()."""
 
-    def __init__(self, made):
-        self._made = made
+    def __init__(self, made, sequence):
+        self._made, self._sequence = made, sequence
 
     strategy = property(lambda self: self._made.strategy)
     partition = property(lambda self: self._made.partition)
@@ -235,7 +267,8 @@ class Plan:
     @checked(rank=RANK)
     def rows(self, rank):
         """[(first, last + 1), ...]: rows of the sequence that the rank holds, in the order of its arrays."""
-        return self._made.rows(rank)
+        # With lengths the plan is of all entries end to end, and the rank's rows of each are the same.
+        return [(begin, min(end, self._sequence)) for begin, end in self._made.rows(rank) if begin < self._sequence]
 
     @checked(rank=RANK)
     def row_numbers(self, rank):
@@ -276,7 +309,9 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     >>> print(plan(8192, 8, 64, ranks=2, causal=True, partition="zigzag", strategy="ring").rows(1))
     [(2048, 6144)]
     """
-    return Plan(core_plan((batch, sequence, heads, kv_heads or heads, head_dim), type, settings_of(**words), ranks, False))
+    settings = fitted(settings_of(**words), batch, sequence)
+    made = core_plan((batch, sequence, heads, kv_heads or heads, head_dim), type, settings, ranks, False)
+    return Plan(made, sequence)
 
 
 @checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER, sink=anything)
@@ -289,7 +324,8 @@ def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
     batch, sequence, heads, dim = call.q.shape
     rows = list(range(sequence)) if rows is None else list(rows)
     out, lse = np.empty((batch, len(rows), heads, dim)), np.empty((batch, len(rows), heads))
-    _core.reference(call.plan, call.q, call.k, call.v, rows, out, lse, call.sink)
+    of_all = [b * sequence + row for b in range(batch) for row in rows] if call.settings.lengths else rows
+    _core.reference(call.plan, call.core_q, call.core_k, call.core_v, of_all, call.laid(out), call.laid(lse), call.sink)
     return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
 
 

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annulus.arguments import anything, checked, choice, flag, is_text, listed, number, optional, text, whole, wrong
+from annulus.arguments import (anything, checked, choice, flag, is_text, listed, number, optional, refuse_masked, text,
+                               whole, wrong)
 from annulus.errors import AnnulusError
 
 STATISTICS = ("entropy", "received", "top")
@@ -29,6 +30,7 @@ class Settings(NamedTuple):
     partition: str
     precision: str
     reproducible: bool
+    lengths: tuple = ()  # (first row, end) of each batch entry
 
 
 class Window(NamedTuple):
@@ -118,6 +120,48 @@ def _is_one(value):
     return isinstance(value, (str, int, Window, Mapping))
 
 
+def lengths(value, name):
+    """(B,) or (B, 2) whole numbers as pairs (first row, end)."""
+    refuse_masked(value, name)
+    try:
+        found = np.asarray(value)
+    except Exception:  # of lists of several lengths, of tensors that are not in memory
+        found = np.empty(0)
+    if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.shape[1:] not in ((), (2,)) or not len(found):
+        raise wrong(value, name, "whole numbers (B,), how many rows exist, or (B, 2), the first row and the end")
+    pairs = [(0, end) for end in found.tolist()] if found.ndim == 1 else [tuple(pair) for pair in found.tolist()]
+    for entry, (begin, end) in enumerate(pairs):
+        if not 0 <= begin <= end:
+            raise AnnulusError(f"{name}[{entry}] is rows {begin} to {end}, expected 0 <= first row <= end")
+    return tuple(pairs)
+
+
+def lengths_of_mask(mask, name):
+    """The same of a mask (B, S), True where a row exists: those of an entry have to follow one another."""
+    mask = np.asarray(mask, bool)
+    pairs = []
+    for entry, there in enumerate(mask):
+        rows = np.flatnonzero(there)
+        pair = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+        if pair[1] - pair[0] != len(rows):
+            raise AnnulusError(f"{name}: rows {pair[0]} to {pair[1]} of entry {entry} have {pair[1] - pair[0] - len(rows)} "
+                               "masked ones among them, expected padding at the ends alone")
+        pairs.append(pair)
+    return tuple(pairs)
+
+
+def fitted(settings, batch, rows):
+    """The settings for B entries of S rows: without lengths where all rows exist."""
+    if not settings.lengths:
+        return settings
+    if len(settings.lengths) != batch:
+        raise AnnulusError(f"lengths has {len(settings.lengths)} entries, expected {batch}, one for each batch entry")
+    for entry, (begin, end) in enumerate(settings.lengths):
+        if end > rows:
+            raise AnnulusError(f"lengths[{entry}] is rows {begin} to {end}, expected {rows} at most, the rows of q")
+    return settings._replace(lengths=()) if set(settings.lengths) == {(0, rows)} else settings
+
+
 _called = text("its name, a text")
 segments = listed(segment, "a list of whole numbers, 'all' or windows", alone=_is_one)
 dilations = listed(whole(1), "a list of whole numbers", alone=_is_one)
@@ -130,21 +174,23 @@ WORDS = {
     "statistics": listed(choice(*STATISTICS), f"a list of some of {', '.join(STATISTICS)}",
                          alone=is_text),
     "top_keys": whole(1, TOP_KEYS_MOST), "strategy": _called, "partition": _called, "precision": _called,
-    "reproducible": flag,
+    "reproducible": flag, "lengths": optional(lengths),
 }
 
 
 @checked("attention", **WORDS)
 def settings_of(segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
-                group_scale=False, softcap=None, bias=None, coordinates=None, statistics=(), top_keys=8, strategy="auto", partition="contiguous", precision="auto",
-                reproducible=False):
+                group_scale=False, softcap=None, bias=None, coordinates=None, statistics=(), top_keys=8, strategy="auto",
+                partition="contiguous", precision="auto", reproducible=False, lengths=None):
     """The arguments of attention(), checked as far as no array is needed."""
     if (segments is None) != (dilations is None):
         raise AnnulusError("segments and dilations go together: one entry of each per pair")
+    if documents and lengths:
+        raise AnnulusError("documents and lengths are given, expected one of them")
     if causal and segments is not None:  # what is hidden anyway makes no other pattern
         segments = tuple(one._replace(right=0) if isinstance(one, Window) else one for one in segments)
     if coordinates is not None and bias is None:
         raise AnnulusError("coordinates: without bias nothing reads them, expected none")
     return Settings((0,) if segments is None else segments, (1,) if dilations is None else dilations, causal, semantics,
-                    documents or (), scale, group_scale, softcap, bias, coordinates or "", statistics, top_keys if "top" in statistics else 0, strategy,
-                    partition, precision, reproducible)
+                    documents or (), scale, group_scale, softcap, bias, coordinates or "", statistics,
+                    top_keys if "top" in statistics else 0, strategy, partition, precision, reproducible, lengths or ())

@@ -49,15 +49,18 @@ Plan make_plan(const std::vector<Index>& extents, const std::string& type, const
   shape.more_heads_than_rows = true;  // Python asks for the order of axes where arrays come in
   std::vector<Segment> entries;
   for (const SegmentArgument& one : segments) entries.push_back(segment_of(one));
-  Pattern pattern{entries,   dilations, causal,      semantics,
-                  documents, scale,     group_scale, nb::cast<bool>(options["sink"])};
+  Pattern pattern{entries, dilations, causal, semantics, documents, scale, group_scale};
+  pattern.sink = nb::cast<bool>(options["sink"]);
   pattern.softcap = nb::cast<std::optional<double>>(options["softcap"]);
   using Slopes = std::vector<double>;
   if (const auto bias = nb::cast<std::optional<std::pair<Slopes, Index>>>(options["bias"]))
     pattern.bias = Bias{bias->first, bias->second, nb::cast<Slopes>(options["coordinates"])};
+  for (const auto& [begin, end] : nb::cast<std::vector<std::pair<Index, Index>>>(options["ranges"]))
+    pattern.ranges.push_back({begin, end});
   Options chosen;
   chosen.strategy = nb::cast<std::string>(options["strategy"]);
   chosen.partition = nb::cast<std::string>(options["partition"]);
+  chosen.block_size = nb::cast<Index>(options["block_size"]);
   chosen.precision = nb::cast<std::string>(options["precision"]);
   chosen.reproducible = nb::cast<bool>(options["reproducible"]);
   chosen.gradients = nb::cast<bool>(options["gradients"]);

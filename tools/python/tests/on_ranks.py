@@ -38,6 +38,41 @@ def gradients():
         assert (found.grad - expected.grad[:, mine]).abs().max() < 1e-11
 
 
+def padded_batches():
+    """lengths: each rank has its rows of every entry."""
+    rows, lengths = 36, [[4, 31], [0, 17]]
+    mine = annulus.plan(rows, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
+    padded = [x[:, :rows].copy() for x in whole]
+    for x in padded:
+        for b, (begin, end) in enumerate(lengths):
+            x[b, :begin] = x[b, end:] = np.nan
+    expected = annulus.reference(*padded, lengths=lengths, **WORDS)
+    all_rows = [torch.from_numpy(x).requires_grad_() for x in padded]
+    dilated_attention(*all_rows, lengths=lengths, **WORDS).square().sum().backward()
+    for strategy in ("ring", "rotation", "allgather", "ulysses", "onesided"):
+        words = {"comm": comm, "lengths": lengths, "strategy": strategy} | WORDS
+        ours = [torch.from_numpy(x[:, mine].copy()).requires_grad_() for x in padded]
+        out, lse = dilated_attention(*ours, return_lse=True, **words)
+        assert abs(out.detach() - expected[0][:, mine]).max() < 1e-12, strategy
+        same = np.isinf(expected[1][:, mine]) | (abs(lse.detach().numpy() - expected[1][:, mine]) < 1e-12)
+        assert same.all(), strategy
+        out.square().sum().backward()
+        for found, exact in zip(ours, all_rows):
+            assert (found.grad - exact.grad[:, mine]).abs().max() < 1e-11, strategy
+        top = annulus.attention(*[x[:, mine] for x in padded], statistics=["top"], **words)[2]["top_rows"]
+        assert top[0].max() < 31 and top[1].max() < 17
+    assert comm.size == 1 or "rows, expected as many on each" in said_by(lengths=[41, 3], comm=comm)
+
+
+def said_by(**words):
+    mine = annulus.plan(ROWS, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
+    try:
+        annulus.attention(*[x[:, mine] for x in whole], **words)
+        return "nothing"
+    except annulus.AnnulusError as error:
+        return str(error)
+
+
 def mistakes():
     """Of one rank; all are told."""
     for words, expected in (({"causal": False}, "calls with other arrays or settings than rank 0"), ({}, "wants (2, ")):
@@ -110,7 +145,7 @@ def ranks_without_rows():
         assert q.grad.shape == q.shape
 
 
-for test in (forward_of_every_strategy, gradients, mistakes, one_rank_with_no_array, more_heads_than_rows,
+for test in (forward_of_every_strategy, gradients, padded_batches, mistakes, one_rank_with_no_array, more_heads_than_rows,
              other_communicators, ranks_without_rows):
     test()
     comm.Barrier()

@@ -76,7 +76,7 @@ def calls(tmp_path_factory):
 def of_arrays(q):
     plain = {"segments": [4, "all"], "dilations": [1, 2], "causal": True, "semantics": "longnet",
              "documents": [0, ROWS], "scale": 0.5, "group_scale": False, "strategy": "auto", "partition": "contiguous",
-             "precision": "auto", "reproducible": False}
+             "precision": "auto", "reproducible": False, "lengths": None}
     plain |= {"softcap": 5.0, "bias": {"alibi": "auto", "exempt": 1}, "coordinates": np.zeros((ROWS, 2))}
     pattern = plain | {"statistics": ["top"], "top_keys": 2}
     qkv = {"q": q, "k": q, "v": q}
@@ -234,6 +234,10 @@ REFUSED = [
     ("attention", "documents", [[0, 5], [7]], "documents[0] is [0, 5], expected a whole number"),
     ("attention", "documents", [0, 12.0], "documents[1] is 12.0, expected a whole number"),
     ("attention", "documents", [], "documents is [], expected a list of whole numbers"),
+    ("attention", "lengths", [[0, 5], [7]], "lengths is [[0, 5], [7]], expected whole numbers (B,), how many rows exist"),
+    ("attention", "lengths", [True], "lengths is [True], expected whole numbers (B,)"),
+    ("attention", "lengths", [], "lengths is [], expected whole numbers (B,)"),
+    ("torch.dilated_attention", "lengths", "12", "lengths is '12', expected whole numbers (B,)"),
     ("attention", "statistics", None, "statistics is None, expected a list of some of entropy, received, top"),
     ("attention", "top_keys", "8", "top_keys is '8', expected a whole number, 1 to 1024"),
     ("attention", "top_keys", 1.5, "top_keys is 1.5, expected a whole number, 1 to 1024"),

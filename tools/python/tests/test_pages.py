@@ -58,6 +58,20 @@ def test_scores(folder):
     assert line.rstrip() in printed[0]
 
 
+def test_padding(folder):
+    played = play("padding.md", folder)
+    printed = [text for language, _, text in played if language == "sh"]
+    assert len(printed) == 2 and " ok, largest at " in printed[1] and "WRONG" not in printed[1]
+    said, = quoted("padding.md")
+    for line in said.splitlines():
+        assert line.rstrip() in printed[1], line
+    with h5py.File(folder / "padded.h5") as result:
+        exists = np.arange(2048) < np.array([2048, 1024, 512, 256])[:, None]
+        assert np.array_equal(np.isfinite(result["lse"]).all(axis=-1), exists)
+        for name in ("out", "dq", "dk", "dv"):
+            assert np.array_equal(np.any(np.array(result[name]) != 0, axis=(2, 3)), exists), name
+
+
 @pytest.fixture
 def with_own_tensors(folder):
     """tokens.h5 and my.yaml, which docs/strategies.md takes for granted."""

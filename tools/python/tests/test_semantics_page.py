@@ -30,7 +30,7 @@ PATTERNS = {
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("documents", [None, [0, 9, 9, 23]])
+@pytest.mark.parametrize("documents", [None, [0, 9, 9, 23], [0, 9, 14]])
 @pytest.mark.parametrize("semantics", ["longnet", "paper", "grouped"])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_gives_what_the_library_gives(program, pattern, semantics, documents, causal):
@@ -73,6 +73,14 @@ def test_torchscale(program):
     out, lse = program(q, k, v, [8, "all"], [1, 4], causal=False, semantics="torchscale")
     found = annulus.attention(q[None], k[None], v[None], segments=[8, "all"], dilations=[1, 4], semantics="torchscale")
     assert np.abs(found[0][0] - out).max() <= 1e-12 and np.abs(found[1][0] - lse).max() <= 1e-12
+
+
+def test_worked_example_of_rows_that_do_not_exist():
+    nothing, number = np.zeros((1, 10, 1, 1)), np.arange(10.0).reshape(1, 10, 1, 1)
+    out, lse = annulus.attention(nothing, nothing, number, segments=[4], dilations=[1], causal=True, lengths=[[3, 9]])
+    for row, keys in ((6, [3, 4, 5, 6]), (8, [7, 8])):
+        assert np.exp(lse[0, row, 0]) == pytest.approx(len(keys)) and out[0, row, 0, 0] == pytest.approx(np.mean(keys))
+    assert np.isinf(lse[0, [0, 1, 2, 9]]).all()
 
 
 def test_worked_examples(program):

@@ -170,7 +170,7 @@ def test_axes_that_pytorch_does_not_broadcast_are_refused(q, k, v):
 
 
 @pytest.mark.parametrize("words, message", [
-    ({"attn_mask": torch.ones(5, 5)}, "attn_mask: expected None; is_causal, documents, segments and dilations say"),
+    ({"attn_mask": torch.ones(5, 5)}, "attn_mask has numbers of type torch.float32, expected torch.bool"),
     ({"dropout_p": 0.1}, "dropout_p is 0.1, expected 0"),
     ({"key": torch.ones(1, 2, 5, 8)}, "key has 2 heads, query 4: expected enable_gqa=True, or as many"),
     ({"key": torch.ones(1, 4, 6, 8)}, "key has 6 rows, query 5: expected as many"),

@@ -84,6 +84,66 @@ def test_dilated(model):
     equal(trained(model("annulus")), found)
 
 
+def padded(left):
+    """A mask of tokens of two texts: the second one has 17."""
+    mask = torch.ones(2, ROWS, dtype=torch.long)
+    mask[1, :7] = 0
+    return mask if left else mask.flip(1)
+
+
+def mistral(attention, window=8, **words):
+    config = MistralConfig(**SIZES, num_key_value_heads=2, sliding_window=window, **words)
+    return made(MistralForCausalLM, config, attention)
+
+
+def equal_at_tokens(model, mask, **words):
+    """Logits of tokens, and gradients of a loss that sums over these alone."""
+    found = []
+    for attention in ("annulus", "sdpa"):
+        chosen = model(attention)
+        logits = chosen(TEXT, attention_mask=mask, **words).logits[mask.bool()]
+        chosen.zero_grad()
+        logits.square().sum().backward()
+        found.append((logits.detach(), {name: weight.grad for name, weight in chosen.named_parameters()}))
+    equal(*found, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("model", [llama, bert, mistral])
+def test_padding(model, left):
+    equal_at_tokens(model, padded(left))
+
+
+@pytest.mark.parametrize("window", [1, 8, 100])
+def test_a_sliding_window(window):
+    equal(trained(mistral("annulus", window)), trained(mistral("sdpa", window)))
+    assert (mistral("annulus", 8)(TEXT).logits - mistral("annulus", 7)(TEXT).logits).abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("model", [llama, mistral])
+def test_padding_compiled_as_one_graph(model):
+    torch.compiler.reset()
+    mask, chosen = padded(True), model("annulus")
+    run = torch.compile(chosen, fullgraph=True, backend="aot_eager")
+    for mask in (padded(True), padded(False)):
+        found = run(TEXT, attention_mask=mask, use_cache=True).logits
+        assert (found - model("sdpa")(TEXT, attention_mask=mask).logits)[mask.bool()].abs().max() < 1e-10
+
+
+def test_sinks_and_windows_of_layers_that_take_turns():
+    """gpt-oss: every other layer has a window, all have sinks."""
+    config = transformers.GptOssConfig(**SIZES, num_key_value_heads=2, sliding_window=6, head_dim=8, num_local_experts=2,
+                                       num_experts_per_tok=1, use_cache=False)
+    models = [made(transformers.GptOssForCausalLM, config, attention) for attention in ("eager", "annulus")]
+    with torch.no_grad():
+        for layer in models[0].model.layers:
+            layer.self_attn.sinks.copy_(torch.tensor([0.5, -1, 2, 0]))
+    models[1].load_state_dict(models[0].state_dict())
+    models[1].config._attn_implementation = "annulus"
+    expected, found = (model(TEXT, attention_mask=padded(True)).logits for model in models)
+    assert (expected - found)[padded(True).bool()].abs().max() < 1e-6
+
+
 def refused(model, message, *more, **words):
     with pytest.raises(annulus.AnnulusError) as raised:
         model(*(more or (TEXT,)), **words)
@@ -91,15 +151,16 @@ def refused(model, message, *more, **words):
 
 
 def test_what_it_cannot_do_is_said():
-    padded = torch.ones(2, ROWS, dtype=torch.long)
-    padded[1, 20:] = 0
+    holes = torch.ones(2, ROWS, dtype=torch.long)
+    holes[1, 20:22] = 0
     for model in (llama, bert):
-        refused(model("annulus"), "attention_mask says that 4 of 48 tokens are padding, expected none", attention_mask=padded)
-        refused(model("annulus"), "attention_mask is a tensor (2, 1, 24, 24), expected None",
+        refused(model("annulus"), "lengths: rows 0 to 24 of entry 1 have 2 masked ones among them", attention_mask=holes)
+        refused(model("annulus"), "attention_mask is a tensor (2, 1, 24, 24), expected (B, S)",
                 attention_mask=torch.ones(2, 1, ROWS, ROWS, dtype=torch.bool))
     refused(llama("annulus"), "the model masks by a function of its own", position_ids=torch.arange(ROWS)[None] % 12)
-    refused(made(MistralForCausalLM, MistralConfig(**SIZES, num_key_value_heads=2, sliding_window=8), "annulus"),
-            "the model masks by a function of its own")
+    register(segments=[8], dilations=[1])
+    refused(mistral("annulus"), "sliding_window is 8, expected None with segments= of register()")
+    register()
     refused(bert("annulus", attention_probs_dropout_prob=0.1).train(), "dropout is 0.1, expected 0")
     cached = llama("annulus")(TEXT, use_cache=True).past_key_values
     refused(llama("annulus"), "key has 25 rows, query 1: expected as many", TEXT[:, :1], past_key_values=cached)

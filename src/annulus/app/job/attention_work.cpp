@@ -164,7 +164,8 @@ void AttentionWork::write(store::RowWriter* file, std::vector<Made> tensors) {
   }
   check_results(job_, floats, rows().intervals(), comm_);
   if (file == nullptr) return;
-  file->write(rows_out, rows().intervals(), store::RowOwners(job_.partition));
+  file->write(rows_out, rows().intervals(),
+              store::RowOwners(job_.partition, job_.is_end_to_end() ? job_.file_shape().sequence : 0));
   for (const Made& one : tensors) {
     const auto spec = std::find_if(job_.results.begin(), job_.results.end(),
                                    [&](const auto& result) { return result.name == name_of(one.tensor); });
@@ -251,6 +252,13 @@ void AttentionWork::drop_statistics() {
   tensors_.entropy = tensors_.received = tensors_.top_rows = tensors_.top_weights = {};
 }
 
+void AttentionWork::count_in_entry(HostSide& top_rows) const {
+  auto* const row = static_cast<std::int64_t*>(top_rows.data());
+  const Index sequence = job_.file_shape().sequence;
+  std::transform(row, row + top_rows.bytes() / Index(sizeof *row), row,
+                 [=](std::int64_t one) { return one < 0 ? one : one % sequence; });
+}
+
 /// Those that were asked for, and frees them.
 void AttentionWork::write_statistics(store::RowWriter* file) {
   const comm::Scope scope("the writing of the statistics");
@@ -260,6 +268,7 @@ void AttentionWork::write_statistics(store::RowWriter* file) {
   if (wanted.received) all.push_back(made(StoredTensor::received, tensors_.received));
   if (wanted.top_keys > 0) {
     all.push_back(made(StoredTensor::top_rows, tensors_.top_rows));
+    if (job_.is_end_to_end()) count_in_entry(all.back().host);
     all.push_back(made(StoredTensor::top_weights, tensors_.top_weights));
   }
   if (!all.empty()) write(file, std::move(all));

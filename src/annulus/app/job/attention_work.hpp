@@ -63,6 +63,8 @@ class AttentionWork : public Work {
   /// Checks tensors that are no lse, and writes all of them. Collective.
   void write(store::RowWriter* file, std::vector<Made> tensors);
   void write_statistics(store::RowWriter* file);
+  /// With input.lengths, turns rows of all batch entries end to end into rows of their entry.
+  void count_in_entry(HostSide& top_rows) const;
   void drop_statistics();
 
   const Job& job_;

@@ -19,21 +19,23 @@ std::string describe_pattern(const Problem& problem) {
   if (problem.rule.has_cap()) text += fmt::format(", softcap {:g}", problem.rule.cap);
   if (problem.rule.has_bias()) text += problem.rule.coordinates ? ", alibi in the plane" : ", alibi";
   if (problem.sink) text += ", sinks";
-  if (problem.documents.size() > 2) text += fmt::format(", {} documents", problem.documents.size() - 1);
+  if (problem.documents.count() > 1) text += fmt::format(", {} documents", problem.documents.count());
+  if (const Index none = pattern::count_in_gaps(problem.documents, {{0, problem.documents.back()}}); none > 0)
+    text += fmt::format(", {} of {} rows exist", problem.documents.back() - none, problem.documents.back());
   return text;
 }
 
-std::string describe_shape(const Problem& problem) {
-  const core::Shape& s = problem.shape;
+std::string describe_shape(const Request& request) {
+  const core::Shape s = request.file_shape();
   const std::string shared = s.kv_heads == s.heads ? "" : fmt::format(" ({} key/value heads)", s.kv_heads);
   return fmt::format("{} x {} rows, {} heads of {}{}, {}", s.batch, s.sequence, s.heads, s.head_dim, shared,
-                     core::name_of(problem.type));
+                     core::name_of(request.problem.type));
 }
 
 std::string describe_tensors(const Request& request) {
   const std::string axes = request.input ? fmt::format(" (axes {})", core::name_of(request.order())) : "";
   const core::Precision precision = request.problem.precision;
-  return describe_shape(request.problem) + axes +
+  return describe_shape(request) + axes +
          (core::has_own_products(precision) ? fmt::format(", products of {}", core::name_of(precision)) : "");
 }
 
@@ -46,7 +48,7 @@ std::string describe_layer(const Request& request) {
 }
 
 std::string title_of(const Request& request) {
-  return fmt::format("{} of {}: {}", request.layer ? "attention layer" : "attention", describe_shape(request.problem),
+  return fmt::format("{} of {}: {}", request.layer ? "attention layer" : "attention", describe_shape(request),
                      describe_pattern(request.problem));
 }
 
@@ -54,9 +56,10 @@ std::vector<std::string> notes_on(const Problem& problem) {
   std::vector<std::string> notes;
   Index longest = 0;
   for (std::size_t i = 1; i < problem.documents.size(); ++i) {
+    if (problem.documents.is_gap(Index(i) - 1)) continue;
     longest = std::max(longest, problem.documents[i] - problem.documents[i - 1]);
   }
-  const std::string what = problem.documents.size() > 2 ? "the longest document, of" : "the";
+  const std::string what = problem.documents.count() > 1 ? "the longest document, of" : "the";
   for (const pattern::Pair& pair : problem.pattern.pairs) {
     if (pair.segment == pattern::whole_document || pair.segment <= longest) continue;
     notes.push_back(fmt::format("segment {} is longer than {} {} rows: the same as all", pair.segment, what, longest));

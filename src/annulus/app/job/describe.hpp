@@ -12,7 +12,7 @@ namespace annulus::app {
 /// "longnet, causal, 2 pairs (2048, 1) (all, 4)".
 std::string describe_pattern(const strategies::Problem& problem);
 /// "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
-std::string describe_shape(const strategies::Problem& problem);
+std::string describe_shape(const Request& request);
 /// The same, and how the input's axes lie, and what products are made of where it is not float32 or float64:
 /// "..., bfloat16 (axes bshd), products of bfloat16".
 std::string describe_tensors(const Request& request);

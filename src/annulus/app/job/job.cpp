@@ -190,10 +190,9 @@ std::string explain_too_large(const Job& job, double least) {
       "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory, more ranks, or "
       "strategy "
       "stream, which reads keys from the input file block by block",
-      job.run.where("compute.memory_limit"), describe_shape(job.problem), job.strategy->name(),
-      report::describe_bytes(least), job.ranks, job.ranks == 1 ? "" : "s",
-      strategies::slices_of(job.problem.shape, {1, 1}), job.ranks == 1 ? "it" : "each",
-      report::describe_bytes(machine.memory_per_rank),
+      job.run.where("compute.memory_limit"), describe_shape(job), job.strategy->name(), report::describe_bytes(least),
+      job.ranks, job.ranks == 1 ? "" : "s", strategies::slices_of(job.problem.shape, {1, 1}),
+      job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank),
       machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
@@ -229,7 +228,7 @@ void decide_slices(Job& job, const JobOptions& options) {
       job.why_too_large = fmt::format(
           "{}compute.reproducible: {} does not fit into {} at once, and strategy {} is not reproducible in passes of "
           "fewer heads; expected another strategy, more memory or more ranks",
-          job.run.where("compute.reproducible"), describe_shape(job.problem), report::describe_bytes(most),
+          job.run.where("compute.reproducible"), describe_shape(job), report::describe_bytes(most),
           job.strategy->name());
     }
     if (size) job.slices = *size;

@@ -146,7 +146,11 @@ report::LseFindings count_lse(const Job& job, const void* lse, Index count, cons
       findings.largest = std::max(findings.largest, std::abs(value));
     }
   }
-  return {comm.sum(count), comm.sum(findings.keyless), comm.max(findings.largest)};
+  // Rows that do not exist are no rows without keys.
+  const std::vector<core::Interval>& rows = job.partition[std::size_t(comm.rank())].intervals();
+  const core::Shape& s = job.problem.shape;
+  const Index none = pattern::count_in_gaps(job.problem.documents, rows) * s.batch * s.heads;
+  return {comm.sum(count - none), comm.sum(findings.keyless - none), comm.max(findings.largest)};
 }
 
 std::string coarse_scores(const Job& job, const report::LseFindings& lse) {

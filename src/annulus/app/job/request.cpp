@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
@@ -39,6 +40,7 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
     problem.shape = file.shape();
     problem.type = file.type();
     problem.documents = file.documents();
+    if (file.inspected().is_end_to_end) problem.shape.sequence *= std::exchange(problem.shape.batch, 1);
   };
   if (request.layer_input) {
     take(*request.layer_input);
@@ -131,10 +133,25 @@ void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose 
   core::fail(core::ErrorKind::usage, "{}{}: {}", run.where(found->key), found->key, found->reason);
 }
 
+/// A layer multiplies all rows by its weights.
+void refuse_gaps(const Request& request) {
+  if (request.is_end_to_end()) {
+    core::fail(core::ErrorKind::usage, "{}input.lengths: a layer computes all rows of all batch entries, expected none",
+               request.run.where("input.lengths"));
+  }
+  if (request.problem.documents.gaps.empty()) return;
+  const Index sequence = request.problem.shape.sequence;
+  core::fail(
+      core::ErrorKind::failure,
+      "{}input.documents: the last document ends at row {}: a layer computes all rows, expected offsets 0 ... {}",
+      request.run.where("input.documents"), *(request.problem.documents.end() - 2), sequence);
+}
+
 /// The layer round the request's attention. Throws Error(usage) at the key of what makes no sense.
 layer::LayerProblem make_layer(const Request& request) {
   const runfile::LayerSettings& settings = *request.run.settings.layer;
   layer::LayerProblem problem;
+  refuse_gaps(request);
   problem.width = request.layer_input->width();
   problem.attention = request.problem;
   problem.biases = {settings.bq.has_value(), settings.bk.has_value(), settings.bv.has_value(), settings.bo.has_value()};
@@ -153,7 +170,7 @@ layer::LayerProblem make_layer(const Request& request) {
 
 /// entropy, received, top_rows and top_weights, those that are asked for.
 void add_statistics(const Request& request, std::vector<store::TensorSpec>& all) {
-  const core::Shape& shape = request.problem.shape;
+  const core::Shape shape = request.file_shape();
   const core::DType type = request.problem.type;
   const strategies::Statistics& statistics = request.problem.statistics;
   if (statistics.entropy) {
@@ -182,7 +199,7 @@ std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
     for (const store::TensorSpec& gradient : weight_specs("d", *request.layer, type)) all.push_back(gradient);
     return all;
   }
-  const core::Shape& shape = request.problem.shape;
+  const core::Shape shape = request.file_shape();
   const auto add = [&](const char* name, Index heads) {
     all.push_back(store::tensor_spec(name, type, shape, heads, request.order()));
   };

@@ -47,6 +47,10 @@ struct Request {
   /// Set where this is one slice of a larger request: `problem` is then the slice alone, `results` the whole request's.
   std::optional<strategies::Slice> slice;
 
+  /// Extents of the tensors in files. With input.lengths `problem` has their batch entries end to end, as one.
+  core::Shape file_shape() const { return input ? input->shape() : layer_input ? layer_input->shape() : problem.shape; }
+  bool is_end_to_end() const { return run.settings.input.lengths.has_value(); }
+
   /// The order of axes in the input and in the result.
   core::AxisOrder order() const { return input ? input->order() : core::AxisOrder::bshd; }
 };

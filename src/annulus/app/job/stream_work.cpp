@@ -46,9 +46,10 @@ class CheckedRows final : public core::RowSink {
   [[noreturn]] void fail(StoredTensor tensor, const core::RowPiece& piece, Index row,
                          const store::NonFinite& found) const {
     const Index head_numbers = std::max<Index>(1, row / std::max<Index>(1, piece.heads.size()));
+    const Index at = piece.first + found.index / row, sequence = job_.file_shape().sequence;
     core::fail(core::ErrorKind::failure, "the result's {} holds {} in row {}, head {}{}, {}", core::name_of(tensor),
-               found.value, piece.first + found.index / row, found.index % row / head_numbers,
-               job_.problem.shape.batch > 1 ? fmt::format(" of batch entry {}", piece.batch) : "",
+               found.value, at % sequence, found.index % row / head_numbers,
+               job_.file_shape().batch > 1 ? fmt::format(" of batch entry {}", piece.batch + at / sequence) : "",
                causes_of_no_number(job_.problem, 0));
   }
 
@@ -61,7 +62,10 @@ class CheckedRows final : public core::RowSink {
       lse_.keyless += std::isinf(value);
       if (std::isfinite(value)) lse_.largest = std::max(lse_.largest, std::abs(value));
     }
-    lse_.rows += piece.count * row;
+    const core::Interval rows{piece.first, piece.first + piece.count};
+    const Index none = pattern::count_in_gaps(job_.problem.documents, {rows}) * row;  // these do not exist
+    lse_.keyless -= none;
+    lse_.rows += piece.count * row - none;
     if (job_.problem.gradients) check_gradients();
   }
 
@@ -105,7 +109,7 @@ Cuts StreamWork::cuts() const {
 
 std::vector<store::TensorSpec> StreamWork::scratch() const {
   if (passes_.phases() == 1) return {};
-  core::Shape shape = job_.problem.shape;
+  core::Shape shape = job_.file_shape();
   shape.head_dim = kernels::normalizer_numbers;
   return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, shape.heads, job_.order())};
 }

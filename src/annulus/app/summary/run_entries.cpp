@@ -21,7 +21,7 @@ void append(Entries& to, Entries more) {
 std::string word(std::string_view text) { return std::string(text); }
 
 void add_shape(const Job& job, Entries& to) {
-  const core::Shape& s = job.problem.shape;
+  const core::Shape s = job.file_shape();
   append(to, {{"batch", s.batch},
               {"rows", s.sequence},
               {"heads", s.heads},
@@ -29,7 +29,7 @@ void add_shape(const Job& job, Entries& to) {
               {"head_dim", s.head_dim},
               {"type", word(core::name_of(job.problem.type))},
               {"output_type", word(name_of(job.results.front().type))},
-              {"documents", Index(job.problem.documents.size()) - 1}});
+              {"documents", job.problem.documents.count()}});
   if (job.layer) append(to, {{"width", job.layer->width}, {"sharding", word(name_of(job.layer->sharding))}});
 }
 

@@ -202,7 +202,7 @@ int train(const RunFileArguments& words, const comm::Communicator& comm, const s
   if (comm.is_root()) {
     fmt::print("annulus train {}\n", job.run.name);
     report::print_line("attention", describe_pattern(job.problem));
-    report::print_line("tensors", describe_shape(job.problem));
+    report::print_line("tensors", describe_shape(job));
     report::print_line("layer", describe_layer(job));
     report::print_line("strategy", fmt::format("{}{} on {} rank{}", job.strategy->name(), job.choice ? " (auto)" : "",
                                                comm.size(), comm.size() == 1 ? "" : "s"));

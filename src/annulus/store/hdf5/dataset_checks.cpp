@@ -4,7 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <iterator>
+#include <numeric>
 
 #include "annulus/comm/root.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
@@ -15,27 +17,38 @@ namespace {
 
 using core::ErrorKind;
 using core::fail;
+using core::Interval;
 
-/// Document offsets 0 = d0 <= d1 <= ... = sequence; {0, sequence} without a dataset.
-pattern::Documents read_documents(hid_t file, const std::string& path, const std::optional<std::string>& name,
-                                  Index sequence) {
-  if (!name) return {0, sequence};
-  const DatasetId dataset = open_dataset(file, path, *name);
-  const std::vector<Index> extents = extents_of(dataset);
-  const std::string where = fmt::format("{}: dataset {}", path, *name);
-  const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", where));
-  if (H5Tget_class(type) != H5T_INTEGER || extents.size() != 1) {
-    fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with 1", where, describe_type(type),
-         extents.size());
+struct WholeNumbers {
+  std::string where;  ///< "FILE: dataset /documents"
+  std::vector<Index> extents;
+  std::vector<Index> values;
+};
+/// A dataset of whole numbers with 1 to `most_axes` axes. Throws Error(failure): "..., expected int64 with AXES".
+WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::string& name, std::size_t most_axes,
+                                const std::string& axes) {
+  const DatasetId dataset = open_dataset(file, path, name);
+  WholeNumbers found{fmt::format("{}: dataset {}", path, name), extents_of(dataset), {}};
+  const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", found.where));
+  if (H5Tget_class(type) != H5T_INTEGER || found.extents.empty() || found.extents.size() > most_axes) {
+    fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with {}", found.where, describe_type(type),
+         found.extents.size(), axes);
   }
-  refuse_packed(dataset, where);
-  if (extents[0] > 0) check_filters(dataset, where);
-  pattern::Documents offsets(extents[0], 0);
-  check_hdf5(
-      comm::blocking("H5Dread", H5Dread, dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offsets.data()),
-      "{}: reading failed", where);
-  if (offsets.size() < 2 || offsets.front() != 0 || offsets.back() != sequence) {
-    fail(ErrorKind::failure, "{} has {} offsets{}, expected 0 ... {}", where, offsets.size(),
+  refuse_packed(dataset, found.where);
+  found.values.resize(
+      std::size_t(std::accumulate(found.extents.begin(), found.extents.end(), Index(1), std::multiplies<Index>())));
+  if (!found.values.empty()) check_filters(dataset, found.where);
+  check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                            static_cast<void*>(found.values.data())),
+             "{}: reading failed", found.where);
+  return found;
+}
+
+/// Document offsets 0 = d0 <= d1 <= ... <= sequence as first row, end, first row, end ...
+std::vector<Index> read_documents(hid_t file, const std::string& path, const std::string& name, Index sequence) {
+  const auto [where, extents, offsets] = read_whole_numbers(file, path, name, 1, "1");
+  if (offsets.size() < 2 || offsets.front() != 0 || offsets.back() > sequence) {
+    fail(ErrorKind::failure, "{} has {} offsets{}, expected 0 ... {}, or less", where, offsets.size(),
          offsets.empty() ? "" : fmt::format(", {} ... {}", offsets.front(), offsets.back()), sequence);
   }
   const auto down = std::is_sorted_until(offsets.begin(), offsets.end());
@@ -43,7 +56,39 @@ pattern::Documents read_documents(hid_t file, const std::string& path, const std
     fail(ErrorKind::failure, "{}: offset {} after {} at [{}], expected ascending offsets", where, *down, *(down - 1),
          down - offsets.begin());
   }
-  return offsets;
+  std::vector<Index> ranges;
+  for (std::size_t i = 1; i < offsets.size(); ++i) ranges.insert(ranges.end(), {offsets[i - 1], offsets[i]});
+  return ranges;
+}
+
+/// The rows that exist of each batch entry, as first row, end, first row, end ... of all entries end to end.
+std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::string& name, Index batch,
+                                Index sequence) {
+  const auto [where, extents, numbers] = read_whole_numbers(file, path, name, 2, "1 or 2: (batch) or (batch, 2)");
+  const bool has_begins = extents.size() == 2;
+  if (extents[0] != batch || (has_begins && extents[1] != 2)) {
+    fail(ErrorKind::failure, "{} has shape ({}), expected ({}) or ({}, 2) to fit {} batch entries", where,
+         fmt::join(extents, ", "), batch, batch, batch);
+  }
+  std::vector<Index> ranges;
+  for (Index b = 0; b < batch; ++b) {
+    const Index begin = has_begins ? numbers[std::size_t(2 * b)] : 0;
+    const Index end = numbers[std::size_t(has_begins ? 2 * b + 1 : b)];
+    if (begin < 0 || end < begin || end > sequence) {
+      fail(ErrorKind::failure, "{}: batch entry {} has rows [{}, {}), expected 0 <= begin <= end <= {}", where, b,
+           begin, end, sequence);
+    }
+    ranges.insert(ranges.end(), {b * sequence + begin, b * sequence + end});
+  }
+  return ranges;
+}
+
+/// The rows that exist, document after document.
+std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfile::InputSettings& input,
+                               const core::Shape& shape) {
+  if (input.lengths) return read_lengths(file, path, *input.lengths, shape.batch, shape.sequence);
+  if (input.documents) return read_documents(file, path, *input.documents, shape.sequence);
+  return {0, shape.sequence};
 }
 
 /// All numbers of a dataset that has been looked at.
@@ -121,32 +166,39 @@ std::vector<double> read_sink(hid_t file, const std::string& path, const std::st
   return logits;
 }
 
-FileContents agreed_contents(const std::string& path, const std::optional<std::string>& documents,
-                             const comm::Communicator& comm, const std::function<FileContents(hid_t)>& look) {
+FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm,
+                             const std::function<FileContents(hid_t)>& look) {
   const std::vector<Index> seen = comm::numbers_from_root(comm, [&] {
-    const FileId file = open_alone(path, false);
-    const auto [s, type, order, width, none, sink, coordinates] = look(file);
-    std::vector<Index> numbers{s.batch,      s.sequence, s.heads,           s.kv_heads,              s.head_dim, Index(type),
-                               Index(order), width,      Index(sink.size()), Index(coordinates.size())};
+    const FileId open = open_alone(file.path, false);
+    const auto [s, type, order, width, none, sink, coordinates] = look(open);
+    std::vector<Index> numbers{s.batch,     s.sequence,   s.heads, s.kv_heads,         s.head_dim,
+                               Index(type), Index(order), width,   Index(sink.size()), Index(coordinates.size())};
     for (const std::vector<double>* const some : {&sink, &coordinates})
       for (const double number : *some) numbers.push_back(std::bit_cast<Index>(number));
-    const pattern::Documents offsets = read_documents(file, path, documents, s.sequence);
-    numbers.insert(numbers.end(), offsets.begin(), offsets.end());
+    const std::vector<Index> ranges = read_ranges(open, file.path, input, s);
+    numbers.insert(numbers.end(), ranges.begin(), ranges.end());
     return numbers;
   });
-  const auto sink = seen.begin() + 10, coordinates = sink + seen[8], offsets = coordinates + seen[9];
-  const auto doubles = [](auto begin, auto end) {
-    std::vector<double> numbers;
-    std::transform(begin, end, std::back_inserter(numbers), [](Index bits) { return std::bit_cast<double>(bits); });
-    return numbers;
+  const auto sink = seen.begin() + 10, coordinates = sink + seen[8], ranges = coordinates + seen[9];
+  const auto append = [](auto begin, auto end, std::vector<double>& to) {
+    std::transform(begin, end, std::back_inserter(to), [](Index bits) { return std::bit_cast<double>(bits); });
   };
-  return {{seen[0], seen[1], seen[2], seen[3], seen[4]},
-          core::DType(seen[5]),
-          core::AxisOrder(seen[6]),
-          seen[7],
-          {offsets, seen.end()},
-          doubles(sink, coordinates),
-          doubles(coordinates, offsets)};
+  FileContents contents{{seen[0], seen[1], seen[2], seen[3], seen[4]},
+                        core::DType(seen[5]),
+                        core::AxisOrder(seen[6]),
+                        seen[7],
+                        {},
+                        {},
+                        {}};
+  append(sink, coordinates, contents.sink);
+  file.is_end_to_end = input.lengths.has_value();
+  const Index entries = file.is_end_to_end ? contents.shape.batch : 1, rows = entries * contents.shape.sequence;
+  for (Index b = 0; b < entries; ++b) append(coordinates, ranges, contents.coordinates);
+  std::vector<Interval> documents;
+  for (auto one = ranges; one != seen.end(); one += 2) documents.push_back({one[0], one[1]});
+  contents.documents = pattern::documents_at(documents, rows);
+  file.left_out = pattern::in_gaps(contents.documents, {0, rows});
+  return contents;
 }
 
 }  // namespace annulus::store

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "annulus/runfile/settings.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
 #include "annulus/store/input_file.hpp"
 
@@ -40,9 +41,9 @@ std::vector<double> read_sink(hid_t file, const std::string& path, const std::st
 std::vector<double> read_coordinates(hid_t file, const std::string& path, const std::string& name, Index rows,
                                      const std::string& to_fit);
 
-/// Rank 0 opens the file and looks (`look` leaves out the documents); all ranks learn what it found; collective. Throws
-/// the same Error(failure) on every rank.
-FileContents agreed_contents(const std::string& path, const std::optional<std::string>& documents,
-                             const comm::Communicator& comm, const std::function<FileContents(hid_t)>& look);
+/// Rank 0 opens the file and looks (`look` leaves out documents and lengths). All ranks learn what it found, and note
+/// in `file` which rows do not exist. Collective. Throws the same Error(failure) on every rank.
+FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm,
+                             const std::function<FileContents(hid_t)>& look);
 
 }  // namespace annulus::store

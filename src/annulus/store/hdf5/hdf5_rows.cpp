@@ -82,7 +82,12 @@ void read_rows(const Hdf5Tensor& tensor, const std::vector<RowPiece>& pieces, co
   while_unchanged(tensor.file, [&] {
     const FileId file = open_alone(tensor.file.path, false);
     const OpenDataset open = open_seen(file, tensor);
-    for (const std::vector<RowPiece>& group : groups_of(tensor.layout, pieces, buffer_bytes)) {
+    std::vector<RowPiece> there;
+    for (const RowPiece& piece : existing(tensor.layout, pieces)) {
+      const std::vector<RowPiece> parts = in_entries(piece, tensor.layout.extents[1]);
+      there.insert(there.end(), parts.begin(), parts.end());
+    }
+    for (const std::vector<RowPiece>& group : groups_of(tensor.layout, there, buffer_bytes)) {
       for (const RowPiece& piece : group) {
         read_piece(open, tensor, piece, rows);
         traffic.asked += Index(rows.size());

@@ -8,7 +8,7 @@ checkpointing, torch.autocast, FakeTensor and meta tensors know.
 """
 import torch
 
-from annulus import communicators
+from annulus import communicators, options
 from annulus.arguments import anything, checked, flag, number, optional, text
 from annulus.arrays import dense
 from annulus.calls import ORDER, PROGRESS, settings_of
@@ -16,6 +16,8 @@ from annulus.errors import AnnulusError
 from annulus.processors import THREADS
 from annulus.torch.models import register
 from annulus.torch.operator import attend, encoded, progress_of_call
+
+MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths", "comm")  # what goes with no attn_mask
 
 
 @checked(comm=anything, name=optional(text("a name, a text")))
@@ -29,11 +31,13 @@ def communicator_name(comm, name=None):
 
 
 @torch.compiler.allow_in_graph
-@checked(q=dense, k=dense, v=dense, sink=optional(dense), axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS,
+@checked(q=dense, k=dense, v=dense, sink=optional(dense), lengths=anything, axes=ORDER, comm=anything, return_lse=flag, progress=PROGRESS,
          threads=THREADS)
-def dilated_attention(q, k, v, *, sink=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
+def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
                       **words):
     """annulus.attention() of PyTorch's tensors, with gradients, of sink (H), too; words as there (but statistics).
+
+    lengths may be a tensor (B) or (B, 2), or a mask (B, S), True where a row exists, one after another.
 
     q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not.
     Returns out as q; with return_lse also lse (B, S, H), which has gradients as well. With comm (a communicator of
@@ -45,16 +49,44 @@ def dilated_attention(q, k, v, *, sink=None, axes=None, comm=None, return_lse=Fa
     >>> out.sum().backward(); q.grad.shape
     torch.Size([1, 1024, 4, 32])
     """
+    if not isinstance(lengths, torch.Tensor) and lengths is not None:
+        lengths = torch.tensor(options.lengths(lengths, "lengths"))
     settings = settings_of(**words)
+    if lengths is not None and settings.documents:
+        raise AnnulusError("documents and lengths are given, expected one of them")
     if settings.statistics:
         raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() tells them")
     said = encoded(settings, axes, communicators.name_of(comm), threads)
     token = progress_of_call.set(progress)
     try:
-        out, lse = attend(q, k, v, said, sink)
+        out, lse = attend(q, k, v, said, sink, lengths)
     finally:
         progress_of_call.reset(token)
     return (out, lse) if return_lse else out
+
+
+def _taken_mask(mask, query, batch, words, is_causal):
+    """A mask (..., S or 1, S) as (1 or B, 1 or H, S or 1, S) of bool."""
+    dense(mask, "attn_mask")
+    if mask.dtype != torch.bool:
+        raise AnnulusError(f"attn_mask has numbers of type {mask.dtype}, expected torch.bool: what is added to scores is not "
+                           "computed")
+    for name, value in ({"is_causal": is_causal} | words).items():
+        if name in MASKED_ALREADY and value is not None and value is not False:
+            raise AnnulusError(f"attn_mask and {name} are given, expected one of them")
+    rows = query.shape[-2]
+    while mask.dim() < 2 + len(batch) + 1:
+        mask = mask[None]
+    try:
+        torch.broadcast_shapes(mask.shape, (*batch, *query.shape[-3:-1], rows))
+        whole = mask.shape[-1] == rows and mask.dim() == len(batch) + 3
+    except RuntimeError:
+        whole = False
+    if not whole:
+        raise AnnulusError(f"attn_mask is {tuple(mask.shape)}, expected (..., {rows}, {rows}), which broadcasts to query")
+    if any(extent > 1 for extent in mask.shape[:-3]):
+        mask = mask.expand(*batch, *mask.shape[-3:])
+    return mask.flatten(0, -4) if batch else mask[None]
 
 
 @torch.compiler.allow_in_graph
@@ -62,7 +94,11 @@ def dilated_attention(q, k, v, *, sink=None, axes=None, comm=None, return_lse=Fa
          scale=optional(number), enable_gqa=flag)
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False, **words):
-    """In place of torch.nn.functional's, for self-attention without a mask tensor and without dropout.
+    """In place of torch.nn.functional's, for self-attention without dropout.
+
+    attn_mask : of bool, (S, S) or (..., S, S): a causal mask, a window of keys around each query, and padding, rows that
+        see no key and that no row sees. It is looked at when attention is computed. Masks of other kinds, and those of
+        floats, are refused; lengths= says of a batch which rows exist.
 
     query (..., H, S, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. The axes before these are broadcast
     against each other, as PyTorch does. **words make it dilated: segments,
@@ -71,8 +107,6 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     for name in {"axes", "causal", "return_lse"} & words.keys():
         raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), "
                            "and segments, dilations, semantics, documents ... of annulus.attention()")
-    if attn_mask is not None:
-        raise AnnulusError("attn_mask: expected None; is_causal, documents, segments and dilations say which rows meet")
     if dropout_p:
         raise AnnulusError(f"dropout_p is {dropout_p}, expected 0: attention here has no dropout")
     if min(query.dim(), key.dim(), value.dim()) < 3:
@@ -87,6 +121,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     except RuntimeError:
         raise AnnulusError(f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}: expected axes "
                            "before the heads that are equal, or 1") from None
+    if attn_mask is not None:
+        words["lengths"] = _taken_mask(attn_mask, query, batch, words, is_causal)
     batched = [tensor.expand(*batch, *tensor.shape[-3:]).flatten(0, -4) if batch else tensor[None]
                for tensor in (query, key, value)]
     out = dilated_attention(*batched, axes="bhsd", causal=is_causal, scale=scale, **words)

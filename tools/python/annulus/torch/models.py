@@ -3,12 +3,11 @@ import torch
 
 from annulus.arguments import anything, checked, text
 from annulus.errors import AnnulusError, one_line
-from annulus.options import settings_of
+from annulus.options import Window, settings_of
 from annulus.torch.operator import attend, encoded
 
 # Arguments by which models ask for what attention here does not do, and what is expected in their place.
-REFUSED = {"sliding_window": "segments= of register()", "s_aux": "a softmax without sinks",
-           "position_bias": "scores as they are", "head_mask": "all heads"}
+REFUSED = {"position_bias": "scores as they are", "head_mask": "all heads"}
 
 
 @checked(segments=anything, dilations=anything, name=text("a name, a text"))
@@ -16,13 +15,14 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
     """Adds annulus to the attention functions of Hugging Face's transformers, under `name`; called again it replaces it.
 
     segments, dilations and more words are those of annulus.attention(); causal is the model's matter, and so is scale.
-    Without them attention is dense, and equal to "sdpa".
+    Without them attention is dense, and equal to "sdpa" wherever a token stands: padding, in front or behind, costs
+    nothing. The window of a causal model (sliding_window) and its sinks (s_aux) are the model's matter, too.
 
     >>> annulus.torch.register(segments=[2048, "all"], dilations=[1, 16])
     >>> model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="annulus")
 
     Raises AnnulusError where transformers is missing. A model's call raises it for what annulus does not compute:
-    padding, masks of other kinds, dropout in attention, a cache of keys.
+    masks of other kinds, dropout in attention, a cache of keys.
     """
     try:
         from transformers import AttentionInterface
@@ -36,51 +36,70 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
     dense = settings_of(segments, dilations, **words)
 
     @torch.compiler.allow_in_graph
-    def attention(query, key, value, causal, scale, softcap):
-        settings = dense._replace(causal=causal, scale=scale, softcap=softcap or dense.softcap)
-        return attend(query, key, value, encoded(settings, axes="bhsd"))[0]
+    def attention(query, key, value, causal, scale, softcap, window, sink, there):
+        asked = dense._replace(causal=causal, scale=scale, softcap=softcap or dense.softcap)
+        if window is not None:
+            asked = asked._replace(segments=(Window(window - 1, 0),), dilations=(1,))
+        return attend(query, key, value, encoded(asked, axes="bhsd"), sink, there)[0]
 
-    def forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, **more):
+    def forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, sliding_window=None,
+                s_aux=None, **more):
         """query (B, H, S, D), key and value (B, Hkv, S, D); returns (B, S, H, D) and no weights."""
         _refuse_others(query, key, attention_mask, dropout, more)
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        return attention(query, key, value, bool(causal), scaling, more.get("softcap")).transpose(1, 2), None
+        there, window = _window(attention_mask, sliding_window, causal, dense)
+        return attention(query, key, value, bool(causal), scaling, more.get("softcap"), window, s_aux,
+                         there).transpose(1, 2), None
 
     AttentionInterface.register(name, forward)
     AttentionMaskInterface.register(name, _mask)
 
 
-def lengths_of(attention_mask):
-    """(B, S) of 1 for tokens and 0 for padding -> None, which says that there is no padding.
-
-    Where attention() takes lengths, they are made here, and forward() above hands them on.
-    """
-    if attention_mask is None:
-        return None
-    if torch.compiler.is_compiling():
-        raise AnnulusError("attention_mask: expected None under torch.compile and torch.export, where its numbers are not "
-                           "there to be looked at")
-    if not (there := attention_mask.bool()).all():
-        raise AnnulusError(f"attention_mask says that {int((~there).sum())} of {there.numel()} tokens are padding, expected "
-                           "none: texts of one length, one text at a time, or attn_implementation='sdpa'")
-    return None
+def _is_causal_window(mask_function):
+    """Whether it is what transformers makes of `sliding_window` in a causal model: row x sees rows x - w + 1 ... x."""
+    from transformers.masking_utils import and_masks, causal_mask_function, sliding_window_overlay
+    if getattr(mask_function, "__code__", None) is not and_masks(causal_mask_function).__code__:
+        return False
+    parts = mask_function.__closure__[0].cell_contents
+    return len(parts) == 2 and parts[0].__code__ is sliding_window_overlay(1).__code__ and parts[1] is causal_mask_function
 
 
-def _mask(*_, mask_function=None, attention_mask=None, **_more):
-    """What transformers asks for in place of a mask tensor: none, where the model's mask is none or causal."""
+def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_length=None, device=None, **_more):
+    """What transformers asks for in place of a mask tensor: nothing where the mask is causal or none and no token is
+    padding; (B, S) of bool, True for tokens; (B, S, 1) where the model wants a window, which forward() is told of."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
+    there = None if attention_mask is None else attention_mask.bool()
+    if _is_causal_window(mask_function):
+        there = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device) if there is None else there
+        return there[..., None]
     if mask_function not in (None, causal_mask_function, bidirectional_mask_function):
         hint = " (compiled: use_cache=True, else transformers takes all texts for packed)" * torch.compiler.is_compiling()
         asked = getattr(mask_function, "__qualname__", type(mask_function).__name__).partition(".")[0]
-        raise AnnulusError(f"the model masks by a function of its own ({asked}: a window, chunks, packed texts), expected "
-                           "plain causal or bidirectional attention; segments= of register() makes it sparse" + hint)
-    return lengths_of(attention_mask)
+        raise AnnulusError(f"the model masks by a function of its own ({asked}: chunks, packed texts), expected plain causal "
+                           "or bidirectional attention, or a causal window" + hint)
+    if there is not None and not torch.compiler.is_compiling() and there.all():
+        return None
+    return there
+
+
+def _window(mask, sliding_window, causal, settings):
+    """(B, S) of bool, or None, and the rows of the window, or None; `mask` as _mask() makes it."""
+    if mask is None or mask.dim() == 2:
+        if sliding_window is not None:
+            raise AnnulusError(f"sliding_window is {sliding_window} in a layer whose mask has no window, expected None")
+        return mask, None
+    if sliding_window is None or not causal:
+        raise AnnulusError(f"sliding_window is {sliding_window}, causal {bool(causal)}, in a layer whose mask has a causal "
+                           "window, expected its rows")
+    if settings.segments != (0,):
+        raise AnnulusError(f"sliding_window is {sliding_window}, expected None with segments= of register(), or none of these")
+    return mask[..., 0], sliding_window
 
 
 def _refuse_others(query, key, attention_mask, dropout, more):
-    if attention_mask is not None:
-        raise AnnulusError(f"attention_mask is a tensor {tuple(attention_mask.shape)}, expected None: no padding, and no "
-                           "mask of your own")
+    if attention_mask is not None and tuple(attention_mask.shape) not in ((len(key), key.shape[2]), (len(key), key.shape[2], 1)):
+        raise AnnulusError(f"attention_mask is a tensor {tuple(attention_mask.shape)}, expected (B, S), 1 for tokens and 0 for "
+                           "padding, and no mask of your own")
     if dropout:
         raise AnnulusError(f"dropout is {dropout}, expected 0 (attention_dropout of the model's configuration): attention "
                            "here has none")

@@ -1,15 +1,19 @@
 """annulus::attention and annulus::attention_backward, the operators of PyTorch that everything in annulus.torch calls.
 
-    annulus::attention(q, k, v, settings, keep, sink) -> (out, lse, normalizers)
-    annulus::attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink) -> (dq, dk, dv, dsink)
+    annulus::attention(q, k, v, settings, keep, sink, lengths) -> (out, lse, normalizers)
+    annulus::attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink, lengths) -> (dq, dk, dv, dsink)
 
 q (B, S, H, D) and k, v (B, S, Hkv, D), or as `axes` in the settings says; out and gradients lie as they do, lse is
 (B, S, H). sink is (H) or None; without one dsink is (0). normalizers (B, S, H, 2) are what the backward pass takes of the forward pass beside out; without `keep` they
 are (B, S, H, 0). `settings` is a text, because operators take no Python objects: encoded() makes it. Worked example:
 {"causal": true, "segments": [128, [3, 0, 0]], "dilations": [1, 8], "comm": "world"}; a window is [left, right, first].
 
+lengths is None, or (B) or (B, 2) whole numbers, or (B, S) of bool, True where a row exists, or a mask (1 or B, 1 or H,
+1 or S, S) of scaled_dot_product_attention: these numbers may come from a model's input, and are looked at inside the
+operator, when it computes.
+
 To add a setting of the pattern: a field of options.Settings that JSON can hold; nothing here changes. To add an optional
-tensor (lengths of int64, coordinates): an argument `Tensor? name` at the end of FORWARD and BACKWARD, as `sink` is.
+tensor (coordinates): an argument `Tensor? name` at the end of FORWARD and BACKWARD, as `sink` is.
 """
 import contextvars
 import functools
@@ -20,14 +24,15 @@ import torch
 from torch.autograd import forward_ad
 
 from annulus.arrays import TYPES, dense
-from annulus.calls import AXES, Call, extents_of, lse_type_of, sum_type_of
+from annulus.calls import AXES, Call, canonical_shape, extents_of, lse_type_of, sum_type_of
 from annulus.errors import AnnulusError
-from annulus.options import Settings, settings_of
+from annulus.options import Settings, lengths as lengths_of, lengths_of_mask, settings_of
+from annulus.torch.masks import asked_by
 
-FORWARD = ("(Tensor q, Tensor k, Tensor v, str settings, bool keep, Tensor? sink) -> "
+FORWARD = ("(Tensor q, Tensor k, Tensor v, str settings, bool keep, Tensor? sink, Tensor? lengths) -> "
            "(Tensor out, Tensor lse, Tensor normalizers)")
 BACKWARD = ("(Tensor normalizers, Tensor q, Tensor k, Tensor v, Tensor out, Tensor dout, Tensor? dlse, str settings, "
-            "Tensor? sink) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dsink)")
+            "Tensor? sink, Tensor? lengths) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dsink)")
 PLAIN = settings_of()
 
 progress_of_call = contextvars.ContextVar("annulus.torch's progress", default=None)  # a function: no text says it
@@ -59,21 +64,31 @@ def decoded(text):
     return Request(PLAIN._replace(**said), *rest)
 
 
-def _call(q, k, v, request, gradients, sink):
-    return Call(q, k, v, request.settings, request.axes, request.comm, gradients, sink, threads=request.threads,
+def _call(q, k, v, request, gradients, sink, lengths):
+    settings = request.settings
+    if lengths is not None:
+        numbers, shape = lengths.numpy(force=True), canonical_shape(q.shape, request.axes, "q")[:2]
+        is_mask = numbers.dtype == bool
+        if is_mask and numbers.ndim == 4:
+            settings = asked_by(numbers, settings, shape[0])
+        elif is_mask and (request.comm or numbers.shape != shape):
+            raise AnnulusError(f"lengths is a mask {numbers.shape}, expected {shape}, q's entries and rows, and no comm")
+        else:
+            settings = settings._replace(lengths=(lengths_of_mask if is_mask else lengths_of)(numbers, "lengths"))
+    return Call(q, k, v, settings, request.axes, request.comm, gradients, sink, threads=request.threads,
                 suggested=torch.get_num_threads())
 
 
 @torch.library.custom_op("annulus::attention", mutates_args=(), schema=FORWARD, device_types="cpu")
-def _attention(q, k, v, settings, keep, sink):
-    call = _call(q, k, v, decoded(settings), keep, sink)
+def _attention(q, k, v, settings, keep, sink, lengths):
+    call = _call(q, k, v, decoded(settings), keep, sink, lengths)
     out, lse, _, normalizers = call.forward(progress_of_call.get())
     return out, lse, normalizers if keep else call.empty((*call.q.shape[:3], 0))[0]
 
 
 @torch.library.custom_op("annulus::attention_backward", mutates_args=(), schema=BACKWARD, device_types="cpu")
-def _attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink):
-    made = _call(q, k, v, decoded(settings), True, sink).backward(normalizers, out, dout, dlse)
+def _attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink, lengths):
+    made = _call(q, k, v, decoded(settings), True, sink, lengths).backward(normalizers, out, dout, dlse)
     return *made[:3], q.new_empty(0) if sink is None else made[3].to(sink.dtype)
 
 
@@ -82,7 +97,7 @@ def _kind(tensor):
 
 
 @_attention.register_fake
-def _(q, k, v, settings, keep, sink):
+def _(q, k, v, settings, keep, sink, lengths):
     """Shapes, types and strides of the results; the numbers of the tensors are not there."""
     request = decoded(settings)
     described = {name: (_kind(tensor), tensor.shape) for name, tensor in (("q", q), ("k", k), ("v", v))}
@@ -97,14 +112,15 @@ def _(q, k, v, settings, keep, sink):
 
 
 @_attention_backward.register_fake
-def _(normalizers, q, k, v, out, dout, dlse, settings, sink):
+def _(normalizers, q, k, v, out, dout, dlse, settings, sink, lengths):
     order = AXES[decoded(settings).axes]  # the results lie in memory as (B, S, heads, D)
     made = [tensor.new_empty([tensor.shape[axis] for axis in order]).permute(order) for tensor in (q, k, v)]
     return *made, q.new_empty(0) if sink is None else torch.empty_like(sink)
 
 
 def _one_by_one(operator, info, in_dims, *arguments):
-    """vmap where the batch has something in common that has a gradient of its own in each call: sink logits."""
+    """vmap where the batch has something in common: sink logits, which have a gradient of their own in each call, and
+    lengths, which are of one batch."""
     results = [operator(*[value if axis is None else value.select(axis, i) for value, axis in zip(arguments, in_dims)])
                for i in range(info.batch_size)]
     return tuple(map(torch.stack, zip(*results))), (0,) * len(results[0])
@@ -112,7 +128,7 @@ def _one_by_one(operator, info, in_dims, *arguments):
 
 def _folded(operator, info, in_dims, *arguments):
     """vmap: its axis becomes part of the batch. (V, B, S, H, D) -> (V B, S, H, D)."""
-    if arguments[-1] is not None:
+    if any(argument is not None for argument in arguments[-2:]):
         return _one_by_one(operator, info, in_dims, *arguments)
 
     def fold(value, axis):
@@ -137,10 +153,10 @@ def _cast(q, k, v):
     return [tensor if tensor.dtype == torch.float64 else tensor.to(torch.get_autocast_dtype("cpu")) for tensor in (q, k, v)]
 
 
-def _autocast(q, k, v, settings, keep, sink):
+def _autocast(q, k, v, settings, keep, sink, lengths):
     cast = _cast(q, k, v)  # a sink may have any type
     with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
-        return _attention(*cast, settings, keep, sink)
+        return _attention(*cast, settings, keep, sink, lengths)
 
 
 _library = torch.library.Library("annulus", "FRAGMENT")
@@ -161,19 +177,19 @@ def _with_gradient(operator, setup_context, backward):
 
 
 def _keep_for_backward(ctx, inputs, output):
-    q, k, v, settings, _, sink = inputs
+    q, k, v, settings, _, sink, lengths = inputs
     out, _, normalizers = output
     ctx.mark_non_differentiable(normalizers)
     ctx.set_materialize_grads(False)  # of lse there is none as a rule
-    ctx.save_for_backward(normalizers, q, k, v, out, sink)
+    ctx.save_for_backward(normalizers, q, k, v, out, sink, lengths)
     ctx.settings = settings
 
 
 def _backward(ctx, dout, dlse, _):
-    normalizers, q, k, v, out, sink = ctx.saved_tensors
+    normalizers, q, k, v, out, sink, lengths = ctx.saved_tensors
     dout = torch.zeros_like(out) if dout is None else dout
-    *made, dsink = _differentiate(normalizers, q, k, v, out, dout, dlse, ctx.settings, sink)
-    return *made, None, None, None if sink is None else dsink
+    *made, dsink = _differentiate(normalizers, q, k, v, out, dout, dlse, ctx.settings, sink, lengths)
+    return *made, None, None, None if sink is None else dsink, None
 
 
 def _refuse_twice(ctx, *_):
@@ -202,12 +218,14 @@ def _check(tensors):
 
 
 @torch.compiler.allow_in_graph
-def attend(q, k, v, settings, sink=None):
+def attend(q, k, v, settings, sink=None, lengths=None):
     """out and lse, both differentiable; `settings` as encoded()."""
+    if lengths is not None:
+        dense(lengths, "lengths")
     _check({"q": q, "k": k, "v": v} | ({} if sink is None else {"sink": sink}))
     in_transform = torch._C._are_functorch_transforms_active()
     if in_transform:  # the Function keeps what the operator is given
         q, k, v = _cast(q, k, v)
     wanted = any(tensor is not None and tensor.requires_grad for tensor in (q, k, v, sink))
     keep = torch.is_grad_enabled() and (in_transform or wanted)
-    return _forward(q, k, v, settings, keep, sink)[:2]
+    return _forward(q, k, v, settings, keep, sink, lengths)[:2]

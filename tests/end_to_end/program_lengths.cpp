@@ -1,0 +1,244 @@
+// Padded batches (input.lengths) and rows after the last document through the program: what stands in rows that do not
+// exist is not looked at, costs nothing, and gets out 0, lse -inf and gradients 0.
+#include <algorithm>
+#include <cmath>
+#include <regex>
+
+#include "program.hpp"
+#include "results.hpp"
+
+namespace annulus::test {
+namespace {
+
+constexpr std::size_t B = 3, S = 67, H = 4, D = 8;
+
+class Lengths : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    const Outcome made = annulus(0,
+                                 "generate --output in.h5 --sequence 67 --heads 4 --kv-heads 2 --head-dim 8 --batch 3 "
+                                 "--dtype float64 --dout --dlse");
+    ASSERT_EQ(made.status, 0) << made.err;
+    put("lengths", {3}, {67, 20, 0});
+    put("ranges", {3, 2}, {5, 41, 0, 67, 60, 67});
+    put("documents", {3}, {0, 30, 50});
+    put("long", {3}, {0, 30, 68});
+    write_run("lengths: lengths");
+  }
+
+  void write_run(const std::string& input, const std::string& more = "") const {
+    write("run.yaml", fmt::format("input: {{file: in.h5, dlse: /dlse, {}}}\n"
+                                  "attention: {{segments: [16, 32, all], dilations: [1, 3, 4]}}\n"
+                                  "compute: {{backward: true}}\n"
+                                  "output: {{file: out.h5, overwrite: true, statistics: [entropy, received, top]}}\n{}",
+                                  input, more));
+  }
+  void put(const char* name, const std::vector<hsize_t>& extents, const std::vector<double>& values,
+           hid_t type = H5T_STD_I64LE, const char* to = "in.h5") const {
+    const bool there = exists(to);
+    const hid_t file = there ? H5Fopen((folder / to).c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
+                             : H5Fcreate((folder / to).c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t space = H5Screate_simple(int(extents.size()), extents.data(), nullptr);
+    const hid_t data = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    EXPECT_GE(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+    H5Dclose(data);
+    H5Sclose(space);
+    H5Fclose(file);
+  }
+  /// Writes NaN into the rows of all inputs that do not exist.
+  template <class Exists>
+  void spoil_others(const Exists& exists) const {
+    for (const char* name : {"q", "k", "v", "dout", "dlse"}) {
+      std::vector<double> values = numbers(folder / "in.h5", name);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t row = i / (values.size() / (B * S));
+        if (!exists(row / S, row % S)) values[i] = std::nan("");
+      }
+      rewrite(folder / "in.h5", name, values);
+    }
+  }
+  /// Rows that do not exist got nothing.
+  template <class Exists>
+  void expect_nothing(const Exists& exists) const {
+    for (const auto& [name, nothing] : std::vector<std::pair<const char*, double>>{{"out", 0},
+                                                                                   {"lse", -INFINITY},
+                                                                                   {"dq", 0},
+                                                                                   {"dk", 0},
+                                                                                   {"dv", 0},
+                                                                                   {"entropy", 0},
+                                                                                   {"received", 0},
+                                                                                   {"top_rows", -1}}) {
+      const std::vector<double> found = numbers(folder / "out.h5", name);
+      std::size_t other = 0, equal = 0;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const std::size_t row = i / (found.size() / (B * S));
+        if (exists(row / S, row % S)) continue;
+        ++other;
+        equal += found[i] == nothing;
+      }
+      EXPECT_EQ(equal, other) << name;
+    }
+  }
+  void expect_verified(const std::string& more, const char* every) const {
+    const Outcome verified = annulus(2, "verify run.yaml --rows 201" + more);
+    EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+    EXPECT_NE(verified.out.find(every), std::string::npos) << verified.out;
+    for (const char* name : {"out", "lse", "entropy", "received", "top_rows", "top_weights", "dq", "dk", "dv"})
+      EXPECT_EQ(word_on(verified.out, name), "ok") << verified.out;
+  }
+};
+
+bool of_lengths(std::size_t b, std::size_t row) { return row < (b == 0 ? 67u : b == 1 ? 20u : 0u); }
+bool of_ranges(std::size_t b, std::size_t row) { return b == 0 ? row >= 5 && row < 41 : b == 1 || row >= 60; }
+
+TEST_F(Lengths, RunAndVerifyEveryTensorByEveryStrategy) {
+  spoil_others(of_lengths);
+  const std::vector<std::string> kinds{"ring", "allgather", "ulysses", "onesided"};
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    for (const char* partition : {"contiguous", "zigzag", "block_cyclic", "documents"}) {
+      if (i > 0 && partition != std::string("contiguous")) continue;
+      const std::string more =
+          fmt::format(" --set distribution.strategy={} --set distribution.partition={}", kinds[i], partition);
+      SCOPED_TRACE(more);
+      const Outcome ran = annulus(int(2 + (i + 1) % 2), "run run.yaml" + more);
+      ASSERT_EQ(ran.status, 0) << ran.err;
+      expect_nothing(of_lengths);
+      expect_verified(more, "201 of 201 rows");
+    }
+  }
+}
+
+TEST_F(Lengths, RangesReproducibleWithSinksAndOnOneRank) {
+  spoil_others(of_ranges);
+  write_run("lengths: ranges");
+  for (const auto& [ranks, more] : {std::pair(1, std::string()),
+                                    {3, " --set compute.reproducible=true --set distribution.strategy=ring"},
+                                    {4, " --set attention.causal=false --set distribution.strategy=rotation"}}) {
+    SCOPED_TRACE(more);
+    const Outcome ran = annulus(ranks, "run run.yaml" + more);
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_NE(ran.out.find("3 documents, 110 of 201 rows exist"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("3 x 67 rows, 4 heads of 8"), std::string::npos) << ran.out;
+    EXPECT_EQ(ran.out.find("see no key"), std::string::npos) << "rows that do not exist lack none: " << ran.out;
+    expect_nothing(of_ranges);
+    expect_verified(more, "201 of 201 rows");
+  }
+  const std::vector<double> rows = numbers(folder / "out.h5", "top_rows");
+  EXPECT_EQ(*std::max_element(rows.end() - std::ptrdiff_t(7 * H * 8), rows.end()), 66) << "rows of their own entry";
+}
+
+TEST_F(Lengths, TheOrderOfAxesStreamAndPassesChangeNothing) {
+  spoil_others(of_ranges);
+  for (const char* name : {"q", "k", "v", "dout", "dlse"}) {
+    const std::vector<double> lies = numbers(folder / "in.h5", name);
+    const std::size_t each = name == std::string("dlse") ? 1 : D, heads = lies.size() / (B * S * each);
+    std::vector<double> turned;
+    for (std::size_t b = 0; b < B; ++b) {
+      for (std::size_t h = 0; h < heads; ++h) {
+        for (std::size_t s = 0; s < S; ++s) {
+          const auto from = lies.begin() + std::ptrdiff_t(((b * S + s) * heads + h) * each);
+          turned.insert(turned.end(), from, from + std::ptrdiff_t(each));
+        }
+      }
+    }
+    std::vector<hsize_t> extents{B, heads, S};
+    if (each > 1) extents.push_back(each);
+    put(name, extents, turned, H5T_IEEE_F64LE, "turned.h5");
+  }
+  put("ranges", {3, 2}, {5, 41, 0, 67, 60, 67}, H5T_STD_I64LE, "turned.h5");
+  const std::string plain = "output: {file: out.h5, overwrite: true}\n";
+  const auto write_plain = [&](const std::string& file, const std::string& axes) {
+    write("run.yaml",
+          fmt::format("input: {{file: {}, dlse: /dlse, lengths: ranges{}}}\nattention: {{segments: [16, all], "
+                      "dilations: [1, 4]}}\ncompute: {{backward: true}}\n{}",
+                      file, axes, plain));
+  };
+  write_plain("in.h5", "");
+  ASSERT_EQ(annulus(1, "run run.yaml").status, 0);
+  const std::vector<const char*> names{"out", "lse", "dq", "dk", "dv"};
+  std::vector<std::vector<double>> whole;
+  for (const char* name : names) whole.push_back(numbers(folder / "out.h5", name));
+  for (const char* more : {" --set distribution.strategy=stream --set distribution.block_size=16",
+                           " --set distribution.strategy=stream --set distribution.block_size=50",
+                           " --set compute.memory_limit=1400KiB --set distribution.strategy=ring"}) {
+    SCOPED_TRACE(more);
+    const Outcome ran = annulus(2, std::string("run run.yaml") + more);
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      EXPECT_LT(largest_difference(numbers(folder / "out.h5", names[i]), whole[i]), 1e-11) << names[i];
+    EXPECT_EQ(annulus(1, std::string("verify run.yaml --rows 201") + more).status, 0);
+  }
+  write_plain("turned.h5", ", axes: bhsd");
+  const Outcome ran = annulus(3, "run run.yaml --set distribution.strategy=rotation");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const std::vector<double> found = numbers(folder / "out.h5", "lse");
+  double worst = 0;
+  for (std::size_t b = 0; b < B; ++b) {
+    for (std::size_t h = 0; h < H; ++h) {
+      for (std::size_t s = 0; s < S; ++s) {
+        const double mine = found[(b * H + h) * S + s], other = whole[1][(b * S + s) * H + h];
+        if (mine != other) worst = std::max(worst, std::abs(mine - other));
+      }
+    }
+  }
+  EXPECT_LT(worst, 1e-12);
+  const Outcome verified = annulus(2, "verify run.yaml --rows 201 --set distribution.strategy=rotation");
+  EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+}
+
+TEST_F(Lengths, RowsAfterTheLastDocumentDoNotExist) {
+  const auto exists = [](std::size_t, std::size_t row) { return row < 50; };
+  spoil_others(exists);
+  write_run("documents: documents");
+  const Outcome ran = annulus(3, "run run.yaml --set distribution.strategy=ring");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.out.find("2 documents, 50 of 67 rows exist"), std::string::npos) << ran.out;
+  expect_nothing(exists);
+  expect_verified(" --set distribution.strategy=ring", "67 of 67 rows");
+}
+
+TEST_F(Lengths, AWrongNumberIsNamedWhereItStandsInTheFile) {
+  ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
+  spoil(folder / "out.h5", "/out", ((1 * S + 60) * H + 2) * D + 3, 1);  // does not exist, and is not 0
+  const Outcome wrong = annulus(2, "verify run.yaml --rows 201");
+  EXPECT_EQ(wrong.status, 3) << wrong.out;
+  EXPECT_NE(wrong.out.find("WRONG, largest at [1, 60, 2, 3]"), std::string::npos) << wrong.out;
+  spoil(folder / "in.h5", "/k", ((1 * S + 19) * 2 + 1) * D + 7, std::nan(""));
+  const Outcome ran = annulus(2, "run run.yaml");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_NE(ran.err.find("dataset /k holds nan at [1, 19, 1, 7]"), std::string::npos) << ran.err;
+}
+
+TEST_F(Lengths, APlanCountsRowsThatExist) {
+  write("run.yaml",
+        "input: {file: in.h5, lengths: ranges}\nattention: {causal: false}\ndistribution: {strategy: ring}\n"
+        "output: {file: out.h5, overwrite: true}\n");
+  ASSERT_EQ(annulus(3, "run run.yaml").status, 0);
+  double kept = 0;
+  for (const double one : numbers(folder / "out.h5", "/run/kept")) kept += one;
+  EXPECT_EQ(kept, H * (36 * 36 + 67 * 67 + 7 * 7)) << "not 3 x 67 x 67";
+  const Outcome dry = annulus(1, "run --dry-run --ranks 3 run.yaml");
+  ASSERT_EQ(dry.status, 0) << dry.err;
+  EXPECT_NE(dry.out.find("3 documents, 110 of 201 rows exist"), std::string::npos) << dry.out;
+}
+
+TEST_F(Lengths, WhatCannotBeIsRefused) {
+  const auto refused = [&](const std::string& text, int status, const std::string& says) {
+    write("bad.yaml", text);
+    const Outcome ran = annulus(1, "run bad.yaml");
+    EXPECT_EQ(ran.status, status) << text;
+    EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
+  };
+  const std::string out = "output: {file: bad.h5}\n";
+  refused("input: {file: in.h5, lengths: lengths, documents: documents}\n" + out, 2,
+          "input.lengths and input.documents (bad.yaml:1:");
+  refused("input: {generate: {sequence: 8, heads: 1}, lengths: lengths}\n" + out, 2,
+          "input.lengths needs input.file: it names a dataset of it");
+  refused("input: {file: in.h5, lengths: long}\n" + out, 1, "dataset long: batch entry 2 has rows [0, 68)");
+  refused("input: {file: in.h5, lengths: q}\n" + out, 1,
+          "dataset q is float64 with 4 axes, expected int64 with 1 or 2");
+}
+
+}  // namespace
+}  // namespace annulus::test

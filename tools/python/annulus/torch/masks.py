@@ -1,0 +1,58 @@
+"""What a mask of PyTorch means, found when its numbers are there: a window, a causal mask, rows that exist."""
+import numpy as np
+
+from annulus.errors import AnnulusError
+from annulus.options import Window, lengths_of_mask
+
+SAID = "expected True and False, a mask of padding at both ends of queries and keys, causal, or a window"
+
+
+def _limits(there, band):
+    """How far rows see before and after themselves through a mask (n, n) that is a band, each n - 1 at most."""
+    n = len(there)
+    steps = np.arange(n)[:, None] - np.arange(n)
+    left, right = (int(steps[there].max(initial=0)), int(-steps[there].min(initial=0)))
+    if not np.array_equal(there, (-right <= steps) & (steps <= left)):
+        raise AnnulusError(f"attn_mask{band} is no band of keys around each query, {SAID}")
+    return left, right
+
+
+def _entry(mask, where):
+    """(S, S) as ((first row, end), (left, right, n)): rows that see something, and what they see of these."""
+    rows, = lengths_of_mask(mask.any(axis=1)[None], "attn_mask")
+    keys, = lengths_of_mask(mask.any(axis=0)[None], "attn_mask")
+    if rows != keys:
+        raise AnnulusError(f"attn_mask{where} has queries {rows[0]} to {rows[1]} and keys {keys[0]} to {keys[1]}, {SAID}")
+    begin, end = rows
+    return rows, (*_limits(mask[begin:end, begin:end], where), end - begin)
+
+
+def _common(limits, name):
+    """The one limit of all entries: those with fewer rows see as far as they go. None: as far as there are rows."""
+    narrow = {limit for limit, rows in limits if limit < rows - 1}
+    wide = max((rows - 1 for limit, rows in limits if limit == rows - 1), default=-1)
+    if not narrow:
+        return None
+    if len(narrow) > 1 or wide > max(narrow):
+        raise AnnulusError(f"attn_mask lets rows of some entries see farther {name} than those of others, expected the same")
+    return narrow.pop()
+
+
+def asked_by(mask, settings, batch):
+    """The settings with what a mask (1 or B, 1 or H, 1 or S, S) of bool asks for."""
+    if mask.all():
+        return settings
+    if mask.shape[2] == 1 and mask.shape[3] > 1:
+        raise AnnulusError("attn_mask hides keys alone, and queries of the same rows see others; expected lengths=, which "
+                           "hides rows as queries and keys, or None")
+    if not (mask == mask[:, :1]).all():
+        raise AnnulusError("attn_mask differs from head to head, expected one mask for all heads")
+    entries = [_entry(one, f" of entry {b}" if len(mask) > 1 else "") for b, one in enumerate(mask[:, 0])]
+    left = _common([(left, rows) for _, (left, _, rows) in entries if rows], "back")
+    right = _common([(right, rows) for _, (_, right, rows) in entries if rows], "ahead")
+    lengths = tuple(rows for rows, _ in entries) * (1 if len(entries) == batch else batch)
+    settings = settings._replace(lengths=lengths, causal=right == 0)
+    if left is None and right in (None, 0):
+        return settings
+    most = mask.shape[3]
+    return settings._replace(segments=(Window(most if left is None else left, most if right is None else right),))
