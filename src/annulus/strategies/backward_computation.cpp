@@ -110,13 +110,13 @@ Index sink_sum_bytes(const Problem& problem) {
   return problem.sink ? kernels::sink_gradient_bytes(problem.shape.heads) : 0;
 }
 
-BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& own_rows, Tensors& tensors,
+BackwardComputation::BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors,
                                          core::Count expected, const Progress& progress, Wanted wanted)
     : SumComputation(problem, own_rows, tensors, expected, progress, wanted != Wanted::of_queries),
       tensors_(tensors),
       wanted_(wanted),
       dq_(wanted == Wanted::of_keys ? core::Buffer()
-                                    : made(tensors.dq, "dq", query_sum_bytes(problem, own_rows.count()))) {
+                                    : made(tensors.dq, "dq", query_sum_bytes(problem, own_rows.queries))) {
   core::fill_zero(dq_.data(), dq_.bytes());
 }
 
@@ -150,7 +150,7 @@ core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
   tensors_.delta = {};
   if (wanted_ == Wanted::of_keys) return take_own();
   core::timed_compute(metrics, [&] {
-    const Index all = problem_.shape.batch * own_rows_.count();
+    const Index all = problem_.shape.batch * own_rows_.queries;
     tensors_.dq = place_of_results(problem_, dq_, tensors_.dq, "dq", all * problem_.query_row_bytes());
     finish_one(problem_, Gradient::dq, problem_.shape.heads, {0, all}, dq_, tensors_.dq);
     dq_ = {};
@@ -160,7 +160,7 @@ core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
 
 void BackwardComputation::finish(core::HopMetrics& metrics) {
   core::Buffer sums = finish_queries(metrics);
-  if (wanted_ != Wanted::of_queries) tensors_.dkv = finish_keys(problem_, own_rows_.count(), std::move(sums), metrics);
+  if (wanted_ != Wanted::of_queries) tensors_.dkv = finish_keys(problem_, own_rows_.keys, std::move(sums), metrics);
 }
 
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics) {
@@ -182,20 +182,22 @@ Index backward_panels(const Problem& problem, Index rows) {
                                                  problem.has_begun_sums()));
 }
 
-Index backward_inputs(const Problem& problem, Index rows) {
+Index backward_inputs(const Problem& problem, const RowCounts& rows) {
   const Index out_and_lse = problem.query_row_bytes() + problem.lse_row_bytes();
-  return problem.shape.batch * rows * (problem.input_row_bytes() + problem.normalizer_row_bytes() + 2 * out_and_lse);
+  const Index of_queries = problem.query_row_bytes() + problem.normalizer_row_bytes() + 2 * out_and_lse;
+  return problem.shape.batch * (rows.queries * of_queries + 2 * rows.keys * problem.kv_row_bytes());
 }
 
-Index backward_work(const Problem& problem, Index rows, Index extra, Wanted wanted) {
-  const Index all = problem.shape.batch * rows;
+Index backward_work(const Problem& problem, const RowCounts& held, Index extra, Wanted wanted) {
+  const Index rows = held.queries, all = problem.shape.batch * rows;
   const Index delta = all * problem.shape.heads * Index(core::bytes_of(problem.precision));
   const bool dq_wanted = wanted != Wanted::of_keys, dkv_wanted = wanted != Wanted::of_queries;
   const Index query_sums = dq_wanted ? query_sum_bytes(problem, rows) : 0;
-  const Index key_sums = dkv_wanted ? key_sum_bytes(problem, rows) : 0;
+  const Index key_sums = dkv_wanted ? key_sum_bytes(problem, held.keys) : 0;
   const Index dq = results_replace_sums(problem) || !dq_wanted ? 0 : all * problem.query_row_bytes();
-  const Index dkv = results_replace_sums(problem) || !dkv_wanted ? 0 : problem.kv_block_bytes(rows);
-  const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && rows > 0;
+  const Index dkv = results_replace_sums(problem) || !dkv_wanted ? 0 : problem.kv_block_bytes(held.keys);
+  const bool any = rows > 0 || held.keys > 0;
+  const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && any;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
   // At the end results take the place of sums; or dq replaces the queries' sums, then dkv the keys'.
   const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
@@ -203,7 +205,7 @@ Index backward_work(const Problem& problem, Index rows, Index extra, Wanted want
                                                     after_dq + key_sums + dkv, delta + sink_sum_bytes(problem)});
 }
 
-Index backward_memory(const Problem& problem, Index rows, Index extra) {
+Index backward_memory(const Problem& problem, const RowCounts& rows, Index extra) {
   return backward_inputs(problem, rows) + backward_work(problem, rows, extra);
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/documents_partition.hpp"
@@ -20,15 +21,47 @@ constexpr double triples_per_interval = 2000;  // that take as long as planning 
 constexpr double most_intervals = 1 << 24;     // of all ranks together, that zigzag is planned with unless it is named
 constexpr Index blocks_per_rank = 8;           // block_cyclic when no block size is given
 
+/// Rows before the queries, at which they stand, and after them: every rank gets its share of each, so that queries
+/// that stand close together are spread over all ranks, too. Not where rows have to follow one another.
+pattern::Documents sections_of(const Problem& problem) {
+  const Index n = problem.shape.sequence;
+  if (!problem.queries || problem.has_rows_of_queries() || problem.reproducible) return {0, n};
+  return {0, problem.queries->begin, problem.queries->end, n};
+}
+
+/// Worked example: 12 rows of which [6, 8) are queries, on 2 ranks: {[0, 3), [6, 7), [8, 10)} and {[3, 6), [7, 8),
+/// [10, 12)}.
+Partition contiguous(const pattern::Documents& sections, int ranks) {
+  Partition partition;
+  for (int p = 0; p < ranks; ++p) {
+    std::vector<core::Interval> rows;
+    for (std::size_t i = 0; i + 1 < sections.size(); ++i) {
+      const core::Interval part = core::even_part(sections[i + 1] - sections[i], ranks, p);
+      rows.push_back({sections[i] + part.begin, sections[i] + part.end});
+    }
+    partition.push_back(pattern::joined(rows));
+  }
+  return partition;
+}
+
+/// Ascending borders of both.
+pattern::Documents both(const pattern::Documents& a, const pattern::Documents& b) {
+  pattern::Documents borders;
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(borders));
+  return borders;
+}
+
 Partition cut_anywhere(const Problem& problem, PartitionKind kind, int ranks) {
   const Index n = problem.shape.sequence;
+  pattern::Layout layout = problem.layout();
   switch (kind) {
     case PartitionKind::contiguous:
-      return pattern::contiguous_partition(n, ranks);
+      return contiguous(sections_of(problem), ranks);
     case PartitionKind::zigzag:
-      return pattern::zigzag_partition(problem.documents, ranks);
+      return pattern::zigzag_partition(both(problem.key_documents(), sections_of(problem)), ranks);
     case PartitionKind::documents:
-      return pattern::documents_partition(problem.layout(), ranks);
+      layout.documents = problem.key_documents();
+      return pattern::documents_partition(layout, ranks);
     case PartitionKind::block_cyclic:
       break;
   }
@@ -46,9 +79,10 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
 double busiest(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   double most = 0;
-  for (const pattern::StoredRows& rows : partition) {
-    const double kept = double(counts.of(rows)) * double(problem.shape.batch);
-    most = std::max(most, kept + triples_per_interval * double(rows.intervals().size()));
+  const Partition queries = query_rows(problem, partition);
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const double kept = double(counts.of(queries[p])) * double(problem.shape.batch);
+    most = std::max(most, kept + triples_per_interval * double(partition[p].intervals().size()));
   }
   return most;
 }
@@ -114,7 +148,8 @@ Partition parted_partition(Problem problem, int ranks) {
 
 std::optional<Partition> ordered_parts(const Problem& problem, const Partition& partition) {
   std::optional<Partition> parts = pattern::ordered_parts(problem.documents, partition, problem.grid());
-  if (parts && parts->size() > partition.size() && !problem.pattern.causal) return std::nullopt;
+  const bool whole_ranks = !problem.pattern.causal || problem.queries;
+  if (parts && parts->size() > partition.size() && whole_ranks) return std::nullopt;
   return parts;
 }
 
@@ -125,6 +160,8 @@ std::string why_no_ordered_parts(const Problem& problem, int ranks) {
 }
 
 std::string why_out_of_order(const Problem& problem, int ranks) {
+  if (problem.has_rows_of_queries() && ranks > 1)
+    return "queries without row numbers that are more than the keys begin on every rank with its own keys";
   const PartitionKind kind = problem.partition.value_or(PartitionKind::contiguous);
   if (kind == PartitionKind::contiguous) return "";
   if (kind != PartitionKind::documents) {

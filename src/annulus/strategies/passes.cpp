@@ -28,11 +28,13 @@ namespace {
 core::RankMetrics run_backward_rows(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress) {
   const Problem& problem = schedule.problem();
-  const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
-  core::RankMetrics metrics{rows.count(), {{}}};
-  tensors.delta = make_delta(problem, rows.count(), tensors);
-  if (schedule.sums()->wanted() != Wanted::of_keys) make_sink_sums(problem, rows.count(), tensors);
-  BackwardComputation computation(problem, rows, tensors, kept_of(problem, rows), progress, schedule.sums()->wanted());
+  const pattern::StoredRows& queries = schedule.query_rows()[std::size_t(location.rank())];
+  const RowCounts rows = schedule.row_counts(location.rank());
+  core::RankMetrics metrics{rows.keys, {{}}};
+  tensors.delta = make_delta(problem, rows.queries, tensors);
+  if (schedule.sums()->wanted() != Wanted::of_keys) make_sink_sums(problem, rows.queries, tensors);
+  BackwardComputation computation(problem, rows, tensors, kept_of(problem, queries), progress,
+                                  schedule.sums()->wanted());
   run_backward(schedule, {problem, schedule.partition(), location, tensors, metrics}, computation,
                [&] { computation.finish(metrics.hops.back()); });
   return metrics;
@@ -52,9 +54,10 @@ core::RankMetrics run_statistics_pass(const Schedule& schedule, const Location& 
                                       const Progress& progress) {
   if (schedule.has_groups()) return run_statistics_heads(schedule, location.comm(), tensors, progress);
   const Problem& problem = schedule.problem();
-  const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
-  core::RankMetrics metrics{rows.count(), {{}}};
-  StatisticsComputation computation(problem, rows, tensors, kept_of(problem, rows), progress);
+  const pattern::StoredRows& queries = schedule.query_rows()[std::size_t(location.rank())];
+  const RowCounts rows = schedule.row_counts(location.rank());
+  core::RankMetrics metrics{rows.keys, {{}}};
+  StatisticsComputation computation(problem, rows, tensors, kept_of(problem, queries), progress);
   // A head's group of query heads side by side: (B, rows, Hkv, slots) is (B, rows, H).
   run_backward(schedule, {problem, schedule.partition(), location, tensors, metrics}, computation,
                [&] { tensors.received = computation.finish(metrics.hops.back()); });
