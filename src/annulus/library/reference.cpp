@@ -31,8 +31,8 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
   const core::DefaultArithmeticOnHost arithmetic;
   const Shape& s = plan.shape();
   std::vector<library::Argument> arguments{{"q", q, {s.batch, s.sequence, s.heads, s.head_dim}, s.type},
-                                           {"k", k, {s.batch, s.sequence, s.kv_heads, s.head_dim}, s.type},
-                                           {"v", v, {s.batch, s.sequence, s.kv_heads, s.value_dim}, s.type}};
+                                           {"k", k, {s.batch, s.kv_sequence, s.kv_heads, s.head_dim}, s.type},
+                                           {"v", v, {s.batch, s.kv_sequence, s.kv_heads, s.value_dim}, s.type}};
   if (plan.made().problem.sink) arguments.push_back({"sink", sink, {1, 1, s.heads, 1}, sink.type});
   library::check("reference", 0, arguments);
   for (const Index row : rows) {
@@ -46,13 +46,16 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
     pattern.sink.push_back(logit[0]);
   }
   const core::Shape& shape = plan.made().problem.shape;
+  const auto& queries = plan.made().problem.queries;
+  // Queries without row numbers see every key, whatever row they stand at.
+  const Index first_row = queries && !plan.made().problem.has_rows_of_queries() ? queries->begin : 0;
   const Index count = Index(rows.size()), dim = s.head_dim;
   const auto make_row = [&](const Index i) {
     const Index head = i % s.heads, place = i / s.heads % count, b = i / s.heads / count, x = rows[std::size_t(place)];
     std::vector<double> query(static_cast<std::size_t>(dim)), key = query, value = query;
     load(q, b, x, head, query);
-    kernels::ReferenceRow row(pattern, shape, head, x, query);
-    const core::Interval keys = kernels::key_range(pattern, s.sequence, s.heads, head, x);
+    kernels::ReferenceRow row(pattern, shape, head, first_row + x, query);
+    const core::Interval keys = kernels::key_range(pattern, s.kv_sequence, s.heads, head, first_row + x);
     for (Index p = keys.begin; p < keys.end; ++p) {
       load(k, b, p, head / shape.group(), key);
       load(v, b, p, head / shape.group(), value);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/documents_partition.hpp"
@@ -21,33 +20,14 @@ constexpr double triples_per_interval = 2000;  // that take as long as planning 
 constexpr double most_intervals = 1 << 24;     // of all ranks together, that zigzag is planned with unless it is named
 constexpr Index blocks_per_rank = 8;           // block_cyclic when no block size is given
 
-/// Rows before the queries, at which they stand, and after them: every rank gets its share of each, so that queries
-/// that stand close together are spread over all ranks, too. Not where rows have to follow one another.
-pattern::Documents sections_of(const Problem& problem) {
-  const Index n = problem.shape.sequence;
-  if (!problem.queries || problem.has_rows_of_queries() || problem.reproducible) return {0, n};
-  return {0, problem.queries->begin, problem.queries->end, n};
-}
-
-/// Worked example: 12 rows of which [6, 8) are queries, on 2 ranks: {[0, 3), [6, 7), [8, 10)} and {[3, 6), [7, 8),
-/// [10, 12)}.
-Partition contiguous(const pattern::Documents& sections, int ranks) {
-  Partition partition;
-  for (int p = 0; p < ranks; ++p) {
-    std::vector<core::Interval> rows;
-    for (std::size_t i = 0; i + 1 < sections.size(); ++i) {
-      const core::Interval part = core::even_part(sections[i + 1] - sections[i], ranks, p);
-      rows.push_back({sections[i] + part.begin, sections[i] + part.end});
-    }
-    partition.push_back(pattern::joined(rows));
+/// What zigzag cuts into chunks: documents, and in them the rows that are queries and those that are not, so that queries
+/// that stand close together are spread over all ranks, too.
+pattern::Documents zigzag_borders(const Problem& problem) {
+  pattern::Documents borders = problem.key_documents();
+  if (problem.queries && !problem.has_rows_of_queries()) {
+    for (const Index border : {problem.queries->begin, problem.queries->end})
+      borders.insert(std::upper_bound(borders.begin(), borders.end(), border), border);
   }
-  return partition;
-}
-
-/// Ascending borders of both.
-pattern::Documents both(const pattern::Documents& a, const pattern::Documents& b) {
-  pattern::Documents borders;
-  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(borders));
   return borders;
 }
 
@@ -56,9 +36,9 @@ Partition cut_anywhere(const Problem& problem, PartitionKind kind, int ranks) {
   pattern::Layout layout = problem.layout();
   switch (kind) {
     case PartitionKind::contiguous:
-      return contiguous(sections_of(problem), ranks);
+      return pattern::contiguous_partition(n, ranks);
     case PartitionKind::zigzag:
-      return pattern::zigzag_partition(both(problem.key_documents(), sections_of(problem)), ranks);
+      return pattern::zigzag_partition(zigzag_borders(problem), ranks);
     case PartitionKind::documents:
       layout.documents = problem.key_documents();
       return pattern::documents_partition(layout, ranks);

@@ -24,14 +24,16 @@ ORDER = optional(choice("bshd", "bhsd", expected="'bshd' (batch, rows, heads, nu
 PROGRESS = optional(function("a function of (share, where)"))
 INT_MOST = 2**31 - 1  # of the core's int
 RANK = whole(0, INT_MOST)
+OFFSETS = {"auto": -1, "none": -2}  # the core's numbers
 
 
 @functools.lru_cache(maxsize=64)
 def core_plan(extents, kind, settings, ranks, gradients, sink=False):
-    """The plan of (B, S, H, Hkv, D) numbers of this type, with sink logits or without."""
+    """The plan of (B, Sq, H, Hkv, D, S) numbers of this type, with sink logits or without."""
     options = {key: getattr(settings, key) for key in ("strategy", "partition", "precision", "reproducible", "top_keys")}
     options |= {"gradients": gradients, "sink": sink, "entropy": "entropy" in settings.statistics,
-                "received": "received" in settings.statistics}
+                "received": "received" in settings.statistics,
+                "query_offset": OFFSETS.get(settings.query_offset, settings.query_offset)}
     return _core.plan(extents, kind, settings.segments, settings.dilations, settings.causal, settings.semantics,
                       settings.documents, settings.scale, settings.group_scale, ranks, options)
 
@@ -44,7 +46,7 @@ def canonical_shape(shape, axes, name):
 
 
 def extents_of(described, axes):
-    """(B, S, H, Hkv, D) of {"q": (type, shape), "k": ..., "v": ...}. The numbers may be PyTorch's symbols."""
+    """(B, Sq, H, Hkv, D, S) of {"q": (type, shape), "k": ..., "v": ...}. The numbers may be PyTorch's symbols."""
     kind = described["q"][0]
     for name in "kv":
         if described[name][0] != kind:
@@ -52,10 +54,10 @@ def extents_of(described, axes):
     q, k, v = (canonical_shape(shape, axes, name) for name, (_, shape) in described.items())
     batch, rows, heads, dim = q
     for name, shape in (("k", k), ("v", v)):
-        if shape[:2] != (batch, rows) or shape[3] != dim or shape[2] != k[2]:
+        if shape != (batch, k[1], k[2], dim):
             raise AnnulusError(f"{name} is {shape} for q {q} in the order (B, S, heads, D), expected "
-                               f"({batch}, {rows}, {k[2]}, {dim})")
-    return batch, rows, heads, k[2], dim
+                               f"({batch}, {k[1]}, {k[2]}, {dim})")
+    return batch, rows, heads, k[2], dim, k[1]
 
 
 def lse_type_of(kind):
@@ -84,11 +86,13 @@ class Call:
         if self.comm.size > 1:
             extents = self._of_all_ranks(mpi_of(comm), problem, extents)
         if axes is None:
-            refuse_unnamed("k", heads=extents[3], rows=extents[1])
+            refuse_unnamed("k", heads=extents[3], rows=extents[5])
+        if extents[5] == 0:
+            raise AnnulusError("k has no rows, expected 1 or more")
         self.plan = core_plan(extents, self.type, settings, self.comm.size, gradients, sink is not None)
 
     def _take(self, q, k, v):
-        """The arrays of this rank; returns (B, S, H, Hkv, D)."""
+        """The arrays of this rank; returns (B, Sq, H, Hkv, D, S)."""
         self.given = {name: taken(array, name) for name, array in (("q", q), ("k", k), ("v", v))}
         self.type = self.given["q"].type
         extents = extents_of({name: (array.type, array.numbers.shape) for name, array in self.given.items()}, self.axes)
@@ -107,16 +111,17 @@ class Call:
 
     def _of_all_ranks(self, comm, problem, extents):
         """The extents with the rows of all ranks together. Every rank raises what one found."""
-        rest = None if problem else (*extents[:1], *extents[2:], self.type, self.settings)
+        rest = None if problem else (*extents[:1], *extents[2:5], self.type, self.settings)
         rest = rest and rest + ("sink",) * (self.sink is not None)
-        said = comm.allgather((problem, rest, None if problem else extents[1]))
+        said = comm.allgather((problem, rest, None if problem else (extents[1], extents[5])))
         for rank, (found, _, _) in enumerate(said):
             if found:
                 raise AnnulusError(f"rank {rank}: {found}")
         for rank, (_, other, _) in enumerate(said):
             if other != said[0][1]:
                 raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: {other} and {said[0][1]}")
-        return extents[0], sum(rows for _, _, rows in said), *extents[2:]
+        queries, keys = (sum(rows) for rows in zip(*(rows for _, _, rows in said)))
+        return extents[0], queries, *extents[2:5], keys
 
     def empty(self, shape, kind=None):
         """A result of this shape in the order (B, S, heads, ...): for the caller, and for the core."""
@@ -138,7 +143,7 @@ class Call:
         if "entropy" in wanted:
             told["entropy"], core["entropy"] = self.empty(self.q.shape[:3], lse_type)
         if "received" in wanted:
-            told["received"], core["received"] = self.empty(self.q.shape[:3], "float64")
+            told["received"], core["received"] = self.empty((*self.k.shape[:2], self.q.shape[2]), "float64")
         if "top" in wanted:
             lists = (*self.q.shape[:3], self.settings.top_keys)
             told["top_rows"], core["top_rows"] = self.empty(lists, "int64")
@@ -166,8 +171,8 @@ class Call:
 @checked(q=anything, k=anything, v=anything, sink=anything, axes=ORDER, comm=anything, progress=PROGRESS,
          threads=THREADS, **dict.fromkeys(WORDS, anything))  # settings_of() looks at these
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
-              group_scale=False, sink=None, statistics=(), top_keys=8, axes=None, comm=None, strategy="auto",
-              partition="contiguous", precision="auto", reproducible=False, progress=None,
+              group_scale=False, query_offset="auto", sink=None, statistics=(), top_keys=8, axes=None, comm=None,
+              strategy="auto", partition="contiguous", precision="auto", reproducible=False, progress=None,
               threads=None):
     """Softmax attention of q to k and v, dense or in LongNet's dilated pattern; exact.
 
@@ -175,7 +180,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     ----------
     q : (B, S, H, D) array of NumPy, PyTorch or JAX in host memory, float64, float32, float16 or bfloat16; read where it
         lies if the D numbers of a row and head are next to each other, whatever the other strides. D is 256 at most.
-    k, v : (B, S, Hkv, D) of the same kind; Hkv divides H, query head h reads key/value head h // (H / Hkv).
+    k, v : (B, S, Hkv, D) of the same kind; Hkv divides H, query head h reads key/value head h // (H / Hkv). They may have
+        other rows than q: see query_offset.
     segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every r-th
         row sees every such row; 'all' is a segment as long as the sequence. annulus.window(...), or {'window': [left,
         right], 'first': f}, makes a pair a window of rows around each row. Without them attention is dense.
@@ -184,14 +190,17 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens).
     scale : of q.k; default 1 / sqrt(D).
     group_scale : 'grouped' alone: out is divided by the number of pairs.
+    query_offset : where k has more rows than q, the row of the sequence at which q begins; 'auto': q are the last rows;
+        'none': queries have no row numbers and see every key (cross attention: dense, not causal, one document), and q
+        may have more rows than k, too.
     sink : (H,) array of any of these types: sink logits. A row that sees a key sees one more, of value 0, whose score is
         sink[h]; -inf: none for this head.
     statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); top_keys rows are listed of every row.
     axes : 'bshd', the default, or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results. To be said
         where k has more heads than rows.
     comm : a communicator of mpi4py or a process group of torch.distributed: the arrays are this rank's own rows, rank
-        after rank, S mod P first ranks one row more (annulus.plan tells, also for another `partition`); all ranks call.
-        None: this process alone.
+        after rank, S mod P first ranks one row more (annulus.plan tells, also for another `partition`, and which rows of
+        q where these are not all); all ranks call. None: this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
     progress : called with (share, where) now and then.
     threads : that compute; None: annulus.set_threads(), else OMP_NUM_THREADS, else this process's processors.
@@ -199,9 +208,9 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     Returns
     -------
     out : as q, in its type and kind
-    lse : (B, S, H), or (B, H, S): natural logarithm of the sum of exponentials; float64 for float64, else float32; -inf
+    lse : (B, Sq, H), or (B, H, Sq): natural logarithm of the sum of exponentials; float64 for float64, else float32; -inf
         (and out 0) where a row sees no key
-    statistics : dict of arrays (B, S, H[, top_keys]); only where some are asked for
+    statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only where some are asked for
 
     Raises AnnulusError with one line that names the argument. Ctrl-C ends it. A second thread waits its turn.
 
@@ -211,7 +220,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     ((1, 4096, 8, 64), (1, 4096, 8))
     """
     settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, statistics, top_keys,
-                           strategy, partition, precision, reproducible)
+                           strategy, partition, precision, reproducible, query_offset)
     out, lse, told, _ = Call(q, k, v, settings, axes, comm, sink=sink, threads=threads).forward(progress)
     return (out, lse, told) if told else (out, lse)
 
@@ -229,13 +238,23 @@ class Plan:
 
     @checked(rank=RANK)
     def rows(self, rank):
-        """[(first, last + 1), ...]: rows of the sequence that the rank holds, in the order of its arrays."""
+        """[(first, last + 1), ...]: rows of k and v that the rank holds, in the order of its arrays."""
         return self._made.rows(rank)
 
     @checked(rank=RANK)
     def row_numbers(self, rank):
-        """The same as an array of row numbers: q[:, plan.row_numbers(rank)] are the rank's rows of a whole q."""
+        """The same as an array of row numbers: k[:, plan.row_numbers(rank)] are the rank's rows of a whole k."""
         return np.concatenate([np.arange(*part) for part in self.rows(rank)] or [np.arange(0)])
+
+    @checked(rank=RANK)
+    def query_rows(self, rank):
+        """[(first, last + 1), ...]: rows of q that it holds; as rows() where q has as many rows as k."""
+        return self._made.query_rows(rank)
+
+    @checked(rank=RANK)
+    def query_row_numbers(self, rank):
+        """The same as an array of row numbers: q[:, plan.query_row_numbers(rank)]."""
+        return np.concatenate([np.arange(*part) for part in self.query_rows(rank)] or [np.arange(0)])
 
     @checked(rank=RANK)
     def kept(self, rank):
@@ -264,14 +283,17 @@ class Plan:
 
 
 @checked(sequence=whole(1), heads=whole(1), head_dim=whole(1), ranks=whole(1, INT_MOST), batch=whole(1),
-         kv_heads=optional(whole(1)), type=choice(*TYPES))
-def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", **words):
+         kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)))
+def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, **words):
     """What attention() of arrays (B, S, H, D) on so many ranks does; words as attention()'s. Nothing is computed.
+
+    queries : rows of q; None: as many as `sequence`, the rows of k.
 
     >>> print(plan(8192, 8, 64, ranks=2, causal=True, partition="zigzag", strategy="ring").rows(1))
     [(2048, 6144)]
     """
-    return Plan(core_plan((batch, sequence, heads, kv_heads or heads, head_dim), type, settings_of(**words), ranks, False))
+    extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence)
+    return Plan(core_plan(extents, type, settings_of(**words), ranks, False))
 
 
 @checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER, sink=anything)

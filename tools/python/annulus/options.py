@@ -24,6 +24,7 @@ class Settings(NamedTuple):
     partition: str
     precision: str
     reproducible: bool
+    query_offset: int | str
 
 
 class Window(NamedTuple):
@@ -75,6 +76,13 @@ def segment(value, name):
     return 0 if value is None or (isinstance(value, str) and value == "all") else _rows(value, name)
 
 
+_row = whole(0, also=", 'auto' or 'none'")
+
+
+def _offset(value, name):
+    return value if isinstance(value, str) and value in ("auto", "none") else _row(value, name)
+
+
 def _is_one(value):
     return isinstance(value, (str, int, Window, Mapping))
 
@@ -90,14 +98,14 @@ WORDS = {
     "statistics": listed(choice(*STATISTICS), f"a list of some of {', '.join(STATISTICS)}",
                          alone=is_text),
     "top_keys": whole(1, TOP_KEYS_MOST), "strategy": _called, "partition": _called, "precision": _called,
-    "reproducible": flag,
+    "reproducible": flag, "query_offset": _offset,
 }
 
 
 @checked("attention", **WORDS)
 def settings_of(segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
                 group_scale=False, statistics=(), top_keys=8, strategy="auto", partition="contiguous", precision="auto",
-                reproducible=False):
+                reproducible=False, query_offset="auto"):
     """The arguments of attention(), checked as far as no array is needed."""
     if (segments is None) != (dilations is None):
         raise AnnulusError("segments and dilations go together: one entry of each per pair")
@@ -105,4 +113,4 @@ def settings_of(segments=None, dilations=None, causal=False, semantics="longnet"
         segments = tuple(one._replace(right=0) if isinstance(one, Window) else one for one in segments)
     return Settings((0,) if segments is None else segments, (1,) if dilations is None else dilations, causal, semantics,
                     documents or (), scale, group_scale, statistics, top_keys if "top" in statistics else 0, strategy,
-                    partition, precision, reproducible)
+                    partition, precision, reproducible, query_offset)
