@@ -1,5 +1,5 @@
-// Queries that are fewer than keys, or more, through the library on 1 to 4 ranks: the float64 definition, and which rows
-// a rank holds.
+// Queries that are fewer than keys, or more, through the library on 1 to 4 ranks: the float64 definition, and which
+// rows a rank holds.
 #include <mpi.h>
 
 #include "annulus/annulus.hpp"

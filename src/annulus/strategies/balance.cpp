@@ -20,8 +20,8 @@ constexpr double triples_per_interval = 2000;  // that take as long as planning 
 constexpr double most_intervals = 1 << 24;     // of all ranks together, that zigzag is planned with unless it is named
 constexpr Index blocks_per_rank = 8;           // block_cyclic when no block size is given
 
-/// What zigzag cuts into chunks: documents, and in them the rows that are queries and those that are not, so that queries
-/// that stand close together are spread over all ranks, too.
+/// What zigzag cuts into chunks: documents, and in them the rows that are queries and those that are not, so that
+/// queries that stand close together are spread over all ranks, too.
 pattern::Documents zigzag_borders(const Problem& problem) {
   pattern::Documents borders = problem.key_documents();
   if (problem.queries && !problem.has_rows_of_queries()) {

@@ -174,9 +174,9 @@ struct LentTensors {
   core::TensorView q, k, v, out, dout, dlse;
 };
 
-/// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows: rows of
-/// queries (query_rows()) of q, out, lse and what lies like them, rows of keys of k, v, their gradients and `received`. What a
-/// pass makes it writes into memory that is there where that is borrowed and large enough, and makes buffers else.
+/// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows: of
+/// queries (query_rows()) for q and what lies like it, of keys for k, v, their gradients and `received`. What a pass
+/// makes it writes into memory that is there where that is borrowed and large enough, and makes buffers else.
 struct Tensors {
   core::Buffer q;    ///< (B, rows, H, D)
   core::Buffer kv;   ///< (2, B, rows, Hkv, D): K of all batch entries, then V, so that one message carries both

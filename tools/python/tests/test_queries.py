@@ -1,7 +1,12 @@
-"""Queries that are fewer than keys, or more: attention(query_offset=), gradients, and PyTorch's alignment."""
+"""Queries that are fewer than keys, or more: attention(query_offset=), gradients, PyTorch's alignment; docs/queries.md."""
+import re
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from conftest import LAUNCHER, ROOT, run
 from definition import composed, often, pattern_of
 
 import annulus
@@ -135,3 +140,21 @@ def test_a_plan_says_who_holds_which_queries():
     assert plan.query_row_numbers(1).tolist() == [1, 2]
     balanced = annulus.plan(4096, HEADS, DIM, ranks=4, queries=64, partition="auto")
     assert [len(balanced.query_row_numbers(rank)) for rank in range(4)] == [16] * 4
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_page(ranks):
+    example = Path(__file__).with_name("latents_example.py")
+    page = (ROOT / "docs/queries.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^<!-- (.*) -->$", page, re.MULTILINE)) == {"tools/python/tests/latents_example.py"}
+    told, _ = run(*LAUNCHER, "-n", ranks, sys.executable, "-P", example)
+    assert sorted(told.splitlines()) == [f"{64 // ranks} latents on rank {rank}" for rank in range(ranks)]
+
+
+def test_the_worked_example_of_the_definition():
+    """docs/semantics.md: with equal scores, out is the mean of the numbers of the keys that a query sees."""
+    q, k, v = np.zeros((1, 3, 1, 1)), np.zeros((1, 10, 1, 1)), np.arange(10.0).reshape(1, 10, 1, 1)
+    for offset, seen in (("auto", ([4, 5, 6, 7], [8], [8, 9])), (3, ([0, 1, 2, 3], [4], [4, 5]))):
+        out, lse = annulus.attention(q, k, v, causal=True, segments=[4], dilations=[1], query_offset=offset, axes="bshd")
+        assert np.allclose(out[0, :, 0, 0], [np.mean(keys) for keys in seen])
+        assert np.allclose(np.exp(lse[0, :, 0]), [len(keys) for keys in seen])
