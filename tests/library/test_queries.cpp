@@ -116,7 +116,7 @@ TEST(LibraryQueries, PlanSaysWhichRowsARankHolds) {
         shape.sequence = count;
         pattern.query_offset = offset;
         const Plan plan(shape, pattern, ranks, "ring");
-        std::vector<Index> seen(std::size_t(count)), keys_seen(37);
+        std::vector<Index> seen(static_cast<std::size_t>(count)), keys_seen(37);
         for (int p = 0; p < ranks; ++p) {
           for (const Interval& rows : plan.query_rows(p).intervals)
             for (Index i = rows.begin; i < rows.end; ++i) ++seen.at(std::size_t(i));
