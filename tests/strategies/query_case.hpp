@@ -136,6 +136,9 @@ class QueryRun {
     if (problem_.statistics.need_pass()) {
       const auto schedule = strategy_.statistics_schedule(problem_, partition_);
       spend(schedule->predict(comm_.rank()), [&] { return run_statistics_pass(*schedule, comm_, tensors_, {}); });
+      told_ = {bytes_of(tensors_.entropy), bytes_of(tensors_.received), bytes_of(tensors_.top_rows),
+               bytes_of(tensors_.top_weights)};
+      tensors_.entropy = tensors_.received = tensors_.top_rows = tensors_.top_weights = {};
     }
     tensors_.dout = on_device(own(truth_.dout), problem_.type);
     tensors_.dlse = on_device(own(truth_.dlse), core::lse_type(problem_.type));
@@ -151,22 +154,24 @@ class QueryRun {
     const core::Shape& s = problem_.shape;
     const core::DType type = problem_.type, lse_type = core::lse_type(type);
     const double forward = core::forward_tolerance(type), backward = core::gradient_tolerance(type);
-    const auto expect = [&](const core::Buffer& found, core::DType stored, const std::vector<double>& wanted,
+    const auto expect = [&](const std::vector<std::byte>& found, core::DType stored, const std::vector<double>& wanted,
                             double tolerance, const char* what) {
-      EXPECT_TRUE(test::close_to(test::from_device(found, Index(wanted.size()), stored), wanted, tolerance)) << what;
+      ASSERT_EQ(found.size(), wanted.size() * core::bytes_of(stored)) << what;
+      EXPECT_TRUE(test::close_to(test::from_storage(found.data(), Index(wanted.size()), stored), wanted, tolerance))
+          << what;
     };
-    expect(tensors_.out, type, own(truth_.out), forward, "out");
-    expect(tensors_.lse, lse_type, own(truth_.lse), forward, "lse");
-    expect(tensors_.dq, type, own(truth_.dq), backward, "dq");
-    expect(tensors_.dkv, type, keys(truth_.dk, truth_.dv), backward, "dk, dv");
+    expect(bytes_of(tensors_.out), type, own(truth_.out), forward, "out");
+    expect(bytes_of(tensors_.lse), lse_type, own(truth_.lse), forward, "lse");
+    expect(bytes_of(tensors_.dq), type, own(truth_.dq), backward, "dq");
+    expect(bytes_of(tensors_.dkv), type, keys(truth_.dk, truth_.dv), backward, "dk, dv");
     if (problem_.sink) {
       EXPECT_TRUE(test::close_to(kernels::sink_gradients_of(tensors_.sink_sums), truth_.dsink, backward)) << "dsink";
     }
     if (!problem_.statistics.any()) return;
     const double told =
         std::max(core::forward_tolerance(core::rounding_of(problem_.precision)), core::forward_tolerance(lse_type));
-    expect(tensors_.entropy, lse_type, own(truth_.entropy), 10 * told, "entropy");  // a difference of larger numbers
-    expect(tensors_.received, core::DType::float64,
+    expect(told_.entropy, lse_type, own(truth_.entropy), 10 * told, "entropy");  // a difference of larger numbers
+    expect(told_.received, core::DType::float64,
            test::take_rows(truth_.received, s.batch, s.sequence, keys_.intervals()), told, "received");
     check_lists(told);
   }
@@ -175,17 +180,19 @@ class QueryRun {
   void expect_bits_of(const QueryRun& whole) const {
     SCOPED_TRACE(name_);
     const Index batch = problem_.shape.batch;
-    const auto same = [&](const core::Buffer& mine, const core::Buffer& all, Index parts, Index sequence,
-                          const std::vector<core::Interval>& rows) {
-      return bytes_of(mine) == rows_of(bytes_of(all), parts, sequence, pattern::StoredRows(rows));
+    const auto same = [](const std::vector<std::byte>& mine, const std::vector<std::byte>& all, Index parts,
+                         Index sequence, const std::vector<core::Interval>& rows) {
+      return mine == rows_of(all, parts, sequence, pattern::StoredRows(rows));
     };
     const Tensors& all = whole.tensors_;
-    EXPECT_TRUE(same(tensors_.out, all.out, batch, truth_.count, queries_)) << "out";
-    EXPECT_TRUE(same(tensors_.lse, all.lse, batch, truth_.count, queries_)) << "lse";
-    EXPECT_TRUE(same(tensors_.dq, all.dq, batch, truth_.count, queries_)) << "dq";
-    EXPECT_TRUE(same(tensors_.dkv, all.dkv, 2 * batch, problem_.shape.sequence, keys_.intervals())) << "dk, dv";
-    EXPECT_TRUE(same(tensors_.received, all.received, batch, problem_.shape.sequence, keys_.intervals())) << "received";
-    EXPECT_TRUE(same(tensors_.top_rows, all.top_rows, batch, truth_.count, queries_)) << "top rows";
+    EXPECT_TRUE(same(bytes_of(tensors_.out), bytes_of(all.out), batch, truth_.count, queries_)) << "out";
+    EXPECT_TRUE(same(bytes_of(tensors_.lse), bytes_of(all.lse), batch, truth_.count, queries_)) << "lse";
+    EXPECT_TRUE(same(bytes_of(tensors_.dq), bytes_of(all.dq), batch, truth_.count, queries_)) << "dq";
+    EXPECT_TRUE(same(bytes_of(tensors_.dkv), bytes_of(all.dkv), 2 * batch, problem_.shape.sequence, keys_.intervals()))
+        << "dk, dv";
+    EXPECT_TRUE(same(told_.received, whole.told_.received, batch, problem_.shape.sequence, keys_.intervals()))
+        << "received";
+    EXPECT_TRUE(same(told_.top_rows, whole.told_.top_rows, batch, truth_.count, queries_)) << "top rows";
   }
 
  private:
@@ -235,10 +242,9 @@ class QueryRun {
   void check_lists(double tolerance) const {
     const core::Shape& s = problem_.shape;
     const Index k = problem_.statistics.top_keys;
-    const std::vector<std::byte> bytes = bytes_of(tensors_.top_rows);
-    const auto* const rows = reinterpret_cast<const Index*>(bytes.data());
-    const std::vector<double> found =
-        test::from_device(tensors_.top_weights, Index(bytes.size() / sizeof(Index)), core::lse_type(problem_.type));
+    const auto* const rows = reinterpret_cast<const Index*>(told_.top_rows.data());
+    const std::vector<double> found = test::from_storage(
+        told_.top_weights.data(), Index(told_.top_rows.size() / sizeof(Index)), core::lse_type(problem_.type));
     Index at = 0;
     for (Index b = 0; b < s.batch; ++b) {
       for (const core::Interval& part : queries_) {
@@ -271,6 +277,10 @@ class QueryRun {
   const pattern::StoredRows keys_;
   std::vector<core::Interval> queries_;  // rows of q
   Tensors tensors_;
+  struct Told {
+    std::vector<std::byte> entropy, received, top_rows, top_weights;
+  };
+  Told told_;  // statistics, which no pass after theirs needs
   bool looks_at_cost_ = false;
 };
 

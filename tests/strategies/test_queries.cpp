@@ -1,6 +1,6 @@
 // Queries that are an interval of the sequence, or have no row numbers: every strategy and partition, forward, backward
-// and statistics, against the float64 definition. Each rank checks its rows of queries and of keys. On more than 2
-// ranks, which share few cores, a seeded part of all that.
+// and statistics, against the float64 definition. Each rank checks its rows of queries and of keys. On several ranks,
+// which share few cores, a seeded part of all that.
 #include <algorithm>
 #include <set>
 
@@ -9,7 +9,10 @@
 namespace annulus::strategies {
 namespace {
 
-int share_of_checks() { return comm::Communicator(MPI_COMM_WORLD).size() > 2 ? 3 : 1; }
+int share_of_checks() {
+  const int ranks = comm::Communicator(MPI_COMM_WORLD).size();
+  return ranks > 2 ? 12 : ranks > 1 ? 6 : 1;
+}
 
 void check_all(const std::vector<QueryCase>& cases, bool reproducible) {
   for (QueryCase one : cases) {

@@ -46,16 +46,19 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
     pattern.sink.push_back(logit[0]);
   }
   const core::Shape& shape = plan.made().problem.shape;
-  const auto& queries = plan.made().problem.queries;
-  // Queries without row numbers see every key, whatever row they stand at.
-  const Index first_row = queries && !plan.made().problem.has_rows_of_queries() ? queries->begin : 0;
+  const strategies::Problem& problem = plan.made().problem;
+  // Of queries without row numbers all see every key: row 0 stands for each of them.
+  const auto row_of = [&](Index query) -> Index {
+    if (problem.has_rows_of_queries()) return 0;
+    return query + (problem.queries ? problem.queries->begin : 0);
+  };
   const Index count = Index(rows.size()), dim = s.head_dim;
   const auto make_row = [&](const Index i) {
     const Index head = i % s.heads, place = i / s.heads % count, b = i / s.heads / count, x = rows[std::size_t(place)];
     std::vector<double> query(static_cast<std::size_t>(dim)), key = query, value = query;
     load(q, b, x, head, query);
-    kernels::ReferenceRow row(pattern, shape, head, first_row + x, query);
-    const core::Interval keys = kernels::key_range(pattern, s.kv_sequence, s.heads, head, first_row + x);
+    kernels::ReferenceRow row(pattern, shape, head, row_of(x), query);
+    const core::Interval keys = kernels::key_range(pattern, s.kv_sequence, s.heads, head, row_of(x));
     for (Index p = keys.begin; p < keys.end; ++p) {
       load(k, b, p, head / shape.group(), key);
       load(v, b, p, head / shape.group(), value);
