@@ -11,7 +11,7 @@ namespace {
 
 int share_of_checks() {
   const int ranks = comm::Communicator(MPI_COMM_WORLD).size();
-  return ranks > 2 ? 12 : ranks > 1 ? 6 : 1;
+  return ranks > 2 ? 6 : ranks > 1 ? 3 : 1;
 }
 
 void check_all(const std::vector<QueryCase>& cases, bool reproducible) {

@@ -111,6 +111,7 @@ Partition best_but(std::string (*why_not)(const Problem&, int), Problem problem,
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
     std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
+    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // as good as any where none will do
     problem.partition = best_of(kinds, problem, ranks);
   }
   return distributed_partition(problem, ranks);
@@ -135,7 +136,8 @@ std::optional<Partition> ordered_parts(const Problem& problem, const Partition& 
 
 std::string why_no_ordered_parts(const Problem& problem, int ranks) {
   std::string why = why_out_of_order(problem, ranks);
-  if (why.empty() || problem.partition == PartitionKind::block_cyclic) return why;  // in parts on a few ranks alone
+  if (why.empty() || problem.has_rows_of_queries()) return why;
+  if (problem.partition == PartitionKind::block_cyclic) return why;  // in parts on a few ranks alone
   return ordered_parts(problem, make(problem, *problem.partition, ranks)) ? "" : why;
 }
 

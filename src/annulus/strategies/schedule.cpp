@@ -90,6 +90,8 @@ Prediction Schedule::predict_work(int rank) const {
   if (plans_.sums) {
     most = std::max({most, plans_.keys->opening_bytes(rank), plans_.sums->closing_bytes(rank)});
     windows += plans_.sums->window_bytes(rank);
+  } else if (problem_.queries) {  // elsewhere results of as many queries take more
+    most = std::max(most, plans_.keys->opening_bytes(rank));
   }
   const QueryBlocks blocks = plans_.sums ? QueryBlocks{} : plans_.keys->query_blocks(rank);
   prediction.memory_bytes = work_bytes(row_counts(rank), blocks, most) + windows;
@@ -112,6 +114,8 @@ Schedule::Most Schedule::most_work(const LargestMessages& largest) const {
   if (plans_.sums) {
     const Room sums = plans_.sums->room(largest);
     room = {std::max({room.buffers + sums.buffers, room.at_ends, sums.at_ends}), 0, room.window + sums.window};
+  } else if (problem_.queries) {
+    room.buffers = std::max(room.buffers, room.at_ends);
   }
   const QueryBlocks blocks = plans_.sums ? QueryBlocks{} : plans_.keys->query_blocks(pattern::fullest(query_rows()));
   return {work_bytes(most_counts(), blocks, room.buffers) + room.window, room.window};
