@@ -151,8 +151,8 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal({.sequence = 8, .head_dim = 257}, {}), "plan: head_dim is 257, expected 256 or less");
   EXPECT_EQ(refusal({.sequence = 8, .heads = 4, .kv_heads = 3, .head_dim = 2}, {}),
             "plan: kv_heads is 3, expected a divisor of 4 heads");
-  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .kv_sequence = 9}, {}),
-            "plan: kv_sequence is 9: keys of another number than queries are not computed yet, expected 8");
+  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .kv_sequence = -9}, {}),
+            "plan: kv_sequence is -9, expected 1 or more");
   EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .value_dim = 3}, {}),
             "plan: value_dim is 3: values of another size than keys are not computed yet, expected 2");
   EXPECT_EQ(

@@ -11,7 +11,7 @@ struct MadePlan {
   int ranks = 1;
   strategies::Problem problem;
   const strategies::Strategy* strategy = nullptr;
-  pattern::Partition rows;
+  pattern::Partition rows, queries;
   std::string strategy_name, partition_name, reason;
   std::string identity;                                                       ///< identity_of()
   std::unique_ptr<const strategies::Schedule> forward, statistics, backward;  ///< those that the problem asks for

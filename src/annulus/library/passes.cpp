@@ -102,8 +102,13 @@ class Pass {
                comm_.size());
   }
 
-  Index rows() const { return plan_.rows[std::size_t(comm_.rank())].count(); }
-  std::array<Index, 4> extents(Index heads, Index numbers) const { return {plan_.shape.batch, rows(), heads, numbers}; }
+  /// Of this rank's rows of queries, and of keys.
+  std::array<Index, 4> extents(Index heads, Index numbers) const {
+    return {plan_.shape.batch, plan_.queries[std::size_t(comm_.rank())].count(), heads, numbers};
+  }
+  std::array<Index, 4> key_extents(Index heads, Index numbers) const {
+    return {plan_.shape.batch, plan_.rows[std::size_t(comm_.rank())].count(), heads, numbers};
+  }
 
   /// Collective.
   void check(const std::vector<Argument>& arguments) const {
@@ -236,14 +241,14 @@ std::vector<Argument> arguments_of(const Pass& pass, const ForwardTensors& t) {
   const DType lse = core::lse_type(s.type);
   const strategies::Statistics& wanted = pass.plan().problem.statistics;
   std::vector<Argument> all{{"q", t.q, pass.extents(s.heads, s.head_dim), s.type},
-                            {"k", t.k, pass.extents(s.kv_heads, s.head_dim), s.type},
-                            {"v", t.v, pass.extents(s.kv_heads, s.value_dim), s.type},
+                            {"k", t.k, pass.key_extents(s.kv_heads, s.head_dim), s.type},
+                            {"v", t.v, pass.key_extents(s.kv_heads, s.value_dim), s.type},
                             {"out", t.out, pass.extents(s.heads, s.value_dim), s.type, true},
                             {"lse", t.lse, pass.extents(s.heads, 1), lse, true}};
   if (pass.plan().problem.sink) all.push_back({"sink", t.sink, pass.heads(), t.sink.type});
   if (wanted.entropy) all.push_back({"entropy", t.statistics.entropy, pass.extents(s.heads, 1), lse, true});
   if (wanted.received) {
-    all.push_back({"received", t.statistics.received, pass.extents(s.heads, 1), DType::float64, true});
+    all.push_back({"received", t.statistics.received, pass.key_extents(s.heads, 1), DType::float64, true});
   }
   if (wanted.top_keys > 0) {
     all.push_back({"top_weights", t.statistics.top_weights, pass.extents(s.heads, wanted.top_keys), lse, true});
@@ -253,8 +258,8 @@ std::vector<Argument> arguments_of(const Pass& pass, const ForwardTensors& t) {
 
 std::vector<Argument> arguments_of(const Pass& pass, const BackwardTensors& t) {
   const Shape& s = pass.plan().shape;
-  const auto queries = pass.extents(s.heads, s.head_dim), keys = pass.extents(s.kv_heads, s.head_dim);
-  const auto values = pass.extents(s.kv_heads, s.value_dim), outs = pass.extents(s.heads, s.value_dim);
+  const auto queries = pass.extents(s.heads, s.head_dim), keys = pass.key_extents(s.kv_heads, s.head_dim);
+  const auto values = pass.key_extents(s.kv_heads, s.value_dim), outs = pass.extents(s.heads, s.value_dim);
   std::vector<Argument> all{{"q", t.q, queries, s.type},      {"k", t.k, keys, s.type},
                             {"v", t.v, values, s.type},       {"out", t.out, outs, s.type},
                             {"dout", t.dout, outs, s.type},   {"dq", t.dq, queries, s.type, true},

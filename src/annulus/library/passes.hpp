@@ -37,7 +37,8 @@ struct Statistics {
   Index* top_rows = nullptr;  ///< (B, S_p, H, top_keys), contiguous: their rows in the whole sequence; -1: none
 };
 
-/// Tensors of this rank's S_p rows, plan.rows(rank).
+/// Tensors of this rank's S_p rows, plan.rows(rank); q, out, lse, normalizers, entropy and top lists have the rows
+/// plan.query_rows(rank), which are as many where all rows are queries.
 ///   q            (B, S_p, H, D)     k (B, S_p, Hkv, D)     v (B, S_p, Hkv, Dv)
 ///   out          (B, S_p, H, Dv)    written
 ///   lse          (B, S_p, H, 1)     written; natural logarithm; -inf (and out = 0) where a row sees no key

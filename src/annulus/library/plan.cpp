@@ -76,6 +76,7 @@ std::shared_ptr<const MadePlan> make(const Shape& shape, const Pattern& pattern,
   plan->rows = plan->strategy->partition(plan->problem, ranks);
   plan->strategy_name = plan->strategy->name();
   plan->partition_name = pattern::name_of(strategies::kind_of(plan->problem, plan->rows));
+  plan->queries = strategies::query_rows(plan->problem, plan->rows);
   plan->identity = library::identity_of(*plan);
   plan->forward = plan->strategy->forward_schedule(plan->problem, plan->rows);
   if (plan->problem.statistics.need_pass()) {
@@ -125,6 +126,15 @@ const std::string& Plan::reason() const { return made_->reason; }
 Rows Plan::rows(int rank) const {
   check_rank(*made_, rank);
   return {made_->rows[std::size_t(rank)].intervals()};
+}
+
+Rows Plan::query_rows(int rank) const {
+  check_rank(*made_, rank);
+  const Index first = made_->problem.queries ? made_->problem.queries->begin : 0;
+  Rows rows;
+  for (const Interval& held : made_->queries[std::size_t(rank)].intervals())
+    rows.intervals.push_back({held.begin - first, held.end - first});
+  return rows;
 }
 
 double Plan::kept(int rank) const { return double(predict(*made_, rank, false).kept); }

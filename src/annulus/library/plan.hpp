@@ -23,12 +23,12 @@ inline constexpr Index all = 0;
 /// Extents of the whole problem, all ranks together.
 struct Shape {
   Index batch = 1;
-  Index sequence = 0;           ///< S, rows
+  Index sequence = 0;           ///< rows of q
   Index heads = 1;              ///< H, of q
   Index kv_heads = 0;           ///< Hkv, of k and v, a divisor of heads; 0: as many
   Index head_dim = 0;           ///< D
   DType type = DType::float32;  ///< of q, k, v, out and gradients; lse is float64 for float64, else float32
-  Index kv_sequence = 0;        ///< rows of k and v; 0: as q. Another number is refused so far
+  Index kv_sequence = 0;        ///< S, rows of the sequence, of k and v; 0: as q. See Pattern::query_offset
   Index value_dim = 0;          ///< head size of v and out; 0: as q and k. Another number is refused so far
   /// More than 256 key/value heads, and more of them than rows, are refused unless this says that they are meant: no
   /// model has so many, and extents of a (B, heads, S, D) tensor that were taken in the wrong order look like this.
@@ -58,6 +58,9 @@ struct Bias {
   Index exempt = 0;                      ///< the first rows of a document are at distance 0 of every row
   std::vector<double> coordinates = {};  ///< (S, 2), of all rows of the sequence; empty: rows are |x - p| rows apart
 };
+/// In place of the row at which the first query stands: the queries are the last rows; they have no row numbers.
+inline constexpr Index last_rows = -1;
+inline constexpr Index no_rows = -2;
 
 /// Which rows meet (docs/semantics of `annulus list`): pair i cuts every document into segments of segments[i] rows, in
 /// which every dilations[i]-th row sees every such row; or it is a window. Without more it is dense attention.
@@ -76,6 +79,9 @@ struct Pattern {
   bool sink = false;  ///< rows that see a key see one more, of value 0: ForwardTensors::sink has its scores
   std::optional<double> softcap = {};  ///< scores s become softcap tanh(s / softcap)
   std::optional<Bias> bias = {};       ///< then this is taken off
+  /// Row of the sequence at which the first of fewer queries than keys stands; last_rows; or no_rows, of any number of
+  /// queries: every query sees every key (dense attention, not causal, one document).
+  Index query_offset = last_rows;
 };
 
 /// How it is computed, in the words of the run file (docs/run-file.md).
@@ -92,7 +98,7 @@ struct Options {
   int ulysses_ranks = 0;  ///< ranks of a group, of hybrid; 0: all
 };
 
-/// Rows of the sequence that a rank holds, in the order in which its tensors store them.
+/// Rows that a rank holds, in the order in which its tensors store them.
 struct Rows {
   std::vector<Interval> intervals = {};
   Index count() const;
@@ -119,8 +125,10 @@ class Plan {
   const std::string& partition() const;
   const std::string& reason() const;
 
-  /// Rows of `rank`; throws Error(usage) where there is no such rank.
+  /// Rows of `rank` of the sequence, of k and v; throws Error(usage) where there is no such rank. And its rows of q, of
+  /// out and of what lies like them, counted from the first query: the same where there are as many.
   Rows rows(int rank) const;
+  Rows query_rows(int rank) const;
   /// Kept (query, key, head) triples of a rank's queries, which say what its share of the work is: 4 D flops each.
   double kept(int rank) const;
   /// Bytes that a rank receives and sends in the forward pass, or in the backward one.

@@ -24,6 +24,7 @@ std::string identity_of(const MadePlan& plan) {
   add("a plan for", fmt::format("{} ranks", plan.ranks));
   add("batch", p.shape.batch);
   add("sequence", p.shape.sequence);
+  add("queries", p.queries ? fmt::format("{} from row {} on", p.query_count(), p.queries->begin) : "of all rows");
   add("heads", p.shape.heads);
   add("kv_heads", p.shape.kv_heads);
   add("head_dim", p.shape.head_dim);

@@ -96,8 +96,8 @@ kernels::ScoreRule make_rule(const Pattern& asked, const Shape& shape) {
   rule.slopes = bias.slopes.empty() ? kernels::alibi_slopes(shape.heads) : bias.slopes;
   rule.exempt = bias.exempt;
   if (bias.coordinates.empty()) return rule;
-  if (Index(bias.coordinates.size()) != 2 * shape.sequence) {
-    refuse("coordinates are {} numbers, expected two for each of {} rows", bias.coordinates.size(), shape.sequence);
+  if (Index(bias.coordinates.size()) != 2 * shape.kv_sequence) {
+    refuse("coordinates are {} numbers, expected two for each of {} rows", bias.coordinates.size(), shape.kv_sequence);
   }
   for (std::size_t i = 0; i < bias.coordinates.size(); ++i) {
     if (std::isfinite(bias.coordinates[i])) continue;
@@ -105,6 +105,12 @@ kernels::ScoreRule make_rule(const Pattern& asked, const Shape& shape) {
   }
   rule.coordinates = std::make_shared<kernels::Coordinates>(bias.coordinates);
   return rule;
+}
+
+strategies::QueryOffset offset_of(Index asked) {
+  using Kind = strategies::QueryOffset::Kind;
+  if (asked == last_rows) return {};
+  return asked == no_rows ? strategies::QueryOffset{Kind::none} : strategies::QueryOffset{Kind::row, asked};
 }
 
 /// The problem's pattern and back end are known by now.
@@ -154,15 +160,12 @@ Shape completed(const Shape& shape) {
   if (made.head_dim > most_head_dim) refuse("head_dim is {}, expected {} or less", made.head_dim, most_head_dim);
   if (made.heads % made.kv_heads != 0)
     refuse("kv_heads is {}, expected a divisor of {} heads", made.kv_heads, made.heads);
-  if (made.kv_heads > std::max(made.sequence, most_kv_heads_yet) && !made.more_heads_than_rows) {
+  check_at_least("kv_sequence", made.kv_sequence, 1);
+  if (made.kv_heads > std::max(made.kv_sequence, most_kv_heads_yet) && !made.more_heads_than_rows) {
     refuse(
         "k has {} key/value heads and {} rows: are the axes in another order? Expected as many rows or more, or "
         "Shape::more_heads_than_rows = true where that is meant",
-        made.kv_heads, made.sequence);
-  }
-  if (made.kv_sequence != made.sequence) {
-    refuse("kv_sequence is {}: keys of another number than queries are not computed yet, expected {}", made.kv_sequence,
-           made.sequence);
+        made.kv_heads, made.kv_sequence);
   }
   if (made.value_dim != made.head_dim) {
     refuse("value_dim is {}: values of another size than keys are not computed yet, expected {}", made.value_dim,
@@ -174,13 +177,15 @@ Shape completed(const Shape& shape) {
 strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int ranks, const Options& options) {
   if (ranks < 1) refuse("ranks is {}, expected 1 or more", ranks);
   strategies::Problem problem;
-  problem.shape = {shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_dim};
+  problem.shape = {shape.batch, shape.kv_sequence, shape.heads, shape.kv_heads, shape.head_dim};
   problem.type = shape.type;
   problem.statistics = {options.entropy, options.received, options.top_keys};
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
   problem.pattern = make_pattern(pattern);
-  problem.documents = make_documents(pattern, shape.sequence);
+  problem.documents = make_documents(pattern, shape.kv_sequence);
   problem.rule = make_rule(pattern, shape);
+  if (const auto found = place_asked_queries(offset_of(pattern.query_offset), shape.sequence, problem))
+    refuse("{} is {}", found->name(), found->reason);
   problem.sink = pattern.sink;
   problem.gradients = options.gradients;
   problem.backend =

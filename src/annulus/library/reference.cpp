@@ -31,8 +31,8 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
   const core::DefaultArithmeticOnHost arithmetic;
   const Shape& s = plan.shape();
   std::vector<library::Argument> arguments{{"q", q, {s.batch, s.sequence, s.heads, s.head_dim}, s.type},
-                                           {"k", k, {s.batch, s.sequence, s.kv_heads, s.head_dim}, s.type},
-                                           {"v", v, {s.batch, s.sequence, s.kv_heads, s.value_dim}, s.type}};
+                                           {"k", k, {s.batch, s.kv_sequence, s.kv_heads, s.head_dim}, s.type},
+                                           {"v", v, {s.batch, s.kv_sequence, s.kv_heads, s.value_dim}, s.type}};
   if (plan.made().problem.sink) arguments.push_back({"sink", sink, {1, 1, s.heads, 1}, sink.type});
   library::check("reference", 0, arguments);
   for (const Index row : rows) {
@@ -46,13 +46,19 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
     pattern.sink.push_back(logit[0]);
   }
   const core::Shape& shape = plan.made().problem.shape;
+  const strategies::Problem& problem = plan.made().problem;
+  // Of queries without row numbers all see every key: row 0 stands for each of them.
+  const auto row_of = [&](Index query) -> Index {
+    if (problem.has_rows_of_queries()) return 0;
+    return query + (problem.queries ? problem.queries->begin : 0);
+  };
   const Index count = Index(rows.size()), dim = s.head_dim;
   const auto make_row = [&](const Index i) {
     const Index head = i % s.heads, place = i / s.heads % count, b = i / s.heads / count, x = rows[std::size_t(place)];
     std::vector<double> query(static_cast<std::size_t>(dim)), key = query, value = query;
     load(q, b, x, head, query);
-    kernels::ReferenceRow row(pattern, shape, head, x, query);
-    const core::Interval keys = kernels::key_range(pattern, s.sequence, s.heads, head, x);
+    kernels::ReferenceRow row(pattern, shape, head, row_of(x), query);
+    const core::Interval keys = kernels::key_range(pattern, s.kv_sequence, s.heads, head, row_of(x));
     for (Index p = keys.begin; p < keys.end; ++p) {
       load(k, b, p, head / shape.group(), key);
       load(v, b, p, head / shape.group(), value);

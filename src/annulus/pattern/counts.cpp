@@ -5,7 +5,8 @@
 
 namespace annulus::pattern {
 
-KeptCounts::KeptCounts(const Layout& layout) : causal_(layout.pattern.causal), documents_(layout.documents) {
+KeptCounts::KeptCounts(const Layout& layout)
+    : causal_(layout.pattern.causal), queries_(layout.queries), keys_(layout.keys), documents_(layout.documents) {
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
     // One offset of a window stands for all: they have the same heads.
     const std::vector<UsedOffset> used = used_offsets(layout.pattern, i, layout.heads, 1);
@@ -31,7 +32,8 @@ Count KeptCounts::in_segment(const PairHeads& heads, Index length, Index y) cons
   Count kept = 0;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
     const Index offset = cuts[c];  // stands for all offsets of its class
-    const Count m = y / r + (offset < y % r), t = length / r + (offset < length % r);
+    // Where rows are missing among the keys, the segment is the sequence and r is 1 (Layout::keys).
+    const Count m = y / r + (offset < y % r), t = std::min(length / r + (offset < length % r), keys_);
     kept += heads.heads_in(offset, cuts[c + 1]) * (causal_ ? m * (m + 1) / 2 : m * t);
   }
   return kept;
@@ -74,6 +76,8 @@ Count KeptCounts::in_document(const PairHeads& heads, Index length, Index y) con
 }
 
 Count KeptCounts::of(Interval rows) const {
+  rows = core::intersect(rows, queries_);
+  if (rows.empty()) return 0;
   Count kept = 0;
   for (auto end = std::upper_bound(documents_.begin(), documents_.end(), rows.begin); end != documents_.end(); ++end) {
     const Interval document{*(end - 1), *end};

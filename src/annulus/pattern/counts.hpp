@@ -21,8 +21,8 @@ class KeptCounts {
  public:
   explicit KeptCounts(const Layout& layout);
 
-  /// Kept (query, key, head) triples of query rows, for the layout's share of heads and one batch entry. Costs O(pairs
-  /// (documents that the rows touch + log documents)).
+  /// Kept (query, key, head) triples of those rows that are queries of the layout, for its share of heads and one batch
+  /// entry. Costs O(pairs (documents that the rows touch + log documents)).
   Count of(Interval rows) const;
   Count of(const StoredRows& rows) const;
   Count total() const { return of(Interval{0, documents_.back()}); }
@@ -43,6 +43,8 @@ class KeptCounts {
   Count in_document(const PairHeads& heads, Index length, Index y) const;
 
   bool causal_;
+  Interval queries_;
+  Index keys_;
   Documents documents_;
   std::vector<PairHeads> pairs_;
 };

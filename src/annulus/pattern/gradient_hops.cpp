@@ -84,8 +84,9 @@ StoredRows OrderedRoute::rows_from(int owner, int d) const {
       });
       return found == pieces_.end() || found->document != document ? document.end : found->rows.begin;
     };
-    rows.push_back({begin_of(std::max(0, first - ranks)), pieces_[own].rows.begin});
-    if (first < ranks) rows.push_back({begin_of(first), document.end});
+    const Interval before{begin_of(std::max(0, first - ranks)), pieces_[own].rows.begin};
+    rows.push_back(core::intersect(before, layout_.queries));
+    if (first < ranks) rows.push_back(core::intersect({begin_of(first), document.end}, layout_.queries));
   }
   return StoredRows(std::move(rows));
 }

@@ -34,7 +34,7 @@ PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, con
 /// neighbour as far as any rank reads them, and from there back. They are moved, never added: rows that hop d carries
 /// lie in one place, on the rank at distance d from their owner. For a layout of one pair, and a partition `readers` in
 /// which every document's rows follow one another from rank to rank (throws for others), of whose rows `owners` are a
-/// part; layout and owners are not copied.
+/// part; layout and owners are not copied. Ranks compute with those of their rows that are queries of the layout.
 ///
 /// Worked example: P = 3, dense, not causal. Rank 1's rows go with its own sums to rank 2 (step 0), with those of both
 /// to rank 0 (step 1), and back (step 2): one message more than K and V needed. Causal: from rank 2 back.

@@ -6,10 +6,13 @@ Hops::Hops(const Layout& layout, const Partition& partition, From from)
     : Hops(layout, partition, from, 1, int(partition.size()) - 1) {}
 
 Hops::Hops(const Layout& layout, const Partition& partition, From from, int direction, int reach)
-    : routes_(layout, partition, partition, direction, reach), from_(from), counts_(partition.size(), -1) {}
+    : Hops(layout, partition, partition, from, direction, reach) {}
 
 Hops::Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from)
-    : routes_(layout, owners, readers, 1, int(readers.size()) - 1), from_(from), counts_(readers.size(), -1) {}
+    : Hops(layout, owners, readers, from, 1, int(readers.size()) - 1) {}
+
+Hops::Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from, int direction, int reach)
+    : routes_(layout, owners, readers, direction, reach), from_(from), counts_(readers.size(), -1) {}
 
 int Hops::count(int rank) const {
   if (from_ == From::neighbours) return routes_.farthest();

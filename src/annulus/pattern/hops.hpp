@@ -33,8 +33,9 @@ class Hops {
   /// Once round, or as far as `reach`.
   Hops(const Layout& layout, const Partition& partition, From from);
   Hops(const Layout& layout, const Partition& partition, From from, int direction, int reach);
-  /// Hops of the rows in `owners`, which are some of the rows of every rank.
+  /// Hops of the rows in `owners`, which ranks read that compute with the rows in `readers` (readers.hpp).
   Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from);
+  Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from, int direction, int reach);
 
   int count(int rank) const;
   Hop hop(int rank, int h) const;

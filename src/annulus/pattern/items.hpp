@@ -13,6 +13,7 @@ namespace annulus::pattern {
 /// End of a share that has all heads, or of pairs that has all pairs, from its begin on.
 inline constexpr Index every_head = std::numeric_limits<Index>::max();
 inline constexpr Index every_pair = std::numeric_limits<Index>::max();
+inline constexpr Index every_row = std::numeric_limits<Index>::max();
 
 /// The pattern laid over one problem: everything that decides which rows meet.
 ///
@@ -23,11 +24,14 @@ inline constexpr Index every_pair = std::numeric_limits<Index>::max();
 struct Layout {
   Pattern pattern;
   Documents documents;
-  Index heads = 1;                ///< of the whole problem
-  Index kv_heads = 1;             ///< of the whole problem
-  Interval share{0, every_head};  ///< query heads to work on
-  Interval pairs{0, every_pair};  ///< of the pattern, to work on; the others are as if no segment had any row of them
-  Index granule = 1;              ///< comb rows that are added in one step: rows are cut at places of a CutGrid alone
+  Index heads = 1;                 ///< of the whole problem
+  Index kv_heads = 1;              ///< of the whole problem
+  Interval share{0, every_head};   ///< query heads to work on
+  Interval pairs{0, every_pair};   ///< of the pattern, to work on; the others are as if no segment had any row of them
+  Index granule = 1;               ///< comb rows that are added in one step: rows are cut at places of a CutGrid alone
+  Interval queries{0, every_row};  ///< rows that are queries; the others are keys alone
+  Index keys = every_row;          ///< rows before this one are keys. Fewer than all only in dense attention of one
+                                   ///< document, whose queries then stand after all keys
 
   /// Query heads that read one key/value head.
   Index group() const { return heads / kv_heads; }

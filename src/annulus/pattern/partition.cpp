@@ -96,6 +96,18 @@ StoredRows taken(const StoredRows& rows, Interval part) {
   return StoredRows(std::move(intervals));
 }
 
+StoredRows within(const StoredRows& rows, Interval range) {
+  std::vector<Interval> intervals;
+  for (const Interval& whole : rows.intervals()) intervals.push_back(core::intersect(whole, range));
+  return StoredRows(std::move(intervals));
+}
+
+Partition within(const Partition& partition, Interval range) {
+  Partition all;
+  for (const StoredRows& rows : partition) all.push_back(within(rows, range));
+  return all;
+}
+
 StoredRows united(const Partition& partition, Interval ranks) {
   std::vector<Interval> rows;
   for (Index p = ranks.begin; p < ranks.end; ++p) {

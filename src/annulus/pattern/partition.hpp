@@ -84,6 +84,11 @@ Partition root_partition(Index n, int ranks);
 /// [1, 3) of {[4, 6), [10, 13)} are {[5, 6), [10, 11)}.
 StoredRows taken(const StoredRows& rows, Interval part);
 
+/// The rows of a block, or of every rank, that lie in `range`, as blocks of their own. Worked example: of {[4, 6),
+/// [10, 13)} those in [5, 12) are {[5, 6), [10, 12)}, stored as rows 0 1 2.
+StoredRows within(const StoredRows& rows, Interval range);
+Partition within(const Partition& partition, Interval range);
+
 /// Rows of ranks [ranks.begin, ranks.end) together: ascending, neighbours joined.
 StoredRows united(const Partition& partition, Interval ranks);
 

@@ -51,6 +51,7 @@ Readers::Readers(const Layout& layout, const Partition& owners, const Partition&
   }
   std::sort(locations_.begin(), locations_.end(),
             [](const Location& a, const Location& b) { return a.rows.begin < b.rows.begin; });
+  if (!locations_.empty()) held_ = {locations_.front().rows.begin, locations_.back().rows.end};
   const std::vector<SharedPiece> pieces = shared_pieces(layout.documents, readers);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (!is_passed(pieces, i, ranks_)) turns_.push_back({pieces[i].rows, pieces[i].rank});
@@ -125,6 +126,8 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
 /// Ranks at which what is read of the segment may change.
 void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   const auto cut_out = [&](Index rank) { cuts.insert(cuts.end(), {rank, rank + 1}); };
+  segment = core::intersect(segment, held_);
+  if (segment.empty()) return;
   cut_out(rank_of(segment.begin));
   cut_out(rank_of(segment.end - 1));
   auto turn = std::partition_point(turns_.begin(), turns_.end(),

@@ -41,8 +41,8 @@ struct HashKey {
 /// interval, where they reach over an end: [interval][used pair].
 using Crossings = std::vector<std::vector<std::vector<Interval>>>;
 
-/// Arguments are not copied. `owners` hold the rows that are read, `readers` those that read them; an owner's rows are
-/// among the rows of the same rank as reader.
+/// Arguments are not copied. `owners` hold the rows that are read, `readers` those that read them: a rank's queries are
+/// among its rows, or after the rows of all owners.
 class Readers {
  public:
   Readers(const Layout& layout, const Partition& owners, const Partition& readers, Runs kind);
@@ -86,6 +86,7 @@ class Readers {
   std::vector<Location> locations_;  // all intervals of the readers, ascending
   std::vector<Index> idle_cuts_;     // ranks at which ranks without rows begin or end
   std::vector<Location> turns_;      // where inside a document the next or last rows are not a neighbour's, ascending
+  Interval held_;                    // from the first to the last row that readers have: they have all between
   Index widen_ = 1;                  // ranks that together hold rows of every offset
 };
 

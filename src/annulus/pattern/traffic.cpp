@@ -81,12 +81,13 @@ struct Sums {
 
 class Counter {
  public:
-  Counter(const Layout& layout, const Partition& partition, CountedTraffic counted)
+  Counter(const Layout& layout, const Partition& owners, const Partition& readers, CountedTraffic counted)
       : layout_(layout),
         counts_sums_(counted == CountedTraffic::rows_and_sums),
-        partition_(partition),
-        ranks_(Index(partition.size())),
-        readers_(layout, partition, partition, Runs::estimate),
+        owners_(owners),
+        reading_(readers),
+        ranks_(Index(owners.size())),
+        readers_(layout, owners, readers, Runs::estimate),
         direct_(ranks_),
         ring_(ranks_),
         both_ways_(ranks_),
@@ -97,7 +98,7 @@ class Counter {
 
   TrafficCounts count() {
     for (Index q = 0; q < ranks_; ++q) {
-      if (partition_[std::size_t(q)].count() > 0) add_owner(q);
+      if (owners_[std::size_t(q)].count() > 0) add_owner(q);
     }
     return {direct_.traffic(),    ring_.traffic(),           both_ways_.traffic(),
             ring_sums_.traffic(), both_ways_sums_.traffic(), basis_};
@@ -137,9 +138,9 @@ class Counter {
 
   /// The rule of plan.hpp itself: what a run reads, and what it must pass on, from the far end back.
   std::vector<Sizes> evaluate(Index q, const std::vector<ReaderRun>& runs) const {
-    const StoredRows& own = partition_[std::size_t(q)];
+    const StoredRows& own = owners_[std::size_t(q)];
     std::vector<PackedRows> read;
-    for (const ReaderRun& run : runs) read.push_back(rows_read(layout_, own, run.rows(partition_)));
+    for (const ReaderRun& run : runs) read.push_back(rows_read(layout_, own, run.rows(reading_)));
     std::vector<Sizes> sizes(runs.size());
     std::vector<PackedRows> ring(runs.size()), both_ways(runs.size());
     std::vector<std::size_t> round, up, down;  // runs in the order in which the rows reach them
@@ -196,7 +197,8 @@ class Counter {
 
   const Layout& layout_;
   bool counts_sums_;
-  const Partition& partition_;
+  const Partition& owners_;
+  const Partition& reading_;
   Index ranks_;
   Readers readers_;
   Accuracy basis_ = Accuracy::exact;
@@ -207,11 +209,16 @@ class Counter {
 }  // namespace
 
 TrafficCounts traffic_counts(const Layout& layout, const Partition& partition, CountedTraffic counted) {
-  if (!is_affordable(layout, partition)) {
-    const Traffic all = dense_traffic(layout, partition);
+  return traffic_counts(layout, partition, partition, counted);
+}
+
+TrafficCounts traffic_counts(const Layout& layout, const Partition& owners, const Partition& readers,
+                             CountedTraffic counted) {
+  if (!is_affordable(layout, owners)) {
+    const Traffic all = dense_traffic(layout, owners);
     return {all, all, all, all, all, Accuracy::bound};
   }
-  return Counter(layout, partition, counted).count();
+  return Counter(layout, owners, readers, counted).count();
 }
 
 }  // namespace annulus::pattern

@@ -44,5 +44,8 @@ enum class CountedTraffic { rows, rows_and_sums };
 /// Counts for all ranks. Where that would take more than some seconds, a bound.
 TrafficCounts traffic_counts(const Layout& layout, const Partition& partition,
                              CountedTraffic counted = CountedTraffic::rows);
+/// The same where ranks compute with the rows in `readers` (readers.hpp).
+TrafficCounts traffic_counts(const Layout& layout, const Partition& owners, const Partition& readers,
+                             CountedTraffic counted);
 
 }  // namespace annulus::pattern

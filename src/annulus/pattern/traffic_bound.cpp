@@ -48,7 +48,7 @@ bool is_affordable(const Layout& layout, const Partition& partition) {
 
 Traffic dense_traffic(const Layout& layout, const Partition& partition) {
   Traffic traffic;
-  const Index n = layout.documents.back();
+  const Index n = std::min(layout.documents.back(), layout.keys);
   for (const StoredRows& rows : partition) {
     const Index others = (n - rows.count()) * layout.kv_heads;
     traffic.received.push_back(others);

@@ -135,7 +135,8 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
     // held beside that, twice where it is exchanged.
     Cost again = *candidate.cost;
     const bool exchanged = shape.group > 1 || shape.pattern == CommunicationPattern::heads;
-    again.memory_bytes += (exchanged ? 2 : 1) * double(strategies::statistics_results(problem, most_rows(partition)));
+    const strategies::RowCounts most{most_rows(query_rows(problem, partition)), most_rows(partition)};
+    again.memory_bytes += (exchanged ? 2 : 1) * double(strategies::statistics_results(problem, most));
     candidate.cost = sum_of(*candidate.cost, again);
   }
   if (!problem.gradients) return;

@@ -53,11 +53,14 @@ Traffic ordered_sums(const Problem& problem, const Partition& parts, const Traff
 }  // namespace
 
 TrafficCounts traffic_of(const Problem& problem, const Partition& partition, CountedTraffic counted) {
-  if (!problem.reproducible) return traffic_counts(problem.layout(), partition, counted);
+  if (!problem.reproducible)
+    return traffic_counts(problem.layout(), partition, query_rows(problem, partition), counted);
   const Partition parts = ordered_parts(problem, partition).value_or(partition);
+  const Partition queries = query_rows(problem, partition);
   TrafficCounts all;
   for (const Problem& pass : rounds_of(problem)) {
-    const TrafficCounts one = traffic_counts(pass.layout(), parts);
+    const Partition& readers = problem.queries ? queries : parts;
+    const TrafficCounts one = traffic_counts(pass.layout(), parts, readers, CountedTraffic::rows);
     for (const auto kind : {&TrafficCounts::direct, &TrafficCounts::ring, &TrafficCounts::both_ways}) {
       for (const auto number : {&Traffic::received, &Traffic::sent, &Traffic::messages}) {
         add((all.*kind).*number, (one.*kind).*number);

@@ -101,7 +101,7 @@ void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& p
   add(counts.copied, is_window ? moved.sums.sent : moved.sums.received, strategies::sum_bytes(problem, 1));
 }
 
-/// Bytes of a row that is exchanged for heads inside a group, linear in query and key/value heads.
+/// Bytes of a row that is exchanged for heads inside a group, linear in query and key/value heads; or rows of each.
 struct RowBytes {
   double query = 0, key = 0;
   double of(double queries, double keys) const { return query * queries + key * keys; }
@@ -125,6 +125,7 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
   const core::Shape& s = problem.shape;
   const double batch = double(s.batch);
   const Partition rows = strategies::rows_of_groups(partition, int(size));
+  const Partition queries_of = query_rows(problem, partition), all_queries = query_rows(problem, rows);
   std::vector<core::Shape> members;
   double served = 0;  // K/V heads of all members: some are several members'
   for (Index i = 0; i < size; ++i) {
@@ -144,16 +145,18 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = p / members.size();
     const core::Shape& here = members[p % members.size()];
-    const double own = double(partition[p].count()), others = double(rows[g].count()) - own;
+    const RowBytes own{double(queries_of[p].count()), double(partition[p].count())};
+    const RowBytes others{double(all_queries[g].count()) - own.query, double(rows[g].count()) - own.key};
     const double queries = double(here.heads), keys = double(here.kv_heads), share = keys / double(s.kv_heads);
     const double other_queries = double(s.heads) - queries, other_keys = served - keys;
     counts.kept[p] = kept[g] * queries / double(s.heads);
     counts.group_messages.push_back(double(exchanges) * double(size - 1));
-    counts.group_received.push_back(batch *
-                                    (others * there.of(queries, keys) + own * back.of(other_queries, other_keys)));
+    counts.group_received.push_back(batch * (there.of(others.query * queries, others.key * keys) +
+                                             back.of(own.query * other_queries, own.key * other_keys)));
     counts.received.push_back(share * ring.received[g]);
     counts.messages.push_back(ring.messages[g]);
-    counts.sent.push_back(batch * (own * there.of(other_queries, other_keys) + others * back.of(queries, keys)) +
+    counts.sent.push_back(batch * (there.of(own.query * other_queries, own.key * other_keys) +
+                                   back.of(others.query * queries, others.key * keys)) +
                           share * ring.sent[g]);
   }
   counts.copied = counts.sent;
@@ -174,8 +177,9 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   for (const pattern::Pair& pair : problem.pattern.pairs)
     each += double(problem.shape.heads) / double(pair.window ? 1 : pair.dilation);
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;
+  const Partition queries = query_rows(problem, partition);
   for (std::size_t p = 0; p < partition.size(); ++p) {
-    const Index rows = partition[p].count();
+    const Index rows = queries[p].count();
     const double blocks = is_none && is_forward ? double(strategies::query_blocks(problem, rows).count()) : 1;
     const double received = at_once ? 0 : counts.messages[p] / (is_forward ? 1 : 2);
     counts.calls.push_back(rows > 0 ? lists * (blocks + received) : 0);
@@ -232,8 +236,8 @@ RankCounts closed_form(const CommunicationShape& shape, const strategies::Schedu
 Counted count(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts kept(problem.layout());
   Counted counted;
+  for (const pattern::StoredRows& rows : query_rows(problem, partition)) counted.kept.push_back(double(kept.of(rows)));
   for (const pattern::StoredRows& rows : partition) {
-    counted.kept.push_back(double(kept.of(rows)));
     counted.intervals.push_back(double(rows.intervals().size()));
   }
   counted.traffic =

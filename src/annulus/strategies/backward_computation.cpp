@@ -110,13 +110,13 @@ Index sink_sum_bytes(const Problem& problem) {
   return problem.sink ? kernels::sink_gradient_bytes(problem.shape.heads) : 0;
 }
 
-BackwardComputation::BackwardComputation(const Problem& problem, const pattern::StoredRows& own_rows, Tensors& tensors,
+BackwardComputation::BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors,
                                          core::Count expected, const Progress& progress, Wanted wanted)
     : SumComputation(problem, own_rows, tensors, expected, progress, wanted != Wanted::of_queries),
       tensors_(tensors),
       wanted_(wanted),
       dq_(wanted == Wanted::of_keys ? core::Buffer()
-                                    : made(tensors.dq, "dq", query_sum_bytes(problem, own_rows.count()))) {
+                                    : made(tensors.dq, "dq", query_sum_bytes(problem, own_rows.queries))) {
   core::fill_zero(dq_.data(), dq_.bytes());
 }
 
@@ -151,7 +151,7 @@ core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
   tensors_.delta = {};
   if (wanted_ == Wanted::of_keys) return take_own();
   core::timed_compute(metrics, [&] {
-    const Index all = problem_.shape.batch * own_rows_.count();
+    const Index all = problem_.shape.batch * own_rows_.queries;
     tensors_.dq = place_of_results(problem_, dq_, tensors_.dq, "dq", all * problem_.query_row_bytes());
     finish_one(problem_, Gradient::dq, problem_.shape.heads, {0, all}, dq_, tensors_.dq);
     dq_ = {};
@@ -163,12 +163,12 @@ void BackwardComputation::finish(core::HopMetrics& metrics) {
   core::Buffer sums = finish_queries(metrics);
   if (wanted_ == Wanted::of_queries) return;
   if (tensors_.dk.bytes() == 0) {
-    tensors_.dkv = finish_keys(problem_, own_rows_.count(), std::move(sums), metrics);
+    tensors_.dkv = finish_keys(problem_, own_rows_.keys, std::move(sums), metrics);
     return;
   }
-  const Index all = problem_.shape.batch * own_rows_.count();
+  const Index all = problem_.shape.batch * own_rows_.keys;
   core::timed_compute(metrics, [&] {
-    end_blocks(problem_, {sums.data(), own_rows_.count(), false});
+    end_blocks(problem_, {sums.data(), own_rows_.keys, false});
     finish_rows(problem_, Gradient::dk, problem_.shape.kv_heads, {0, all}, sums, tensors_.dk, 0);
     finish_rows(problem_, Gradient::dv, problem_.shape.kv_heads, {all, 2 * all}, sums, tensors_.dv, 0);
   });
@@ -186,14 +186,16 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
   return result;
 }
 
-Index backward_blocks(const Problem& problem, Index rows) {
-  const Index batch = problem.shape.batch, all = query_sum_bytes(problem, rows) + key_sum_bytes(problem, rows);
+Index backward_blocks(const Problem& problem, const RowCounts& rows) {
+  const Index batch = problem.shape.batch;
+  const Index all = query_sum_bytes(problem, rows.queries) + key_sum_bytes(problem, rows.keys);
   if (all == 0) return 1;
   return core::ceil_div(batch, kernels::backward_block_entries(problem.backend, problem.shape, all / batch));
 }
 
-Tensors entries_of(const Problem& problem, const pattern::StoredRows& rows, Tensors& tensors, core::Interval entries) {
-  const Index batch = problem.shape.batch, all = batch * rows.count();
+Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredRows& own, Tensors& tensors,
+                   core::Interval entries) {
+  const Index batch = problem.shape.batch;
   const auto part = [&](const core::Buffer& whole) {
     const Index each = whole.bytes() / batch;
     return each == 0 ? core::Buffer() : core::Buffer::borrowed(whole.at(entries.begin * each), entries.size() * each);
@@ -202,12 +204,12 @@ Tensors entries_of(const Problem& problem, const pattern::StoredRows& rows, Tens
     return view.data == nullptr ? view : core::from_entry(view, entries.begin);
   };
   if (tensors.dk.bytes() == 0) {
-    tensors.dkv = core::Buffer("dkv", problem.kv_block_bytes(rows.count()));
+    tensors.dkv = core::Buffer("dkv", problem.kv_block_bytes(own.count()));
     tensors.dk = core::Buffer::borrowed(tensors.dkv.data(), tensors.dkv.bytes() / 2);
     tensors.dv = core::Buffer::borrowed(tensors.dkv.at(tensors.dkv.bytes() / 2), tensors.dkv.bytes() / 2);
   }
-  if (entries.begin == 0) tensors.dq = made(tensors.dq, "dq", all * problem.query_row_bytes());
-  const KeyBlock keys = own_block(tensors, rows);
+  if (entries.begin == 0) tensors.dq = made(tensors.dq, "dq", batch * queries * problem.query_row_bytes());
+  const KeyBlock keys = own_block(tensors, own);
   Tensors some;
   some.q = part(tensors.q);
   some.out = part(tensors.out);
@@ -231,20 +233,22 @@ Index backward_panels(const Problem& problem, Index rows) {
                                                  problem.has_begun_sums()));
 }
 
-Index backward_inputs(const Problem& problem, Index rows) {
+Index backward_inputs(const Problem& problem, const RowCounts& rows) {
   const Index out_and_lse = problem.query_row_bytes() + problem.lse_row_bytes();
-  return problem.shape.batch * rows * (problem.input_row_bytes() + problem.normalizer_row_bytes() + 2 * out_and_lse);
+  const Index of_queries = problem.query_row_bytes() + problem.normalizer_row_bytes() + 2 * out_and_lse;
+  return problem.shape.batch * (rows.queries * of_queries + 2 * rows.keys * problem.kv_row_bytes());
 }
 
-Index backward_work(const Problem& problem, Index rows, Index extra, Wanted wanted) {
-  const Index all = problem.shape.batch * rows;
+Index backward_work(const Problem& problem, const RowCounts& held, Index extra, Wanted wanted) {
+  const Index rows = held.queries, all = problem.shape.batch * rows;
   const Index delta = all * problem.shape.heads * Index(core::bytes_of(problem.precision));
   const bool dq_wanted = wanted != Wanted::of_keys, dkv_wanted = wanted != Wanted::of_queries;
   const Index query_sums = dq_wanted ? query_sum_bytes(problem, rows) : 0;
-  const Index key_sums = dkv_wanted ? key_sum_bytes(problem, rows) : 0;
+  const Index key_sums = dkv_wanted ? key_sum_bytes(problem, held.keys) : 0;
   const Index dq = results_replace_sums(problem) || !dq_wanted ? 0 : all * problem.query_row_bytes();
-  const Index dkv = results_replace_sums(problem) || !dkv_wanted ? 0 : problem.kv_block_bytes(rows);
-  const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && rows > 0;
+  const Index dkv = results_replace_sums(problem) || !dkv_wanted ? 0 : problem.kv_block_bytes(held.keys);
+  const bool any = rows > 0 || held.keys > 0;
+  const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && any;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
   // At the end results take the place of sums; or dq replaces the queries' sums, then dkv the keys'.
   const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
@@ -252,16 +256,16 @@ Index backward_work(const Problem& problem, Index rows, Index extra, Wanted want
                                                     after_dq + key_sums + dkv, delta + sink_sum_bytes(problem)});
 }
 
-Index backward_work_in_blocks(const Problem& problem, Index rows, Index blocks) {
-  const Index all = problem.shape.batch * rows, entries = core::ceil_div(problem.shape.batch, blocks);
+Index backward_work_in_blocks(const Problem& problem, const RowCounts& rows, Index blocks) {
+  const Index batch = problem.shape.batch, all = batch * rows.queries, entries = core::ceil_div(batch, blocks);
   const Index delta = all * problem.shape.heads * Index(core::bytes_of(problem.precision));
-  const Index results = all * problem.query_row_bytes() + problem.kv_block_bytes(rows);
-  const Index in_place = problem.is_in_place() ? query_sum_bytes(problem, rows) : 0;
-  const Index sums = (query_sum_bytes(problem, rows) - in_place + key_sum_bytes(problem, rows)) / problem.shape.batch;
-  return backward_panels(problem, rows) + delta + std::max(results + entries * sums, sink_sum_bytes(problem));
+  const Index results = all * problem.query_row_bytes() + problem.kv_block_bytes(rows.keys);
+  const Index query_sums = problem.is_in_place() ? 0 : query_sum_bytes(problem, rows.queries);
+  const Index sums = (query_sums + key_sum_bytes(problem, rows.keys)) / batch;
+  return backward_panels(problem, rows.queries) + delta + std::max(results + entries * sums, sink_sum_bytes(problem));
 }
 
-Index backward_memory(const Problem& problem, Index rows, Index extra) {
+Index backward_memory(const Problem& problem, const RowCounts& rows, Index extra) {
   return backward_inputs(problem, rows) + backward_work(problem, rows, extra);
 }
 

@@ -16,10 +16,10 @@ void make_sink_sums(const Problem& problem, Index rows, Tensors& tensors);
 
 class BackwardComputation final : public SumComputation {
  public:
-  /// Computes for a rank with the rows `own_rows`. Reads q, dout, normalizers and delta (make_delta()) of the queries
+  /// Computes for a rank with so many rows. Reads q, dout, normalizers and delta (make_delta()) of the queries
   /// that meet the keys; frees tensors.delta at the end.
-  BackwardComputation(const Problem& problem, const pattern::StoredRows& own_rows, Tensors& tensors,
-                      core::Count expected, const Progress& progress, Wanted wanted = Wanted::all);
+  BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
+                      const Progress& progress, Wanted wanted = Wanted::all);
 
   /// Makes tensors.dq and tensors.dkv, or the wanted one of them, in the memory of their sums, so that turning sums
   /// into results takes none.
@@ -41,23 +41,24 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
 
 /// Blocks of batch entries that a backward pass works on one after another where no rank adds to another one's sums:
 /// entries share nothing, and the sums of a block stay in the caches of the threads.
-Index backward_blocks(const Problem& problem, Index rows);
-/// The part of the tensors that some batch entries have. Results are made here for all, in place of what `tensors`
+Index backward_blocks(const Problem& problem, const RowCounts& rows);
+/// The part of the tensors that some batch entries have, of a rank with so many queries and its own rows. Results are made here for all, in place of what `tensors`
 /// lacks; those of the entries are written into them.
-Tensors entries_of(const Problem& problem, const pattern::StoredRows& rows, Tensors& tensors, core::Interval entries);
+Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredRows& own, Tensors& tensors,
+                   core::Interval entries);
 
 /// Bytes that make_sink_sums() takes meanwhile.
 Index sink_sum_bytes(const Problem& problem);
 /// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.
 Index backward_panels(const Problem& problem, Index rows);
 /// Bytes of what backward() reads, q, kv, out, normalizers, dout, dlse, and of lse.
-Index backward_inputs(const Problem& problem, Index rows);
+Index backward_inputs(const Problem& problem, const RowCounts& rows);
 /// Peak bytes of all the rest: sums that are wanted, panels, `extra` bytes of buffers while it computes, results at the
 /// end.
-Index backward_work(const Problem& problem, Index rows, Index extra, Wanted wanted = Wanted::all);
+Index backward_work(const Problem& problem, const RowCounts& rows, Index extra, Wanted wanted = Wanted::all);
 /// The same where entries are worked on in so many blocks, more than one.
-Index backward_work_in_blocks(const Problem& problem, Index rows, Index blocks);
+Index backward_work_in_blocks(const Problem& problem, const RowCounts& rows, Index blocks);
 /// Both.
-Index backward_memory(const Problem& problem, Index rows, Index extra);
+Index backward_memory(const Problem& problem, const RowCounts& rows, Index extra);
 
 }  // namespace annulus::strategies

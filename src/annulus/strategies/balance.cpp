@@ -20,15 +20,28 @@ constexpr double triples_per_interval = 2000;  // that take as long as planning 
 constexpr double most_intervals = 1 << 24;     // of all ranks together, that zigzag is planned with unless it is named
 constexpr Index blocks_per_rank = 8;           // block_cyclic when no block size is given
 
+/// What zigzag cuts into chunks: documents, and in them the rows that are queries and those that are not, so that
+/// queries that stand close together are spread over all ranks, too.
+pattern::Documents zigzag_borders(const Problem& problem) {
+  pattern::Documents borders = problem.key_documents();
+  if (problem.queries && !problem.has_rows_of_queries()) {
+    for (const Index border : {problem.queries->begin, problem.queries->end})
+      borders.insert(std::upper_bound(borders.begin(), borders.end(), border), border);
+  }
+  return borders;
+}
+
 Partition cut_anywhere(const Problem& problem, PartitionKind kind, int ranks) {
   const Index n = problem.shape.sequence;
+  pattern::Layout layout = problem.layout();
   switch (kind) {
     case PartitionKind::contiguous:
       return pattern::contiguous_partition(n, ranks);
     case PartitionKind::zigzag:
-      return pattern::zigzag_partition(problem.documents, ranks);
+      return pattern::zigzag_partition(zigzag_borders(problem), ranks);
     case PartitionKind::documents:
-      return pattern::documents_partition(problem.layout(), ranks);
+      layout.documents = problem.key_documents();
+      return pattern::documents_partition(layout, ranks);
     case PartitionKind::block_cyclic:
       break;
   }
@@ -46,9 +59,10 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
 double busiest(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   double most = 0;
-  for (const pattern::StoredRows& rows : partition) {
-    const double kept = double(counts.of(rows)) * double(problem.shape.batch);
-    most = std::max(most, kept + triples_per_interval * double(rows.intervals().size()));
+  const Partition queries = query_rows(problem, partition);
+  for (std::size_t p = 0; p < partition.size(); ++p) {
+    const double kept = double(counts.of(queries[p])) * double(problem.shape.batch);
+    most = std::max(most, kept + triples_per_interval * double(partition[p].intervals().size()));
   }
   return most;
 }
@@ -97,6 +111,7 @@ Partition best_but(std::string (*why_not)(const Problem&, int), Problem problem,
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
     std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
+    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // as good as any where none will do
     problem.partition = best_of(kinds, problem, ranks);
   }
   return distributed_partition(problem, ranks);
@@ -114,17 +129,21 @@ Partition parted_partition(Problem problem, int ranks) {
 
 std::optional<Partition> ordered_parts(const Problem& problem, const Partition& partition) {
   std::optional<Partition> parts = pattern::ordered_parts(problem.documents, partition, problem.grid());
-  if (parts && parts->size() > partition.size() && !problem.pattern.causal) return std::nullopt;
+  const bool whole_ranks = !problem.pattern.causal || problem.queries;
+  if (parts && parts->size() > partition.size() && whole_ranks) return std::nullopt;
   return parts;
 }
 
 std::string why_no_ordered_parts(const Problem& problem, int ranks) {
   std::string why = why_out_of_order(problem, ranks);
-  if (why.empty() || problem.partition == PartitionKind::block_cyclic) return why;  // in parts on a few ranks alone
+  if (why.empty() || problem.has_rows_of_queries()) return why;
+  if (problem.partition == PartitionKind::block_cyclic) return why;  // in parts on a few ranks alone
   return ordered_parts(problem, make(problem, *problem.partition, ranks)) ? "" : why;
 }
 
 std::string why_out_of_order(const Problem& problem, int ranks) {
+  if (problem.has_rows_of_queries() && ranks > 1)
+    return "queries without row numbers that are more than the keys begin on every rank with its own keys";
   const PartitionKind kind = problem.partition.value_or(PartitionKind::contiguous);
   if (kind == PartitionKind::contiguous) return "";
   if (kind != PartitionKind::documents) {

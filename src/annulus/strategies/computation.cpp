@@ -23,7 +23,9 @@ Index state_bytes(const Problem& problem, Index entries, Index rows) {
                                problem.statistics.entropy);
 }
 
-Index input_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
+Index input_bytes(const Problem& problem, const RowCounts& rows) {
+  return problem.shape.batch * (rows.queries * problem.query_row_bytes() + 2 * rows.keys * problem.kv_row_bytes());
+}
 
 Index sink_bytes(const Problem& problem) { return problem.sink ? kernels::add_sink_bytes(problem.shape.heads) : 0; }
 
@@ -189,21 +191,23 @@ QueryBlocks query_blocks(const Problem& problem, Index rows) {
   return {entries, problem.is_in_place() ? 1 : std::clamp<Index>(rows / least, 1, wanted / entries)};
 }
 
-Index forward_memory(const Problem& problem, Index rows, const QueryBlocks& blocks, Index extra) {
-  if (blocks.count() == 1) return local_memory(problem, rows, extra);
+Index forward_memory(const Problem& problem, const RowCounts& held, const QueryBlocks& blocks, Index extra) {
+  if (blocks.count() == 1) return local_memory(problem, held, extra);
+  const Index rows = held.queries;
   const Index unit = problem.granule > 1 && blocks.rows > 1 ? problem.grid().unit() : 0;  // ends move by half of it
   const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + unit);
   const core::Shape shape = with_entries(problem.shape, core::ceil_div(problem.shape.batch, blocks.entries));
   const Index in_out = problem.is_in_place() ? kernels::State::acc_bytes(shape, largest, problem.precision) : 0;
   // Out and lse are made by the first block.
-  return input_bytes(problem, rows) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
+  return input_bytes(problem, held) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
          state_bytes(problem, shape.batch, largest) - in_out + sink_bytes(problem);
 }
 
-Index local_memory(const Problem& problem, Index rows, Index extra) {
+Index local_memory(const Problem& problem, const RowCounts& held, Index extra) {
+  const Index rows = held.queries;
   // In place, out is the states' accumulator.
   const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.query_row_bytes() : 0;
-  return input_bytes(problem, rows) + state_bytes(problem, problem.shape.batch, rows) + kernel_memory(problem, rows) +
+  return input_bytes(problem, held) + state_bytes(problem, problem.shape.batch, rows) + kernel_memory(problem, rows) +
          std::max({extra, output_bytes(problem, rows) - out, sink_bytes(problem)});
 }
 

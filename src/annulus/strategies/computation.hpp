@@ -8,6 +8,15 @@
 
 namespace annulus::strategies {
 
+/// Rows that a rank has: of queries, and of keys.
+struct RowCounts {
+  Index queries = 0;
+  Index keys = 0;
+
+  RowCounts(Index both) : RowCounts(both, both) {}
+  RowCounts(Index queries, Index keys) : queries(queries), keys(keys) {}
+};
+
 /// K and V rows in hand, raw or packed (pattern/key_rows.hpp): a (2, B, held, unit) array, where a stored row is Hkv *
 /// D numbers (raw) or D numbers of one head (packed).
 struct KeyBlock {
@@ -103,11 +112,11 @@ QueryBlocks query_blocks(const Problem& problem, Index rows);
 
 /// Peak bytes of a forward pass that works on `blocks` of its rows one after another, with `extra` bytes of K/V
 /// buffers.
-Index forward_memory(const Problem& problem, Index rows, const QueryBlocks& blocks, Index extra);
+Index forward_memory(const Problem& problem, const RowCounts& rows, const QueryBlocks& blocks, Index extra);
 
 /// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers while it
 /// computes, and makes out and lse at the end.
-Index local_memory(const Problem& problem, Index rows, Index extra);
+Index local_memory(const Problem& problem, const RowCounts& rows, Index extra);
 
 /// Kept triples between queries and keys, batch entries included.
 core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys);

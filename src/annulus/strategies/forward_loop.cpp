@@ -33,8 +33,8 @@ void add_round(const KeyRound& round, const PassContext& context, KeySource& key
 core::RankMetrics run_forward(const Schedule& schedule, const Location& location, Tensors& tensors,
                               const Progress& progress) {
   const Problem& problem = schedule.problem();
-  const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
-  core::RankMetrics metrics{rows.count(), {{}}};
+  const pattern::StoredRows& rows = schedule.query_rows()[std::size_t(location.rank())];
+  core::RankMetrics metrics{schedule.partition()[std::size_t(location.rank())].count(), {{}}};
   const PassContext context{problem, schedule.partition(), location, tensors, metrics};
   const std::unique_ptr<KeySource> keys = schedule.keys().source(context);
   const core::Count expected = std::max<core::Count>(1, kept_of(problem, rows));

@@ -30,27 +30,28 @@ namespace {
 core::RankMetrics run_backward_rows(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress) {
   const Problem& problem = schedule.problem();
-  const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
-  core::RankMetrics metrics{rows.count(), {{}}};
-  const core::Count expected = kept_of(problem, rows);
+  const RowCounts rows = schedule.row_counts(location.rank());
+  core::RankMetrics metrics{rows.keys, {{}}};
+  const core::Count expected = kept_of(problem, schedule.query_rows()[std::size_t(location.rank())]);
   const Wanted wanted = schedule.sums()->wanted();
   const auto work_on = [&](const Problem& part, Tensors& its_tensors, const Progress& its_progress) {
     BackwardComputation computation(part, rows, its_tensors, expected, its_progress, wanted);
     run_backward(schedule, {part, schedule.partition(), location, its_tensors, metrics}, computation,
                  [&] { computation.finish(metrics.hops.back()); });
   };
-  tensors.delta = make_delta(problem, rows.count(), tensors);
-  if (wanted != Wanted::of_keys) make_sink_sums(problem, rows.count(), tensors);
-  const Index blocks = schedule.backward_blocks(location.rank());
+  tensors.delta = make_delta(problem, rows.queries, tensors);
+  if (wanted != Wanted::of_keys) make_sink_sums(problem, rows.queries, tensors);
+  const Index blocks = schedule.backward_blocks(rows);
   if (blocks == 1) {
     if (!schedule.sums()->is_own()) tensors.dk = tensors.dv = {};
     work_on(problem, tensors, progress);
   }
+  const pattern::StoredRows& own = schedule.partition()[std::size_t(location.rank())];
   for (Index i = 0; blocks > 1 && i < blocks; ++i) {
     const core::Interval entries = core::even_part(problem.shape.batch, blocks, i);
     Problem part = problem;
     part.shape.batch = entries.size();
-    Tensors its_tensors = entries_of(problem, rows, tensors, entries);
+    Tensors its_tensors = entries_of(problem, rows.queries, own, tensors, entries);
     const double before = double(metrics.total().kept) / double(std::max<core::Count>(1, expected));
     const Progress of_block = [&](double share, const std::string& where) { progress(before + share, where); };
     work_on(part, its_tensors, progress ? of_block : progress);
@@ -74,9 +75,10 @@ core::RankMetrics run_statistics_pass(const Schedule& schedule, const Location& 
                                       const Progress& progress) {
   if (schedule.has_groups()) return run_statistics_heads(schedule, location.comm(), tensors, progress);
   const Problem& problem = schedule.problem();
-  const pattern::StoredRows& rows = schedule.partition()[std::size_t(location.rank())];
-  core::RankMetrics metrics{rows.count(), {{}}};
-  StatisticsComputation computation(problem, rows, tensors, kept_of(problem, rows), progress);
+  const pattern::StoredRows& queries = schedule.query_rows()[std::size_t(location.rank())];
+  const RowCounts rows = schedule.row_counts(location.rank());
+  core::RankMetrics metrics{rows.keys, {{}}};
+  StatisticsComputation computation(problem, rows, tensors, kept_of(problem, queries), progress);
   // A head's group of query heads side by side: (B, rows, Hkv, slots) is (B, rows, H).
   run_backward(schedule, {problem, schedule.partition(), location, tensors, metrics}, computation,
                [&] { tensors.received = computation.finish(metrics.hops.back()); });

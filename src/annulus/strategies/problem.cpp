@@ -8,6 +8,32 @@ core::Shape narrowed(core::Shape whole, core::Interval query) {
   return whole;
 }
 
+void place_queries(Problem& problem, std::optional<Index> offset, Index count) {
+  const Index keys = problem.shape.sequence;
+  const Index first = offset ? *offset : count <= keys ? 0 : keys;
+  if (first == 0 && count == keys) return;
+  problem.queries = {first, first + count};
+  if (problem.has_rows_of_queries()) problem.documents = {0, problem.queries->end};
+}
+
+pattern::Partition query_rows(const Problem& problem, const pattern::Partition& keys) {
+  if (!problem.queries) return keys;
+  const core::Interval queries = *problem.queries;
+  if (!problem.has_rows_of_queries()) return pattern::within(keys, queries);
+  // In the order of the ranks. Groups of ranks have together what their ranks have.
+  pattern::Partition rows;
+  core::Count before = 0;
+  const auto row_of = [&](core::Count key) {
+    return queries.begin + Index(key * queries.size() / core::Count(problem.shape.sequence));
+  };
+  for (const pattern::StoredRows& held : keys) {
+    const core::Count behind = before + held.count();
+    rows.push_back(pattern::StoredRows({{row_of(before), row_of(behind)}}));
+    before = behind;
+  }
+  return rows;
+}
+
 HeadShare share_of(const Problem& problem, core::Interval query) {
   if (!problem.share) return {problem.shape.heads, problem.shape.kv_heads, query};
   const auto& [heads, kv_heads, mine] = *problem.share;
@@ -28,6 +54,7 @@ core::Buffer made(const core::Buffer& there, const std::string& name, Index byte
 std::string why_not_by_granules(const Problem& problem) {
   if (problem.statistics.any()) return "statistics need the sums of exact weights";
   if (problem.rule.any()) return "scores have a cap or a bias";
+  if (problem.queries) return "fewer queries than keys, or more, may begin anywhere";
   return pattern::why_no_grid(problem.pattern, kernels::granule_of(problem.backend));
 }
 

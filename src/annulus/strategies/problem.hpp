@@ -53,6 +53,8 @@ struct Problem {
   double scale = 1;
   pattern::Pattern pattern;
   pattern::Documents documents;
+  /// Rows of the sequence at which the queries stand; empty: at all of them. See place_queries().
+  std::optional<core::Interval> queries;
   kernels::Backend backend = kernels::Backend::host;
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   Index block_size = 0;                             ///< rows, of block_cyclic; 0: auto
@@ -76,8 +78,18 @@ struct Problem {
   bool has_ordered_sums() const { return gradients || statistics.received; }
 
   pattern::Layout layout() const {
-    if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs, granule};
-    return {pattern, documents, shape.heads, shape.kv_heads, {0, pattern::every_head}, pairs, granule};
+    const core::Interval rows = queries.value_or(core::Interval{0, pattern::every_row});
+    const Index keys = has_rows_of_queries() ? shape.sequence : pattern::every_row;
+    if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs, granule, rows, keys};
+    return {pattern, documents, shape.heads, shape.kv_heads, {0, pattern::every_head}, pairs, granule, rows, keys};
+  }
+  /// Rows of q and of what lies like it.
+  Index query_count() const { return queries ? queries->size() : shape.sequence; }
+  /// The queries stand at rows that are no keys, after all of these.
+  bool has_rows_of_queries() const { return queries && queries->begin >= shape.sequence; }
+  /// Documents of the rows that are keys.
+  pattern::Documents key_documents() const {
+    return has_rows_of_queries() ? pattern::Documents{0, shape.sequence} : documents;
   }
   /// Where rows may be cut; of this problem while it is there.
   pattern::CutGrid grid() const { return {pattern, documents, granule}; }
@@ -119,6 +131,16 @@ struct Problem {
   Index slots() const { return share ? share->heads / share->kv_heads : shape.group(); }
 };
 
+/// Makes `count` rows the queries of a problem of which nothing but the documents depends on them yet: those from row
+/// `offset` on, or, of dense attention without row numbers, any: the first ones, or where there are more than keys,
+/// rows after all keys. Worked example: S = 4, three queries at row 1 are the rows [1, 4); six without row numbers are
+/// the rows [4, 10) of a document of ten rows, whose rows [0, 4) are the keys.
+void place_queries(Problem& problem, std::optional<Index> offset, Index count);
+
+/// Rows of every rank's queries, those of q in the order in which it stores them, where `keys` are its rows of k and v:
+/// those of the keys' rows that are queries; of rows after all keys an interval as long as its share of the keys.
+pattern::Partition query_rows(const Problem& problem, const pattern::Partition& keys);
+
 /// The shape of query heads `query` and of the K/V heads that they read.
 core::Shape narrowed(core::Shape whole, core::Interval query);
 
@@ -156,8 +178,9 @@ struct LentTensors {
   core::TensorView q, k, v, out, dout, dlse;
 };
 
-/// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows. What a
-/// pass makes it writes into memory that is there where that is borrowed and large enough, and makes buffers else.
+/// This rank's rows of the tensors, in the default execution space's memory and in the order of its StoredRows: of
+/// queries (query_rows()) for q and what lies like it, of keys for k, v, their gradients and `received`. What a pass
+/// makes it writes into memory that is there where that is borrowed and large enough, and makes buffers else.
 struct Tensors {
   core::Buffer q;    ///< (B, rows, H, D)
   core::Buffer kv;   ///< (2, B, rows, Hkv, D): K of all batch entries, then V, so that one message carries both

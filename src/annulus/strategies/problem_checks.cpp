@@ -145,6 +145,45 @@ Found check_displacement(const Problem& problem) {
 
 }  // namespace
 
+std::string why_not_without_rows(const pattern::Pattern& pattern, bool has_documents) {
+  const auto refused = [](const std::string& what) {
+    return fmt::format("queries without row numbers see every key, and {}; expected dense attention, not causal", what);
+  };
+  if (pattern.causal) return refused("causal is true");
+  if (has_documents) return refused("there are documents");
+  if (pattern.pairs.size() != 1) return refused(fmt::format("there are {} segments", pattern.pairs.size()));
+  const pattern::Pair& pair = pattern.pairs[0];
+  if (pair.window || pair.segment != pattern::whole_document)
+    return refused(fmt::format("a segment is {}", pattern::segment_text(pair)));
+  return pair.dilation == 1 ? "" : refused(fmt::format("a dilation is {}", pair.dilation));
+}
+
+std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index count, Problem& problem) {
+  const Index keys = problem.shape.sequence, most = keys - count;
+  const auto object = [](std::string reason) { return Objection{"input.query_offset", std::move(reason)}; };
+  if (offset.kind == QueryOffset::Kind::none) {
+    std::string why = why_not_without_rows(problem.pattern, problem.documents.size() > 2);
+    if (why.empty() && problem.rule.has_bias())
+      why = "queries without row numbers are at no distance of any key, and there is a bias; expected none";
+    if (!why.empty()) return object("none: " + why);
+    place_queries(problem, std::nullopt, count);
+    return {};
+  }
+  const bool is_last = offset.kind == QueryOffset::Kind::last;
+  if (most < 0) {
+    return object(
+        fmt::format("{}, q has {} rows and k {}: only queries without row numbers may be more than the keys; "
+                    "expected none",
+                    is_last ? "auto" : std::to_string(offset.row), count, keys));
+  }
+  if (!is_last && (offset.row < 0 || offset.row > most)) {
+    return object(
+        fmt::format("{}, q has {} rows and k {}: expected 0 to {}, auto or none", offset.row, count, keys, most));
+  }
+  place_queries(problem, is_last ? most : offset.row, count);
+  return {};
+}
+
 std::optional<Objection> check(const Problem& problem, Use use) {
   if (Found found = check_precision(problem, use)) return found;
   if (Found found = check_size(problem)) return found;

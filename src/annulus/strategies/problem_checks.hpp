@@ -18,6 +18,20 @@ struct Objection {
   std::string_view name() const { return key.substr(key.rfind('.') + 1); }
 };
 
+/// Where the queries stand: at the last rows, at those from a row on, or nowhere, without row numbers.
+struct QueryOffset {
+  enum class Kind { last, row, none };
+  Kind kind = Kind::last;
+  Index row = 0;
+};
+
+/// Why queries cannot be without row numbers in this pattern, of these documents: only where every query sees every key
+/// once. Empty: they can.
+std::string why_not_without_rows(const pattern::Pattern& pattern, bool has_documents);
+
+/// Places `count` queries in a problem that has its pattern and documents; or says what is wrong with that.
+std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index count, Problem& problem);
+
 /// Whether the problem is only looked at, which needs no back end, or computed in this process.
 enum class Use { look_at, compute };
 

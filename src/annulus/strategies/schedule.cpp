@@ -51,7 +51,11 @@ int most_keys(const core::Shape& whole, int size) {
 }  // namespace
 
 Schedule::Schedule(const MakePlans& make, Problem problem, pattern::Partition partition, int group)
-    : make_(make), problem_(std::move(problem)), partition_(std::move(partition)), group_(group) {
+    : make_(make),
+      problem_(std::move(problem)),
+      partition_(std::move(partition)),
+      query_rows_(problem_.queries ? strategies::query_rows(problem_, partition_) : pattern::Partition{}),
+      group_(group) {
   if (has_groups()) return;
   rounds_ = rounds_of(problem_);
   plans_ = make_(rounds_, partition_);
@@ -68,7 +72,7 @@ const Schedule& Schedule::across(int rank) const {
 
 Prediction Schedule::predict_work(int rank) const {
   Prediction prediction;
-  prediction.kept = kept_of(problem_, partition_[std::size_t(rank)]);
+  prediction.kept = kept_of(problem_, query_rows()[std::size_t(rank)]);
   Index most = 0;  // bytes of buffers
   for (std::size_t i = 0; i < rounds_.size(); ++i) {
     const KeyRound& keys = plans_.keys->round(i);
@@ -86,27 +90,29 @@ Prediction Schedule::predict_work(int rank) const {
   if (plans_.sums) {
     most = std::max({most, plans_.keys->opening_bytes(rank), plans_.sums->closing_bytes(rank)});
     windows += plans_.sums->window_bytes(rank);
+  } else if (problem_.queries) {  // elsewhere results of as many queries take more
+    most = std::max(most, plans_.keys->opening_bytes(rank));
   }
-  prediction.memory_bytes = work_bytes(rank, most) + windows;
+  const QueryBlocks blocks = plans_.sums ? QueryBlocks{} : plans_.keys->query_blocks(rank);
+  prediction.memory_bytes = work_bytes(row_counts(rank), blocks, most) + windows;
   return prediction;
 }
 
-Index Schedule::work_bytes(int rank, Index buffers) const {
-  const Index rows = partition_[std::size_t(rank)].count();
-  if (!plans_.sums) return forward_memory(problem_, rows, plans_.keys->query_blocks(rank), buffers);
+Index Schedule::work_bytes(const RowCounts& rows, const QueryBlocks& blocks, Index buffers) const {
+  if (!plans_.sums) return forward_memory(problem_, rows, blocks, buffers);
   if (problem_.sums == Sums::received) return statistics_work(problem_, rows, buffers);
-  if (const Index blocks = backward_blocks(rank); blocks > 1) return backward_work_in_blocks(problem_, rows, blocks);
+  if (const Index in_blocks = backward_blocks(rows); in_blocks > 1)
+    return backward_work_in_blocks(problem_, rows, in_blocks);
   return backward_work(problem_, rows, buffers, plans_.sums->wanted());
 }
 
-Index Schedule::backward_blocks(int rank) const {
+Index Schedule::backward_blocks(const RowCounts& rows) const {
   const bool whole = !plans_.sums->is_own() || plans_.sums->wanted() != Wanted::all;
-  return whole ? 1 : strategies::backward_blocks(problem_, partition_[std::size_t(rank)].count());
+  return whole ? 1 : strategies::backward_blocks(problem_, rows);
 }
 
-Index Schedule::input_bytes(int rank) const {
+Index Schedule::input_bytes(const RowCounts& rows) const {
   if (!plans_.sums) return 0;  // work_bytes() has those of a forward pass
-  const Index rows = partition_[std::size_t(rank)].count();
   return problem_.sums == Sums::received ? statistics_inputs(problem_, rows) : backward_inputs(problem_, rows);
 }
 
@@ -115,24 +121,32 @@ Schedule::Most Schedule::most_work(const LargestMessages& largest) const {
   if (plans_.sums) {
     const Room sums = plans_.sums->room(largest);
     room = {std::max({room.buffers + sums.buffers, room.at_ends, sums.at_ends}), 0, room.window + sums.window};
+  } else if (problem_.queries) {
+    room.buffers = std::max(room.buffers, room.at_ends);
   }
-  return {work_bytes(pattern::fullest(partition_), room.buffers) + room.window, room.window};
+  const QueryBlocks blocks = plans_.sums ? QueryBlocks{} : plans_.keys->query_blocks(pattern::fullest(query_rows()));
+  return {work_bytes(most_counts(), blocks, room.buffers) + room.window, room.window};
 }
 
 Schedule::Most Schedule::most_of_groups(LargestMessages largest) const {
-  const int group = pattern::fullest(rows_of_groups(partition_, group_)), first = group * group_;
-  const auto member = partition_.begin() + first;
-  // Where a group has many members, those are asked that may need most: the first, which has the most query heads; the
-  // one with the most key/value heads; and the one with the most rows of its own.
-  std::set<int> members{0, pattern::fullest({member, member + group_}), most_keys(problem_.shape, group_)};
-  for (int m = 0; group_ <= most_asked && m < group_; ++m) members.insert(m);
+  // The groups with the most rows of keys and of queries. Where a group has many members, those are asked that may need
+  // most: the first, which has the most query heads; the one with the most key/value heads; and the one with the most
+  // rows of its own.
+  std::set<int> ranks;
+  for (const pattern::Partition* const rows : {&partition_, &query_rows()}) {
+    const int group = pattern::fullest(rows_of_groups(*rows, group_)), first = group * group_;
+    const auto member = rows->begin() + first;
+    std::set<int> members{0, pattern::fullest({member, member + group_}), most_keys(problem_.shape, group_)};
+    for (int m = 0; group_ <= most_asked && m < group_; ++m) members.insert(m);
+    for (const int m : members) ranks.insert(first + m);
+  }
   Most most;
-  for (const int m : members) {
-    const HeadGroup of_rank = group_of(first + m);
+  for (const int rank : ranks) {
+    const HeadGroup of_rank = group_of(rank);
     const auto share = [&](Index rows) {
       return core::ceil_div(rows * of_rank.narrow().shape.kv_heads, problem_.shape.kv_heads);
     };
-    const Schedule& across = this->across(first + m);
+    const Schedule& across = this->across(rank);
     const Index work = across.most_work({share(largest.rows), share(largest.sums)}).memory;
     most.memory =
         std::max(most.memory, across.sums() != nullptr ? of_rank.backward_memory(work) : of_rank.memory(work));
@@ -143,14 +157,14 @@ Schedule::Most Schedule::most_of_groups(LargestMessages largest) const {
 Schedule::Most Schedule::most(const LargestMessages& largest) const {
   if (has_groups()) return most_of_groups(largest);
   Most most = most_work(largest);
-  most.memory += input_bytes(pattern::fullest(partition_));
+  most.memory += input_bytes(most_counts());
   return most;
 }
 
 Prediction Schedule::predict(int rank) const {
   if (!has_groups()) {
     Prediction prediction = predict_work(rank);
-    prediction.memory_bytes += input_bytes(rank);
+    prediction.memory_bytes += input_bytes(row_counts(rank));
     return prediction;
   }
   const HeadGroup group = group_of(rank);

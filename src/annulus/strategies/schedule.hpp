@@ -29,12 +29,17 @@ class Schedule {
 
   const Problem& problem() const { return problem_; }
   const pattern::Partition& partition() const { return partition_; }
+  /// Rows of every rank's queries.
+  const pattern::Partition& query_rows() const { return problem_.queries ? query_rows_ : partition_; }
+  RowCounts row_counts(int rank) const {
+    return {query_rows()[std::size_t(rank)].count(), partition_[std::size_t(rank)].count()};
+  }
   /// Without groups: rounds, and what moves in them.
   const std::vector<Problem>& rounds() const { return rounds_; }
   const KeyPlan& keys() const { return *plans_.keys; }
   const SumPlan* sums() const { return plans_.sums.get(); }
-  /// Blocks of batch entries in which a rank makes its backward pass.
-  Index backward_blocks(int rank) const;
+  /// Blocks of batch entries in which a rank with so many rows makes its backward pass.
+  Index backward_blocks(const RowCounts& rows) const;
 
   /// A rank's group, and the schedule of the ranks of its number across the groups; none without groups.
   bool has_groups() const { return group_ > 0; }
@@ -58,13 +63,16 @@ class Schedule {
   Prediction predict_work(int rank) const;
   Most most_work(const LargestMessages& largest) const;
   Most most_of_groups(LargestMessages largest) const;
-  /// Bytes of a rank with so many bytes of buffers, without what a backward pass reads; and of that.
-  Index work_bytes(int rank, Index buffers) const;
-  Index input_bytes(int rank) const;
+  /// Bytes of a rank with so many rows, and so many bytes of buffers, without what a backward pass reads; and of that.
+  Index work_bytes(const RowCounts& rows, const QueryBlocks& blocks, Index buffers) const;
+  Index input_bytes(const RowCounts& rows) const;
+  /// The most that any rank has.
+  RowCounts most_counts() const { return {pattern::most_rows(query_rows()), pattern::most_rows(partition_)}; }
 
   const MakePlans make_;
   const Problem problem_;
   const pattern::Partition partition_;
+  const pattern::Partition query_rows_;  // empty where all rows are queries
   const int group_;
   std::vector<Problem> rounds_;
   Plans plans_;

@@ -24,10 +24,10 @@ Index top_weights_bytes(const Problem& problem) {
   return list_bytes(problem, Index(core::bytes_of(core::lse_type(problem.type))));
 }
 
-StatisticsComputation::StatisticsComputation(const Problem& problem, const pattern::StoredRows& queries,
-                                             Tensors& tensors, core::Count expected, const Progress& progress)
-    : SumComputation(problem, queries, tensors, expected, progress), tensors_(tensors) {
-  const Index all = problem.shape.batch * queries.count();
+StatisticsComputation::StatisticsComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors,
+                                             core::Count expected, const Progress& progress)
+    : SumComputation(problem, own_rows, tensors, expected, progress), tensors_(tensors) {
+  const Index all = problem.shape.batch * own_rows.queries;
   core::require(tensors.normalizers.bytes() == all * problem.normalizer_row_bytes(), [&] {
     return fmt::format(
         "the statistics got {} bytes of normalizers; expected {}: forward() makes them where the problem "
@@ -40,7 +40,7 @@ StatisticsComputation::StatisticsComputation(const Problem& problem, const patte
   core::copy_to_device(head_pairs_.data(), pairs.of.data(), head_pairs_.bytes());
   top_weights_ = core::Buffer("top weights", all * list_bytes(problem, precision_bytes(problem)));
   top_rows_ = core::Buffer("top rows", all * top_rows_bytes(problem));
-  kernels::clear_top(problem.shape, queries.count(), problem.precision, lists());
+  kernels::clear_top(problem.shape, own_rows.queries, problem.precision, lists());
 }
 
 kernels::StatisticViews StatisticsComputation::lists() const {
@@ -71,12 +71,12 @@ core::Buffer StatisticsComputation::finish(core::HopMetrics& metrics) {
   const Problem& p = problem_;
   if (p.statistics.top_keys > 0) {
     core::timed_compute(metrics, [&] {
-      const Index all = p.shape.batch * own_rows_.count();
+      const Index all = p.shape.batch * own_rows_.queries;
       tensors_.top_weights =
           weights_stay_in_place(p) ? top_weights_ : core::Buffer("top weights", all * top_weights_bytes(p));
-      kernels::finish_top(p.shape, own_rows_.count(), p.precision, lists(),
-                          view(tensors_.normalizers, p.sum_type(), own_rows_.count(), kernels::normalizer_numbers),
-                          view(tensors_.top_weights, core::lse_type(p.type), own_rows_.count(), p.statistics.top_keys));
+      kernels::finish_top(p.shape, own_rows_.queries, p.precision, lists(),
+                          view(tensors_.normalizers, p.sum_type(), own_rows_.queries, kernels::normalizer_numbers),
+                          view(tensors_.top_weights, core::lse_type(p.type), own_rows_.queries, p.statistics.top_keys));
       tensors_.top_rows = std::exchange(top_rows_, {});
       top_weights_ = {};
     });
@@ -84,13 +84,14 @@ core::Buffer StatisticsComputation::finish(core::HopMetrics& metrics) {
   return take_own();
 }
 
-Index statistics_results(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows *
-         (problem.shape.heads * Index(sizeof(double)) + top_rows_bytes(problem) + top_weights_bytes(problem));
+Index statistics_results(const Problem& problem, const RowCounts& rows) {
+  const Index lists = top_rows_bytes(problem) + top_weights_bytes(problem);
+  return problem.shape.batch * (rows.keys * problem.shape.heads * Index(sizeof(double)) + rows.queries * lists);
 }
 
-Index statistics_inputs(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows * (problem.input_row_bytes() + problem.output_row_bytes());
+Index statistics_inputs(const Problem& problem, const RowCounts& rows) {
+  const Index of_queries = problem.query_row_bytes() + problem.output_row_bytes();
+  return problem.shape.batch * (rows.queries * of_queries + 2 * rows.keys * problem.kv_row_bytes());
 }
 
 Index statistics_panels(const Problem& problem, Index rows) {
@@ -100,14 +101,15 @@ Index statistics_panels(const Problem& problem, Index rows) {
                                                    Index(problem.pattern.pairs.size()), problem.precision));
 }
 
-Index statistics_work(const Problem& problem, Index rows, Index extra) {
-  const Index all = problem.shape.batch * rows;
+Index statistics_work(const Problem& problem, const RowCounts& held, Index extra) {
+  const Index rows = held.queries, all = problem.shape.batch * rows;
   const Index lists = all * (top_rows_bytes(problem) + list_bytes(problem, precision_bytes(problem)));
   const Index weights = weights_stay_in_place(problem) ? 0 : all * top_weights_bytes(problem);
   const Index pairs = problem.statistics.top_keys == 0
                           ? 0
                           : problem.shape.heads * Index(problem.pattern.pairs.size() * sizeof(core::HeadPair));
-  return statistics_panels(problem, rows) + pairs + key_sum_bytes(problem, rows) + lists + std::max(extra, weights);
+  return statistics_panels(problem, rows) + pairs + key_sum_bytes(problem, held.keys) + lists +
+         std::max(extra, weights);
 }
 
 }  // namespace annulus::strategies

@@ -8,9 +8,9 @@ namespace annulus::strategies {
 
 class StatisticsComputation final : public SumComputation {
  public:
-  /// Queries are tensors.q, whose rows are `queries`; reads tensors.q and normalizers.
-  StatisticsComputation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors,
-                        core::Count expected, const Progress& progress);
+  /// Computes for a rank with so many rows; reads tensors.q and normalizers.
+  StatisticsComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
+                        const Progress& progress);
 
   /// Makes tensors.top_rows and top_weights, where they are asked for, and hands out what the own rows received:
   /// (B, rows, Hkv, Problem::slots()).
@@ -34,10 +34,10 @@ Index top_weights_bytes(const Problem& problem);
 /// Bytes that the kernels keep for their panels once the forward pass and this one have computed `rows` rows.
 Index statistics_panels(const Problem& problem, Index rows);
 /// Bytes of what the pass makes.
-Index statistics_results(const Problem& problem, Index rows);
+Index statistics_results(const Problem& problem, const RowCounts& rows);
 /// Bytes of what the pass finds there: q, kv, and what forward() made.
-Index statistics_inputs(const Problem& problem, Index rows);
+Index statistics_inputs(const Problem& problem, const RowCounts& rows);
 /// Peak bytes of all the rest: sums, lists, panels, `extra` bytes of buffers.
-Index statistics_work(const Problem& problem, Index rows, Index extra);
+Index statistics_work(const Problem& problem, const RowCounts& rows, Index extra);
 
 }  // namespace annulus::strategies

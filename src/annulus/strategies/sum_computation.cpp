@@ -26,14 +26,14 @@ kernels::RowArray GradientBlock::head_rows(const Problem& problem) const {
   return {data, problem.sum_parts(), rows, problem.head_row_sum_bytes()};
 }
 
-SumComputation::SumComputation(const Problem& problem, const pattern::StoredRows& own_rows, const Tensors& tensors,
+SumComputation::SumComputation(const Problem& problem, const RowCounts& own_rows, const Tensors& tensors,
                                core::Count expected, const Progress& progress, bool own)
     : problem_(problem),
       own_rows_(own_rows),
       callers_poll_(tensors.poll),
       progress_(progress),
-      sums_("key sums", own ? key_sum_bytes(problem, own_rows.count()) : 0),
-      own_{sums_.data(), own_rows.count(), false},
+      sums_("key sums", own ? key_sum_bytes(problem, own_rows.keys) : 0),
+      own_{sums_.data(), own_rows.keys, false},
       layout_(problem.layout()),
       expected_(expected) {
   core::fill_zero(sums_.data(), sums_.bytes());

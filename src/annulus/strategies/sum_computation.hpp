@@ -38,9 +38,9 @@ enum class Wanted { all, of_queries, of_keys };
 
 class SumComputation {
  public:
-  /// Sums of a rank with the rows `own_rows`. `expected` as in Computation. Has sums for own keys where `own`.
-  SumComputation(const Problem& problem, const pattern::StoredRows& own_rows, const Tensors& tensors,
-                 core::Count expected, const Progress& progress, bool own = true);
+  /// Sums of a rank with so many rows. `expected` as in Computation. Has sums for own keys where `own`.
+  SumComputation(const Problem& problem, const RowCounts& own_rows, const Tensors& tensors, core::Count expected,
+                 const Progress& progress, bool own = true);
   virtual ~SumComputation() = default;
 
   /// Sums for the rank's own K/V rows.
@@ -61,7 +61,7 @@ class SumComputation {
   core::Buffer take_own();
 
   const Problem& problem_;
-  const pattern::StoredRows& own_rows_;
+  const RowCounts own_rows_;
 
  private:
   const std::function<void()>& callers_poll_;

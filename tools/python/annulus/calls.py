@@ -24,18 +24,21 @@ ORDER = optional(choice("bshd", "bhsd", expected="'bshd' (batch, rows, heads, nu
 PROGRESS = optional(function("a function of (share, where)"))
 INT_MOST = 2**31 - 1  # of the core's int
 RANK = whole(0, INT_MOST)
+OFFSETS = {"auto": -1, "none": -2}  # the core's numbers
 
 
 @functools.lru_cache(maxsize=64)
 def core_plan(extents, kind, settings, ranks, gradients, sink=False):
-    """The plan of (B, S, H, Hkv, D) numbers of this type, with sink logits or without.
+    """The plan of (B, Sq, H, Hkv, D, S) numbers of this type, with sink logits or without.
 
     Batch entries with lengths are ranges of the rows of one entry of B S rows. Several ranks have S / P rows of each, so
     that blocks of so many rows go round."""
-    batch, rows = extents[:2]
+    batch, rows = extents[0], extents[5]
     partition, block = settings.partition, 0
     if settings.lengths:
-        extents = (1, batch * rows, *extents[2:])
+        if extents[1] != rows:
+            raise AnnulusError(f"lengths are given with {extents[1]} rows of q and {rows} of k, expected as many")
+        extents = (1, batch * rows, *extents[2:5], batch * rows)
         if ranks > 1:
             if partition != "contiguous" or rows % ranks:
                 raise AnnulusError(f"lengths are given for {rows} rows on {ranks} ranks, {partition}; expected a multiple of "
@@ -48,7 +51,8 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
                 "ranges": [(b * rows + begin, b * rows + end) for b, (begin, end) in enumerate(settings.lengths)]}
     options |= {"gradients": gradients, "sink": sink, "entropy": "entropy" in settings.statistics,
                 "received": "received" in settings.statistics, "softcap": settings.softcap, "bias": settings.bias,
-                "coordinates": places_of(settings) * (batch if settings.lengths else 1)}
+                "coordinates": places_of(settings) * (batch if settings.lengths else 1),
+                "query_offset": OFFSETS.get(settings.query_offset, settings.query_offset)}
     return _core.plan(extents, kind, settings.segments, settings.dilations, settings.causal, settings.semantics,
                       settings.documents, settings.scale, settings.group_scale, ranks, options)
 
@@ -61,7 +65,7 @@ def canonical_shape(shape, axes, name):
 
 
 def extents_of(described, axes):
-    """(B, S, H, Hkv, D) of {"q": (type, shape), "k": ..., "v": ...}. The numbers may be PyTorch's symbols."""
+    """(B, Sq, H, Hkv, D, S) of {"q": (type, shape), "k": ..., "v": ...}. The numbers may be PyTorch's symbols."""
     kind = described["q"][0]
     for name in "kv":
         if described[name][0] != kind:
@@ -69,10 +73,10 @@ def extents_of(described, axes):
     q, k, v = (canonical_shape(shape, axes, name) for name, (_, shape) in described.items())
     batch, rows, heads, dim = q
     for name, shape in (("k", k), ("v", v)):
-        if shape[:2] != (batch, rows) or shape[3] != dim or shape[2] != k[2]:
+        if shape != (batch, k[1], k[2], dim):
             raise AnnulusError(f"{name} is {shape} for q {q} in the order (B, S, heads, D), expected "
-                               f"({batch}, {rows}, {k[2]}, {dim})")
-    return batch, rows, heads, k[2], dim
+                               f"({batch}, {k[1]}, {k[2]}, {dim})")
+    return batch, rows, heads, k[2], dim, k[1]
 
 
 def lse_type_of(kind):
@@ -101,14 +105,16 @@ class Call:
         if self.comm.size > 1:
             extents = self._of_all_ranks(mpi_of(comm), problem, extents)
         if axes is None:
-            refuse_unnamed("k", heads=extents[3], rows=extents[1])
-        self.rows = extents[1]  # of all ranks
-        self.settings = fitted(settings, *extents[:2])
+            refuse_unnamed("k", heads=extents[3], rows=extents[5])
+        if extents[5] == 0:
+            raise AnnulusError("k has no rows, expected 1 or more")
+        self.rows = extents[5]  # of all ranks
+        self.settings = fitted(settings, extents[0], self.rows)
         self.plan = core_plan(extents, self.type, self.settings, self.comm.size, gradients, sink is not None)
         self.core_q, self.core_k, self.core_v = map(self.laid, (self.q, self.k, self.v))
 
     def _take(self, q, k, v):
-        """The arrays of this rank; returns (B, S, H, Hkv, D)."""
+        """The arrays of this rank; returns (B, Sq, H, Hkv, D, S)."""
         self.given = {name: taken(array, name) for name, array in (("q", q), ("k", k), ("v", v))}
         self.type = self.given["q"].type
         extents = extents_of({name: (array.type, array.numbers.shape) for name, array in self.given.items()}, self.axes)
@@ -127,9 +133,9 @@ class Call:
 
     def _of_all_ranks(self, comm, problem, extents):
         """The extents with the rows of all ranks together. Every rank raises what one found."""
-        rest = None if problem else (*extents[:1], *extents[2:], self.type, self.settings)
+        rest = None if problem else (*extents[:1], *extents[2:5], self.type, self.settings)
         rest = rest and rest + ("sink",) * (self.sink is not None)
-        said = comm.allgather((problem, rest, None if problem else extents[1]))
+        said = comm.allgather((problem, rest, None if problem else (extents[1], extents[5])))
         for rank, (found, _, _) in enumerate(said):
             if found:
                 raise AnnulusError(f"rank {rank}: {found}")
@@ -137,8 +143,10 @@ class Call:
             if other != said[0][1]:
                 raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: {other} and {said[0][1]}")
         if self.settings.lengths and len({rows for _, _, rows in said}) > 1:
-            raise AnnulusError(f"ranks have {[rows for _, _, rows in said]} rows, expected as many on each: lengths are given")
-        return extents[0], sum(rows for _, _, rows in said), *extents[2:]
+            raise AnnulusError(f"ranks have {[keys for _, _, (_, keys) in said]} rows, expected as many on each: lengths are "
+                               "given")
+        queries, keys = (sum(rows) for rows in zip(*(rows for _, _, rows in said)))
+        return extents[0], queries, *extents[2:5], keys
 
     def laid(self, numbers):
         """(B, S, ...) as the core has it: with lengths entries lie end to end, (1, B S, ...)."""
@@ -165,7 +173,7 @@ class Call:
         if "entropy" in wanted:
             told["entropy"], core["entropy"] = self.empty(self.q.shape[:3], lse_type)
         if "received" in wanted:
-            told["received"], core["received"] = self.empty(self.q.shape[:3], "float64")
+            told["received"], core["received"] = self.empty((*self.k.shape[:2], self.q.shape[2]), "float64")
         if "top" in wanted:
             lists = (*self.q.shape[:3], self.settings.top_keys)
             told["top_rows"], core["top_rows"] = self.empty(lists, "int64")
@@ -195,9 +203,9 @@ class Call:
 @checked(q=anything, k=anything, v=anything, sink=anything, axes=ORDER, comm=anything, progress=PROGRESS,
          threads=THREADS, **dict.fromkeys(WORDS, anything))  # settings_of() looks at these
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
-              group_scale=False, softcap=None, bias=None, coordinates=None, sink=None, statistics=(), top_keys=8, axes=None,
-              comm=None, strategy="auto", partition="contiguous", precision="auto", reproducible=False, lengths=None,
-              progress=None,
+              group_scale=False, softcap=None, bias=None, coordinates=None, query_offset="auto", sink=None, statistics=(),
+              top_keys=8, axes=None, comm=None, strategy="auto", partition="contiguous", precision="auto",
+              reproducible=False, lengths=None, progress=None,
               threads=None):
     """Softmax attention of q to k and v, dense or in LongNet's dilated pattern; exact.
 
@@ -205,7 +213,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     ----------
     q : (B, S, H, D) array of NumPy, PyTorch or JAX in host memory, float64, float32, float16 or bfloat16; read where it
         lies if the D numbers of a row and head are next to each other, whatever the other strides. D is 256 at most.
-    k, v : (B, S, Hkv, D) of the same kind; Hkv divides H, query head h reads key/value head h // (H / Hkv).
+    k, v : (B, S, Hkv, D) of the same kind; Hkv divides H, query head h reads key/value head h // (H / Hkv). They may have
+        other rows than q: see query_offset.
     segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every r-th
         row sees every such row; 'all' is a segment as long as the sequence. annulus.window(...), or {'window': [left,
         right], 'first': f}, makes a pair a window of rows around each row. Without them attention is dense.
@@ -221,14 +230,17 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: scores less slope * distance of the two rows, in
         rows of the sequence (ALiBi); 0 where one of them is among the first e rows of its document.
     coordinates : (S, 2) array, of the whole sequence on every rank: the distance is that of the rows' coordinates.
+    query_offset : where k has more rows than q, the row of the sequence at which q begins; 'auto': q are the last rows;
+        'none': queries have no row numbers and see every key (cross attention: dense, not causal, one document), and q
+        may have more rows than k, too.
     sink : (H,) array of any of these types: sink logits. A row that sees a key sees one more, of value 0, whose score is
         sink[h]; -inf: none for this head.
     statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); top_keys rows are listed of every row.
     axes : 'bshd', the default, or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results. To be said
         where k has more heads than rows.
     comm : a communicator of mpi4py or a process group of torch.distributed: the arrays are this rank's own rows, rank
-        after rank, S mod P first ranks one row more (annulus.plan tells, also for another `partition`); all ranks call.
-        None: this process alone.
+        after rank, S mod P first ranks one row more (annulus.plan tells, also for another `partition`, and which rows of
+        q where these are not all); all ranks call. None: this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
     progress : called with (share, where) now and then.
     threads : that compute; None: annulus.set_threads(), else OMP_NUM_THREADS, else this process's processors.
@@ -236,9 +248,9 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     Returns
     -------
     out : as q, in its type and kind
-    lse : (B, S, H), or (B, H, S): natural logarithm of the sum of exponentials; float64 for float64, else float32; -inf
+    lse : (B, Sq, H), or (B, H, Sq): natural logarithm of the sum of exponentials; float64 for float64, else float32; -inf
         (and out 0) where a row sees no key
-    statistics : dict of arrays (B, S, H[, top_keys]); only where some are asked for
+    statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only where some are asked for
 
     Raises AnnulusError with one line that names the argument. Ctrl-C ends it. A second thread waits its turn.
 
@@ -248,7 +260,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     ((1, 4096, 8, 64), (1, 4096, 8))
     """
     settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, softcap, bias,
-                           coordinates, statistics, top_keys, strategy, partition, precision, reproducible, lengths)
+                           coordinates, statistics, top_keys, strategy, partition, precision, reproducible, lengths,
+                           query_offset)
     out, lse, told, _ = Call(q, k, v, settings, axes, comm, sink=sink, threads=threads).forward(progress)
     return (out, lse, told) if told else (out, lse)
 
@@ -266,14 +279,24 @@ class Plan:
 
     @checked(rank=RANK)
     def rows(self, rank):
-        """[(first, last + 1), ...]: rows of the sequence that the rank holds, in the order of its arrays."""
+        """[(first, last + 1), ...]: rows of k and v that the rank holds, in the order of its arrays."""
         # With lengths the plan is of all entries end to end, and the rank's rows of each are the same.
         return [(begin, min(end, self._sequence)) for begin, end in self._made.rows(rank) if begin < self._sequence]
 
     @checked(rank=RANK)
     def row_numbers(self, rank):
-        """The same as an array of row numbers: q[:, plan.row_numbers(rank)] are the rank's rows of a whole q."""
+        """The same as an array of row numbers: k[:, plan.row_numbers(rank)] are the rank's rows of a whole k."""
         return np.concatenate([np.arange(*part) for part in self.rows(rank)] or [np.arange(0)])
+
+    @checked(rank=RANK)
+    def query_rows(self, rank):
+        """[(first, last + 1), ...]: rows of q that it holds; as rows() where q has as many rows as k."""
+        return self._made.query_rows(rank)
+
+    @checked(rank=RANK)
+    def query_row_numbers(self, rank):
+        """The same as an array of row numbers: q[:, plan.query_row_numbers(rank)]."""
+        return np.concatenate([np.arange(*part) for part in self.query_rows(rank)] or [np.arange(0)])
 
     @checked(rank=RANK)
     def kept(self, rank):
@@ -302,16 +325,18 @@ class Plan:
 
 
 @checked(sequence=whole(1), heads=whole(1), head_dim=whole(1), ranks=whole(1, INT_MOST), batch=whole(1),
-         kv_heads=optional(whole(1)), type=choice(*TYPES))
-def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", **words):
+         kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)))
+def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, **words):
     """What attention() of arrays (B, S, H, D) on so many ranks does; words as attention()'s. Nothing is computed.
+
+    queries : rows of q; None: as many as `sequence`, the rows of k.
 
     >>> print(plan(8192, 8, 64, ranks=2, causal=True, partition="zigzag", strategy="ring").rows(1))
     [(2048, 6144)]
     """
     settings = fitted(settings_of(**words), batch, sequence)
-    made = core_plan((batch, sequence, heads, kv_heads or heads, head_dim), type, settings, ranks, False)
-    return Plan(made, sequence)
+    extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence)
+    return Plan(core_plan(extents, type, settings, ranks, False), sequence)
 
 
 @checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER, sink=anything)

@@ -30,6 +30,7 @@ class Settings(NamedTuple):
     partition: str
     precision: str
     reproducible: bool
+    query_offset: int | str = "auto"
     lengths: tuple = ()  # (first row, end) of each batch entry
 
 
@@ -80,6 +81,13 @@ def segment(value, name):
             raise wrong(value, name, "{'window': rows or [left, right], 'first': rows}")
         return _window_of(value["window"], value.get("first", 0), (f"{name}: window", f"{name}: first"))
     return 0 if value is None or (isinstance(value, str) and value == "all") else _rows(value, name)
+
+
+_row = whole(0, also=", 'auto' or 'none'")
+
+
+def _offset(value, name):
+    return value if isinstance(value, str) and value in ("auto", "none") else _row(value, name)
 
 
 def positive(value, name):
@@ -174,23 +182,26 @@ WORDS = {
     "statistics": listed(choice(*STATISTICS), f"a list of some of {', '.join(STATISTICS)}",
                          alone=is_text),
     "top_keys": whole(1, TOP_KEYS_MOST), "strategy": _called, "partition": _called, "precision": _called,
-    "reproducible": flag, "lengths": optional(lengths),
+    "reproducible": flag, "lengths": optional(lengths), "query_offset": _offset,
 }
 
 
 @checked("attention", **WORDS)
 def settings_of(segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
                 group_scale=False, softcap=None, bias=None, coordinates=None, statistics=(), top_keys=8, strategy="auto",
-                partition="contiguous", precision="auto", reproducible=False, lengths=None):
+                partition="contiguous", precision="auto", reproducible=False, lengths=None, query_offset="auto"):
     """The arguments of attention(), checked as far as no array is needed."""
     if (segments is None) != (dilations is None):
         raise AnnulusError("segments and dilations go together: one entry of each per pair")
     if documents and lengths:
         raise AnnulusError("documents and lengths are given, expected one of them")
+    if lengths and query_offset != "auto":
+        raise AnnulusError("lengths and query_offset are given, expected one of them")
     if causal and segments is not None:  # what is hidden anyway makes no other pattern
         segments = tuple(one._replace(right=0) if isinstance(one, Window) else one for one in segments)
     if coordinates is not None and bias is None:
         raise AnnulusError("coordinates: without bias nothing reads them, expected none")
     return Settings((0,) if segments is None else segments, (1,) if dilations is None else dilations, causal, semantics,
                     documents or (), scale, group_scale, softcap, bias, coordinates or "", statistics,
-                    top_keys if "top" in statistics else 0, strategy, partition, precision, reproducible, lengths or ())
+                    top_keys if "top" in statistics else 0, strategy, partition, precision, reproducible, query_offset,
+                    lengths or ())

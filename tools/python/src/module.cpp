@@ -45,6 +45,7 @@ Plan make_plan(const std::vector<Index>& extents, const std::string& type, const
                const nb::dict& options) {
   Shape shape{.batch = extents.at(0), .sequence = extents.at(1), .heads = extents.at(2), .kv_heads = extents.at(3)};
   shape.head_dim = extents.at(4);
+  shape.kv_sequence = extents.at(5);
   shape.type = dtype_called(type);
   shape.more_heads_than_rows = true;  // Python asks for the order of axes where arrays come in
   std::vector<Segment> entries;
@@ -57,6 +58,7 @@ Plan make_plan(const std::vector<Index>& extents, const std::string& type, const
     pattern.bias = Bias{bias->first, bias->second, nb::cast<Slopes>(options["coordinates"])};
   for (const auto& [begin, end] : nb::cast<std::vector<std::pair<Index, Index>>>(options["ranges"]))
     pattern.ranges.push_back({begin, end});
+  pattern.query_offset = nb::cast<Index>(options["query_offset"]);
   Options chosen;
   chosen.strategy = nb::cast<std::string>(options["strategy"]);
   chosen.partition = nb::cast<std::string>(options["partition"]);
@@ -130,9 +132,9 @@ nb::dict threads_and_processors() {
   return said;
 }
 
-std::vector<std::pair<Index, Index>> rows_of(const Plan& plan, int rank) {
+std::vector<std::pair<Index, Index>> pairs_of(const Rows& held) {
   std::vector<std::pair<Index, Index>> rows;
-  for (const Interval& part : plan.rows(rank).intervals) rows.emplace_back(part.begin, part.end);
+  for (const Interval& part : held.intervals) rows.emplace_back(part.begin, part.end);
   return rows;
 }
 
@@ -181,7 +183,10 @@ NB_MODULE(_core, m) {
       .def_prop_ro("strategy", &Plan::strategy)
       .def_prop_ro("partition", &Plan::partition)
       .def_prop_ro("reason", &Plan::reason)
-      .def("rows", rows_of, "rank"_a)
+      .def(
+          "rows", [](const Plan& plan, int rank) { return pairs_of(plan.rows(rank)); }, "rank"_a)
+      .def(
+          "query_rows", [](const Plan& plan, int rank) { return pairs_of(plan.query_rows(rank)); }, "rank"_a)
       .def("kept", &Plan::kept, "rank"_a)
       .def("received", &Plan::received, "rank"_a, "backward"_a = false)
       .def("sent", &Plan::sent, "rank"_a, "backward"_a = false)

@@ -145,8 +145,30 @@ def ranks_without_rows():
         assert q.grad.shape == q.shape
 
 
-for test in (forward_of_every_strategy, gradients, padded_batches, mistakes, one_rank_with_no_array, more_heads_than_rows,
-             other_communicators, ranks_without_rows):
+def fewer_queries_or_more():
+    """Every rank passes its rows of q and of k; some may have no query."""
+    for queries, offset, pattern in ((5, 20, WORDS), (1, "auto", WORDS), (7, "none", {}), (60, "none", {})):
+        words = pattern | {"query_offset": offset}
+        q, k, v = np.random.default_rng(queries).standard_normal((2, queries, HEADS, 8)), *whole[1:]
+        expected, lse = annulus.reference(q, k, v, **words)
+        exact = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+        dilated_attention(*exact, **words).square().sum().backward()
+        for partition in ("contiguous", "zigzag"):
+            plan = annulus.plan(ROWS, HEADS, 8, ranks=comm.size, batch=2, kv_heads=2, type="float64", queries=queries,
+                                partition=partition, **words)
+            mine, keys = plan.query_row_numbers(comm.rank), plan.row_numbers(comm.rank)
+            ours = [torch.from_numpy(x[:, rows].copy()).requires_grad_() for x, rows in ((q, mine), (k, keys), (v, keys))]
+            out, own_lse = dilated_attention(*ours, comm=comm, partition=partition, return_lse=True, **words)
+            assert out.shape == (2, len(mine), HEADS, 8)
+            assert np.allclose(out.detach(), expected[:, mine], atol=1e-12), (queries, partition)
+            assert np.allclose(own_lse.detach(), lse[:, mine], atol=1e-12)
+            out.square().sum().backward()
+            for found, wanted, rows in zip(ours, exact, (mine, keys, keys)):
+                assert np.allclose(found.grad, wanted.grad[:, rows], atol=1e-11), (queries, partition)
+
+
+for test in (forward_of_every_strategy, fewer_queries_or_more, gradients, padded_batches, mistakes,
+             one_rank_with_no_array, more_heads_than_rows, other_communicators, ranks_without_rows):
     test()
     comm.Barrier()
 if comm.rank == 0:

@@ -173,7 +173,8 @@ def test_axes_that_pytorch_does_not_broadcast_are_refused(q, k, v):
     ({"attn_mask": torch.ones(5, 5)}, "attn_mask has numbers of type torch.float32, expected torch.bool"),
     ({"dropout_p": 0.1}, "dropout_p is 0.1, expected 0"),
     ({"key": torch.ones(1, 2, 5, 8)}, "key has 2 heads, query 4: expected enable_gqa=True, or as many"),
-    ({"key": torch.ones(1, 4, 6, 8)}, "key has 6 rows, query 5: expected as many"),
+    ({"key": torch.ones(1, 4, 6, 8)}, "v is (1, 5, 4, 8) for q (1, 5, 4, 8) in the order (B, S, heads, D), expected "
+                                      "(1, 6, 4, 8)"),
     ({"query": torch.ones(5, 8)}, "query (5, 8), key (1, 4, 5, 8), value (1, 4, 5, 8): expected (..., heads, rows, numbers)"),
     ({"query": torch.ones(1, 4, 5, 8, device="meta")}, "k is on cpu, q on meta; expected one device"),
     ({"statistics": "entropy"}, "statistics have no gradients"),

@@ -308,7 +308,7 @@ def test_mistakes_are_one_line(words, message):
 
 @pytest.mark.parametrize("shape, kind, message", [
     ((1, 4, 5, 8), torch.float64, "k is float64, q is float32; expected the same"),
-    ((1, 4, 6, 8), torch.float32, "k is (1, 6, 4, 8) for q (1, 5, 4, 8) in the order (B, S, heads, D), expected (1, 5, 4, 8)"),
+    ((1, 4, 6, 8), torch.float32, "v is (1, 5, 4, 8) for q (1, 5, 4, 8) in the order (B, S, heads, D), expected (1, 6, 4, 8)"),
     ((4, 5, 8), torch.float32, "k is (4, 5, 8), expected four axes, b, h, s, d"),
 ])
 def test_mistakes_are_seen_without_numbers(shape, kind, message):

@@ -60,8 +60,9 @@ namespace {
 /// Makes narrow.dq and returns the sums for the group's K/V rows; frees what only the kernel reads.
 core::Buffer compute(const Member& member, Tensors& narrow, const Progress& progress, core::RankMetrics& metrics) {
   const Problem& problem = member.across.problem();
-  const pattern::StoredRows& rows = member.across.partition()[std::size_t(member.group.number())];
-  BackwardComputation computation(problem, rows, narrow, kept_of(problem, rows), progress);
+  const pattern::StoredRows& queries = member.across.query_rows()[std::size_t(member.group.number())];
+  const RowCounts rows = member.across.row_counts(member.group.number());
+  BackwardComputation computation(problem, rows, narrow, kept_of(problem, queries), progress);
   core::Buffer sums;
   run_backward(member.across, {problem, member.across.partition(), member.between, narrow, metrics}, computation,
                [&] { sums = computation.finish_queries(metrics.hops.back()); });
@@ -74,12 +75,12 @@ core::Buffer compute(const Member& member, Tensors& narrow, const Progress& prog
 core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                      const Progress& progress) {
   const Problem& problem = schedule.problem();
-  const Index own_rows = schedule.partition()[std::size_t(comm.rank())].count();
+  const RowCounts own_rows = schedule.row_counts(comm.rank());
   const Member member(schedule, comm);
-  core::RankMetrics metrics{own_rows, {{}}};
+  core::RankMetrics metrics{own_rows.keys, {{}}};
   core::HopMetrics exchanged;
-  tensors.delta = make_delta(problem, own_rows, tensors);
-  make_sink_sums(problem, own_rows, tensors);
+  tensors.delta = make_delta(problem, own_rows.queries, tensors);
+  make_sink_sums(problem, own_rows.queries, tensors);
   Tensors narrow;
   core::timed_wait(exchanged, "all-to-all", [&] { narrow = member.group.take_backward_heads(member.inside, tensors); });
   tensors.delta = {};
@@ -91,7 +92,7 @@ core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Commu
   });
   core::HopMetrics& first = metrics.hops.front();
   member.count(exchanged, member.group.backward_bytes_sent(), member.group.backward_bytes_received(), first);
-  tensors.dkv = finish_keys(problem, own_rows, std::move(sums), first);
+  tensors.dkv = finish_keys(problem, own_rows.keys, std::move(sums), first);
   return metrics;
 }
 
@@ -104,8 +105,9 @@ core::RankMetrics run_statistics_heads(const Schedule& schedule, const comm::Com
   core::timed_wait(exchanged, "all-to-all",
                    [&] { narrow = member.group.take_statistics_heads(member.inside, tensors); });
   const Problem& problem = member.across.problem();
-  const pattern::StoredRows& rows = member.across.partition()[std::size_t(member.group.number())];
-  StatisticsComputation computation(problem, rows, narrow, kept_of(problem, rows), progress);
+  const pattern::StoredRows& queries = member.across.query_rows()[std::size_t(member.group.number())];
+  const RowCounts rows = member.across.row_counts(member.group.number());
+  StatisticsComputation computation(problem, rows, narrow, kept_of(problem, queries), progress);
   core::Buffer sums;
   run_backward(member.across, {problem, member.across.partition(), member.between, narrow, metrics}, computation,
                [&] { sums = computation.finish(metrics.hops.back()); });

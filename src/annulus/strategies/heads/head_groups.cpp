@@ -33,11 +33,7 @@ pattern::Partition rows_of_groups(const pattern::Partition& partition, int size)
 }
 
 HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, int size, int rank)
-    : number_(rank / size),
-      rank_(rank % size),
-      members_(partition.begin() + number_ * size, partition.begin() + (number_ + 1) * size),
-      rows_(rows_of_groups(partition, size)),
-      whole_(whole) {
+    : number_(rank / size), rank_(rank % size), rows_(rows_of_groups(partition, size)), whole_(whole) {
   const core::Shape& s = whole.shape;
   std::vector<core::Interval> heads, sums;
   Index served = 0;
@@ -48,27 +44,32 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
     served = sums.back().end;
   }
   narrow_ = narrowed(whole, heads[std::size_t(rank_)]);
-  q_ = forms(s.batch, whole.head_row_bytes(), s.heads, heads);
-  kv_ = forms(2 * s.batch, whole.head_row_bytes(), s.kv_heads, kv_heads_);
-  lse_ = forms(s.batch, Index(core::bytes_of(core::lse_type(whole.type))), s.heads, heads);
-  normalizers_ = forms(s.batch, whole.head_normalizer_bytes(), s.heads, heads);
-  delta_ = forms(s.batch, Index(core::bytes_of(whole.precision)), s.heads, heads);
-  top_rows_ = forms(s.batch, top_rows_bytes(whole) / s.heads, s.heads, heads);
-  top_weights_ = forms(s.batch, top_weights_bytes(whole) / s.heads, s.heads, heads);
-  sums_ = forms(whole.sum_parts(), whole.head_row_sum_bytes(), served, sums);
+  const auto rows_in = [&](const pattern::Partition& all) -> GroupRows {
+    const pattern::Partition members(all.begin() + number_ * size, all.begin() + (number_ + 1) * size);
+    return {members, pattern::united(members, {0, size})};
+  };
+  const GroupRows keys = rows_in(partition), queries = rows_in(query_rows(whole, partition));
+  q_ = forms(s.batch, whole.head_row_bytes(), s.heads, heads, queries);
+  kv_ = forms(2 * s.batch, whole.head_row_bytes(), s.kv_heads, kv_heads_, keys);
+  lse_ = forms(s.batch, Index(core::bytes_of(core::lse_type(whole.type))), s.heads, heads, queries);
+  normalizers_ = forms(s.batch, whole.head_normalizer_bytes(), s.heads, heads, queries);
+  delta_ = forms(s.batch, Index(core::bytes_of(whole.precision)), s.heads, heads, queries);
+  top_rows_ = forms(s.batch, top_rows_bytes(whole) / s.heads, s.heads, heads, queries);
+  top_weights_ = forms(s.batch, top_weights_bytes(whole) / s.heads, s.heads, heads, queries);
+  sums_ = forms(whole.sum_parts(), whole.head_row_sum_bytes(), served, sums, keys);
 }
 
 HeadGroup::TwoForms HeadGroup::forms(Index parts, Index unit_bytes, Index all_heads,
-                                     const std::vector<core::Interval>& heads) const {
-  const pattern::StoredRows& rows = members_[std::size_t(rank_)];
-  const pattern::StoredRows& all_rows = rows_[std::size_t(number_)];
+                                     const std::vector<core::Interval>& heads, const GroupRows& group) const {
+  const pattern::StoredRows& rows = group.members[std::size_t(rank_)];
+  const pattern::StoredRows& all_rows = group.together;
   const Index narrow_bytes = heads[std::size_t(rank_)].size() * unit_bytes;
   TwoForms tensor;
   tensor.own = {nullptr, parts, rows.count(), all_heads * unit_bytes, {}};
   tensor.narrow = {nullptr, parts, all_rows.count(), narrow_bytes, {}};
-  for (std::size_t m = 0; m < members_.size(); ++m) {
+  for (std::size_t m = 0; m < group.members.size(); ++m) {
     tensor.heads_of.push_back({{{0, rows.count()}}, {heads[m].begin * unit_bytes, heads[m].end * unit_bytes}});
-    tensor.rows_of.push_back({pattern::places(all_rows, members_[m]), {0, narrow_bytes}});
+    tensor.rows_of.push_back({pattern::places(all_rows, group.members[m]), {0, narrow_bytes}});
   }
   return tensor;
 }
@@ -131,7 +132,7 @@ Tensors HeadGroup::take_heads(const comm::Communicator& group, const Tensors& ow
   Tensors narrow;
   narrow.poll = own.poll;
   if (whole_.sink) {
-    const auto first = own.sink.begin() + core::even_part(whole_.shape.heads, Index(members_.size()), rank_).begin;
+    const auto first = own.sink.begin() + core::even_part(whole_.shape.heads, Index(kv_heads_.size()), rank_).begin;
     narrow.sink.assign(first, first + narrow_.shape.heads);
   }
   narrow.q = core::Buffer("q", array_bytes(q_.narrow));
@@ -180,9 +181,10 @@ Index HeadGroup::statistics_memory(Index narrow_work) const {
     lists += array_bytes(list->own);
     narrow_lists += array_bytes(list->narrow);
   }
-  const Index rows = q_.own.held, panels = statistics_panels(narrow_, q_.narrow.held);
+  const RowCounts rows{q_.own.held, kv_.own.held};
+  const Index panels = statistics_panels(narrow_, q_.narrow.held);
   const Index narrow_sums = array_bytes(sums_.narrow), received = array_bytes(sums_.own);
-  const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows) : 0;
+  const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows.keys) : 0;
   return statistics_inputs(whole_, rows) +
          std::max({narrow_inputs + narrow_work, panels + narrow_lists + narrow_sums + lists,
                    panels + narrow_lists + lists + received + std::max(narrow_sums, own_sums)});
@@ -190,10 +192,11 @@ Index HeadGroup::statistics_memory(Index narrow_work) const {
 
 Index HeadGroup::backward_memory(Index narrow_work) const {
   if (whole_.sums == Sums::received) return statistics_memory(narrow_work);
-  const Index rows = q_.own.held, dq = array_bytes(q_.own), delta = array_bytes(delta_.narrow);
+  const RowCounts rows{q_.own.held, kv_.own.held};
+  const Index dq = array_bytes(q_.own), delta = array_bytes(delta_.narrow);
   const Index narrow_inputs = 2 * array_bytes(q_.narrow) + array_bytes(kv_.narrow) + array_bytes(normalizers_.narrow);
   const Index narrow_sums = array_bytes(sums_.narrow), received = array_bytes(sums_.own);
-  const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows) : 0;
+  const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows.keys) : 0;
   const bool in_place = core::bytes_of(whole_.type) <= core::bytes_of(whole_.precision);
   const Index dkv = in_place ? whole_.kv_row_bytes() : array_bytes(kv_.own);  // one row beside its sums
   const Index narrow_dq = std::max(
@@ -245,7 +248,7 @@ core::Buffer HeadGroup::return_key_sums(const comm::Communicator& group, core::B
   comm::alltoall_pieces(group, at(sums_.narrow, narrow), sums_.rows_of, at(sums_.own, received), sums_.heads_of);
   narrow = {};
   if (!are_heads_shared()) return received;
-  const Index rows = q_.own.held, unit = whole_.head_row_sum_bytes(), heads = whole_.shape.kv_heads;
+  const Index rows = kv_.own.held, unit = whole_.head_row_sum_bytes(), heads = whole_.shape.kv_heads;
   const Index served = sums_.own.row_bytes / unit;
   const core::Buffer sums("dkv", key_sum_bytes(whole_, rows));
   core::fill_zero(sums.data(), sums.bytes());

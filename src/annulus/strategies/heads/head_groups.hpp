@@ -23,7 +23,7 @@ class HeadGroup {
 
   int number() const { return number_; }  ///< of the group
   int rank() const { return rank_; }      ///< in the group
-  /// Rows of every group.
+  /// Rows of every group, of keys.
   const pattern::Partition& rows() const { return rows_; }
   /// What is computed on those rows: the problem of this rank's heads.
   const Problem& narrow() const { return narrow_; }
@@ -32,7 +32,7 @@ class HeadGroup {
   Index bytes_sent() const;
   Index bytes_received() const;
   std::vector<Index> bytes_from() const;
-  /// Rows that others send.
+  /// Rows of queries that others send.
   Index rows_received() const;
   /// Peak bytes, given those of the work on the group's rows.
   Index memory(Index narrow_memory) const;
@@ -69,7 +69,12 @@ class HeadGroup {
     comm::RowBlock own, narrow;  ///< without data
     std::vector<comm::Piece> heads_of, rows_of;
   };
-  TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads) const;
+  struct GroupRows {
+    pattern::Partition members;    ///< rows of each rank of the group
+    pattern::StoredRows together;  ///< of all
+  };
+  TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads,
+                 const GroupRows& rows) const;
   /// What forward() makes.
   std::vector<const TwoForms*> outputs() const;
   /// What a pass with sums reads, and what it makes.
@@ -82,7 +87,6 @@ class HeadGroup {
 
   int number_;
   int rank_;
-  pattern::Partition members_;  // rows of each rank of the group
   pattern::Partition rows_;
   Problem whole_;
   Problem narrow_;

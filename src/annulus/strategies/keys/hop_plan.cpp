@@ -8,14 +8,15 @@ namespace annulus::strategies {
 
 HopRound::HopRound(const Problem& round, const pattern::Partition& partition, const std::vector<Direction>& directions)
     : KeyRound(round, partition), parts_(partition), is_sliced_(false) {
-  for (const Direction& direction : directions) channels_.emplace_back(layout(), partition, direction);
+  for (const Direction& direction : directions) channels_.emplace_back(layout(), query_rows(), partition, direction);
 }
 
 HopRound::HopRound(const Problem& round, const pattern::Partition& partition, const pattern::Partition& parts,
                    const Direction& direction, Index slices)
     : KeyRound(round, partition), parts_(parts), is_sliced_(true) {
+  const pattern::Partition& readers = round.queries ? query_rows() : parts;
   for (Index i = 0; i < slices; ++i) {
-    channels_.emplace_back(layout(), parts, pattern::slice_of(parts, slices, i, round.grid()), direction);
+    channels_.emplace_back(layout(), readers, pattern::slice_of(parts, slices, i, round.grid()), direction);
   }
 }
 

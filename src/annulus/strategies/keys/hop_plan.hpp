@@ -74,11 +74,10 @@ class HopRound final : public KeyRound {
 
  private:
   struct Channel {
-    Channel(const pattern::Layout& layout, const pattern::Partition& partition, const Direction& direction)
-        : rows(partition), hops(layout, rows, direction.from, direction.sign, direction.reach(int(partition.size()))) {}
-    Channel(const pattern::Layout& layout, const pattern::Partition& partition, pattern::Partition slice,
+    Channel(const pattern::Layout& layout, const pattern::Partition& readers, pattern::Partition owned,
             const Direction& direction)
-        : rows(std::move(slice)), hops(layout, rows, partition, direction.from) {}
+        : rows(std::move(owned)),
+          hops(layout, rows, readers, direction.from, direction.sign, direction.reach(int(readers.size()))) {}
 
     const pattern::Partition rows;
     const pattern::Hops hops;

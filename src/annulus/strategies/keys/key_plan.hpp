@@ -58,7 +58,10 @@ struct Room {
 class KeyRound {
  public:
   KeyRound(const Problem& problem, const pattern::Partition& partition)
-      : problem_(problem), partition_(partition), layout_(problem.layout()) {}
+      : problem_(problem),
+        partition_(partition),
+        query_rows_(problem.queries ? strategies::query_rows(problem, partition) : pattern::Partition{}),
+        layout_(problem.layout()) {}
   virtual ~KeyRound() = default;
   KeyRound(const KeyRound&) = delete;
   KeyRound& operator=(const KeyRound&) = delete;
@@ -68,12 +71,16 @@ class KeyRound {
   int ranks() const { return int(partition_.size()); }
   const pattern::StoredRows& rows(int rank) const { return partition_[std::size_t(rank)]; }
 
+  /// Rows of every rank's queries.
+  const pattern::Partition& query_rows() const { return problem_.queries ? query_rows_ : partition_; }
+  const pattern::StoredRows& query_rows(int rank) const { return query_rows()[std::size_t(rank)]; }
+
   /// The partition's parts (pattern/parts.hpp) where sums go from part to part in order, and the one for whose queries
-  /// a rank's channel brings keys: most often the rank's rows.
+  /// a rank's channel brings keys: most often the rank's rows. Where not all rows are queries, ranks are no parts.
   virtual const pattern::Partition& parts() const { return partition_; }
   virtual int part(int rank, std::size_t) const { return rank; }
   const pattern::StoredRows& queries(int rank, std::size_t channel) const {
-    return parts()[std::size_t(part(rank, channel))];
+    return (problem_.queries ? query_rows_ : parts())[std::size_t(part(rank, channel))];
   }
   /// Channels of each part.
   std::size_t slices() const { return channels() * partition_.size() / parts().size(); }
@@ -106,6 +113,7 @@ class KeyRound {
  private:
   const Problem& problem_;
   const pattern::Partition& partition_;
+  const pattern::Partition query_rows_;  // empty where all rows are queries
   const pattern::Layout layout_;
 };
 

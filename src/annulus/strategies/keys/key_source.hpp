@@ -43,7 +43,7 @@ struct PassContext {
 
   int rank() const { return location.rank(); }
   const comm::Communicator& comm() const { return location.comm(); }
-  const pattern::StoredRows& rows() const { return partition[std::size_t(rank())]; }
+  const pattern::StoredRows& rows() const { return partition[std::size_t(rank())]; }  ///< of keys
   core::HopMetrics& hop(std::size_t h) const { return metrics.hops[std::min(h, metrics.hops.size() - 1)]; }
 };
 
@@ -84,7 +84,8 @@ class SourceOf : public KeySource {
   std::size_t hop(std::size_t s) const override { return round_->hop(context_.rank(), s); }
   std::string scope(std::size_t s) const override { return round_->scope(context_.rank(), s); }
   QueryBlock queries(std::size_t, std::size_t channel) const override {
-    return {round_->queries(context_.rank(), channel), context_.rows(), context_.tensors};
+    const int rank = context_.rank();
+    return {round_->queries(rank, channel), round_->query_rows(rank), context_.tensors};
   }
 
  protected:

@@ -17,7 +17,9 @@ namespace annulus::strategies {
 class ReadRound : public KeyRound {
  public:
   ReadRound(const Problem& round, const pattern::Partition& partition)
-      : ReadRound(round, partition, round.layout(), 1) {}
+      : KeyRound(round, partition),
+        seen_(round.layout()),
+        hops_(seen_, partition, query_rows(), pattern::From::owners, 1, int(partition.size()) - 1) {}
 
   std::size_t steps(int rank) const override { return reads(rank).size() + 1; }
   std::size_t hops(int rank) const override { return std::size_t(hops_.count(rank)) + 1; }
@@ -55,11 +57,11 @@ class ReadRound : public KeyRound {
   }
 
  protected:
-  /// Reads of rank - direction, rank - 2 direction, ...: of those that see each other's rows by the layout `seen`.
-  ReadRound(const Problem& round, const pattern::Partition& partition, pattern::Layout seen, int direction)
+  /// Reads of queries, of rank + 1, rank + 2, ..., for a rank's keys, which ask for them by the layout `seen`.
+  ReadRound(const Problem& round, const pattern::Partition& partition, pattern::Layout seen)
       : KeyRound(round, partition),
         seen_(std::move(seen)),
-        hops_(seen_, partition, pattern::From::owners, direction, int(partition.size()) - 1) {}
+        hops_(seen_, query_rows(), partition, pattern::From::owners, -1, int(partition.size()) - 1) {}
 
   /// What is read at a hop, most often rows of key/value heads, and whether anything is.
   virtual Index rows_read(int rank, int h) const { return hops_.rows_received(rank, h); }

@@ -69,7 +69,7 @@ Index query_row_bytes(const Problem& problem, bool dlse) {
 }
 
 QueryRound::QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse)
-    : ReadRound(round, partition, mirrored(round.layout()), -1), dlse_(dlse) {}
+    : ReadRound(round, partition, mirrored(round.layout())), dlse_(dlse) {}
 
 /// Under a causal mask blocks before this one see none of its keys.
 bool QueryRound::reads_any(int block, int h) const {

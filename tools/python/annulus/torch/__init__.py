@@ -94,15 +94,16 @@ def _taken_mask(mask, query, batch, words, is_causal):
          scale=optional(number), enable_gqa=flag)
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False, **words):
-    """In place of torch.nn.functional's, for self-attention without dropout.
+    """In place of torch.nn.functional's, without dropout.
 
     attn_mask : of bool, (S, S) or (..., S, S): a causal mask, a window of keys around each query, and padding, rows that
         see no key and that no row sees. It is looked at when attention is computed. Masks of other kinds, and those of
         floats, are refused; lengths= says of a batch which rows exist.
 
-    query (..., H, S, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. The axes before these are broadcast
-    against each other, as PyTorch does. **words make it dilated: segments,
-    dilations, semantics, documents ... of annulus.attention().
+    query (..., H, Sq, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. With is_causal query row i sees the key
+    rows 0 ... i, as PyTorch has it (query_offset=0), and Sq is no more than S. The axes before these are broadcast against
+    each other, as PyTorch does. **words make it dilated: segments, dilations, semantics, documents ... of
+    annulus.attention().
     """
     for name in {"axes", "causal", "return_lse"} & words.keys():
         raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), "
@@ -115,7 +116,13 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if key.shape[-3] != query.shape[-3] and not enable_gqa:
         raise AnnulusError(f"key has {key.shape[-3]} heads, query {query.shape[-3]}: expected enable_gqa=True, or as many")
     if key.shape[-2] != query.shape[-2]:
-        raise AnnulusError(f"key has {key.shape[-2]} rows, query {query.shape[-2]}: expected as many (self-attention)")
+        if attn_mask is not None:
+            raise AnnulusError(f"attn_mask is given, query has {query.shape[-2]} rows and key {key.shape[-2]}: expected as "
+                               "many, or no mask")
+        if is_causal and query.shape[-2] > key.shape[-2]:
+            raise AnnulusError(f"is_causal is True, query has {query.shape[-2]} rows and key {key.shape[-2]}: expected as many "
+                               "rows of key or more, or is_causal=False")
+        words.setdefault("query_offset", 0 if is_causal else "none")  # PyTorch aligns the mask at the first rows
     try:
         batch = torch.broadcast_shapes(*[tensor.shape[:-3] for tensor in (query, key, value)])
     except RuntimeError:

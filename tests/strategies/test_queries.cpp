@@ -1,0 +1,113 @@
+// Queries that are an interval of the sequence, or have no row numbers: every strategy and partition, forward, backward
+// and statistics, against the float64 definition. Each rank checks its rows of queries and of keys. On several ranks,
+// which share few cores, a seeded part of all that.
+#include <algorithm>
+#include <set>
+
+#include "query_case.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+int share_of_checks() {
+  const int ranks = comm::Communicator(MPI_COMM_WORLD).size();
+  return ranks > 2 ? 6 : ranks > 1 ? 3 : 1;
+}
+
+void check_all(const std::vector<QueryCase>& cases, bool reproducible) {
+  for (QueryCase one : cases) {
+    one.problem.reproducible = reproducible;
+    const QueryTruth truth(one);
+    for_every_strategy({{one.name, one.problem, one.seed}}, share_of_checks(),
+                       [&](const Strategy& strategy, const Case& cut, const comm::Communicator& comm) {
+                         if (!why_not_reproducible(strategy, cut.problem, comm.size()).empty()) return;
+                         QueryRun(strategy, cut, truth, comm).check();
+                       });
+  }
+}
+
+TEST(Queries, Awkward) { check_all(awkward_queries(), false); }
+
+TEST(Queries, Patterns) { check_all(pattern_queries(), false); }
+
+TEST(Queries, EveryStorageType) { check_all(stored_queries(), false); }
+
+TEST(Queries, RandomSettings) { check_all(random_queries(), false); }
+
+TEST(QueriesInOrder, Awkward) { check_all(awkward_queries(), true); }
+
+TEST(QueriesInOrder, Patterns) { check_all(pattern_queries(), true); }
+
+TEST(QueriesInOrder, RandomSettings) { check_all(random_queries(), true); }
+
+/// Bits of a reproducible problem are those that one rank computes alone, and rows of q stand where they are said to: a
+/// query's bits are those that it has among all rows.
+TEST(QueriesInOrder, BitsAreThoseOfOneRank) {
+  const comm::Communicator comm(MPI_COMM_WORLD), self(MPI_COMM_SELF);
+  int compared = 0;
+  for (QueryCase one : pattern_queries()) {
+    one.problem.reproducible = true;
+    const QueryTruth truth(one);
+    const Case alone_case{one.name, one.problem, one.seed};
+    QueryRun alone(*find("single"), alone_case, truth, self);
+    alone.run();
+    for_every_strategy({alone_case}, share_of_checks(),
+                       [&](const Strategy& strategy, const Case& cut, const comm::Communicator& ranks) {
+                         if (!why_not_reproducible(strategy, cut.problem, ranks.size()).empty()) return;
+                         QueryRun run(strategy, cut, truth, ranks);
+                         run.run();
+                         run.expect_bits_of(alone);
+                         ++compared;
+                       });
+  }
+  EXPECT_GT(compared, 30);
+}
+
+TEST(Queries, PlacesOfRows) {
+  Problem problem;
+  problem.shape.sequence = 12;
+  problem.documents = {0, 12};
+  place_queries(problem, 6, 2);
+  EXPECT_EQ(problem.queries, (core::Interval{6, 8}));
+  EXPECT_EQ(problem.query_count(), 2);
+  const pattern::Partition even = pattern::contiguous_partition(12, 2);
+  EXPECT_EQ(query_rows(problem, even)[0].count(), 0);
+  EXPECT_EQ(query_rows(problem, even)[1].intervals(), (std::vector<core::Interval>{{6, 8}}));
+  problem.partition = pattern::PartitionKind::zigzag;
+  const pattern::Partition balanced = distributed_partition(problem, 2);
+  for (const pattern::StoredRows& rows : query_rows(problem, balanced)) EXPECT_EQ(rows.count(), 1);
+  for (const pattern::StoredRows& rows : balanced) EXPECT_EQ(rows.count(), 6);
+}
+
+TEST(Queries, WithoutRowNumbersStandAfterAllKeysOnlyWhereTheyAreMore) {
+  Problem problem;
+  problem.shape.sequence = 4;
+  problem.documents = {0, 4};
+  problem.pattern.causal = false;
+  Problem fewer = problem;
+  place_queries(fewer, std::nullopt, 3);
+  EXPECT_EQ(fewer.queries, (core::Interval{0, 3}));
+  Problem as_many = problem;
+  place_queries(as_many, std::nullopt, 4);
+  EXPECT_FALSE(as_many.queries);
+  place_queries(problem, std::nullopt, 6);
+  EXPECT_EQ(problem.queries, (core::Interval{4, 10}));
+  EXPECT_EQ(problem.documents, (pattern::Documents{0, 10}));
+  const pattern::Partition rows = query_rows(problem, pattern::contiguous_partition(4, 3));  // 2, 1 and 1 keys
+  EXPECT_EQ(rows[0].intervals(), (std::vector<core::Interval>{{4, 7}}));
+  EXPECT_EQ(rows[1].intervals(), (std::vector<core::Interval>{{7, 8}}));
+  EXPECT_EQ(rows[2].intervals(), (std::vector<core::Interval>{{8, 10}}));
+}
+
+/// `auto` spreads queries that stand close together, where one rank would have them all.
+TEST(Queries, AutoBalancesTheirWork) {
+  QueryCase one =
+      make_queries("latents", {1, 4096, 4, 4, 16}, {pattern::Semantics::longnet, {{}}, false, false}, 4032, 64);
+  const pattern::Partition partition = distributed_partition(one.problem, 4);
+  for (const pattern::StoredRows& rows : query_rows(one.problem, partition)) EXPECT_EQ(rows.count(), 16);
+  one.problem.partition = pattern::PartitionKind::contiguous;
+  EXPECT_EQ(query_rows(one.problem, distributed_partition(one.problem, 4))[3].count(), 64);
+}
+
+}  // namespace
+}  // namespace annulus::strategies
