@@ -6,7 +6,7 @@
 namespace annulus::test {
 namespace {
 
-const std::string plane = " --set input.coordinates=places --set 'attention.bias={alibi: auto, exempt: 1}'";
+const std::string plane = " --set input.coordinates=places --set 'attention.bias={\"alibi\":auto,\"exempt\":1}'";
 
 class ProgramScores : public ProgramTest {
  protected:
@@ -61,7 +61,7 @@ TEST_F(ProgramScores, ResultsAreTheDefinition) {
        {std::pair(3, std::string(" --set attention.softcap=2.5 --set output.statistics=[entropy,received,top]")),
         {2, plane + " --set distribution.strategy=ulysses --set input.dlse=/dlse"},
         {4, plane + " --set attention.softcap=30 --set distribution.strategy=hybrid --set distribution.ulysses_ranks=2"},
-        {1, " --set 'attention.bias={alibi: [0, 0.5, 1e-3, 2, 0.25, 7]}' --set distribution.strategy=stream --set "
+        {1, " --set 'attention.bias={\"alibi\":[0,0.5,1e-3,2,0.25,7]}' --set distribution.strategy=stream --set "
             "distribution.block_size=200"},
         {2, plane + " --set compute.memory_limit=500KiB"},
         {1, " --set attention.softcap=5 --set attention.semantics=torchscale --set attention.segments=[15,63,all]"}}) {
@@ -90,7 +90,7 @@ TEST_F(ProgramScores, BitsDoNotDependOnRanks) {
 TEST_F(ProgramScores, AreShown) {
   const Outcome ran = run(1, plane + " --set attention.softcap=50");
   EXPECT_NE(ran.out.find("(all, 5), softcap 50, alibi in the plane"), std::string::npos) << ran.out;
-  const Outcome dry = annulus(1, "run --dry-run --ranks 3 run.yaml --set 'attention.bias={alibi: auto}'");
+  const Outcome dry = annulus(1, "run --dry-run --ranks 3 run.yaml --set 'attention.bias={\"alibi\":auto}'");
   EXPECT_EQ(dry.status, 0) << dry.err;
   EXPECT_NE(dry.out.find(", alibi"), std::string::npos) << dry.out;
 }
@@ -98,12 +98,12 @@ TEST_F(ProgramScores, AreShown) {
 TEST_F(ProgramScores, WhatIsRefused) {
   expect_refused(2, " --set input.coordinates=places", "without attention.bias nothing reads them");
   expect_refused(2, " --set attention.softcap=0", "attention.softcap");
-  expect_refused(2, " --set 'attention.bias={exempt: 1}'", "{alibi: auto | [slope, ...], exempt: e}");
-  expect_refused(2, " --set 'attention.bias={alibi: auto, exemt: 1}'", "'exemt'");
-  expect_refused(2, " --set 'attention.bias={alibi: [-1, 0, 0, 0, 0, 0]}'", "a number above 0");
+  expect_refused(2, " --set 'attention.bias={\"exempt\":1}'", "{alibi: auto | [slope, ...], exempt: e}");
+  expect_refused(2, " --set 'attention.bias={\"alibi\":auto,\"exemt\":1}'", "'exemt'");
+  expect_refused(2, " --set 'attention.bias={\"alibi\":[-1,0,0,0,0,0]}'", "a number above 0");
   expect_refused(2, plane + " --set attention.semantics=torchscale", "filled-in keys are at no distance");
   expect_refused(2, " --set attention.softcap=5 --set compute.backend=device", "back end device takes no scores");
-  expect_refused(1, " --set 'attention.bias={alibi: [0.5]}'", "1 slopes, expected one for each of the 6 query heads");
+  expect_refused(1, " --set 'attention.bias={\"alibi\":[0.5]}'", "1 slopes, expected one for each of the 6 query heads");
   put_places(700, 30);
   expect_refused(1, plane, "places has shape (700, 2), expected (701, 2)");
   put_places(701, 30, std::numeric_limits<double>::quiet_NaN());
@@ -111,10 +111,10 @@ TEST_F(ProgramScores, WhatIsRefused) {
 }
 
 TEST_F(ProgramScores, LayersTakeACapAndNoBias) {
-  const Outcome made = annulus(0, "generate --output in.h5 --layer 24 --sequence 53 --heads 4 --head-dim 6");
+  const Outcome made = annulus(0, "generate --output layer.h5 --layer 24 --sequence 53 --heads 4 --head-dim 6");
   ASSERT_EQ(made.status, 0) << made.err;
   write("run.yaml",
-        "input: {file: in.h5}\nattention: {segments: [16, all], dilations: [1, 2], softcap: 0.3}\nlayer: {heads: 4}\n"
+        "input: {file: layer.h5}\nattention: {segments: [16, all], dilations: [1, 2], softcap: 0.3}\nlayer: {heads: 4}\n"
         "compute: {backward: true}\noutput: {file: out.h5, overwrite: true}\n");
   run(2, "");
   const Outcome verified = annulus(2, "verify run.yaml --rows 20");
@@ -122,12 +122,12 @@ TEST_F(ProgramScores, LayersTakeACapAndNoBias) {
   const std::vector<double> capped = result("y");
   run(2, " --set attention.softcap=none");
   EXPECT_NE(result("y"), capped);
-  expect_refused(2, " --set 'attention.bias={alibi: auto}'", "a layer's attention has none yet");
+  expect_refused(2, " --set 'attention.bias={\"alibi\":auto}'", "a layer's attention has none yet");
 }
 
 // What docs/scores.md shows: 12 heads of 64, tiles on a grid behind a class token, row 0.
 TEST_F(ProgramScores, SlideEncoder) {
-  const Outcome made = annulus(0, "generate --output in.h5 --sequence 401 --heads 12 --head-dim 64 --dout");
+  const Outcome made = annulus(0, "generate --output in.h5 --overwrite --sequence 401 --heads 12 --head-dim 64 --dout");
   ASSERT_EQ(made.status, 0) << made.err;
   put_places(401, 20);
   write("slide.yaml", R"(
