@@ -60,8 +60,8 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
   kernels::GradientViews gradients{dq.view, dk.view, dv.view};
   if (run.in_blocks) gradients = {dq.view, dk.view, dv.view, begun_dk.view, begun_dv.view};
   for (const core::WorkList& list : test.calls) {
-    kernels::BackwardOperands operands{q.view, k.view, v.view, dout.view, normalizers.view, delta.view, test.scale(),
-                                       test.output_scale};
+    kernels::BackwardOperands operands{q.view,           k.view,     v.view,       dout.view,
+                                       normalizers.view, delta.view, test.scale(), test.output_scale};
     operands.rule = test.call_rule();
     host::host_attend_backward(list, shape, rows, test.precision, operands, gradients, run.poll, run.set);
   }

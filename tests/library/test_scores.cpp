@@ -71,8 +71,11 @@ TEST(LibraryAttention, RefusesScoresThatAreNone) {
   expect([](Pattern& p) { p.bias = Bias{{0.5, -1, 0, 0}}; }, "a slope of -1");
   expect([](Pattern& p) { p.bias = Bias{{}, -2}; }, "exempt is -2, expected 0 or more rows");
   expect([](Pattern& p) { p.bias = Bias{{}, 0, {1, 2, 3}}; }, "coordinates are 3 numbers, expected two for each");
-  expect([](Pattern& p) { p.bias = Bias{{}, 0, std::vector<double>(std::size_t(2 * small.sequence), INFINITY)}; },
-         "coordinates[0][0] is inf, expected finite numbers");
+  expect(
+      [](Pattern& p) {
+        p.bias = Bias{{}, 0, std::vector<double>(std::size_t(2 * small.sequence), INFINITY)};
+      },
+      "coordinates[0][0] is inf, expected finite numbers");
 }
 
 }  // namespace

@@ -31,8 +31,7 @@ TEST(Segments, MayBeWindows) {
 
 TEST(Scores, AreReadAndWritten) {
   const auto attention = [](const std::string& keys) {
-    const std::string text = fmt::format(
-        "input: {{file: a.h5}}\noutput: {{file: b.h5}}\nattention: {{{}}}\n", keys);
+    const std::string text = fmt::format("input: {{file: a.h5}}\noutput: {{file: b.h5}}\nattention: {{{}}}\n", keys);
     const Settings settings = parse_run_file(text, "run.yaml", {}).settings;
     const Settings again = parse_run_file(resolved_text(settings), "run.yaml", {}).settings;
     EXPECT_EQ(again.attention.bias, settings.attention.bias) << resolved_text(settings);

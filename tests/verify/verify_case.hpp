@@ -87,7 +87,8 @@ class VerifyCase {
       for (Index p = 0; p < s.sequence; ++p) {
         const Index key = ((row.b * s.sequence + p) * s.kv_heads + row.h / s.group()) * s.head_dim;
         const double weight = probability(*input_, row.h, row.x, p, row.q,
-                                          std::span(keys).subspan(std::size_t(key), row.q.size()), row.lse).p;
+                                          std::span(keys).subspan(std::size_t(key), row.q.size()), row.lse)
+                                  .p;
         received.values[std::size_t(at(received, row.b, p, row.h, 0))] += weight;
         if (weight > 0) seen.emplace_back(-weight, p);
       }

@@ -50,9 +50,9 @@ struct ReferencePattern {
   /// For each query head the score of one more key, of value 0, that a row with other keys sees; finite or -inf (no
   /// such key). Empty: none.
   std::vector<double> sink = {};
-  double softcap = 0;                ///< scores s become softcap tanh(s / softcap); 0: they stay as they are
-  std::vector<double> slopes = {};   ///< for each query head: scores less slope * distance(); empty: no bias
-  core::Index exempt = 0;            ///< rows at the start of a document that are at distance 0 of every row
+  double softcap = 0;                    ///< scores s become softcap tanh(s / softcap); 0: they stay as they are
+  std::vector<double> slopes = {};       ///< for each query head: scores less slope * distance(); empty: no bias
+  core::Index exempt = 0;                ///< rows at the start of a document that are at distance 0 of every row
   std::vector<double> coordinates = {};  ///< (S, 2); empty: rows are as far apart as their numbers
 };
 

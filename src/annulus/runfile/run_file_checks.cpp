@@ -122,8 +122,9 @@ void check_scores(const RunFile& run) {
   if (!settings.attention.bias) return;
   if (settings.layer) refuse(run, "attention.bias", "attention.bias: a layer's attention has none yet, expected none");
   if (settings.attention.pattern.semantics == pattern::Semantics::torchscale) {
-    refuse(run, "attention.bias",
-           "attention.bias: torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
+    refuse(
+        run, "attention.bias",
+        "attention.bias: torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
   }
 }
 

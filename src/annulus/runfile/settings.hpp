@@ -38,11 +38,11 @@ struct InputSettings {
   std::string q = "/q";
   std::string k = "/k";
   std::string v = "/v";
-  std::string dout = "/dout";            ///< read when compute.backward is true
-  std::optional<std::string> dlse;       ///< dataset of the LSE's gradient; empty: it is zero
-  std::optional<std::string> documents;  ///< dataset of document offsets; empty: one document
+  std::string dout = "/dout";              ///< read when compute.backward is true
+  std::optional<std::string> dlse;         ///< dataset of the LSE's gradient; empty: it is zero
+  std::optional<std::string> documents;    ///< dataset of document offsets; empty: one document
   std::optional<std::string> coordinates;  ///< dataset of places of rows, for a bias; empty: rows have numbers alone
-  std::optional<std::string> sink;       ///< dataset of sink logits; empty: none
+  std::optional<std::string> sink;         ///< dataset of sink logits; empty: none
 };
 
 /// attention.bias: scores less slope * distance.

@@ -112,8 +112,7 @@ void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries,
   const std::string scope = pass_ + where;
   const Index entry = block_.entries.begin;
   const kernels::Operands operands{queries_view(), from_entry(block.view(problem_, 0), entry),
-                                   from_entry(block.view(problem_, 1), entry), problem_.scale,
-                                   problem_.call_rule()};
+                                   from_entry(block.view(problem_, 1), entry), problem_.scale, problem_.call_rule()};
   const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);

@@ -99,8 +99,7 @@ Found check_bias(const Problem& problem) {
 Found check_rule(const Problem& problem, Use use) {
   if (Found found = check_cap(problem)) return found;
   if (Found found = check_bias(problem)) return found;
-  const std::string reason =
-      use == Use::look_at || !problem.rule.any() ? "" : kernels::why_no_rule(problem.backend);
+  const std::string reason = use == Use::look_at || !problem.rule.any() ? "" : kernels::why_no_rule(problem.backend);
   if (reason.empty()) return {};
   return Objection{problem.rule.has_cap() ? "attention.softcap" : "attention.bias", reason + "; expected none"};
 }

@@ -259,7 +259,7 @@ void add_ruled_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips
   add_tiles(q, k, strips, RuledKeys<Number<T>>{strips.rule, strips.rule->cap > 0 ? slopes : nullptr, 0, 0});
 }
 
-#define ANNULUS_BACKWARD_TILES(T)                                                         \
+#define ANNULUS_BACKWARD_TILES(T)                                                          \
   template void add_chunks<T>(const QueryChunk<T>&, const KeyChunk<T>&, const Strips<T>&); \
   template void add_ruled_chunks<T>(const QueryChunk<T>&, const KeyChunk<T>&, const Strips<T>&)
 

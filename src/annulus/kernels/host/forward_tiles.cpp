@@ -342,8 +342,8 @@ void add_ruled_tile(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number
   add_strips<T, kEntropy>(panels, tile, scores, RuledRows<Number<T>>{panels.rule, 0, 0});
 }
 
-#define ANNULUS_FORWARD_TILES(T, kEntropy)                                                      \
-  template void add_tile<T, kEntropy>(const QueryPanels<T>&, const KeyTile<T>&, Number<T>*);    \
+#define ANNULUS_FORWARD_TILES(T, kEntropy)                                                   \
+  template void add_tile<T, kEntropy>(const QueryPanels<T>&, const KeyTile<T>&, Number<T>*); \
   template void add_ruled_tile<T, kEntropy>(const QueryPanels<T>&, const KeyTile<T>&, Number<T>*)
 
 #if !defined(ANNULUS_ONLY_PAIRS)

@@ -115,7 +115,8 @@ Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Pre
                                  InstructionSet set) {
   const auto bytes = [&](const auto& tiles) {
     const BackwardLayout layout(tiles, shape, rows);
-    return Scratch::bytes_of([&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys, in_blocks, true); });
+    return Scratch::bytes_of(
+        [&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys, in_blocks, true); });
   };
   return threads() * with_words(precision, [&](auto number) {
            using T = decltype(number);

@@ -103,8 +103,8 @@ void add_ruled_statistics(const ScoreRows<T>& q, const ScoreKeys<T>& k, const St
   add_tiles(q, k, sums, RuledKeys<Number<T>>{sums.rule, nullptr, 0, 0});
 }
 
-#define ANNULUS_STATISTIC_TILES(T)                                                                               \
-  template void add_statistics<T>(const ScoreRows<T>&, const ScoreKeys<T>&, const StatisticSums<Number<T>>&);    \
+#define ANNULUS_STATISTIC_TILES(T)                                                                            \
+  template void add_statistics<T>(const ScoreRows<T>&, const ScoreKeys<T>&, const StatisticSums<Number<T>>&); \
   template void add_ruled_statistics<T>(const ScoreRows<T>&, const ScoreKeys<T>&, const StatisticSums<Number<T>>&)
 
 #if !defined(ANNULUS_ONLY_PAIRS)

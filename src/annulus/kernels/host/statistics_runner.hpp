@@ -81,8 +81,9 @@ class ProbabilitySums {
 
   Memory start(const BackwardTask& task) const {
     const WorkItem& item = work_.items[task.item];
-    Memory w = Scratch::of_this_thread().fill(
-        [&](Scratch& s) { return Memory(s, tiles_, layout_, operands_.slots, operands_.pairs, task.count, is_ruled()); });
+    Memory w = Scratch::of_this_thread().fill([&](Scratch& s) {
+      return Memory(s, tiles_, layout_, operands_.slots, operands_.pairs, task.count, is_ruled());
+    });
     if (is_ruled()) rule_.begin(w.rule);
     w.document = item.document;
     RowWalk walk(work_, item.key);

@@ -47,8 +47,8 @@ struct QueryPanels {
   const std::int64_t* end;
   std::int64_t rows;
   int head_dim;
-  Number<T> exponent_bias;  // weights are 2^(score - m + exponent_bias)
-  Number<T> score_factor;   // of pairs: what the sum over D is multiplied by
+  Number<T> exponent_bias;                      // weights are 2^(score - m + exponent_bias)
+  Number<T> score_factor;                       // of pairs: what the sum over D is multiplied by
   const RuledPairs<Number<T>>* rule = nullptr;  // of all rows, and of the keys of the tile; for add_ruled_tile
 };
 

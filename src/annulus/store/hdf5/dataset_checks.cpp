@@ -126,8 +126,8 @@ FileContents agreed_contents(const std::string& path, const std::optional<std::s
   const std::vector<Index> seen = comm::numbers_from_root(comm, [&] {
     const FileId file = open_alone(path, false);
     const auto [s, type, order, width, none, sink, coordinates] = look(file);
-    std::vector<Index> numbers{s.batch,      s.sequence, s.heads,           s.kv_heads,              s.head_dim, Index(type),
-                               Index(order), width,      Index(sink.size()), Index(coordinates.size())};
+    std::vector<Index> numbers{s.batch,     s.sequence,   s.heads, s.kv_heads,         s.head_dim,
+                               Index(type), Index(order), width,   Index(sink.size()), Index(coordinates.size())};
     for (const std::vector<double>* const some : {&sink, &coordinates})
       for (const double number : *some) numbers.push_back(std::bit_cast<Index>(number));
     const pattern::Documents offsets = read_documents(file, path, documents, s.sequence);
