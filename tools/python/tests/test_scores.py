@@ -36,7 +36,7 @@ def test_slopes_of_alibi(heads):
 @pytest.mark.parametrize("words, message", [
     ({"softcap": 0}, "softcap is 0.0, expected a number above 0"),
     ({"softcap": "5"}, "softcap is '5', expected a finite number"),
-    ({"softcap": 1e40}, "plan: softcap: 1e.40, expected 1e-30 to 1e.30"),
+    ({"softcap": 1e40}, "plan: softcap: 1e.40, expected 1e-30 to 1e30"),
     ({"bias": "alibi"}, "bias is 'alibi', expected {'alibi': 'auto' or one slope per head, 'exempt': rows}"),
     ({"bias": {"alibi": "auto", "exemt": 1}}, "bias is .*, expected {'alibi'"),
     ({"bias": {"alibi": [0.5]}}, "plan: bias: 1 slopes, expected one for each of the 4 query heads"),
