@@ -6,19 +6,13 @@
 namespace annulus::test {
 namespace {
 
-const std::string plane = " --set input.coordinates=places --set 'attention.bias={alibi: auto, exempt: 1}'";
+const std::string plane = " --set input.coordinates=places", alibi = "{alibi: auto, exempt: 1}";
 
 class ProgramScores : public ProgramTest {
  protected:
   void SetUp() override {
     ProgramTest::SetUp();
-    write("run.yaml", R"(
-input: {file: in.h5}
-attention: {segments: [16, 64, all], dilations: [1, 3, 5]}
-compute: {backward: true}
-distribution: {strategy: ring}
-output: {file: out.h5, overwrite: true}
-)");
+    write_run("none");
     const Outcome made = annulus(0,
                                  "generate --output in.h5 --sequence 701 --heads 6 --kv-heads 3 --head-dim 16 "
                                  "--batch 2 --dout --dlse");
@@ -26,6 +20,12 @@ output: {file: out.h5, overwrite: true}
     put_places(701, 30);
   }
 
+  /// run.yaml with this bias.
+  void write_run(const std::string& bias) const {
+    write("run.yaml", "input: {file: in.h5}\nattention: {segments: [16, 64, all], dilations: [1, 3, 5], bias: " + bias +
+                          "}\ncompute: {backward: true}\ndistribution: {strategy: ring}\n"
+                          "output: {file: out.h5, overwrite: true}\n");
+  }
   /// Makes the dataset `places` (rows, 2), a walk over a grid line by line, in place of the one that is there.
   void put_places(hsize_t rows, hsize_t line, double first = 0) const {
     std::vector<double> places;
@@ -57,16 +57,21 @@ output: {file: out.h5, overwrite: true}
 };
 
 TEST_F(ProgramScores, ResultsAreTheDefinition) {
-  for (const auto& [ranks, set] :
-       {std::pair(3, std::string(" --set attention.softcap=2.5 --set output.statistics=[entropy,received,top]")),
-        {2, plane + " --set distribution.strategy=ulysses --set input.dlse=/dlse"},
-        {4,
+  struct Run {
+    int ranks;
+    std::string bias, set;
+  };
+  for (const auto& [ranks, bias, set] :
+       {Run{3, "none", " --set attention.softcap=2.5 --set output.statistics=[entropy,received,top]"},
+        {2, alibi, plane + " --set distribution.strategy=ulysses --set input.dlse=/dlse"},
+        {4, alibi,
          plane + " --set attention.softcap=30 --set distribution.strategy=hybrid --set distribution.ulysses_ranks=2"},
-        {1,
-         " --set 'attention.bias={alibi: [0, 0.5, 1e-3, 2, 0.25, 7]}' --set distribution.strategy=stream --set "
-         "distribution.block_size=200"},
-        {2, plane + " --set compute.memory_limit=500KiB"},
-        {1, " --set attention.softcap=5 --set attention.semantics=torchscale --set attention.segments=[15,63,all]"}}) {
+        {1, "{alibi: [0, 0.5, 1e-3, 2, 0.25, 7]}",
+         " --set distribution.strategy=stream --set distribution.block_size=200"},
+        {2, alibi, plane + " --set compute.memory_limit=1600KiB"},
+        {1, "none",
+         " --set attention.softcap=5 --set attention.semantics=torchscale --set attention.segments=[15,63,all]"}}) {
+    write_run(bias);
     SCOPED_TRACE(set);
     run(ranks, set);
     const Outcome verified = annulus(2, "verify run.yaml --rows 40" + set);
@@ -82,6 +87,7 @@ TEST_F(ProgramScores, ResultsAreTheDefinition) {
 }
 
 TEST_F(ProgramScores, BitsDoNotDependOnRanks) {
+  write_run(alibi);
   const std::string set = plane + " --set attention.softcap=3 --set compute.reproducible=true";
   run(1, set + " --set output.file=one.h5 --set distribution.strategy=single");
   for (const int ranks : {2, 3}) {
@@ -91,22 +97,29 @@ TEST_F(ProgramScores, BitsDoNotDependOnRanks) {
 }
 
 TEST_F(ProgramScores, AreShown) {
+  write_run(alibi);
   const Outcome ran = run(1, plane + " --set attention.softcap=50");
   EXPECT_NE(ran.out.find("(all, 5), softcap 50, alibi in the plane"), std::string::npos) << ran.out;
-  const Outcome dry = annulus(1, "run --dry-run --ranks 3 run.yaml --set 'attention.bias={alibi: auto}'");
+  const Outcome dry = annulus(1, "run --dry-run --ranks 3 run.yaml");
   EXPECT_EQ(dry.status, 0) << dry.err;
-  EXPECT_NE(dry.out.find(", alibi"), std::string::npos) << dry.out;
+  EXPECT_NE(dry.out.find("bias: {alibi: auto, exempt: 1}"), std::string::npos) << dry.out;
 }
 
 TEST_F(ProgramScores, WhatIsRefused) {
-  expect_refused(2, " --set input.coordinates=places", "without attention.bias nothing reads them");
+  expect_refused(2, plane, "without attention.bias nothing reads them");
   expect_refused(2, " --set attention.softcap=0", "attention.softcap");
-  expect_refused(2, " --set 'attention.bias={exempt: 1}'", "{alibi: auto | [slope, ...], exempt: e}");
-  expect_refused(2, " --set 'attention.bias={alibi: auto, exemt: 1}'", "'exemt'");
-  expect_refused(2, " --set 'attention.bias={alibi: [-1, 0, 0, 0, 0, 0]}'", "a number above 0");
-  expect_refused(2, plane + " --set attention.semantics=torchscale", "filled-in keys are at no distance");
   expect_refused(2, " --set attention.softcap=5 --set compute.backend=device", "back end device takes no scores");
-  expect_refused(1, " --set 'attention.bias={alibi: [0.5]}'", "1 slopes, expected one for each of the 6 query heads");
+  for (const auto& [bias, message] : {std::pair("{exempt: 1}", "{alibi: auto | [slope, ...], exempt: e}"),
+                                      {"{alibi: auto, exemt: 1}", "unknown key 'exemt' in attention.bias"},
+                                      {"{alibi: [-1, 0, 0, 0, 0, 0]}", "a finite number above 0"},
+                                      {"{alibi: 0.5}", "auto, or a list of slopes, one for each query head"}}) {
+    write_run(bias);
+    expect_refused(2, "", message);
+  }
+  write_run("{alibi: [0.5]}");
+  expect_refused(1, "", "1 slopes, expected one for each of the 6 query heads");
+  write_run(alibi);
+  expect_refused(2, " --set attention.semantics=torchscale", "filled-in keys are at no distance");
   put_places(700, 30);
   expect_refused(1, plane, "places has shape (700, 2), expected (701, 2)");
   put_places(701, 30, std::numeric_limits<double>::quiet_NaN());
@@ -114,23 +127,26 @@ TEST_F(ProgramScores, WhatIsRefused) {
 }
 
 TEST_F(ProgramScores, LayersTakeACapAndNoBias) {
-  const Outcome made = annulus(0, "generate --output in.h5 --layer 24 --sequence 53 --heads 4 --head-dim 6");
+  const Outcome made = annulus(0, "generate --output layer.h5 --layer 24 --sequence 53 --heads 4 --head-dim 6");
   ASSERT_EQ(made.status, 0) << made.err;
-  write("run.yaml",
-        "input: {file: in.h5}\nattention: {segments: [16, all], dilations: [1, 2], softcap: 0.3}\nlayer: {heads: 4}\n"
-        "compute: {backward: true}\noutput: {file: out.h5, overwrite: true}\n");
+  write(
+      "run.yaml",
+      "input: {file: layer.h5}\nattention: {segments: [16, all], dilations: [1, 2], softcap: 0.3}\nlayer: {heads: 4}\n"
+      "compute: {backward: true}\noutput: {file: out.h5, overwrite: true}\n");
   run(2, "");
   const Outcome verified = annulus(2, "verify run.yaml --rows 20");
   EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
   const std::vector<double> capped = result("y");
   run(2, " --set attention.softcap=none");
   EXPECT_NE(result("y"), capped);
-  expect_refused(2, " --set 'attention.bias={alibi: auto}'", "a layer's attention has none yet");
+  write("run.yaml",
+        "input: {file: layer.h5}\nattention: {bias: {alibi: auto}}\nlayer: {heads: 4}\noutput: {file: out.h5}\n");
+  expect_refused(2, "", "a layer's attention has none yet");
 }
 
 // What docs/scores.md shows: 12 heads of 64, tiles on a grid behind a class token, row 0.
 TEST_F(ProgramScores, SlideEncoder) {
-  const Outcome made = annulus(0, "generate --output in.h5 --sequence 401 --heads 12 --head-dim 64 --dout");
+  const Outcome made = annulus(0, "generate --output in.h5 --overwrite --sequence 401 --heads 12 --head-dim 64 --dout");
   ASSERT_EQ(made.status, 0) << made.err;
   put_places(401, 20);
   write("slide.yaml", R"(

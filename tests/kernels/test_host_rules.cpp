@@ -145,7 +145,7 @@ TEST(HostRules, TheSameBitsHoweverRowsAreCut) {
     BackwardCase whole = with_rule(backward_case(130, 130, 24, Band::all), rule);
     whole.fill_all();
     BackwardCase cut = whole;
-    core::WorkList& list = cut.calls[0];
+    core::WorkList list = whole.calls[0];
     list.runs = {{0, 0, 1, 50}, {50, 50, 1, 80}, {0, 0, 1, 33}, {33, 33, 1, 97}};
     const core::WorkItem item = list.items[0];
     cut.calls.clear();

@@ -49,6 +49,31 @@ TEST(ProblemChecks, NameTheSettingAndWhatWasExpected) {
             "output.top_keys: lists of 28147497671065");
 }
 
+TEST(ProblemChecks, ScoresThatCannotBe) {
+  const auto with = [](kernels::ScoreRule rule, kernels::Backend backend = kernels::Backend::host) {
+    return [=](Problem& p) {
+      p.rule = rule;
+      p.rule.slopes.resize(rule.slopes.empty() ? 0 : std::size_t(p.shape.heads), 0.5);
+      p.backend = backend;
+    };
+  };
+  const auto far = std::make_shared<kernels::Coordinates>(std::vector<double>(80, 0));
+  const auto few = std::make_shared<kernels::Coordinates>(std::vector<double>(78, 0));
+  EXPECT_EQ(objection(with({50, {0.5}, 2, far})), "");
+  EXPECT_EQ(objection(with({1e31})), "attention.softcap: 1e+31, expected 1e-30 to 1e30");
+  EXPECT_EQ(objection(with({0, {0.5}, 0, few})), "input.coordinates: of 39 rows, expected those of 40");
+  EXPECT_EQ(objection(with({0, {1e30}})),
+            "attention.bias: a slope of 1e+30 at distances up to 40, expected 0 or more and scores up to 1e+30");
+  EXPECT_EQ(objection(with({5}, kernels::Backend::device)),
+            "attention.softcap: back end device takes no scores with a cap or a bias yet; expected none");
+  EXPECT_EQ(objection(with({5}, kernels::Backend::device), Use::look_at), "");
+  EXPECT_EQ(objection([&](Problem& p) {
+              with({0, {0.5}})(p);
+              p.shape.sequence = kernels::most_biased_rows + 1;
+            }),
+            "attention.bias: 1073741825 rows, expected at most 1073741824");
+}
+
 TEST(ProblemChecks, WindowsThatCannotBe) {
   const auto with = [](Semantics semantics, pattern::Pair pair) {
     return [=](Problem& p) {

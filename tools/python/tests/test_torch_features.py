@@ -160,7 +160,7 @@ def test_sink_logits_and_windows():
 def test_softcap_and_alibi():
     """They are parts of the settings; gradients are those of PyTorch's own operations."""
     q, k, v = (x.clone().requires_grad_() for x in tensors())
-    places = torch.stack([torch.arange(q.shape[2]) % 3, torch.arange(q.shape[2]) // 3], 1)
+    places = torch.stack([torch.arange(q.shape[2]) % 3, torch.arange(q.shape[2]) // 3], 1).tolist()  # a list: torch.compile has no numbers of tensors
     words = {"softcap": 1.5, "bias": {"alibi": "auto", "exempt": 1}, "coordinates": places}
     counts = often(q.shape[2], q.shape[1], pattern_of(["all"], [1], True))
 
