@@ -141,7 +141,7 @@ inline std::vector<Case> device_cases() {
   return {one, filled, windows};
 }
 
-/// Documents apart from one another, and rows at both ends that are nobody's.
+/// Documents apart from one another, and rows at both ends that do not exist.
 inline std::vector<Case> gap_cases() {
   std::vector<Case> cases;
   for (const auto& semantics : pattern::semantics_table) {

@@ -33,7 +33,7 @@ TEST(Backward, EveryStorageType) { check_all(storage_cases()); }
 
 TEST(Backward, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
 
-TEST(Backward, RowsThatAreNobodys) { check_all(gap_cases()); }
+TEST(Backward, RowsThatDoNotExist) { check_all(gap_cases()); }
 
 TEST(Backward, Sinks) { check_all(sink_cases()); }
 
@@ -68,7 +68,7 @@ TEST(BackwardInOrder, EveryStorageType) { check_reproducible(storage_cases()); }
 // Without panels of the host's kernels, which the prediction of memory leaves room for.
 TEST(BackwardInOrder, DeviceTilesServeEveryStrategyToo) { check_reproducible(device_cases()); }
 
-TEST(BackwardInOrder, RowsThatAreNobodys) { check_reproducible(gap_cases()); }
+TEST(BackwardInOrder, RowsThatDoNotExist) { check_reproducible(gap_cases()); }
 
 TEST(BackwardInOrder, Sinks) { check_reproducible(sink_cases()); }
 

@@ -29,7 +29,7 @@ TEST(Forward, EveryStorageType) { check_all(storage_cases()); }
 
 TEST(Forward, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); }
 
-TEST(Forward, RowsThatAreNobodys) { check_all(gap_cases()); }
+TEST(Forward, RowsThatDoNotExist) { check_all(gap_cases()); }
 
 TEST(Forward, Sinks) { check_all(sink_cases()); }
 

@@ -150,7 +150,8 @@ class Call:
 
     def laid(self, numbers):
         """(B, S, ...) as the core has it: with lengths entries lie end to end, (1, B S, ...)."""
-        return numbers.reshape(1, -1, *numbers.shape[2:]) if self.settings.lengths else numbers
+        batch, rows, *rest = numbers.shape
+        return numbers.reshape(1, batch * rows, *rest) if self.settings.lengths else numbers
 
     def empty(self, shape, kind=None):
         """A result of this shape in the order (B, S, heads, ...): for the caller, and for the core."""

@@ -134,14 +134,14 @@ def test_sinks_and_windows_of_layers_that_take_turns():
     """gpt-oss: every other layer has a window, all have sinks."""
     config = transformers.GptOssConfig(**SIZES, num_key_value_heads=2, sliding_window=6, head_dim=8, num_local_experts=2,
                                        num_experts_per_tok=1, use_cache=False)
-    models = [made(transformers.GptOssForCausalLM, config, attention) for attention in ("eager", "annulus")]
+    models = [made(transformers.GptOssForCausalLM, config, attention).float() for attention in ("eager", "annulus")]
     with torch.no_grad():
         for layer in models[0].model.layers:
             layer.self_attn.sinks.copy_(torch.tensor([0.5, -1, 2, 0]))
     models[1].load_state_dict(models[0].state_dict())
     models[1].config._attn_implementation = "annulus"
     expected, found = (model(TEXT, attention_mask=padded(True)).logits for model in models)
-    assert (expected - found)[padded(True).bool()].abs().max() < 1e-6
+    assert (expected - found)[padded(True).bool()].abs().max() < 1e-5  # in float32
 
 
 def refused(model, message, *more, **words):
