@@ -94,6 +94,7 @@ TEST(LibraryQueries, AreAnIntervalOfTheSequence) {
     Options options;
     options.strategy = strategy;
     for (const Lies lies : {Lies::bshd, Lies::bhsd}) {
+      if (lies == Lies::bhsd && options.strategy != "auto") continue;
       expect_definition({std::string(strategy) + ", last rows", 8, last, options}, keys - 8, lies, comm);
       expect_definition({std::string(strategy) + ", one row", 1, last, options}, keys - 1, lies, comm);
       expect_definition({std::string(strategy) + ", from row 11", 14, middle, options}, 11, lies, comm);

@@ -20,7 +20,7 @@ mine, keys = plan.query_row_numbers(comm.rank), plan.row_numbers(comm.rank)
 part, _ = annulus.attention(latents[:, mine], k[:, keys], v[:, keys], query_offset="none", comm=comm,
                             partition="zigzag")
 
-assert np.abs(part - out[:, mine]).max() < 1e-5 and len(mine) == 64 // comm.size
+assert np.abs(part - out[:, mine]).max() < 1e-5 and len(mine) in (64 // comm.size, 64 // comm.size + 1)
 by_definition, _ = annulus.reference(latents, k, v, rows=[0, 63], query_offset="none")
 assert np.abs(out[:, [0, 63]] - by_definition).max() < 1e-5
 in_window, _ = annulus.reference(last, k, v, rows=[15], causal=True, segments=[annulus.window(4096)], dilations=[1])
