@@ -91,7 +91,9 @@ kernels::ScoreRule make_rule(const Pattern& asked, const Shape& shape) {
     if (!(*asked.softcap > 0)) refuse("softcap is {}, expected a number above 0", *asked.softcap);
     rule.cap = *asked.softcap;
   }
+  constexpr Index most_slopes = 1 << 20;
   if (!asked.bias) return rule;
+  if (shape.heads > most_slopes) refuse("bias: {} heads, expected {} at most", shape.heads, most_slopes);
   const Bias& bias = *asked.bias;
   rule.slopes = bias.slopes.empty() ? kernels::alibi_slopes(shape.heads) : bias.slopes;
   rule.exempt = bias.exempt;

@@ -112,7 +112,7 @@ def coordinates(value, name):
     """(S, 2) numbers, the whole sequence's on every rank, as Settings has them."""
     try:
         places = np.asarray(value, np.float64)
-    except (TypeError, ValueError, RuntimeError):
+    except Exception:  # of what has no numbers, no end, or numbers that float64 does not hold
         raise wrong(value, name, "an array (S, 2) of numbers") from None
     if places.ndim != 2 or places.shape[1] != 2:
         raise AnnulusError(f"{name} is {places.shape}, expected (S, 2)")

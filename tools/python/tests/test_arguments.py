@@ -93,6 +93,7 @@ def of_arrays(q):
         "verify": (annulus.verify, qkv | {"out": out, "lse": lse, "rows": 3, "axes": "bshd"} | pattern),
         "plan": (annulus.plan, plan | pattern),
         "Plan.rows": (made.rows, {"rank": 1}), "Plan.row_numbers": (made.row_numbers, {"rank": 1}),
+        "Plan.query_rows": (made.query_rows, {"rank": 1}), "Plan.query_row_numbers": (made.query_row_numbers, {"rank": 1}),
         "Plan.kept": (made.kept, {"rank": 1}), "Plan.received": (made.received, {"rank": 1}),
         "Plan.memory": (made.memory, {"rank": 1}),
         "set_threads": (annulus.set_threads, {"count": 1}), "threads": (annulus.threads, {}),
