@@ -5,6 +5,7 @@ import numpy as np
 import torch
 from definition import composed, often, pattern_of
 from mpi4py import MPI
+from test_combined import drawn
 
 import annulus
 from annulus.torch import dilated_attention
@@ -166,7 +167,29 @@ def fewer_queries_or_more():
                 assert np.allclose(found.grad, wanted.grad[:, rows], atol=1e-11), (queries, partition)
 
 
-for test in (forward_of_every_strategy, fewer_queries_or_more, gradients, padded_batches, mistakes,
+def all_together():
+    """Draws of test_combined on these ranks give what one process gives."""
+    for seed in range(24):
+        q, k, v, words = drawn(seed)
+        if "lengths" in words:  # padded_batches() has them: rows are a multiple of the ranks
+            continue
+        sink = words.pop("sink", None)
+        partition = ("contiguous", "zigzag")[seed % 2]
+        plan = annulus.plan(k.shape[1], q.shape[2], q.shape[3], ranks=comm.size, batch=2, kv_heads=k.shape[2], type="float64",
+                            queries=q.shape[1], partition=partition, **words)
+        mine, keys = plan.query_row_numbers(comm.rank), plan.row_numbers(comm.rank)
+        results = []
+        for (queries, held), more in (((slice(None), slice(None)), {}), ((mine, keys), {"comm": comm, "partition": partition})):
+            given = [torch.from_numpy(x[:, rows].copy()).requires_grad_() for x, rows in ((q, queries), (k, held), (v, held))]
+            logits = None if sink is None else torch.from_numpy(sink).requires_grad_()
+            out = dilated_attention(*given, sink=logits, **words, **more)
+            out.square().sum().backward()
+            results.append([out.detach(), *[x.grad for x in given]])
+        for whole_one, found, rows in zip(*results, (mine, mine, keys, keys)):
+            assert torch.allclose(found, whole_one[:, rows], rtol=1e-11, atol=1e-11), (seed, words, partition)
+
+
+for test in (forward_of_every_strategy, all_together, fewer_queries_or_more, gradients, padded_batches, mistakes,
              one_rank_with_no_array, more_heads_than_rows, other_communicators, ranks_without_rows):
     test()
     comm.Barrier()
