@@ -43,12 +43,25 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
             if settings.reproducible:
                 raise AnnulusError(f"reproducible is True with lengths on {ranks} ranks, expected False, or one rank")
             partition, block = "block_cyclic", rows // ranks
+    elif partition == "auto":
+        # Of nothing that plan() may be given otherwise than attention() finds it: gradients, a sink, statistics, type, batch
+        # and k's heads. Rows of plan() are those that attention() takes.
+        heads, dim = extents[2], extents[4]
+        plain = settings._replace(statistics=(), top_keys=0, precision="auto")
+        partition = _made((1, rows, heads, heads, dim), "float32", plain, "auto", 0, ranks, False, False).partition
+    return _made(extents, kind, settings, partition, block, ranks, gradients, sink)
+
+
+def _made(extents, kind, settings, partition, block, ranks, gradients, sink):
+    """core_plan() in one partition, in blocks of so many rows."""
+    entries = len(settings.lengths) or 1  # they lie end to end
+    rows = extents[1] // entries
     options = {key: getattr(settings, key) for key in ("strategy", "precision", "reproducible", "top_keys")}
     options |= {"partition": partition, "block_size": block,
                 "ranges": [(b * rows + begin, b * rows + end) for b, (begin, end) in enumerate(settings.lengths)]}
     options |= {"gradients": gradients, "sink": sink, "entropy": "entropy" in settings.statistics,
                 "received": "received" in settings.statistics, "softcap": settings.softcap, "bias": settings.bias,
-                "coordinates": places_of(settings) * (batch if settings.lengths else 1)}
+                "coordinates": places_of(settings) * entries}
     return _core.plan(extents, kind, settings.segments, settings.dilations, settings.causal, settings.semantics,
                       settings.documents, settings.scale, settings.group_scale, ranks, options)
 

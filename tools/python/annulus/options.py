@@ -50,7 +50,7 @@ _limits = listed(whole(0), "a number of rows, or [left, right]", lengths=(2,))
 
 def _window_of(rows, first, names):
     """`rows`: w, or [left, right]."""
-    if not isinstance(rows, (str, bytes)) and hasattr(rows, "__len__"):
+    if not isinstance(rows, (int, str, bytes)) and hasattr(rows, "__len__"):
         left, right = _limits(rows, names[0])
     else:
         left = right = whole(1, also=", or [left, right]")(rows, names[0]) - 1  # a causal mask hides what is on the right
