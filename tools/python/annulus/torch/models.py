@@ -124,6 +124,19 @@ def _window(mask, sliding_window, causal, settings):
     return mask[..., 0], sliding_window
 
 
+def _refuse_packed(positions, mask):
+    """Positions that go down between two tokens of an entry begin another text. Compiled, where numbers are not there,
+    _mask() alone sees packed texts."""
+    if positions is None or positions.dim() != 2 or torch.compiler.is_compiling():
+        return
+    begins = positions[:, 1:] < positions[:, :-1]
+    if mask is not None:
+        there = mask.flatten(1)
+        begins = begins & there[:, 1:] & there[:, :-1]
+    if begins.any():
+        raise AnnulusError("position_ids go down inside an entry of the batch (packed texts), expected one text in each")
+
+
 def _refuse_others(query, key, attention_mask, dropout, more):
     if attention_mask is not None and tuple(attention_mask.shape) not in ((len(key), key.shape[2]), (len(key), key.shape[2], 1)):
         raise AnnulusError(f"attention_mask is a tensor {tuple(attention_mask.shape)}, expected (B, S), 1 for tokens and 0 for "
@@ -134,6 +147,7 @@ def _refuse_others(query, key, attention_mask, dropout, more):
     if key.shape[2] != query.shape[2]:
         raise AnnulusError(f"key has {key.shape[2]} rows, query {query.shape[2]}: expected as many (use_cache=False; to "
                            "generate, choose attn_implementation='sdpa')")
+    _refuse_packed(more.get("position_ids"), attention_mask)
     for name, expected in REFUSED.items():
         if more.get(name) is not None:
             raise AnnulusError(f"{name} is given by the model, expected {expected}")
