@@ -74,7 +74,7 @@ def window(rows, *, first=0):
 def segment(value, name):
     """A number of rows; 0, as the library has it, for all of them; a Window of {"window": rows, "first": rows}."""
     if isinstance(value, Window):
-        return value
+        return Window(*(whole(0)(number, f"{name}: {limit}") for limit, number in value._asdict().items()))
     if isinstance(value, Mapping):
         if "window" not in value or not set(value) <= {"window", "first"}:
             raise wrong(value, name, "{'window': rows or [left, right], 'first': rows}")

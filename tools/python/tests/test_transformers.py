@@ -153,7 +153,8 @@ def refused(model, message, *more, **words):
 @pytest.mark.parametrize("kind, config, name", [
     (transformers.BloomForCausalLM, transformers.BloomConfig(vocab_size=50, hidden_size=32, n_layer=1, n_head=4), "Bloom"),
     (transformers.RoFormerModel, transformers.RoFormerConfig(**SIZES, is_decoder=True), "RoFormer"),
-    (transformers.FalconModel, transformers.FalconConfig(**SIZES, alibi=False), "Falcon"),
+    (transformers.XGLMForCausalLM, transformers.XGLMConfig(vocab_size=50, d_model=32, ffn_dim=48, num_layers=1,
+                                                           attention_heads=4), "XGLM"),
     (transformers.MPNetModel, transformers.MPNetConfig(**SIZES), "MPNet")])
 def test_models_that_compute_their_softmax_themselves_are_refused(kind, config, name):
     for words in ({}, {"segments": [1], "dilations": [1]}):
