@@ -227,6 +227,41 @@ output: {file: out.h5, report: report.json}
   EXPECT_EQ(annulus(1, "run run.yaml").status, 1) << "who is no task is told that it exists";
 }
 
+/// k lies in a file of its own, to which a link leads.
+TEST_F(ProgramTest, FilesThatTheInputIsMadeOfAreInputs) {
+  ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 3001 --heads 2 --head-dim 16").status, 0);
+  std::filesystem::copy_file(folder / "in.h5", folder / "parts.h5");
+  const hid_t file = H5Fopen((folder / "in.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(file, "k", H5P_DEFAULT);
+  EXPECT_GE(H5Lcreate_external("parts.h5", "k", file, "k", H5P_DEFAULT, H5P_DEFAULT), 0);
+  H5Fclose(file);
+  write("run.yaml", R"(
+input: {file: in.h5}
+compute: {memory_limit: 2MiB}
+distribution: {strategy: stream}
+output: {file: out.h5, overwrite: true}
+)");
+  for (const int ranks : {0, 2}) {
+    const Outcome lost = annulus(ranks, "run run.yaml --set output.file=" + (folder / "parts.h5").string());
+    EXPECT_EQ(lost.status, 2) << lost.err;
+    EXPECT_NE(lost.err.find("output.file is the file of a dataset of input.file, "), std::string::npos) << lost.err;
+    EXPECT_NE(lost.err.find("parts.h5"), std::string::npos) << lost.err;
+  }
+  const std::string preload = "env LD_PRELOAD=" ANNULUS_RECORDER " ";
+  ASSERT_EQ(shell(preload + "RECORD_FILE=calls.txt " ANNULUS_PROGRAM " run run.yaml").status, 0);
+  EXPECT_EQ(annulus(1, "verify run.yaml --rows 20").status, 0) << "k is read from its file";
+  const std::string calls = slurp(folder / "calls.txt");
+  const auto kill_at = std::count(calls.begin(), calls.end(), '\n') / 2;
+  ASSERT_NE(
+      shell(preload + fmt::format("RECORD_KILL={} RECORD_RANK=0 ", kill_at) + ANNULUS_PROGRAM " run run.yaml").status,
+      0);
+  ASSERT_TRUE(exists("out.h5.journal"));
+  spoil(folder / "parts.h5", "/k", 2000 * 32, 1);
+  const Outcome mixed = annulus(0, "run run.yaml");
+  EXPECT_EQ(mixed.status, 1) << mixed.err;
+  EXPECT_NE(mixed.err.find("parts.h5: \"inode"), std::string::npos) << mixed.err;
+}
+
 INSTANTIATE_TEST_SUITE_P(, ProgramLongRuns, testing::ValuesIn(kinds),
                          [](const auto& info) { return std::string(info.param.name); });
 

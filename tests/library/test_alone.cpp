@@ -162,14 +162,19 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {1, 2}}),
             "plan: there are 1 segments and 2 dilations, expected one of each per pair");
   EXPECT_EQ(refusal(good, {.segments = {-4}, .dilations = {1}}),
-            "plan: segments[0] is -4, expected 1 or more, or annulus::all (0)");
+            "plan: segments[0] is -4, expected 1 to 1000000000000, or annulus::all (0)");
+  EXPECT_EQ(refusal(good, {.segments = {Index(1) << 62}, .dilations = {1}}),
+            "plan: segments[0] is 4611686018427387904, expected 1 to 1000000000000, or annulus::all (0)");
+  EXPECT_EQ(refusal(good, {.segments = {all}, .dilations = {1'000'000'000'000}}), "");
+  EXPECT_EQ(refusal(good, {.segments = {all}, .dilations = {std::numeric_limits<Index>::max()}}),
+            "plan: dilations[0] is 9223372036854775807, expected 1 to 1000000000000");
   EXPECT_EQ(refusal(good, {.segments = {all, Window{3, -1}}, .dilations = {1, 1}}),
             "plan: segments[1] is a window of left 3, right -1, first 0, expected 0 to 1000000000000");
   EXPECT_EQ(refusal(good, {.segments = {Window{3, 0, 2}}, .dilations = {2}}),
             "plan: segments: pair 1, {window: [3, 0], first: 2}: first needs dilation 1, which is 2");
   EXPECT_EQ(refusal(good, {.segments = {Window{3, 0}}, .dilations = {1}, .semantics = "torchscale"}),
             "plan: segments: pair 1, {window: [3, 0]}: torchscale has no windows, expected rows or all");
-  EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {0}}), "plan: dilations[0] is 0, expected 1 or more");
+  EXPECT_EQ(refusal(good, {.segments = {4}, .dilations = {0}}), "plan: dilations[0] is 0, expected 1 to 1000000000000");
   EXPECT_EQ(refusal(good, {.semantics = "longnets"}),
             "plan: semantics is 'longnets', expected one of " + test::words_of(pattern::semantics_table));
   EXPECT_EQ(refusal(good, {.documents = {0, 5}}), "") << "rows after row 4 do not exist";

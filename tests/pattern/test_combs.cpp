@@ -56,6 +56,49 @@ TEST(Combs, EveryHeadIsAtItsDefinedOffsetAndNowhereElse) {
   }
 }
 
+/// Of all offsets those that have a row in the interval, and no others.
+TEST(Combs, ThoseWithARowInAnIntervalAreVisited) {
+  for (const bool is_window : {false, true}) {
+    for (const Index r : {1, 2, 5, 8, 40}) {
+      Pattern pattern{Semantics::paper, {{whole_document, r}}, false, false};
+      if (is_window) pattern.pairs[0].window = Window{2, 2};
+      const PairCombs combs(pattern, 0, 3);
+      const Interval segment{7, 30};
+      for (Index begin = 5; begin < 32; ++begin) {
+        for (Index end = begin; end < 33; ++end) {
+          std::vector<Index> found, expected;
+          combs.visit(segment, {begin, end}, [&](const UsedOffset& used, std::size_t i) {
+            found.push_back(used.offset);
+            EXPECT_EQ(is_window ? 0 : combs.offsets().at(i).offset, is_window ? Index(i) : used.offset);
+            EXPECT_EQ(used.heads, heads_at_offset(pattern, 0, used.offset, 3));
+          });
+          for (const UsedOffset& used : used_offsets(pattern, 0, 3, 23)) {
+            if (!indices_within(comb_of(segment, r, used.offset), {begin, end}).empty())
+              expected.push_back(used.offset);
+          }
+          EXPECT_EQ(found, expected) << r << " rows " << begin << " to " << end;
+        }
+      }
+    }
+  }
+}
+
+TEST(Combs, HaveARowHoweverLargeTheDilation) {
+  EXPECT_EQ(comb_of({0, 100}, std::numeric_limits<Index>::max(), 99).count, 1);
+  EXPECT_EQ(comb_of({0, 100}, 1'000'000'000'000, 0).count, 1);
+  EXPECT_EQ(comb_of({0, 100}, 1'000'000'000'000, 100).count, 0);
+}
+
+/// Few rows make few combs: this one would be at work for hours if it listed all 10^12 of a window.
+TEST(Combs, OfAWindowAreNotListed) {
+  Pattern pattern{Semantics::longnet, {{whole_document, 1'000'000'000'000, Window{2, 2}}}, false, false};
+  std::vector<Index> found;
+  PairCombs(pattern, 0, 3).visit({0, Index(1) << 40}, {7, 9}, [&](const UsedOffset& used, std::size_t) {
+    found.push_back(used.offset);
+  });
+  EXPECT_EQ(found, (std::vector<Index>{7, 8}));
+}
+
 TEST(Combs, HeadSetsAreCutToRanges) {
   const HeadSet odd{1, 3, 4};  // 1 4 7 10
   EXPECT_EQ(members(intersect(odd, {2, 8})), (std::vector<Index>{4, 7}));

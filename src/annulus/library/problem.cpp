@@ -12,7 +12,7 @@ namespace {
 constexpr Index most_head_dim = 256;      // of the host's tiles, and of the run file
 constexpr Index most_kv_heads_yet = 256;  // more than any model has; short sequences of fewer heads are common
 
-constexpr Index most_window = 1'000'000'000'000;  // rows, as in the run file
+constexpr Index most_rows = 1'000'000'000'000;  // of a segment, a dilation, a window; as in the run file
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
@@ -36,9 +36,9 @@ auto value_called(const std::string& name, const Table& table, const char* argum
 
 pattern::Window make_window(std::size_t i, const Window& asked, bool causal) {
   for (const Index rows : {asked.left, asked.right, asked.first}) {
-    if (rows >= 0 && rows <= most_window) continue;
+    if (rows >= 0 && rows <= most_rows) continue;
     refuse("segments[{}] is a window of left {}, right {}, first {}, expected 0 to {}", i, asked.left, asked.right,
-           asked.first, most_window);
+           asked.first, most_rows);
   }
   return {asked.left, causal ? 0 : asked.right, asked.first};
 }
@@ -52,8 +52,12 @@ pattern::Pattern make_pattern(const Pattern& asked) {
   made.pairs.clear();
   for (std::size_t i = 0; i < asked.segments.size(); ++i) {
     const Segment& segment = asked.segments[i];
-    if (segment.rows < 0) refuse("segments[{}] is {}, expected 1 or more, or annulus::all (0)", i, segment.rows);
-    if (asked.dilations[i] < 1) refuse("dilations[{}] is {}, expected 1 or more", i, asked.dilations[i]);
+    if (segment.rows < 0 || segment.rows > most_rows) {
+      refuse("segments[{}] is {}, expected 1 to {}, or annulus::all (0)", i, segment.rows, most_rows);
+    }
+    if (asked.dilations[i] < 1 || asked.dilations[i] > most_rows) {
+      refuse("dilations[{}] is {}, expected 1 to {}", i, asked.dilations[i], most_rows);
+    }
     made.pairs.push_back({segment.rows, asked.dilations[i]});
     if (segment.window) made.pairs.back().window = make_window(i, *segment.window, asked.causal);
   }

@@ -29,6 +29,11 @@ std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index h
   return used;
 }
 
+PairCombs::PairCombs(const Pattern& pattern, Index pair, Index heads)
+    : dilation_(pattern.pairs[std::size_t(pair)].dilation),
+      is_window_(pattern.pairs[std::size_t(pair)].window.has_value()),
+      offsets_(used_offsets(pattern, pair, heads, 1)) {}
+
 std::vector<Sight> sights_of(const Pair& pair, bool causal) {
   constexpr Index unbounded = core::Band::unbounded;
   const core::Band mask = causal ? core::Band::upto : core::Band::all;
@@ -67,7 +72,7 @@ Interval segment_of(const Pair& pair, const Documents& documents, Index row) {
 }
 
 Comb comb_of(Interval segment, Index dilation, Index offset) {
-  const Index picked = offset < segment.size() ? core::ceil_div(segment.size() - offset, dilation) : 0;
+  const Index picked = offset < segment.size() ? (segment.size() - offset - 1) / dilation + 1 : 0;
   return {segment.begin + offset, dilation, picked};
 }
 

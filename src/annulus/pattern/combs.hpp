@@ -14,6 +14,7 @@
 // 10 ... and sees t = 1 2 3.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -46,6 +47,47 @@ struct UsedOffset {
 /// a window all that have a row among `rows` rows.
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads,
                                      Index rows = std::numeric_limits<Index>::max());
+
+/// The combs of one pair by the rows that they have. A window of dilation r has r of them in every document, of which
+/// few have a row among few rows; they are not listed, for r may be 10^12.
+class PairCombs {
+ public:
+  PairCombs(const Pattern& pattern, Index pair, Index heads);
+
+  /// Those that lead to a head, ascending; of a window its first one.
+  const std::vector<UsedOffset>& offsets() const { return offsets_; }
+
+  /// visit(offset, i) for each offset with a row of the segment in `rows`, ascending; it is offsets()[i], except that
+  /// i is 0 for all of a window.
+  /// Worked example: dilation 8, segment 0 ... 99, rows 14 15 16: offsets 0, 6, 7.
+  template <class Visit>
+  void visit(Interval segment, Interval rows, Visit&& visit) const {
+    rows = core::intersect(rows, segment);
+    if (rows.empty() || offsets_.empty()) return;
+    const Index first = (rows.begin - segment.begin) % dilation_;
+    const Index end = first + std::min(rows.size(), dilation_);  // may go round
+    visit_range({0, end - dilation_}, visit);
+    visit_range({first, std::min(end, dilation_)}, visit);
+  }
+
+ private:
+  template <class Visit>
+  void visit_range(Interval range, Visit& visit) const {
+    for (Index offset = range.begin; is_window_ && offset < range.end; ++offset) {
+      visit(UsedOffset{offset, offsets_.front().heads}, std::size_t(0));
+    }
+    if (is_window_) return;
+    const auto is_before = [](const UsedOffset& used, Index offset) { return used.offset < offset; };
+    auto used = std::lower_bound(offsets_.begin(), offsets_.end(), range.begin, is_before);
+    for (; used != offsets_.end() && used->offset < range.end; ++used) {
+      visit(*used, std::size_t(used - offsets_.begin()));
+    }
+  }
+
+  Index dilation_;
+  bool is_window_;
+  std::vector<UsedOffset> offsets_;
+};
 
 /// A part of what rows see through a pair: keys inside the band, of those with comb indices below `keys`.
 struct Sight {

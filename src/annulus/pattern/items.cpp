@@ -186,8 +186,8 @@ Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift
 namespace {
 
 /// The items of one pair, in the list of one of its parts.
-void append_pair(const Layout& layout, Index i, const std::vector<UsedOffset>& offsets, const StoredRows& queries,
-                 const KeyRows& keys, const Sight& sight, WorkList& list) {
+void append_pair(const Layout& layout, Index i, const PairCombs& combs, const StoredRows& queries, const KeyRows& keys,
+                 const Sight& sight, WorkList& list) {
   const Pair& pair = layout.pattern.pairs[std::size_t(i)];
   const Interval key_hull{keys.owned().front().rows.begin, keys.owned().back().rows.end};
   ItemMaker items(layout, queries, keys, sight, list);
@@ -199,8 +199,10 @@ void append_pair(const Layout& layout, Index i, const std::vector<UsedOffset>& o
       done = segment.end;
       if (core::intersect(segment, key_hull).empty()) continue;
       const Index document = document_of(layout.documents, segment.begin).begin;
-      for (const UsedOffset& used : offsets)
+      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // and nothing before it
+      combs.visit(segment, held, [&](const UsedOffset& used, std::size_t) {
         items.append(comb_of(segment, pair.dilation, used.offset), document, used.heads);
+      });
     }
   }
 }
@@ -226,13 +228,11 @@ std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries
   for (Index i = 0; i < Index(layout.pattern.pairs.size()); ++i) {
     const bool is_used = any && i >= layout.used_pairs().begin && i < layout.used_pairs().end;
     const Pair& pair = layout.pattern.pairs[std::size_t(i)];
-    std::vector<UsedOffset> offsets;
-    if (is_used) offsets = used_offsets(layout.pattern, i, layout.heads, layout.documents.back());
+    const PairCombs combs(layout.pattern, i, layout.heads);
     for (Sight sight : sights_of(pair, layout.pattern.causal)) {
       WorkList& list = lists.emplace_back();
       sight.band = core::overlap(sight.band, part);
-      if (is_used && sight.band.left + sight.band.right >= 0)
-        append_pair(layout, i, offsets, queries, keys, sight, list);
+      if (is_used && sight.band.left + sight.band.right >= 0) append_pair(layout, i, combs, queries, keys, sight, list);
     }
   }
   return lists;

@@ -26,8 +26,8 @@ class PairReader {
   PairReader(const Layout& layout, Index pair, const StoredRows& consumer)
       : layout_(layout),
         pair_(layout.pattern.pairs[std::size_t(pair)]),
-        offsets_(used_offsets(layout.pattern, pair, layout.heads, layout.documents.back())),
-        last_rows_(offsets_.size()),
+        combs_(layout.pattern, pair, layout.heads),
+        last_rows_(combs_.offsets().size()),
         consumer_(consumer) {}
 
   /// Appends what is read of an owner's interval. Only the segments that reach over its ends can have rows elsewhere.
@@ -45,28 +45,27 @@ class PairReader {
     if (pair_.window) return append_window(segment, owned);
     look_at(segment);
     const Index after = layout_.pattern.causal ? owned.rows.end : 0;
-    for (std::size_t i = 0; i < offsets_.size(); ++i) {
-      const Comb comb = comb_of(segment, pair_.dilation, offsets_[i].offset);
+    combs_.visit(segment, owned.rows, [&](const UsedOffset& used, std::size_t i) {
+      const Comb comb = comb_of(segment, pair_.dilation, used.offset);
       const Interval t = indices_within(comb, owned.rows);
-      if (t.empty() || last_rows_[i] < after) continue;
-      for_each_key_head(layout_, offsets_[i].heads, [&](Index kv, const HeadSet&) {
+      if (t.empty() || last_rows_[i] < after) return;
+      for_each_key_head(layout_, used.heads, [&](Index kv, const HeadSet&) {
         owned.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
       });
-    }
+    });
   }
   void look_at(Interval segment) {
     if (segment == seen_) return;
     seen_ = segment;
-    for (std::size_t i = 0; i < offsets_.size(); ++i) {
-      last_rows_[i] = last_row_held(consumer_, comb_of(segment, pair_.dilation, offsets_[i].offset));
+    for (std::size_t i = 0; i < last_rows_.size(); ++i) {
+      last_rows_[i] = last_row_held(consumer_, comb_of(segment, pair_.dilation, combs_.offsets()[i].offset));
     }
   }
 
   void append_window(Interval document, OwnerInterval& owned) {
-    for (const UsedOffset& used : offsets_) {
+    combs_.visit(document, owned.rows, [&](const UsedOffset& used, std::size_t) {
       const Comb comb = comb_of(document, pair_.dilation, used.offset);
       const Interval own = indices_within(comb, owned.rows);
-      if (own.empty()) continue;
       find_window(comb, document, owned.rows);
       for (const Interval& range : window_) {
         const Interval t = core::intersect(range, own);
@@ -75,7 +74,7 @@ class PairReader {
           owned.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
         });
       }
-    }
+    });
   }
   /// What the consumer sees of the comb, so far as it may lie in `rows`.
   void find_window(const Comb& comb, Interval document, Interval rows) {
@@ -97,7 +96,7 @@ class PairReader {
 
   const Layout& layout_;
   const Pair pair_;
-  const std::vector<UsedOffset> offsets_;
+  const PairCombs combs_;
   std::vector<Interval> window_;  // of the comb in hand
   std::vector<Index> last_rows_;  // [offsets]: of the segment seen last
   Interval seen_;

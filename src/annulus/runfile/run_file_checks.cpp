@@ -164,10 +164,11 @@ std::optional<Objection> objection_to(const core::Shape& shape) {
   return std::nullopt;
 }
 
-void check_output(const RunFile& run) {
+void check_output(const RunFile& run, const std::vector<std::string>& read_through_input) {
   using Name = std::pair<const char*, std::optional<std::string>>;
   const Settings& s = run.settings;
   std::vector<Name> taken{{"input.file", s.input.file}, {"distribution.machine", s.distribution.machine}};
+  for (const std::string& file : read_through_input) taken.emplace_back("a dataset of input.file", file);
   const auto named = [](bool is, const std::string& file) { return is ? std::optional(file) : std::nullopt; };
   const Name outputs[] = {{"output.file", named(s.output.writes_file(), s.output.file)},
                           {"output.report", s.output.report},

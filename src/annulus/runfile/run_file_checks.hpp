@@ -16,7 +16,8 @@ std::optional<Objection> objection_to(const core::Shape& shape);
 /// Error(usage) with the location of the key to change. `segments` and `dilations` are the lengths of the two lists.
 void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations);
 
-/// Refuses an output that is an input, another output, or the run file. Throws Error(usage).
-void check_output(const RunFile& run);
+/// Refuses an output that is an input, another output, or the run file. `read_through_input` are files that datasets of
+/// input.file are made of, once they are known. Throws Error(usage).
+void check_output(const RunFile& run, const std::vector<std::string>& read_through_input = {});
 
 }  // namespace annulus::runfile

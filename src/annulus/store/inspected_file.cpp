@@ -71,4 +71,9 @@ void check_unchanged(const std::string& path, const FileState& seen) {
        path, changes(seen, now));
 }
 
+void check_unchanged(const InspectedFile& file) {
+  check_unchanged(file.path, file.state);
+  for (const auto& [path, state] : file.others) check_unchanged(path, state);
+}
+
 }  // namespace annulus::store

@@ -61,6 +61,8 @@ struct InspectedFile {
   /// Rows that do not exist, ascending; of that sequence, or of each batch entry. They are not read; zeros stand in
   /// memory.
   std::vector<core::Interval> left_out{};
+  /// Files beside `path` that hold numbers of its datasets, or through which links lead to them.
+  std::map<std::string, FileState> others{};
 
   /// An internal error for a dataset that is not among them.
   const DatasetInfo& at(const std::string& dataset) const {
@@ -70,18 +72,21 @@ struct InspectedFile {
   }
 };
 
+/// The same for a file and all others that its datasets are made of.
+void check_unchanged(const InspectedFile& file);
+
 /// Runs `read`, which opens the file, and makes sure that it was the file seen before, from before the opening to after
 /// the last read. Throws Error(failure) when it changed, also where a change made `read` fail. On this rank alone.
 template <class Read>
 void while_unchanged(const InspectedFile& file, Read&& read) {
-  check_unchanged(file.path, file.state);
+  check_unchanged(file);
   try {
     read();
   } catch (const core::Error&) {
-    check_unchanged(file.path, file.state);
+    check_unchanged(file);
     throw;
   }
-  check_unchanged(file.path, file.state);
+  check_unchanged(file);
 }
 
 }  // namespace annulus::store

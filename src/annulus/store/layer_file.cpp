@@ -79,7 +79,9 @@ LayerFile::LayerFile(const runfile::Settings& settings, LayerExtras extras, cons
   for (const WantedWeight& weight : weights_of(*settings.layer, width(), shape().head_dim)) {
     file_.datasets[weight.dataset] = {weight.extents, type()};
   }
-  look_at_storage(file_, comm);
+  std::vector<std::string> small;
+  if (settings.input.documents) small.push_back(*settings.input.documents);
+  look_at_storage(file_, small, comm);
 }
 
 void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {

@@ -70,7 +70,7 @@ Index found_offset(const InspectedFile& seen, const std::string& dataset) {
     const DatasetId open = open_dataset(file, seen.path, dataset);
     const std::string where = fmt::format("{}: dataset {}", seen.path, dataset);
     check_as_inspected(open, where, seen.at(dataset));
-    offset = offset_of(open, where, seen.at(dataset).type);
+    offset = offset_of(open, seen.path, where, seen.at(dataset).type);
   });
   return offset;
 }

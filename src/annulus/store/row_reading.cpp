@@ -1,10 +1,12 @@
 #include "annulus/store/row_reading.hpp"
 
 #include <cstdlib>
+#include <set>
 #include <sstream>
 
 #include "annulus/comm/root.hpp"
 #include "annulus/store/file_rows.hpp"
+#include "annulus/store/hdf5/dataset_files.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
 
 namespace annulus::store {
@@ -52,20 +54,24 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted)
   read(file, part.dataset, {piece_of(part, layout_of(file, part.dataset).number_bytes())}, wanted);
 }
 
-void look_at_storage(InspectedFile& file, const comm::Communicator& comm) {
-  // A line for each dataset: its offset, then attribute and value of each number that stands for a missing one.
+void look_at_storage(InspectedFile& file, const std::vector<std::string>& small, const comm::Communicator& comm) {
+  // A line for each dataset: its offset, then attribute and value of each number that stands for a missing one. Then a
+  // line for each other file.
   std::istringstream lines(comm::from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     std::string text;
+    std::set<std::string> others;
+    for (const std::string& name : small) add_other_files(open, file.path, name, others);
     for (const auto& [name, info] : file.datasets) {
       const std::string where = fmt::format("{}: dataset {}", file.path, name);
       const DatasetId dataset = open_dataset(open, file.path, name);
-      text += fmt::format("{}", offset_of(dataset, where, info.type));
+      text += fmt::format("{}", offset_of(dataset, file.path, where, info.type));
       for (const MissingValue& one : missing_values_of(dataset, where))
         text += fmt::format(" {} {:a}", one.attribute, one.value);
       text += '\n';
+      add_other_files(open, file.path, name, others);
     }
-    return text;
+    return text + fmt::format("{}", fmt::join(others, "\n"));
   }));
   for (auto& [name, info] : file.datasets) {
     std::string line, value;
@@ -75,6 +81,7 @@ void look_at_storage(InspectedFile& file, const comm::Communicator& comm) {
     for (MissingValue one; words >> one.attribute >> value;)
       info.missing.push_back({one.attribute, std::strtod(value.c_str(), nullptr)});
   }
+  for (std::string other; std::getline(lines, other);) file.others[other] = agreed_state(other, comm);
 }
 
 }  // namespace annulus::store

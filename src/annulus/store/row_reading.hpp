@@ -34,7 +34,8 @@ void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vecto
 void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
 
 /// Rank 0 finds out where the numbers of all datasets lie and which of them stand for missing ones, and tells the
-/// others; collective. Throws the same Error(failure) on every rank, also where a dataset was never written.
-void look_at_storage(InspectedFile& file, const comm::Communicator& comm);
+/// others, and which other files these datasets and the `small` ones, which have been read, are made of; collective.
+/// Throws the same Error(failure) on every rank, also where a dataset was never written.
+void look_at_storage(InspectedFile& file, const std::vector<std::string>& small, const comm::Communicator& comm);
 
 }  // namespace annulus::store

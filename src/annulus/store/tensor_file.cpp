@@ -159,7 +159,11 @@ TensorFile::TensorFile(const runfile::InputSettings& input, const comm::Communic
   for (const std::string& name : {input.k, input.v}) add(name, {batch, sequence, kv_heads, head_dim}, type());
   if (gradients) add(input.dout, {batch, sequence, heads, head_dim}, type());
   if (gradients && input.dlse) add(*input.dlse, {batch, sequence, heads}, core::lse_type(type()));
-  look_at_storage(file_, comm);
+  std::vector<std::string> small;
+  for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
+    if (name) small.push_back(*name);
+  }
+  look_at_storage(file_, small, comm);
 }
 
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name) {

@@ -42,8 +42,8 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
 /// Blocks of batch entries that a backward pass works on one after another where no rank adds to another one's sums:
 /// entries share nothing, and the sums of a block stay in the caches of the threads.
 Index backward_blocks(const Problem& problem, const RowCounts& rows);
-/// The part of the tensors that some batch entries have, of a rank with so many queries and its own rows. Results are made here for all, in place of what `tensors`
-/// lacks; those of the entries are written into them.
+/// The part of the tensors that some batch entries have, of a rank with so many queries and its own rows. Results are
+/// made here for all, in place of what `tensors` lacks; those of the entries are written into them.
 Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredRows& own, Tensors& tensors,
                    core::Interval entries);
 

@@ -41,14 +41,14 @@ _PLACES = {
     "plan": "calls",
     "plots": None,
     "redistribute": "redistribution",
-    "reference": "calls",
+    "reference": "verification",
     "report": "html",
     "set_threads": "processors",
     "settings": "results.dataset",
     "threads": "processors",
     "token_page": "tokens",
     "torch": None,
-    "verify": "calls",
+    "verify": "verification",
     "window": "options",
 }
 __all__ = sorted(_PLACES)

@@ -76,9 +76,17 @@ def refuse_masked(value, name):
                            "(.filled(...) makes one)")
 
 
+def _symbols():
+    """PyTorch's whole numbers, floats and flags that come from shapes, while it traces."""
+    torch = sys.modules.get("torch")
+    return () if torch is None else (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
 def _plain(value, name):
     """The number in an array without axes; anything else as it is."""
     refuse_masked(value, name)
+    if isinstance(value, symbols := _symbols()):  # torch.compile compiles anew for another number
+        return (int, float, bool)[symbols.index(type(value))](value)
     try:
         return value.item() if value.shape == () else value
     except Exception:  # no array, a tensor without numbers, a value that JAX traces

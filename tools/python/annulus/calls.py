@@ -1,10 +1,9 @@
 """Attention of arrays in memory: annulus.attention and what goes with it."""
 import functools
-from typing import NamedTuple
 
 import numpy as np
 
-from annulus.arguments import anything, checked, choice, function, listed, optional, whole
+from annulus.arguments import anything, checked, choice, function, optional, whole
 from annulus.arrays import TYPES, given_back, taken
 from annulus.axes import refuse_unnamed
 from annulus.communicators import core_communicator, mpi_of
@@ -46,12 +45,25 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
             if settings.reproducible:
                 raise AnnulusError(f"reproducible is True with lengths on {ranks} ranks, expected False, or one rank")
             partition, block = "block_cyclic", rows // ranks
+    elif partition == "auto":
+        # Of nothing that plan() may be given otherwise than attention() finds it: gradients, a sink, statistics, type, batch
+        # and k's heads. Rows of plan() are those that attention() takes.
+        heads, dim = extents[2], extents[4]
+        plain = settings._replace(statistics=(), top_keys=0, precision="auto")
+        partition = _made((1, rows, heads, heads, dim), "float32", plain, "auto", 0, ranks, False, False).partition
+    return _made(extents, kind, settings, partition, block, ranks, gradients, sink)
+
+
+def _made(extents, kind, settings, partition, block, ranks, gradients, sink):
+    """core_plan() in one partition, in blocks of so many rows."""
+    entries = len(settings.lengths) or 1  # they lie end to end
+    rows = extents[1] // entries
     options = {key: getattr(settings, key) for key in ("strategy", "precision", "reproducible", "top_keys")}
     options |= {"partition": partition, "block_size": block,
                 "ranges": [(b * rows + begin, b * rows + end) for b, (begin, end) in enumerate(settings.lengths)]}
     options |= {"gradients": gradients, "sink": sink, "entropy": "entropy" in settings.statistics,
                 "received": "received" in settings.statistics, "softcap": settings.softcap, "bias": settings.bias,
-                "coordinates": places_of(settings) * (batch if settings.lengths else 1),
+                "coordinates": places_of(settings) * entries,
                 "query_offset": OFFSETS.get(settings.query_offset, settings.query_offset)}
     return _core.plan(extents, kind, settings.segments, settings.dilations, settings.causal, settings.semantics,
                       settings.documents, settings.scale, settings.group_scale, ranks, options)
@@ -338,71 +350,3 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     settings = fitted(settings_of(**words), batch, sequence)
     extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence)
     return Plan(core_plan(extents, type, settings, ranks, False), sequence)
-
-
-@checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER, sink=anything)
-def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
-    """attention() by its definition, in float64, a row at a time and slow; of all rows, or of those named.
-
-    Returns (out, lse) as NumPy arrays of float64: (B, rows, H, D) and (B, rows, H), or with axes 'bhsd' (B, H, rows, D).
-    """
-    call = Call(q, k, v, settings_of(**words)._replace(statistics=(), top_keys=0), axes, sink=sink)
-    batch, sequence, heads, dim = call.q.shape
-    rows = list(range(sequence)) if rows is None else list(rows)
-    out, lse = np.empty((batch, len(rows), heads, dim)), np.empty((batch, len(rows), heads))
-    of_all = [b * sequence + row for b in range(batch) for row in rows] if call.settings.lengths else rows
-    _core.reference(call.plan, call.core_q, call.core_k, call.core_v, of_all, call.laid(out), call.laid(lse), call.sink)
-    return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
-
-
-# Largest deviation from the definition, as `annulus verify` has it: max |x - y| / max(1, max |y|).
-TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
-
-
-class Verified(NamedTuple):
-    """What verify() found; true where both errors are within the tolerance."""
-    error_out: float
-    error_lse: float
-    tolerance: float
-    rows: tuple
-
-    def __bool__(self):
-        return max(self.error_out, self.error_lse) <= self.tolerance
-
-
-def _error(found, expected):
-    found = np.asarray(found, np.float64)
-    same = (found == expected) & np.isinf(expected)
-    if not np.all(np.isfinite(found) & np.isfinite(expected) | same):
-        return np.inf
-    found, expected = found[~same], expected[~same]
-    return float(np.max(np.abs(found - expected), initial=0) / np.max(np.abs(expected), initial=1))
-
-
-def _doubles(array, name):
-    found = taken(array, name)
-    numbers = found.numbers
-    if found.type == "bfloat16":
-        numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
-    return numbers.astype(np.float64)
-
-
-@checked(**dict.fromkeys(("q", "k", "v", "out", "lse"), anything), rows=whole(1), axes=ORDER)
-def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
-    """Holds out and lse of attention(q, k, v, **words) against the definition, in so many rows spread over the sequence.
-
-    >>> x = np.ones((1, 10, 2, 4)); bool(verify(x, x, x, *attention(x, x, x)))
-    True
-    """
-    sequence = canonical_shape(taken(q, "q").numbers.shape, axes, "q")[1]
-    looked_at = np.unique(np.linspace(0, sequence - 1, min(rows, sequence)).astype(int))
-    expected = reference(q, k, v, rows=looked_at, axes=axes, **words)
-    along = 2 if axes == "bhsd" else 1
-    for name, found, like in (("out", out, expected[0]), ("lse", lse, expected[1])):
-        shape, wanted = taken(found, name).numbers.shape, list(like.shape)
-        wanted[along] = sequence
-        if list(shape) != wanted:
-            raise AnnulusError(f"{name} is {shape}, expected ({', '.join(map(str, wanted))})")
-    errors = [_error(np.take(_doubles(found, name), looked_at, axis=along), by_definition)
-              for name, found, by_definition in (("out", out, expected[0]), ("lse", lse, expected[1]))]
-    return Verified(*errors, TOLERANCES[taken(q, "q").type], tuple(looked_at.tolist()))

@@ -76,6 +76,8 @@ def mpi_of(comm):
     if _is_group(comm):
         return _of_group(comm)
     if "mpi4py" in sys.modules and isinstance(comm, _mpi().Intracomm):
+        if comm == _mpi().COMM_NULL:
+            raise AnnulusError("comm is a communicator that has been freed, expected one that lives")
         return comm
     if _is_of_others(comm):
         raise AnnulusError("comm: this process is no member of the process group, expected calls of its members alone")

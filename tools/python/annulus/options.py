@@ -51,7 +51,7 @@ _limits = listed(whole(0), "a number of rows, or [left, right]", lengths=(2,))
 
 def _window_of(rows, first, names):
     """`rows`: w, or [left, right]."""
-    if not isinstance(rows, (str, bytes)) and hasattr(rows, "__len__"):
+    if not isinstance(rows, (int, str, bytes)) and hasattr(rows, "__len__"):
         left, right = _limits(rows, names[0])
     else:
         left = right = whole(1, also=", or [left, right]")(rows, names[0]) - 1  # a causal mask hides what is on the right
@@ -75,7 +75,7 @@ def window(rows, *, first=0):
 def segment(value, name):
     """A number of rows; 0, as the library has it, for all of them; a Window of {"window": rows, "first": rows}."""
     if isinstance(value, Window):
-        return value
+        return Window(*(whole(0)(number, f"{name}: {limit}") for limit, number in value._asdict().items()))
     if isinstance(value, Mapping):
         if "window" not in value or not set(value) <= {"window", "first"}:
             raise wrong(value, name, "{'window': rows or [left, right], 'first': rows}")

@@ -1,5 +1,6 @@
 """Rows from one partition of the ranks to another, in one all-to-all."""
 import functools
+import hashlib
 import math
 import sys
 from collections.abc import Callable
@@ -113,20 +114,16 @@ def _partners(mine, plan, ranks):
 
 def _redistribute(x, from_plan, to_plan, comm, axis):
     ours = core_communicator(comm)
-    for name, plan in (("from_plan", from_plan), ("to_plan", to_plan)):
-        if plan.ranks != ours.size:
-            raise AnnulusError(f"{name} is for {plan.ranks} ranks, comm has {ours.size}; expected as many")
-    if _owners(from_plan)[2] != _owners(to_plan)[2]:
-        raise AnnulusError(f"from_plan has {_owners(from_plan)[2]} rows, to_plan {_owners(to_plan)[2]}; expected one sequence")
-    had, wanted = from_plan.row_numbers(ours.rank), to_plan.row_numbers(ours.rank)
     rows, problem = None, None
     try:
+        _check_plans(from_plan, to_plan, ours.size)
+        had, wanted = from_plan.row_numbers(ours.rank), to_plan.row_numbers(ours.rank)
         rows = _rows_of(x, axis)
         if len(rows.numbers) != len(had):
             problem = f"x has {len(rows.numbers)} rows along axis {axis}, from_plan gives rank {ours.rank} {len(had)}"
     except AnnulusError as error:
         problem = str(error)
-    _agree(mpi_of(comm), problem, rows and rows.others)
+    _agree(mpi_of(comm), problem, rows and rows.others, problem is None and (_identity(from_plan), _identity(to_plan)))
     out_order, out_counts = _partners(had, to_plan, ours.size)
     in_order, in_counts = _partners(wanted, from_plan, ours.size)
     arrived = _exchanged(mpi_of(comm), rows.numbers[out_order], out_counts, in_counts)
@@ -135,13 +132,32 @@ def _redistribute(x, from_plan, to_plan, comm, axis):
     return rows.made(sorted_back)
 
 
-def _agree(comm, problem, others):
+def _check_plans(from_plan, to_plan, ranks):
+    for name, plan in (("from_plan", from_plan), ("to_plan", to_plan)):
+        if plan.ranks != ranks:
+            raise AnnulusError(f"{name} is for {plan.ranks} ranks, comm has {ranks}; expected as many")
+    if _owners(from_plan)[2] != _owners(to_plan)[2]:
+        raise AnnulusError(f"from_plan has {_owners(from_plan)[2]} rows, to_plan {_owners(to_plan)[2]}; expected one sequence")
+
+
+@functools.lru_cache(maxsize=16)
+def _identity(plan):
+    """Of who holds which rows, in their order."""
+    return hashlib.sha256(repr([plan.rows(rank) for rank in range(plan.ranks)]).encode()).hexdigest()
+
+
+def _agree(comm, problem, others, plans):
     """Raises on every rank what one found; none waits for it."""
-    said = [(problem, others)] if comm is None else comm.allgather((problem, others))
-    for rank, (found, _) in enumerate(said):
+    said = [(problem, others, plans)] if comm is None else comm.allgather((problem, others, plans))
+    everywhere = len({found for found, _, _ in said}) == 1
+    for rank, (found, _, _) in enumerate(said):
         if found:
-            raise AnnulusError(found if len(said) == 1 else f"rank {rank}: {found}")
-    for rank, (_, other) in enumerate(said):
+            raise AnnulusError(found if everywhere else f"rank {rank}: {found}")
+    for rank, (_, other, held) in enumerate(said):
+        for name, mine, first in zip(("from_plan", "to_plan"), held, said[0][2]):
+            if mine != first:
+                raise AnnulusError(f"{name} of rank {rank} gives other rows to the ranks than that of rank 0; expected the "
+                                   "same plans on every rank")
         if other != said[0][1]:
             raise AnnulusError(f"x of rank {rank} is {other} without its rows, of rank 0 {said[0][1]}; expected the same")
 

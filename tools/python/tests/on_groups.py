@@ -174,8 +174,16 @@ def redistribution_refused():
     many, longer = (annulus.plan(rows, 1, 1, ranks=ranks) for rows, ranks in ((ROWS, SIZE + 1), (ROWS + 1, SIZE)))
     assert said_by(annulus.redistribute, x, many, contiguous, WORLD) == (
         f"from_plan is for {SIZE + 1} ranks, comm has {SIZE}; expected as many")
+    x = np.ones((1, len(zigzag.row_numbers(RANK)), 2))
     assert said_by(annulus.redistribute, x, zigzag, longer, WORLD) == (
         f"from_plan has {ROWS} rows, to_plan {ROWS + 1}; expected one sequence")
+    is_last = RANK == SIZE - 1
+    said = said_by(annulus.redistribute, x, zigzag, zigzag if is_last else contiguous, WORLD)
+    assert said == ("" if SIZE == 1 else f"to_plan of rank {SIZE - 1} gives other rows to the ranks than that of rank 0; "
+                    "expected the same plans on every rank"), said
+    said = said_by(annulus.redistribute, x, zigzag, longer if is_last else contiguous, WORLD)
+    found = f"from_plan has {ROWS} rows, to_plan {ROWS + 1}; expected one sequence"
+    assert said == (found if SIZE == 1 else f"rank {SIZE - 1}: {found}"), said
 
 
 for test in (a_group_of_all_ranks, subgroups, names, compiled_with_a_name, transformed_by_torch_func, distributed_tensors,

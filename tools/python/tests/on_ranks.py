@@ -39,6 +39,29 @@ def gradients():
         assert (found.grad - expected.grad[:, mine]).abs().max() < 1e-11
 
 
+def partition_that_is_chosen():
+    """Gradients, a sink, statistics, k's heads and the type choose no other rows than plan() tells."""
+    words = {"segments": ["all", annulus.window([0, 0], first=2), annulus.window(32), annulus.window(64)],
+             "dilations": [1, 1, 1, 16], "causal": True, "semantics": "paper", "partition": "auto"}
+    chosen = set()
+    for sizes in ((97, 4, 16), (41, 4, 8), (640, 2, 8)):
+        plan = annulus.plan(*sizes, ranks=comm.size, **words)
+        chosen.add(plan.partition)
+        mine = plan.row_numbers(comm.rank)
+        q, k = (torch.randn(2, sizes[0], heads, sizes[2], dtype=torch.float64, generator=torch.Generator().manual_seed(heads))
+                for heads in (sizes[1], sizes[1] // 2))
+        expected = dilated_attention(q, k, k, **words)[:, mine]
+        sink = torch.full((sizes[1],), -np.inf)  # none
+        for gradients in (False, True):
+            for more in ({}, {"sink": sink}):
+                ours = q[:, mine].clone().requires_grad_(gradients)
+                out = dilated_attention(ours, k[:, mine], k[:, mine], comm=comm, **more, **words)
+                assert (out - expected).abs().max() < 1e-12, (sizes, gradients, more)
+        told = annulus.attention(q[:, mine], k[:, mine], k[:, mine], comm=comm, statistics=["entropy"], **words)
+        assert (told[0] - expected).abs().max() < 1e-12
+    assert comm.size == 1 or chosen != {"contiguous"}, chosen
+
+
 def padded_batches():
     """lengths: each rank has its rows of every entry."""
     rows, lengths = 36, [[4, 31], [0, 17]]
@@ -189,8 +212,9 @@ def all_together():
             assert torch.allclose(found, whole_one[:, rows], rtol=1e-11, atol=1e-11), (seed, words, partition)
 
 
-for test in (forward_of_every_strategy, all_together, fewer_queries_or_more, gradients, padded_batches, mistakes,
-             one_rank_with_no_array, more_heads_than_rows, other_communicators, ranks_without_rows):
+for test in (forward_of_every_strategy, all_together, fewer_queries_or_more, gradients, partition_that_is_chosen,
+             padded_batches, mistakes, one_rank_with_no_array, more_heads_than_rows, other_communicators,
+             ranks_without_rows):
     test()
     comm.Barrier()
 if comm.rank == 0:

@@ -84,6 +84,20 @@ def test_compiled_with_every_argument():
     close(trained(Layer(torch.compile(attention, fullgraph=True)), X), trained(Layer(attention), X))
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("words", [lambda rows: {"segments": [rows // 4, "all"], "dilations": [1, 2]},
+                                   lambda rows: {"segments": [annulus.window(rows // 2)], "dilations": [1]},
+                                   lambda rows: {"scale": rows**-0.5, "softcap": float(rows)}])
+def test_compiled_with_settings_that_a_length_decides(words, dynamic):
+    def attention(q):
+        return dilated_attention(q, q, q, **words(q.shape[1]))
+    torch.compiler.reset()
+    compiled = torch.compile(attention, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for rows in (16, 24, 32):
+        q = torch.randn(1, rows, 2, 4, dtype=torch.float64)
+        assert (compiled(q) - attention(q)).abs().max() < 1e-12
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_exported(strict, tmp_path):
     rows = torch.export.Dim("rows", min=2, max=64)

@@ -150,6 +150,20 @@ def refused(model, message, *more, **words):
     assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("kind, config, name", [
+    (transformers.BloomForCausalLM, transformers.BloomConfig(vocab_size=50, hidden_size=32, n_layer=1, n_head=4), "Bloom"),
+    (transformers.RoFormerModel, transformers.RoFormerConfig(**SIZES, is_decoder=True), "RoFormer"),
+    (transformers.XGLMForCausalLM, transformers.XGLMConfig(vocab_size=50, d_model=32, ffn_dim=48, num_layers=1,
+                                                           attention_heads=4), "XGLM"),
+    (transformers.MPNetModel, transformers.MPNetConfig(**SIZES), "MPNet")])
+def test_models_that_compute_their_softmax_themselves_are_refused(kind, config, name):
+    for words in ({}, {"segments": [1], "dilations": [1]}):
+        register(**words)
+        with pytest.raises(annulus.AnnulusError, match=f"^{name}, the model, computes attention itself") as raised:
+            made(kind, config, "annulus")(TEXT)
+        assert "\n" not in str(raised.value)
+
+
 def test_what_it_cannot_do_is_said():
     holes = torch.ones(2, ROWS, dtype=torch.long)
     holes[1, 20:22] = 0
@@ -158,6 +172,9 @@ def test_what_it_cannot_do_is_said():
         refused(model("annulus"), "attention_mask is a tensor (2, 1, 24, 24), expected (B, S)",
                 attention_mask=torch.ones(2, 1, ROWS, ROWS, dtype=torch.bool))
     refused(llama("annulus"), "the model masks by a function of its own", position_ids=torch.arange(ROWS)[None] % 12)
+    packed, padded = (torch.arange(ROWS).expand(2, -1) % 12, torch.ones(2, ROWS, dtype=torch.long))
+    refused(llama("annulus"), "position_ids go down inside an entry of the batch", position_ids=packed, attention_mask=padded)
+    refused(llama("annulus"), "cu_seq_lens_q is given by the model", cu_seq_lens_q=torch.tensor([0, 12, ROWS]))
     register(segments=[8], dilations=[1])
     refused(mistral("annulus"), "sliding_window is 8, expected None with segments= of register()")
     register()

@@ -109,7 +109,7 @@ void AttentionWork::finish_reading(std::vector<Input>& inputs) {
     try {
       if (last_ > 0) source_.wait(std::exchange(last_, 0));
     } catch (const core::Error&) {  // a file that was replaced or cut short makes reads fail in many ways
-      if (job_.input) store::check_unchanged(job_.input->inspected().path, job_.input->inspected().state);
+      if (job_.input) store::check_unchanged(job_.input->inspected());
       throw;
     }
   });

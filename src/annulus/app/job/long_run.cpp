@@ -163,7 +163,7 @@ struct LongRun::State {
   void put_origins();
   std::optional<Unit> look_for_unit(bool& wait);
   void check_input() const {
-    if (job.input) store::check_unchanged(job.input->inspected().path, job.input->inspected().state);
+    if (job.input) store::check_unchanged(job.input->inspected());
   }
 };
 

@@ -8,6 +8,7 @@
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/guard.hpp"
 #include "annulus/comm/root.hpp"
+#include "annulus/runfile/run_file_checks.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/strategies/problem_checks.hpp"
 
@@ -131,6 +132,12 @@ void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose 
   const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
   if (!found) return;
   core::fail(core::ErrorKind::usage, "{}{}: {}", run.where(found->key), found->key, found->reason);
+}
+
+std::vector<std::string> other_input_files(const Request& request) {
+  std::vector<std::string> files;
+  for (const auto& [file, state] : request.other_input_files()) files.push_back(file);
+  return files;
 }
 
 /// A layer multiplies all rows by its weights.
@@ -283,6 +290,7 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
     settings.input.axes = request.order();  // the resolved run file says what was found
   }
   comm::agree(comm, [&] {
+    runfile::check_output(request.run, other_input_files(request));
     request.problem = make_problem(settings, request);
     check_backend(request.run, request.problem, purpose);
     check_problem(request.run, request.problem, purpose);

@@ -1,6 +1,7 @@
 // From a run file to what it asks for, whatever the number of ranks.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +51,12 @@ struct Request {
   /// Extents of the tensors in files. With input.lengths `problem` has their batch entries end to end, as one.
   core::Shape file_shape() const { return input ? input->shape() : layer_input ? layer_input->shape() : problem.shape; }
   bool is_end_to_end() const { return run.settings.input.lengths.has_value(); }
+
+  /// Files beside input.file that its datasets are made of.
+  const std::map<std::string, store::FileState>& other_input_files() const {
+    static const std::map<std::string, store::FileState> none;
+    return input ? input->inspected().others : layer_input ? layer_input->inspected().others : none;
+  }
 
   /// The order of axes in the input and in the result.
   core::AxisOrder order() const { return input ? input->order() : core::AxisOrder::bshd; }

@@ -1,5 +1,6 @@
 #include "annulus/app/job/run_identity.hpp"
 
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "annulus/core/gpu_driver.hpp"
@@ -44,9 +45,23 @@ std::string sampled_rows(const Request& request) {
   return fmt::format("{:016x}", store::fingerprint(sums));
 }
 
+/// A hash of the numbers of input.sink, documents, lengths and coordinates.
+std::string small_datasets(const Request& request) {
+  std::vector<Index> numbers(request.problem.documents.begin(), request.problem.documents.end());
+  numbers.insert(numbers.end(), request.problem.documents.gaps.begin(), request.problem.documents.gaps.end());
+  for (const std::vector<double>* const some : {&request.input->sink(), &request.input->coordinates()}) {
+    for (const double number : *some) numbers.push_back(std::bit_cast<Index>(number));
+  }
+  return fmt::format("{:016x}", store::fingerprint(numbers));
+}
+
 Json input_json(const Request& request) {
   Json input{{"rows", sampled_rows(request)}};
   if (!request.input) return input;
+  input["small datasets"] = small_datasets(request);
+  for (const auto& [file, state] : request.other_input_files()) {
+    input["file " + file] = fmt::format("inode {}, {} bytes, modified {}", state.inode, state.bytes, state.modified);
+  }
   const store::FileState& state = request.input->inspected().state;
   input["inode"] = state.inode;
   input["bytes"] = state.bytes;

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "annulus/comm/root.hpp"
+#include "annulus/store/finite.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
 #include "annulus/store/hdf5/filters.hpp"
 
@@ -18,6 +19,17 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 using core::Interval;
+
+/// Throws Error(failure) where one of the numbers stands for a missing one.
+template <class Number>
+void refuse_missing(hid_t dataset, const std::string& where, const std::vector<Number>& numbers) {
+  for (const MissingValue& missing : missing_values_of(dataset, where)) {
+    const auto found = std::find(numbers.begin(), numbers.end(), Number(missing.value));
+    if (found == numbers.end()) continue;
+    fail(ErrorKind::failure, "{} holds {} as its number {}, {}", where, *found, found - numbers.begin(),
+         NonFinite{0, 0, missing.attribute}.expected());
+  }
+}
 
 struct WholeNumbers {
   std::string where;  ///< "FILE: dataset /documents"
@@ -35,12 +47,14 @@ WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::
          found.extents.size(), axes);
   }
   refuse_packed(dataset, found.where);
+  if (std::count(found.extents.begin(), found.extents.end(), 0) == 0) refuse_unwritten(dataset, found.where);
   found.values.resize(
       std::size_t(std::accumulate(found.extents.begin(), found.extents.end(), Index(1), std::multiplies<Index>())));
   if (!found.values.empty()) check_filters(dataset, found.where);
   check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                             static_cast<void*>(found.values.data())),
              "{}: reading failed", found.where);
+  refuse_missing(dataset, found.where, found.values);
   return found;
 }
 
@@ -95,12 +109,15 @@ std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfil
 std::vector<double> read_doubles(hid_t file, const std::string& path, const std::string& name,
                                  const FoundDataset& found) {
   const DatasetId dataset = open_dataset(file, path, name);
+  refuse_packed(dataset, found.where);
+  refuse_unwritten(dataset, found.where);
   Index count = 1;
   for (const Index extent : found.extents) count *= extent;
   std::vector<double> numbers(std::size_t(count), 0);
   check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                             static_cast<void*>(numbers.data())),
              "{}: reading failed", found.where);
+  refuse_missing(dataset, found.where, numbers);
   return numbers;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annulus/store/hdf5/attributes.hpp"
+#include "annulus/store/hdf5/dataset_files.hpp"
 
 namespace annulus::store {
 
@@ -18,20 +19,36 @@ void refuse_packed(hid_t dataset, const std::string& where) {
   }
 }
 
-Index offset_of(hid_t dataset, const std::string& where, NumberType type) {
+namespace {
+
+PropertyId creation_of(hid_t dataset, const std::string& where) {
+  return PropertyId(check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
+}
+
+/// In files that the dataset's own file names.
+bool is_stored_elsewhere(hid_t creation) {
+  return H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0;
+}
+
+}  // namespace
+
+void refuse_unwritten(hid_t dataset, const std::string& where) {
+  const PropertyId creation = creation_of(dataset, where);
+  if (is_stored_elsewhere(creation) || H5Pget_layout(creation) == H5D_COMPACT) return;
+  if (comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset) > 0) return;
+  fail(core::ErrorKind::failure,
+       "{} was never written: the file has no number of it, and HDF5 would return its fill value", where);
+}
+
+Index offset_of(hid_t dataset, const std::string& path, const std::string& where, NumberType type) {
   refuse_packed(dataset, where);
-  const PropertyId creation(
-      check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
-  const H5D_layout_t layout = H5Pget_layout(creation);
-  const bool is_elsewhere = layout == H5D_VIRTUAL || H5Pget_external_count(creation) > 0;
-  const bool is_empty = !is_elsewhere && layout != H5D_COMPACT &&
-                        comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset) == 0;
-  if (is_empty) {
-    fail(core::ErrorKind::failure,
-         "{} was never written: the file has no number of it, and HDF5 would return its fill value", where);
-  }
+  refuse_unwritten(dataset, where);
+  const PropertyId creation = creation_of(dataset, where);
   const TypeId stored(check_hdf5(H5Dget_type(dataset), "{}", where));
-  if (layout != H5D_CONTIGUOUS || is_elsewhere || H5Tequal(stored, file_type(type)) <= 0) return DatasetInfo::by_hdf5;
+  const bool is_elsewhere = is_stored_elsewhere(creation) || is_in_another_file(dataset, path);
+  if (H5Pget_layout(creation) != H5D_CONTIGUOUS || is_elsewhere || H5Tequal(stored, file_type(type)) <= 0) {
+    return DatasetInfo::by_hdf5;
+  }
   const haddr_t offset = comm::blocking("H5Dget_offset", H5Dget_offset, dataset);
   return offset == HADDR_UNDEF ? DatasetInfo::by_hdf5 : Index(offset);
 }

@@ -12,11 +12,14 @@ namespace annulus::store {
 /// what is meant.
 void refuse_packed(hid_t dataset, const std::string& where);
 
-/// Byte of the file at which the numbers of a dataset lie one after another, as this program keeps them in memory;
-/// DatasetInfo::by_hdf5 where they do not. `where` names the dataset. Throws Error(failure) where the
-/// numbers are packed, or not one of them was ever written: HDF5 would return zeros, which look like numbers that
-/// somebody computed.
-Index offset_of(hid_t dataset, const std::string& where, NumberType type);
+/// Throws Error(failure) where not one number was ever written: HDF5 would return zeros, which look like numbers that
+/// somebody computed. `where` names the dataset.
+void refuse_unwritten(hid_t dataset, const std::string& where);
+
+/// Byte of the file `path` at which the numbers of a dataset lie one after another, as this program keeps them in memory;
+/// DatasetInfo::by_hdf5 where they do not, or in another file. `where` names the dataset. Throws Error(failure) where
+/// the numbers are packed, or not one of them was ever written.
+Index offset_of(hid_t dataset, const std::string& path, const std::string& where, NumberType type);
 
 /// The numbers of _FillValue and missing_value. Throws Error(failure) where such an attribute holds no number.
 MissingValues missing_values_of(hid_t dataset, const std::string& where);

@@ -1,4 +1,6 @@
 """Models of Hugging Face's transformers: attn_implementation="annulus"."""
+import sys
+
 import torch
 
 from annulus.arguments import anything, checked, text
@@ -7,7 +9,8 @@ from annulus.options import Window, settings_of
 from annulus.torch.operator import attend, encoded
 
 # Arguments by which models ask for what attention here does not do, and what is expected in their place.
-REFUSED = {"position_bias": "scores as they are", "head_mask": "all heads"}
+REFUSED = {"position_bias": "scores as they are", "head_mask": "all heads", "cu_seq_lens_q": "one text in each batch entry",
+           "cu_seq_lens_k": "one text in each batch entry"}
 
 
 @checked(segments=anything, dilations=anything, name=text("a name, a text"))
@@ -64,10 +67,35 @@ def _is_causal_window(mask_function):
     return len(parts) == 2 and parts[0].__code__ is sliding_window_overlay(1).__code__ and parts[1] is causal_mask_function
 
 
-def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_length=None, device=None, **_more):
+def _classes(of=None):
+    """All classes of models that have been loaded."""
+    from transformers import PreTrainedModel
+    for one in (of or PreTrainedModel).__subclasses__():
+        yield one
+        yield from _classes(one)
+
+
+@torch.compiler.assume_constant_result
+def _without_interface(config_class):
+    """The name of models with such a configuration that compute their softmax themselves, whatever attn_implementation says:
+    they would take what _mask() returns for a mask of their own. None for models that call forward()."""
+    def calls_forward(model):
+        uses = hasattr(sys.modules.get(model.__module__), "ALL_ATTENTION_FUNCTIONS")
+        return getattr(model, "_supports_attention_backend", False) or (uses and getattr(model, "_supports_sdpa", False))
+    for one in config_class.__mro__:
+        models = [model for model in _classes() if getattr(model, "config_class", None) is one]
+        if models:
+            return None if any(map(calls_forward, models)) else models[0].__name__.replace("PreTrainedModel", "")
+    return None
+
+
+def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_length=None, device=None, config=None, **_more):
     """What transformers asks for in place of a mask tensor: nothing where the mask is causal or none and no token is
     padding; (B, S) of bool, True for tokens; (B, S, 1) where the model wants a window, which forward() is told of."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
+    if config is not None and (model := _without_interface(type(config))):
+        raise AnnulusError(f"{model}, the model, computes attention itself and calls no function of attn_implementation, "
+                           "expected one that does, or attn_implementation='eager'")
     there = None if attention_mask is None else attention_mask.bool()
     if _is_causal_window(mask_function):
         there = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device) if there is None else there
@@ -96,6 +124,19 @@ def _window(mask, sliding_window, causal, settings):
     return mask[..., 0], sliding_window
 
 
+def _refuse_packed(positions, mask):
+    """Positions that go down between two tokens of an entry begin another text. Compiled, where numbers are not there,
+    _mask() alone sees packed texts."""
+    if positions is None or positions.dim() != 2 or torch.compiler.is_compiling():
+        return
+    begins = positions[:, 1:] < positions[:, :-1]
+    if mask is not None:
+        there = mask.flatten(1)
+        begins = begins & there[:, 1:] & there[:, :-1]
+    if begins.any():
+        raise AnnulusError("position_ids go down inside an entry of the batch (packed texts), expected one text in each")
+
+
 def _refuse_others(query, key, attention_mask, dropout, more):
     if attention_mask is not None and tuple(attention_mask.shape) not in ((len(key), key.shape[2]), (len(key), key.shape[2], 1)):
         raise AnnulusError(f"attention_mask is a tensor {tuple(attention_mask.shape)}, expected (B, S), 1 for tokens and 0 for "
@@ -106,6 +147,7 @@ def _refuse_others(query, key, attention_mask, dropout, more):
     if key.shape[2] != query.shape[2]:
         raise AnnulusError(f"key has {key.shape[2]} rows, query {query.shape[2]}: expected as many (use_cache=False; to "
                            "generate, choose attn_implementation='sdpa')")
+    _refuse_packed(more.get("position_ids"), attention_mask)
     for name, expected in REFUSED.items():
         if more.get(name) is not None:
             raise AnnulusError(f"{name} is given by the model, expected {expected}")

@@ -1,0 +1,148 @@
+#include "annulus/store/hdf5/dataset_files.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "annulus/store/hdf5/hdf5_support.hpp"
+
+namespace annulus::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What one of HDF5's functions for names writes: `get(buffer, bytes)` returns the length.
+template <class Get>
+std::string text_from(const std::string& where, Get&& get) {
+  const auto length = check_hdf5(get(nullptr, std::size_t(0)), "{}", where);
+  std::string text(std::size_t(length), '\0');
+  check_hdf5(get(text.data(), text.size() + 1), "{}", where);
+  return text;
+}
+
+std::string file_of(hid_t object) {
+  return text_from("the name of an HDF5 file",
+                   [&](char* text, std::size_t bytes) { return H5Fget_name(object, text, bytes); });
+}
+
+bool is_same(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return a == b || fs::equivalent(a, b, ignored);
+}
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+    text.replace(at, what.size(), by);
+  }
+}
+
+/// Where HDF5 finds a file that a dataset of the file `holder` names: below the folders of the environment variable,
+/// then (sources of virtual datasets) beside the holder, then as it is written. Nothing where there is none.
+std::optional<std::string> found_file(const std::string& named, const std::string& holder, const char* variable,
+                                      bool beside_holder) {
+  std::error_code ignored;
+  const std::string folder = fs::canonical(holder, ignored).parent_path().string();
+  std::vector<fs::path> places;
+  if (const char* const prefixes = std::getenv(variable)) {
+    std::string rest = prefixes;
+    while (!rest.empty()) {
+      std::string prefix = rest.substr(0, rest.find(':'));
+      rest.erase(0, prefix.size() + 1);
+      replace_all(prefix, "${ORIGIN}", folder);
+      places.push_back(fs::path(prefix) / named);
+    }
+  }
+  if (beside_holder) places.push_back(fs::path(folder) / named);
+  places.emplace_back(named);
+  for (const fs::path& place : places) {
+    if (fs::is_regular_file(place, ignored)) return place.string();
+  }
+  return std::nullopt;
+}
+
+using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
+
+/// The sources of a virtual dataset, those of a pattern "part_%b.h5" one by one.
+std::vector<Source> sources_of(hid_t creation, const std::string& holder, const std::string& where) {
+  std::size_t count = 0;
+  check_hdf5(H5Pget_virtual_count(creation, &count), "{}", where);
+  std::set<Source> found;
+  const auto add = [&](std::string file, std::string dataset, std::size_t block) {
+    for (std::string* const text : {&file, &dataset}) {
+      replace_all(*text, "%b", std::to_string(block));
+      replace_all(*text, "%%", "%");
+    }
+    if (file == ".") return found.emplace(holder, dataset).second;  // the file itself
+    const auto place = found_file(file, holder, "HDF5_VDS_PREFIX", true);
+    return place && found.emplace(*place, dataset).second;
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string file = text_from(
+        where, [&](char* text, std::size_t bytes) { return H5Pget_virtual_filename(creation, i, text, bytes); });
+    const std::string dataset = text_from(
+        where, [&](char* text, std::size_t bytes) { return H5Pget_virtual_dsetname(creation, i, text, bytes); });
+    add(file, dataset, 0);
+    if (file.find("%b") == std::string::npos) continue;
+    for (std::size_t block = 1; add(file, dataset, block);) ++block;
+  }
+  return {found.begin(), found.end()};
+}
+
+/// HDF5 calls it at every external link on a path; the file that has the link is one that the dataset needs.
+herr_t note_parent(const char* parent, const char*, const char*, const char*, unsigned*, hid_t, void* files) {
+  static_cast<std::vector<std::string>*>(files)->emplace_back(parent);
+  return 0;
+}
+
+struct Search {
+  const std::string& path;
+  std::set<std::string>& others;
+  std::set<Source> seen{};
+
+  void note(const std::string& file) {
+    if (!is_same(file, path)) others.insert(file);
+  }
+
+  void add(hid_t file, const std::string& file_path, const std::string& name) {
+    if (!seen.emplace(file_path, name).second) return;
+    const std::string where = file_path + ": dataset " + name;
+    std::vector<std::string> parents;
+    const PropertyId access(check_hdf5(H5Pcreate(H5P_DATASET_ACCESS), "{}", where));
+    check_hdf5(H5Pset_elink_cb(access, note_parent, &parents), "{}", where);
+    const DatasetId dataset(
+        check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), hid_t(access)), "{}: cannot open", where));
+    const std::string holder = file_of(dataset);
+    note(holder);
+    for (const std::string& parent : parents) note(parent);
+    const PropertyId creation(
+        check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
+    add_raw(creation, holder, where);
+    if (H5Pget_layout(creation) != H5D_VIRTUAL) return;
+    for (const auto& [source, source_name] : sources_of(creation, holder, where)) {
+      note(source);
+      const FileId open = open_alone(source, false);
+      if (H5Lexists(open, source_name.c_str(), H5P_DEFAULT) > 0) add(open, source, source_name);
+    }
+  }
+
+  void add_raw(hid_t creation, const std::string& holder, const std::string& where) {
+    const int count = check_hdf5(H5Pget_external_count(creation), "{}", where);
+    for (int i = 0; i < count; ++i) {
+      std::string name(4096, '\0');
+      check_hdf5(H5Pget_external(creation, unsigned(i), name.size() - 1, name.data(), nullptr, nullptr), "{}", where);
+      if (const auto place = found_file(name.c_str(), holder, "HDF5_EXTFILE_PREFIX", false)) note(*place);
+    }
+  }
+};
+
+}  // namespace
+
+bool is_in_another_file(hid_t dataset, const std::string& path) { return !is_same(file_of(dataset), path); }
+
+void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others) {
+  Search{path, others}.add(file, path, name);
+}
+
+}  // namespace annulus::store

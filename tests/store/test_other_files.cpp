@@ -1,0 +1,185 @@
+// Inputs whose datasets lie in other files than input.file: they are read from there, and these files are known.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+
+#include "store/tensor_inputs.hpp"
+
+namespace annulus::store {
+namespace {
+
+using core::Interval;
+using test::add_attribute;
+using test::add_dataset;
+using test::settings_for;
+
+constexpr hsize_t rows = 12, heads = 2, dim = 4, all = rows * heads * dim;
+const std::vector<hsize_t> extents{1, rows, heads, dim};
+
+class OtherFiles : public test::InputFileTest {
+ protected:
+  const std::string other = folder / "other.h5", third = folder / "third.h5", raw = folder / "k.raw";
+
+  /// q and v count from 0 and from 1000 on; `add_k` puts k, which counts from 500 on, in other files. On rank 0.
+  void make(const std::function<void(hid_t file)>& add_k) {
+    comm.barrier();
+    if (comm.is_root()) {
+      for (const std::string& one : {path, other, third, raw}) std::filesystem::remove(one);
+      add_dataset(path, "q", H5T_IEEE_F32LE, extents, test::counting<float>(all).data());
+      add_dataset(path, "v", H5T_IEEE_F32LE, extents, test::counting<float>(all, 1000).data());
+      const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+      add_k(file);
+      H5Fclose(file);
+    }
+    comm.barrier();
+  }
+  /// In another file, after some bytes, so that its offset is none of the first file.
+  static void put_k(const std::string& file, const std::string& name = "k", const std::vector<hsize_t>& chunk = {}) {
+    const std::vector<float> pad(5000, -1);
+    add_dataset(file, "pad", H5T_IEEE_F32LE, {5000}, pad.data());
+    add_dataset(file, name, H5T_IEEE_F32LE, extents, test::counting<float>(all, 500).data(), -1, chunk);
+  }
+
+  /// k reads as it should, and these are the files that it needs.
+  void expect_k(const std::string& what, std::vector<std::string> files) const {
+    SCOPED_TRACE(what);
+    const TensorFile file(settings_for(path), comm);
+    const Interval mine = test::share(Index(rows), comm);
+    std::vector<float> found(std::size_t(mine.size()) * heads * dim, -1);
+    file.read({{"/k", found.data()}}, {mine}, comm);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      ASSERT_EQ(found[i], float(500 + std::size_t(mine.begin) * heads * dim + i)) << i;
+    }
+    std::vector<std::string> names;
+    for (const auto& [name, state] : file.inspected().others) names.push_back(std::filesystem::canonical(name));
+    for (std::string& one : files) one = std::filesystem::canonical(one);
+    std::sort(files.begin(), files.end());
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(names, files);
+  }
+};
+
+TEST_F(OtherFiles, LinksLeadThere) {
+  const auto link = [&](hid_t file) { H5Lcreate_external("other.h5", "k", file, "k", H5P_DEFAULT, H5P_DEFAULT); };
+  make([&](hid_t file) { put_k(other), link(file); });
+  expect_k("contiguous", {other});
+  make([&](hid_t file) { put_k(other, "k", {1, 5, 1, 3}), link(file); });
+  expect_k("chunked", {other});
+  make([&](hid_t file) {
+    put_k(other, "group/k");
+    H5Lcreate_external("other.h5", "group", file, "there", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/there/k", file, "k", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  expect_k("a soft link through a group of another file", {other});
+  make([&](hid_t file) {
+    put_k(third);
+    add_dataset(other, "nothing", H5T_IEEE_F32LE, {1});
+    const hid_t between = H5Fopen(other.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Lcreate_external("third.h5", "k", between, "k", H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(between);
+    link(file);
+  });
+  expect_k("a link to a link", {other, third});
+  make([&](hid_t file) {
+    const auto numbers = test::counting<float>(all, 500);
+    add_dataset(path, "here", H5T_IEEE_F32LE, extents, numbers.data());
+    H5Lcreate_external("in.h5", "here", file, "k", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  expect_k("a link back", {});
+}
+
+TEST_F(OtherFiles, VirtualDatasetsAndRawStorageHaveTheirNumbersThere) {
+  make([&](hid_t file) {
+    put_k(other);
+    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_virtual(creation, space, "other.h5", "k", space);
+    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    H5Sclose(space);
+  });
+  expect_k("a virtual dataset", {other});
+  make([&](hid_t file) {
+    const auto numbers = test::counting<float>(all, 500);
+    std::ofstream(raw, std::ios::binary).write(reinterpret_cast<const char*>(numbers.data()), all * 4);
+    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(creation, raw.c_str(), 0, all * 4);
+    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    H5Sclose(space);
+  });
+  expect_k("raw storage", {raw});
+}
+
+TEST_F(OtherFiles, MustStayAsTheyAre) {
+  make([&](hid_t file) {
+    put_k(other);
+    H5Lcreate_external("other.h5", "k", file, "k", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  const TensorFile file(settings_for(path), comm);
+  comm.barrier();
+  if (comm.is_root()) add_dataset(other, "more", H5T_IEEE_F32LE, {100});
+  comm.barrier();
+  std::vector<float> memory(all);
+  expect_error(file.inspected().others.begin()->first, "changed since the run looked at it first", [&] {
+    file.read({{"/k", memory.data()}}, {test::share(Index(rows), comm)}, comm);
+  });
+}
+
+/// sink, coordinates, documents and lengths are held against what other datasets are held against.
+TEST_F(OtherFiles, SmallDatasetsAreCheckedAsLargeOnes) {
+  const std::vector<double> numbers(2 * rows, 3);
+  const auto name_it = [&](runfile::InputSettings& settings, const std::string& name) {
+    (name == "sink"        ? settings.sink
+     : name == "documents" ? settings.documents
+     : name == "lengths"   ? settings.lengths
+                           : settings.coordinates) = name;
+  };
+  for (const std::string name : {"sink", "coordinates", "documents", "lengths"}) {
+    const bool is_whole = name == "documents" || name == "lengths";
+    const std::vector<hsize_t> shape = name == "sink"          ? std::vector<hsize_t>{heads}
+                                       : name == "coordinates" ? std::vector<hsize_t>{rows, 2}
+                                       : name == "documents"   ? std::vector<hsize_t>{2}
+                                                               : std::vector<hsize_t>{1};
+    const std::vector<std::int64_t> offsets{0, 3}, length{3};
+    const void* const data = !is_whole             ? static_cast<const void*>(numbers.data())
+                             : name == "documents" ? offsets.data()
+                                                   : length.data();
+    const hid_t type = is_whole ? H5T_STD_I64LE : H5T_IEEE_F64LE;
+    const auto refused = [&](const std::string& says, const std::function<void()>& spoil) {
+      make([&](hid_t file) {
+        put_k(other);
+        H5Lcreate_external("other.h5", "k", file, "k", H5P_DEFAULT, H5P_DEFAULT);
+      });
+      if (comm.is_root()) spoil();
+      comm.barrier();
+      runfile::InputSettings settings = settings_for(path);
+      name_it(settings, name);
+      if (says.empty()) {
+        EXPECT_NO_THROW(TensorFile(settings, comm)) << name;
+      } else {
+        expect_error(path, "dataset " + name + says, [&] { TensorFile(settings, comm); });
+      }
+    };
+    const auto put = [&] { add_dataset(path, name, type, shape, data); };
+    refused("", put);
+    refused(" has the attribute scale_factor", [&] {
+      put();
+      add_attribute(path, name, "scale_factor", H5T_NATIVE_DOUBLE, {2});
+    });
+    refused(" holds 3 as its number ", [&] {
+      put();
+      add_attribute(path, name, "_FillValue", H5T_NATIVE_DOUBLE, {3});
+    });
+    refused(" was never written", [&] {
+      const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+      const hid_t space = H5Screate_simple(int(shape.size()), shape.data(), nullptr);
+      H5Dclose(H5Dcreate2(file, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      H5Sclose(space);
+      H5Fclose(file);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace annulus::store

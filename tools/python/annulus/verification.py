@@ -1,0 +1,78 @@
+"""Attention of arrays by its definition: annulus.reference and annulus.verify."""
+from typing import NamedTuple
+
+import numpy as np
+
+from annulus.arguments import anything, checked, listed, optional, whole
+from annulus.arrays import taken
+from annulus.calls import ORDER, Call, _core, canonical_shape
+from annulus.errors import AnnulusError
+from annulus.options import settings_of
+
+
+@checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER, sink=anything)
+def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
+    """attention() by its definition, in float64, a row at a time and slow; of all rows, or of those named.
+
+    Returns (out, lse) as NumPy arrays of float64: (B, rows, H, D) and (B, rows, H), or with axes 'bhsd' (B, H, rows, D).
+    """
+    call = Call(q, k, v, settings_of(**words)._replace(statistics=(), top_keys=0), axes, sink=sink)
+    batch, sequence, heads, dim = call.q.shape
+    rows = list(range(sequence)) if rows is None else list(rows)
+    out, lse = np.empty((batch, len(rows), heads, dim)), np.empty((batch, len(rows), heads))
+    of_all = [b * sequence + row for b in range(batch) for row in rows] if call.settings.lengths else rows
+    _core.reference(call.plan, call.core_q, call.core_k, call.core_v, of_all, call.laid(out), call.laid(lse), call.sink)
+    return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
+
+
+# Largest deviation from the definition, as `annulus verify` has it: max |x - y| / max(1, max |y|).
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
+
+
+class Verified(NamedTuple):
+    """What verify() found; true where both errors are within the tolerance."""
+    error_out: float
+    error_lse: float
+    tolerance: float
+    rows: tuple
+
+    def __bool__(self):
+        return max(self.error_out, self.error_lse) <= self.tolerance
+
+
+def _error(found, expected):
+    found = np.asarray(found, np.float64)
+    same = (found == expected) & np.isinf(expected)
+    if not np.all(np.isfinite(found) & np.isfinite(expected) | same):
+        return np.inf
+    found, expected = found[~same], expected[~same]
+    return float(np.max(np.abs(found - expected), initial=0) / np.max(np.abs(expected), initial=1))
+
+
+def _doubles(array, name):
+    found = taken(array, name)
+    numbers = found.numbers
+    if found.type == "bfloat16":
+        numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
+    return numbers.astype(np.float64)
+
+
+@checked(**dict.fromkeys(("q", "k", "v", "out", "lse"), anything), rows=whole(1), axes=ORDER)
+def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
+    """Holds out and lse of attention(q, k, v, **words) against the definition, in so many rows spread over the sequence.
+
+    >>> x = np.ones((1, 10, 2, 4)); bool(verify(x, x, x, *attention(x, x, x)))
+    True
+    """
+    sequence = canonical_shape(taken(q, "q").numbers.shape, axes, "q")[1]
+    looked_at = np.unique(np.linspace(0, sequence - 1, min(rows, sequence)).astype(int))
+    expected = reference(q, k, v, rows=looked_at, axes=axes, **words)
+    along = 2 if axes == "bhsd" else 1
+    for name, found, like in (("out", out, expected[0]), ("lse", lse, expected[1])):
+        shape, wanted = taken(found, name).numbers.shape, list(like.shape)
+        wanted[along] = sequence
+        if list(shape) != wanted:
+            raise AnnulusError(f"{name} is {shape}, expected ({', '.join(map(str, wanted))})")
+    errors = [_error(np.take(_doubles(found, name), looked_at, axis=along), by_definition)
+              for name, found, by_definition in (("out", out, expected[0]), ("lse", lse, expected[1]))]
+    return Verified(*errors, TOLERANCES[taken(q, "q").type], tuple(looked_at.tolist()))
