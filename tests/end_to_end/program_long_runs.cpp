@@ -252,7 +252,9 @@ output: {file: out.h5, overwrite: true}
   EXPECT_EQ(annulus(1, "verify run.yaml --rows 20").status, 0) << "k is read from its file";
   const std::string calls = slurp(folder / "calls.txt");
   const auto kill_at = std::count(calls.begin(), calls.end(), '\n') / 2;
-  ASSERT_NE(shell(preload + fmt::format("RECORD_KILL={} RECORD_RANK=0 ", kill_at) + ANNULUS_PROGRAM " run run.yaml").status, 0);
+  ASSERT_NE(
+      shell(preload + fmt::format("RECORD_KILL={} RECORD_RANK=0 ", kill_at) + ANNULUS_PROGRAM " run run.yaml").status,
+      0);
   ASSERT_TRUE(exists("out.h5.journal"));
   spoil(folder / "parts.h5", "/k", 2000 * 32, 1);
   const Outcome mixed = annulus(0, "run run.yaml");

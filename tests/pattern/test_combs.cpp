@@ -73,7 +73,8 @@ TEST(Combs, ThoseWithARowInAnIntervalAreVisited) {
             EXPECT_EQ(used.heads, heads_at_offset(pattern, 0, used.offset, 3));
           });
           for (const UsedOffset& used : used_offsets(pattern, 0, 3, 23)) {
-            if (!indices_within(comb_of(segment, r, used.offset), {begin, end}).empty()) expected.push_back(used.offset);
+            if (!indices_within(comb_of(segment, r, used.offset), {begin, end}).empty())
+              expected.push_back(used.offset);
           }
           EXPECT_EQ(found, expected) << r << " rows " << begin << " to " << end;
         }

@@ -121,18 +121,19 @@ TEST_F(OtherFiles, MustStayAsTheyAre) {
   if (comm.is_root()) add_dataset(other, "more", H5T_IEEE_F32LE, {100});
   comm.barrier();
   std::vector<float> memory(all);
-  expect_error(file.inspected().others.begin()->first, "changed since the run looked at it first",
-               [&] { file.read({{"/k", memory.data()}}, {test::share(Index(rows), comm)}, comm); });
+  expect_error(file.inspected().others.begin()->first, "changed since the run looked at it first", [&] {
+    file.read({{"/k", memory.data()}}, {test::share(Index(rows), comm)}, comm);
+  });
 }
 
 /// sink, coordinates, documents and lengths are held against what other datasets are held against.
 TEST_F(OtherFiles, SmallDatasetsAreCheckedAsLargeOnes) {
   const std::vector<double> numbers(2 * rows, 3);
   const auto name_it = [&](runfile::InputSettings& settings, const std::string& name) {
-    (name == "sink"         ? settings.sink
-     : name == "documents"  ? settings.documents
-     : name == "lengths"    ? settings.lengths
-                            : settings.coordinates) = name;
+    (name == "sink"        ? settings.sink
+     : name == "documents" ? settings.documents
+     : name == "lengths"   ? settings.lengths
+                           : settings.coordinates) = name;
   };
   for (const std::string name : {"sink", "coordinates", "documents", "lengths"}) {
     const bool is_whole = name == "documents" || name == "lengths";
@@ -141,8 +142,9 @@ TEST_F(OtherFiles, SmallDatasetsAreCheckedAsLargeOnes) {
                                        : name == "documents"   ? std::vector<hsize_t>{2}
                                                                : std::vector<hsize_t>{1};
     const std::vector<std::int64_t> offsets{0, 3}, length{3};
-    const void* const data = !is_whole ? static_cast<const void*>(numbers.data())
-                             : name == "documents" ? offsets.data() : length.data();
+    const void* const data = !is_whole             ? static_cast<const void*>(numbers.data())
+                             : name == "documents" ? offsets.data()
+                                                   : length.data();
     const hid_t type = is_whole ? H5T_STD_I64LE : H5T_IEEE_F64LE;
     const auto refused = [&](const std::string& says, const std::function<void()>& spoil) {
       make([&](hid_t file) {

@@ -232,8 +232,7 @@ std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries
     for (Sight sight : sights_of(pair, layout.pattern.causal)) {
       WorkList& list = lists.emplace_back();
       sight.band = core::overlap(sight.band, part);
-      if (is_used && sight.band.left + sight.band.right >= 0)
-        append_pair(layout, i, combs, queries, keys, sight, list);
+      if (is_used && sight.band.left + sight.band.right >= 0) append_pair(layout, i, combs, queries, keys, sight, list);
     }
   }
   return lists;
