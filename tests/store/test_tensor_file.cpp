@@ -29,7 +29,8 @@ using TensorFileTest = test::InputFileTest;
 TEST_F(TensorFileTest, DescribesTheProblem) {
   const Shape shape{2, 7, 6, 3, 5};
   make_input(comm, path, H5T_IEEE_F64LE, shape, "/deep/group");
-  runfile::InputSettings settings{path, {}, {}, "deep/group/q", "/deep/group/k", "/deep/group/v", "/dout", {}, {}, {}};
+  runfile::InputSettings settings{path, {}, {}, "deep/group/q", "/deep/group/k", "/deep/group/v", "/dout", {},
+                                  {},   {}, {}};
   const TensorFile file(settings, comm);
   EXPECT_EQ(file.shape(), shape);
   EXPECT_EQ(file.type(), DType::float64);
