@@ -1,6 +1,5 @@
 #include "annulus/store/hdf5/dataset_files.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -23,8 +22,9 @@ std::string text_from(const std::string& where, Get&& get) {
 }
 
 std::string file_of(hid_t object) {
-  return text_from("the name of an HDF5 file",
-                   [&](char* text, std::size_t bytes) { return H5Fget_name(object, text, bytes); });
+  return text_from("the name of an HDF5 file", [&](char* text, std::size_t bytes) {
+    return comm::blocking("H5Fget_name", H5Fget_name, object, text, bytes);
+  });
 }
 
 bool is_same(const std::string& a, const std::string& b) {
@@ -38,25 +38,13 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-/// Where HDF5 finds a file that a dataset of the file `holder` names: below the folders of the environment variable,
-/// then (sources of virtual datasets) beside the holder, then as it is written. Nothing where there is none.
-std::optional<std::string> found_file(const std::string& named, const std::string& holder, const char* variable,
-                                      bool beside_holder) {
+/// Where HDF5 finds a file that a dataset of the file `holder` names: beside the holder, where sources of virtual
+/// datasets are looked for first, or as it is written. Nothing where there is none. Prefixes that HDF5 takes from the
+/// environment (HDF5_VDS_PREFIX, HDF5_EXTFILE_PREFIX) are not known here.
+std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool beside_holder) {
   std::error_code ignored;
-  const std::string folder = fs::canonical(holder, ignored).parent_path().string();
-  std::vector<fs::path> places;
-  if (const char* const prefixes = std::getenv(variable)) {
-    std::string rest = prefixes;
-    while (!rest.empty()) {
-      std::string prefix = rest.substr(0, rest.find(':'));
-      rest.erase(0, prefix.size() + 1);
-      replace_all(prefix, "${ORIGIN}", folder);
-      places.push_back(fs::path(prefix) / named);
-    }
-  }
-  if (beside_holder) places.push_back(fs::path(folder) / named);
-  places.emplace_back(named);
-  for (const fs::path& place : places) {
+  const fs::path folder = fs::canonical(holder, ignored).parent_path();
+  for (const fs::path& place : {beside_holder ? folder / named : fs::path(named), fs::path(named)}) {
     if (fs::is_regular_file(place, ignored)) return place.string();
   }
   return std::nullopt;
@@ -75,7 +63,7 @@ std::vector<Source> sources_of(hid_t creation, const std::string& holder, const 
       replace_all(*text, "%%", "%");
     }
     if (file == ".") return found.emplace(holder, dataset).second;  // the file itself
-    const auto place = found_file(file, holder, "HDF5_VDS_PREFIX", true);
+    const auto place = found_file(file, holder, true);
     return place && found.emplace(*place, dataset).second;
   };
   for (std::size_t i = 0; i < count; ++i) {
@@ -123,7 +111,8 @@ struct Search {
     for (const auto& [source, source_name] : sources_of(creation, holder, where)) {
       note(source);
       const FileId open = open_alone(source, false);
-      if (H5Lexists(open, source_name.c_str(), H5P_DEFAULT) > 0) add(open, source, source_name);
+      if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), H5P_DEFAULT) > 0)
+        add(open, source, source_name);
     }
   }
 
@@ -132,7 +121,7 @@ struct Search {
     for (int i = 0; i < count; ++i) {
       std::string name(4096, '\0');
       check_hdf5(H5Pget_external(creation, unsigned(i), name.size() - 1, name.data(), nullptr, nullptr), "{}", where);
-      if (const auto place = found_file(name.c_str(), holder, "HDF5_EXTFILE_PREFIX", false)) note(*place);
+      if (const auto place = found_file(name.c_str(), holder, false)) note(*place);
     }
   }
 };

@@ -16,9 +16,9 @@ void refuse_packed(hid_t dataset, const std::string& where);
 /// somebody computed. `where` names the dataset.
 void refuse_unwritten(hid_t dataset, const std::string& where);
 
-/// Byte of the file `path` at which the numbers of a dataset lie one after another, as this program keeps them in memory;
-/// DatasetInfo::by_hdf5 where they do not, or in another file. `where` names the dataset. Throws Error(failure) where
-/// the numbers are packed, or not one of them was ever written.
+/// Byte of the file `path` at which the numbers of a dataset lie one after another, as this program keeps them in
+/// memory; DatasetInfo::by_hdf5 where they do not, or in another file. `where` names the dataset. Throws Error(failure)
+/// where the numbers are packed, or not one of them was ever written.
 Index offset_of(hid_t dataset, const std::string& path, const std::string& where, NumberType type);
 
 /// The numbers of _FillValue and missing_value. Throws Error(failure) where such an attribute holds no number.
