@@ -1,4 +1,5 @@
-// How scores are changed before they are weighed (docs/semantics.md, "Scores"). With s = scale * q.k of row x and key p:
+// How scores are changed before they are weighed (docs/semantics.md, "Scores"). With s = scale * q.k of row x and key
+// p:
 //   s = cap tanh(s / cap)                  where there is a cap
 //   s = s - slope of the head * dist(x, p)     where there are slopes (ALiBi, Press et al. 2022)
 // dist is |x - p| in rows of the sequence, or the Euclidean distance of the two rows' coordinates; 0 where x or p is
@@ -56,8 +57,8 @@ struct CallRule {
   core::Index first_head = 0;
 };
 
-/// The slopes of ALiBi for H heads: 2^(-8 i / H), i = 1 ... H, where H is a power of two; otherwise those of the largest
-/// power of two m below H, then the 1st, 3rd, ... of those of 2 m.
+/// The slopes of ALiBi for H heads: 2^(-8 i / H), i = 1 ... H, where H is a power of two; otherwise those of the
+/// largest power of two m below H, then the 1st, 3rd, ... of those of 2 m.
 /// 6 heads: 1/4, 1/16, 1/64, 1/256, then 1/2, 1/8.
 std::vector<double> alibi_slopes(core::Index heads);
 

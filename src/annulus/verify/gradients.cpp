@@ -36,7 +36,8 @@ class Definition {
         output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
         input_(input) {}
 
-  /// P and dS = P (dP - delta), times the slope of a capped score, of a query and a key, and the size of the two terms of dS.
+  /// P and dS = P (dP - delta), times the slope of a capped score, of a query and a key, and the size of the two
+  /// terms of dS.
   struct Factors {
     double p = 0, ds = 0, ds_terms = 0;
   };

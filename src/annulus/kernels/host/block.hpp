@@ -46,8 +46,8 @@ ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKe
   }
 }
 
-/// Scores of NV vectors of rows against kScoreKeys keys, stored. With kMaximum, row_max takes them in. A rule (ruled_scores.hpp)
-/// has changed them before.
+/// Scores of NV vectors of rows against kScoreKeys keys, stored. With kMaximum, row_max takes them in. A rule
+/// (ruled_scores.hpp) has changed them before.
 ///   queries [depth][kQueryBlock]   keys [kScoreKeys][depth]
 ///   strip [kScoreKeys][kGroupRows]
 template <class T, int NV, bool kMaximum, class Rule>

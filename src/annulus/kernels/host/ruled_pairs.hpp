@@ -11,7 +11,8 @@ template <class N>
 using Place = std::conditional_t<sizeof(N) == 8, std::int64_t, std::int32_t>;
 
 /// What a rule says of some query rows (rows of a task or chunk, one for each head) and keys, private to a thread.
-/// Scores are in base 2, so that cap and slopes have a factor log2(e) in them. With x and p the places of row i and key j
+/// Scores are in base 2, so that cap and slopes have a factor log2(e) in them. With x and p the places of row i and
+/// key j
 ///   s = cap tanh(s / cap),     s = s - slopes[i] * near[j] * |x - p|
 ///   cap     0: scores have none
 ///   twice   2 log2(e) / cap: e^(2 s / cap) = 2^(twice s)
