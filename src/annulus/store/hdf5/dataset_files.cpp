@@ -121,7 +121,8 @@ struct Search {
     for (int i = 0; i < count; ++i) {
       std::string name(4096, '\0');
       check_hdf5(H5Pget_external(creation, unsigned(i), name.size() - 1, name.data(), nullptr, nullptr), "{}", where);
-      if (const auto place = found_file(name.c_str(), holder, false)) note(*place);
+      name.resize(name.find('\0'));
+      if (const auto place = found_file(name, holder, false)) note(*place);
     }
   }
 };
