@@ -50,7 +50,7 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
         # and k's heads. Rows of plan() are those that attention() takes.
         heads, dim = extents[2], extents[4]
         plain = settings._replace(statistics=(), top_keys=0, precision="auto")
-        partition = _made((1, rows, heads, heads, dim), "float32", plain, "auto", 0, ranks, False, False).partition
+        partition = _made((1, extents[1], heads, heads, dim, rows), "float32", plain, "auto", 0, ranks, False, False).partition
     return _made(extents, kind, settings, partition, block, ranks, gradients, sink)
 
 

@@ -61,7 +61,7 @@ def _doubles(array, name):
 def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
     """Holds out and lse of attention(q, k, v, **words) against the definition, in so many rows spread over the sequence.
 
-    >>> x = np.ones((1, 10, 2, 4)); bool(verify(x, x, x, *attention(x, x, x)))
+    >>> x = np.ones((1, 10, 2, 4)); bool(annulus.verify(x, x, x, *annulus.attention(x, x, x)))
     True
     """
     sequence = canonical_shape(taken(q, "q").numbers.shape, axes, "q")[1]

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from conftest import LAUNCHER, ROOT, run
 
+import annulus
 import annulus.calls
 import annulus.verification
 import annulus.torch
@@ -28,7 +29,7 @@ def test_every_program_of_the_page():
 
 def test_examples_of_docstrings():
     for module, least in ((annulus.calls, 2), (annulus.verification, 1), (annulus.torch, 3)):
-        found = doctest.testmod(module, extraglobs={"np": np, "torch": torch})
+        found = doctest.testmod(module, extraglobs={"annulus": annulus, "np": np, "torch": torch})
         assert found.attempted >= least and found.failed == 0, module
 
 

@@ -290,12 +290,13 @@ def test_the_operator_is_as_pytorch_wants_it(kind, settings):
     for keep in (False, True):
         given = [x.detach().requires_grad_(keep) for x in (q, k, v)]
         tests = ["test_schema", "test_faketensor", "test_autograd_registration", "test_aot_dispatch_dynamic"]
-        torch.library.opcheck(torch.ops.annulus.attention.default, (*given, settings, keep, None), test_utils=tests)
-    out, lse, normalizers = torch.ops.annulus.attention(*[x.detach() for x in (q, k, v)], settings, True, None)
+        torch.library.opcheck(torch.ops.annulus.attention.default, (*given, settings, keep, None, None),
+                                test_utils=tests)
+    out, lse, normalizers = torch.ops.annulus.attention(*[x.detach() for x in (q, k, v)], settings, True, None, None)
     assert normalizers.dtype == (torch.float64 if "float64" in (str(kind)[6:], settings[15:22]) else torch.float32)
     dlse = torch.ones_like(lse)
     torch.library.opcheck(torch.ops.annulus.attention_backward.default,
-                          (normalizers, q.detach(), k.detach(), v.detach(), out, out, dlse, settings, None),
+                          (normalizers, q.detach(), k.detach(), v.detach(), out, out, dlse, settings, None, None),
                           test_utils=["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"])
 
 
