@@ -149,6 +149,7 @@ Own one_document(const Problem& problem, std::size_t which) {
   own.part.rows = rows;
   own.problem.shape.sequence = rows.size();
   own.problem.documents = {0, rows.size()};
+  if (problem.documents.is_gap(Index(which))) own.problem.documents.gaps = {0};
   return own;
 }
 
