@@ -144,7 +144,7 @@ TEST_F(ProgramScores, LayersTakeACapAndNoBias) {
   expect_refused(2, "", "a layer's attention has none yet");
 }
 
-// What docs/scores.md shows: 12 heads of 64, tiles on a grid behind a class token, row 0.
+// What docs/scores.md shows: 12 heads of 64, tiles on a grid after a class token, row 0.
 TEST_F(ProgramScores, SlideEncoder) {
   const Outcome made = annulus(0, "generate --output in.h5 --overwrite --sequence 401 --heads 12 --head-dim 64 --dout");
   ASSERT_EQ(made.status, 0) << made.err;

@@ -79,4 +79,56 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
           result(kernels::Gradient::dv, dv, keys, shape.kv_heads)};
 }
 
+/// What rounding takes: of the products, and of the results, which are stored as the tensors are.
+inline double forward_tolerance(const WorkCase& test) {
+  const bool rounded = test.precision == core::Precision::bfloat16;
+  return std::max(core::forward_tolerance(rounded ? DType::bfloat16 : core::type_of(test.precision)),
+                  core::forward_tolerance(test.type));
+}
+inline double gradient_tolerance(const WorkCase& test) {
+  const bool rounded = test.precision == core::Precision::bfloat16;
+  return core::gradient_tolerance(rounded ? DType::bfloat16 : core::type_of(test.precision));
+}
+
+/// Forward pass and gradients of every instruction set against the definition.
+inline void expect_right(const BackwardCase& test, const std::string& what) {
+  const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
+  const Gradients gradients = naive_gradients(test, forward);
+  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+    SCOPED_TRACE(fmt::format("{}, {}, {} in {}, D {}", what, name_of(set), core::name_of(test.type),
+                             name_of(test.precision), test.shape.head_dim));
+    const kernels::ReferenceResult actual = host_answer(test, set);
+    EXPECT_TRUE(close_to(actual.out, expected.out, forward_tolerance(test))) << "out";
+    EXPECT_TRUE(close_to(actual.lse, expected.lse, forward_tolerance(test))) << "lse";
+    expect_close(host_gradients(test, forward, {set}), gradients, gradient_tolerance(test));
+    expect_close(host_gradients(test, forward, {.set = set, .in_blocks = true}), gradients, gradient_tolerance(test));
+  }
+}
+
+/// The gradients of the definition against differences of its forward pass.
+inline void expect_derivatives(BackwardCase test) {
+  const auto loss = [&] {
+    const kernels::ReferenceResult forward = naive_answer(test);
+    double sum = 0;
+    for (std::size_t i = 0; i < forward.out.size(); ++i) sum += forward.out[i] * test.dout[i];
+    for (std::size_t i = 0; i < forward.lse.size(); ++i) sum += forward.lse[i] * test.dlse[i];
+    return sum;
+  };
+  const Gradients g = naive_gradients(test, naive_answer(test));
+  const auto expect_slopes = [&](std::vector<double>& x, const std::vector<double>& slopes, const char* name) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double at = x[i], step = 1e-5;
+      x[i] = at + step;
+      const double above = loss();
+      x[i] = at - step;
+      const double below = loss();
+      x[i] = at;
+      EXPECT_NEAR((above - below) / (2 * step), slopes[i], 1e-8) << name << " " << i;
+    }
+  };
+  expect_slopes(test.q, g.dq, "dq");
+  expect_slopes(test.k, g.dk, "dk");
+  expect_slopes(test.v, g.dv, "dv");
+}
+
 }  // namespace annulus::test

@@ -36,28 +36,7 @@ TEST(HostBackward, TheDefinitionIsTheDerivativeOfTheForwardPass) {
   test.type = DType::float64;
   test.output_scale = 0.5;
   test.fill_all();
-  const auto loss = [&] {
-    const kernels::ReferenceResult forward = naive_answer(test);
-    double sum = 0;
-    for (std::size_t i = 0; i < forward.out.size(); ++i) sum += forward.out[i] * test.dout[i];
-    for (std::size_t i = 0; i < forward.lse.size(); ++i) sum += forward.lse[i] * test.dlse[i];
-    return sum;
-  };
-  const Gradients g = naive_gradients(test, naive_answer(test));
-  const auto expect_slopes = [&](std::vector<double>& x, const std::vector<double>& slopes, const char* name) {
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const double at = x[i], step = 1e-5;
-      x[i] = at + step;
-      const double above = loss();
-      x[i] = at - step;
-      const double below = loss();
-      x[i] = at;
-      EXPECT_NEAR((above - below) / (2 * step), slopes[i], 1e-8) << name << " " << i;
-    }
-  };
-  expect_slopes(test.q, g.dq, "dq");
-  expect_slopes(test.k, g.dk, "dk");
-  expect_slopes(test.v, g.dv, "dv");
+  expect_derivatives(test);
 }
 
 TEST(HostBackward, EveryHeadSizeInBothPrecisionsAndEveryMask) {

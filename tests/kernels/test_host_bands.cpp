@@ -9,31 +9,6 @@ namespace {
 using core::Band;
 using core::Precision;
 
-/// What rounding takes: of the products, and of the results, which are stored as the tensors are.
-double forward_tolerance(const WorkCase& test) {
-  const bool rounded = test.precision == Precision::bfloat16;
-  return std::max(core::forward_tolerance(rounded ? DType::bfloat16 : core::type_of(test.precision)),
-                  core::forward_tolerance(test.type));
-}
-double gradient_tolerance(const WorkCase& test) {
-  const bool rounded = test.precision == Precision::bfloat16;
-  return core::gradient_tolerance(rounded ? DType::bfloat16 : core::type_of(test.precision));
-}
-
-void expect_right(const BackwardCase& test, const std::string& what) {
-  const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
-  const Gradients gradients = naive_gradients(test, forward);
-  for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
-    SCOPED_TRACE(fmt::format("{}, {}, {} in {}, D {}", what, name_of(set), core::name_of(test.type),
-                             name_of(test.precision), test.shape.head_dim));
-    const kernels::ReferenceResult actual = host_answer(test, set);
-    EXPECT_TRUE(close_to(actual.out, expected.out, forward_tolerance(test))) << "out";
-    EXPECT_TRUE(close_to(actual.lse, expected.lse, forward_tolerance(test))) << "lse";
-    expect_close(host_gradients(test, forward, {set}), gradients, gradient_tolerance(test));
-    expect_close(host_gradients(test, forward, {.set = set, .in_blocks = true}), gradients, gradient_tolerance(test));
-  }
-}
-
 TEST(HostBands, PiecesOfSeveralRunsInEveryType) {
   for (const auto& [type, precision] : types_and_precisions()) {
     for (const Band& band : window_bands)

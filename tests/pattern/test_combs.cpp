@@ -56,7 +56,7 @@ TEST(Combs, EveryHeadIsAtItsDefinedOffsetAndNowhereElse) {
   }
 }
 
-/// Of all offsets those that have a row in the interval, and no others.
+/// The offsets that have a row in the interval, and no others.
 TEST(Combs, ThoseWithARowInAnIntervalAreVisited) {
   for (const bool is_window : {false, true}) {
     for (const Index r : {1, 2, 5, 8, 40}) {

@@ -65,22 +65,13 @@ struct QueryTruth {
   std::vector<std::vector<double>> weights;  ///< of (b, i, h): P of every key
 
  private:
-  using Vector = std::span<const double>;
-  static double dot(Vector a, Vector b) {
-    double sum = 0;
-    for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[d];
-    return sum;
-  }
-  static void add(std::vector<double>& to, Index first, double factor, Vector x) {
-    for (std::size_t d = 0; d < x.size(); ++d) to[std::size_t(first) + d] += factor * x[d];
-  }
-
   /// Everything that query row and head `at` gives.
   void add_row(Index at) {
+    using kernels::detail::add, kernels::detail::dot;
     const core::Shape& s = problem.shape;
     const Index D = s.head_dim, h = at % s.heads, i = at / s.heads % count, b = at / s.heads / count, x = row_of(i);
     const auto vector = [D](const std::vector<double>& tensor, Index first) {
-      return Vector(tensor).subspan(std::size_t(first), std::size_t(D));
+      return std::span<const double>(tensor).subspan(std::size_t(first), std::size_t(D));
     };
     const auto key_at = [&](Index p) { return ((b * s.sequence + p) * s.kv_heads + h / s.group()) * D; };
     kernels::ReferenceRow row(pattern, s, h, x, vector(q, at * D));

@@ -102,7 +102,7 @@ class Pass {
                comm_.size());
   }
 
-  /// Of this rank's rows of queries, and of keys.
+  /// Shapes of this rank's rows of queries, and of its rows of keys.
   std::array<Index, 4> extents(Index heads, Index numbers) const {
     return {plan_.shape.batch, plan_.queries[std::size_t(comm_.rank())].count(), heads, numbers};
   }

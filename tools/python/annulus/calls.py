@@ -46,8 +46,8 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
                 raise AnnulusError(f"reproducible is True with lengths on {ranks} ranks, expected False, or one rank")
             partition, block = "block_cyclic", rows // ranks
     elif partition == "auto":
-        # Of nothing that plan() may be given otherwise than attention() finds it: gradients, a sink, statistics, type, batch
-        # and k's heads. Rows of plan() are those that attention() takes.
+        # plan() and attention() choose by what both know: not by gradients, a sink, statistics, type, batch or k's heads.
+        # So the rows that plan() names are those that attention() takes.
         heads, dim = extents[2], extents[4]
         plain = settings._replace(statistics=(), top_keys=0, precision="auto")
         partition = _made((1, extents[1], heads, heads, dim, rows), "float32", plain, "auto", 0, ranks, False, False).partition

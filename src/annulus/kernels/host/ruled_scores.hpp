@@ -62,7 +62,7 @@ template <class T>
 ANNULUS_INLINE Vec<T> magnitude(Vec<T> x) {
   return bits_as<Vec<T>>(bits_as<Vec<UnsignedOf<T>>>(x) & ~bits_as<Vec<UnsignedOf<T>>>(broadcast(T(-0.0))));
 }
-/// Of two axes.
+/// Length of (x, y).
 template <class T>
 ANNULUS_INLINE Vec<T> distance(Vec<T> x, Vec<T> y) {
   return square_root(fma(x, x, y * y));

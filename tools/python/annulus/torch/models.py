@@ -91,7 +91,7 @@ def _without_interface(config_class):
 
 def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_length=None, device=None, config=None, **_more):
     """What transformers asks for in place of a mask tensor: nothing where the mask is causal or none and no token is
-    padding; (B, S) of bool, True for tokens; (B, S, 1) where the model wants a window, which forward() is told of."""
+    padding; (B, S) of bool, True for tokens; (B, S, 1) where the model wants a window, whose width forward() is given."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
     if config is not None and (model := _without_interface(type(config))):
         raise AnnulusError(f"{model}, the model, computes attention itself and calls no function of attn_implementation, "
