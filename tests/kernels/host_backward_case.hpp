@@ -91,7 +91,7 @@ inline double gradient_tolerance(const WorkCase& test) {
 }
 
 /// Forward pass and gradients of every instruction set against the definition.
-inline void expect_right(const BackwardCase& test, const std::string& what) {
+inline void expect_both_passes(const BackwardCase& test, const std::string& what) {
   const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
   const Gradients gradients = naive_gradients(test, forward);
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
