@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "kernels/awkward_case.hpp"
 
 namespace annulus::test {
@@ -19,7 +21,7 @@ inline std::shared_ptr<const kernels::Coordinates> grid_of(Index rows, bool is_o
   for (Index row = 0; row < rows; ++row) {
     const Index place = row % 7 == 3 ? row - 1 : row;
     xy.push_back(double(place % 12) + (is_odd ? 0.37 * double(place % 5) : 0));
-    xy.push_back(double(place / 12) - (is_odd ? 1e3 / 3 : 0));
+    xy.push_back(std::floor(place / 12.) - (is_odd ? 1e3 / 3 : 0));
   }
   return std::make_shared<const kernels::Coordinates>(xy);
 }
