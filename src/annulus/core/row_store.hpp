@@ -12,7 +12,7 @@
 
 namespace annulus::core {
 
-/// A tensor (B, S, heads, numbers) of a run, wherever it is stored.
+/// A tensor (B, rows, heads, numbers) of a run, wherever it is stored.
 enum class StoredTensor {
   q,
   k,
@@ -31,14 +31,16 @@ enum class StoredTensor {
   top_weights
 };
 
-/// What a tensor has for each row, and as what it is kept in memory.
+/// Which rows a tensor has, what it has for each, and as what it is kept in memory.
 struct StoredTensorEntry {
+  enum class Rows { query, key };                    ///< Sq rows, or S
   enum class Heads { query, key };                   ///< H heads, or Hkv
   enum class Numbers { dim, one, normalizer, top };  ///< of a head: D, 1, kernels::normalizer_numbers, k of top keys
   enum class Type { tensor, lse, sum, float64, int64 };  ///< that of q; of lse; of sums (precision)
 
   StoredTensor id;
   std::string_view name;  ///< of its dataset in a result, and in an input file by default
+  Rows rows;
   Heads heads;
   Numbers numbers;
   Type type;
@@ -47,25 +49,26 @@ struct StoredTensorEntry {
 /// Every tensor, in the order of the enumeration. `normalizers` is what the forward pass leaves for the backward pass
 /// (kernels/normalizer.hpp); it is no part of the result.
 inline constexpr auto stored_tensor_table = [] {
+  using Rows = StoredTensorEntry::Rows;
   using enum StoredTensorEntry::Heads;
   using enum StoredTensorEntry::Numbers;
   using enum StoredTensorEntry::Type;
   return std::array<StoredTensorEntry, 15>{{
-      {StoredTensor::q, "q", query, dim, tensor},
-      {StoredTensor::k, "k", key, dim, tensor},
-      {StoredTensor::v, "v", key, dim, tensor},
-      {StoredTensor::dout, "dout", query, dim, tensor},
-      {StoredTensor::dlse, "dlse", query, one, lse},
-      {StoredTensor::out, "out", query, dim, tensor},
-      {StoredTensor::lse, "lse", query, one, lse},
-      {StoredTensor::normalizers, "normalizers", query, normalizer, sum},
-      {StoredTensor::entropy, "entropy", query, one, lse},
-      {StoredTensor::dq, "dq", query, dim, tensor},
-      {StoredTensor::dk, "dk", key, dim, tensor},
-      {StoredTensor::dv, "dv", key, dim, tensor},
-      {StoredTensor::received, "received", query, one, float64},
-      {StoredTensor::top_rows, "top_rows", query, top, int64},
-      {StoredTensor::top_weights, "top_weights", query, top, lse},
+      {StoredTensor::q, "q", Rows::query, query, dim, tensor},
+      {StoredTensor::k, "k", Rows::key, key, dim, tensor},
+      {StoredTensor::v, "v", Rows::key, key, dim, tensor},
+      {StoredTensor::dout, "dout", Rows::query, query, dim, tensor},
+      {StoredTensor::dlse, "dlse", Rows::query, query, one, lse},
+      {StoredTensor::out, "out", Rows::query, query, dim, tensor},
+      {StoredTensor::lse, "lse", Rows::query, query, one, lse},
+      {StoredTensor::normalizers, "normalizers", Rows::query, query, normalizer, sum},
+      {StoredTensor::entropy, "entropy", Rows::query, query, one, lse},
+      {StoredTensor::dq, "dq", Rows::query, query, dim, tensor},
+      {StoredTensor::dk, "dk", Rows::key, key, dim, tensor},
+      {StoredTensor::dv, "dv", Rows::key, key, dim, tensor},
+      {StoredTensor::received, "received", Rows::key, query, one, float64},
+      {StoredTensor::top_rows, "top_rows", Rows::query, query, top, int64},
+      {StoredTensor::top_weights, "top_weights", Rows::query, query, top, lse},
   }};
 }();
 

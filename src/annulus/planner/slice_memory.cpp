@@ -8,15 +8,17 @@ namespace annulus::planner {
 namespace {
 
 /// Bytes of dout and dlse, and of all that a slice reads.
-double late_inputs(const Problem& slice, Index rows) {
+double late_inputs(const Problem& slice, strategies::RowCounts rows) {
   if (!slice.gradients) return 0;
-  return double(slice.shape.batch) * double(rows) * double(slice.query_row_bytes() + slice.lse_row_bytes());
+  return double(slice.shape.batch) * double(rows.queries) * double(slice.query_row_bytes() + slice.lse_row_bytes());
 }
-double all_inputs(const Problem& slice, Index rows) {
-  return double(slice.shape.batch) * double(rows) * double(slice.input_row_bytes()) + late_inputs(slice, rows);
+double all_inputs(const Problem& slice, strategies::RowCounts rows) {
+  const double of_queries = double(rows.queries) * double(slice.query_row_bytes());
+  const double of_keys = double(rows.keys) * double(2 * slice.kv_row_bytes());
+  return double(slice.shape.batch) * (of_queries + of_keys) + late_inputs(slice, rows);
 }
 
-SliceMemory memory_of(const Problem& slice, Index rows, double before_backward, double backward) {
+SliceMemory memory_of(const Problem& slice, strategies::RowCounts rows, double before_backward, double backward) {
   return {std::max(before_backward, backward),
           std::max(before_backward + late_inputs(slice, rows), backward) + all_inputs(slice, rows)};
 }
@@ -31,7 +33,7 @@ void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Pa
   };
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const int rank = int(p);
-    const SliceMemory one = memory_of(slice, partition[p].count(),
+    const SliceMemory one = memory_of(slice, forward->row_counts(rank),
                                       std::max(bytes(forward, rank), bytes(statistics, rank)), bytes(backward, rank));
     most = {std::max(most.alone, one.alone), std::max(most.ahead, one.ahead)};
   }
@@ -46,7 +48,8 @@ SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const
   if (Index(partition.size()) > largest_enumerated) {
     const Problem slice = narrowed(problem, strategies::slice_of(s, size, 0));
     if (const auto cost = predict(strategy, slice, partition, machine)) {
-      most = memory_of(slice, most_rows(partition), cost->memory_bytes, cost->memory_bytes);
+      const strategies::RowCounts rows{most_rows(query_rows(slice, partition)), most_rows(partition)};
+      most = memory_of(slice, rows, cost->memory_bytes, cost->memory_bytes);
     }
     return most;
   }

@@ -52,7 +52,9 @@ void complete_generate(RunFile& run) {
   if (!run.settings.input.generate) return;
   core::Shape& shape = run.settings.input.generate->shape;
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
-  if (const auto objection = objection_to(shape)) {
+  core::Shape largest = shape;
+  largest.sequence = std::max(shape.sequence, run.settings.input.generate->query_rows());
+  if (const auto objection = objection_to(largest)) {
     const std::string key = "input.generate." + objection->extent;
     refuse(run, key, "{}: {}", key, objection->reason);
   }
@@ -64,7 +66,7 @@ void complete_layer(RunFile& run) {
     refuse(run, "input.generate",
            "input.generate makes no layer; `annulus generate --layer` makes an input.file with one");
   }
-  for (const char* key : {"input.axes", "input.q", "input.k", "input.v", "input.dout"}) {
+  for (const char* key : {"input.axes", "input.q", "input.k", "input.v", "input.dout", "input.query_offset"}) {
     if (given(run, key)) refuse(run, key, "{} is not read with a section layer", key);
   }
   if (run.settings.input.dlse) refuse(run, "input.dlse", "input.dlse is not read with a section layer");

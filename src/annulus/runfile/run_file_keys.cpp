@@ -47,6 +47,20 @@ Codec<std::uint64_t> seed() {
   return {number.range, read, [](std::uint64_t from) { return std::to_string(from); }};
 }
 
+/// `auto`, `none`, or a row.
+Codec<pattern::QueryOffset> query_offset() {
+  using pattern::QueryOffset;
+  const Codec<Index> row = whole(0, max_rows);
+  const Codec<QueryOffset> at_row{
+      "row " + row.range,
+      [=](const KeyValue& value, QueryOffset& to) {
+        to.kind = QueryOffset::Kind::row;
+        row.read(value, to.row);
+      },
+      [=](const QueryOffset& from) { return row.write(from.row); }};
+  return word_or("auto", QueryOffset{}, word_or("none", QueryOffset{QueryOffset::Kind::none}, at_row));
+}
+
 /// `{base: 10000}`.
 Codec<double> base_of_rope() {
   const auto read = [](const KeyValue& value, double& to) {
@@ -80,6 +94,8 @@ void add_input(Keys& keys) {
               "K/V heads, a divisor of heads; default: as many as heads");
   shape.field("head_dim", &Shape::head_dim, whole(1, 256), "numbers per head, {}");
   shape.field("batch", &Shape::batch, whole(1, max_heads), "batch entries, {}");
+  made.field("queries", &GenerateSettings::queries, optional("auto", whole(1, max_rows)),
+             "rows of q; auto: as many as sequence; see query_offset");
   made.field("dtype", &GenerateSettings::type, one_named<core::DType>(core::all_dtypes));
   made.field("seed", &GenerateSettings::seed, seed(), "whole number, {}");
   input
@@ -99,6 +115,10 @@ void add_input(Keys& keys) {
               "none, or a dataset of ascending row offsets 0 ... sequence, or less, of packed documents");
   input.field("lengths", &I::lengths, optional("none", text()),
               "none, or a dataset (batch) or (batch, 2): how many rows exist of each batch entry, or their range");
+  input
+      .field("query_offset", &I::query_offset, query_offset(),
+             "{}: which row the first row of q is; auto: the last rows; none: q has no rows of the sequence")
+      .has_use = attention_alone;
   input.field("coordinates", &I::coordinates, optional("none", text()),
               "none, or a dataset (sequence, 2): where rows lie, for attention.bias");
   input.field(

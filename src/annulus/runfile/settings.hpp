@@ -16,6 +16,7 @@
 #include "annulus/core/types.hpp"
 #include "annulus/pattern/partition.hpp"
 #include "annulus/pattern/pattern.hpp"
+#include "annulus/pattern/query_offset.hpp"
 #include "annulus/runfile/sweep.hpp"
 
 namespace annulus::runfile {
@@ -28,6 +29,9 @@ struct GenerateSettings {
   core::Shape shape{1, 0, 0, 0, 64};  ///< sequence and heads must be given; kv_heads = heads unless given
   core::DType type = core::DType::float32;
   std::uint64_t seed = 1;
+  std::optional<Index> queries{};  ///< rows of q, dout and dlse; empty: as many as k and v have
+
+  Index query_rows() const { return queries.value_or(shape.sequence); }
 };
 
 /// Exactly one of `file` and `generate` is set.
@@ -44,6 +48,7 @@ struct InputSettings {
   std::optional<std::string> coordinates;  ///< dataset of places of rows, for a bias; empty: rows have numbers alone
   std::optional<std::string> sink;         ///< dataset of sink logits; empty: none
   std::optional<std::string> lengths{};    ///< dataset of the rows that exist of each batch entry; empty: all
+  pattern::QueryOffset query_offset{};     ///< where the rows of q stand among those of k
 };
 
 /// attention.bias: scores less slope * distance.

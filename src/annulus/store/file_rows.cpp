@@ -20,20 +20,17 @@ constexpr Index group_bytes = Index(64) << 20;  // a second on a slow disk
 
 /// The numbers of each row of each piece, by all threads.
 void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
-  const core::Shape& s = from.settings.shape;
-  const bool lse = from.id == core::TensorId::dlse;
-  const bool keys = from.id == core::TensorId::k || from.id == core::TensorId::v;
-  const Index heads = keys ? s.kv_heads : s.heads, numbers = lse ? 1 : s.head_dim;
-  const core::DType type = lse ? core::lse_type(from.settings.type) : from.settings.type;
-  const core::Normals normals{from.settings.seed, from.id, type, 1};
-  const Index head_bytes = numbers * Index(core::bytes_of(type));
+  const GeneratedTensor tensor = generated(from.settings, from.id);
+  const Index numbers = from.id == core::TensorId::dlse ? 1 : from.settings.shape.head_dim;
+  const core::Normals normals{from.settings.seed, from.id, tensor.type, 1};
+  const Index head_bytes = numbers * Index(core::bytes_of(tensor.type));
   for (const RowPiece& piece : pieces) {
     const bool side_by_side = piece.heads.size() == 1 || piece.head_pitch == head_bytes;
     const Index runs = side_by_side ? 1 : piece.heads.size(), each = piece.heads.size() / runs;
     const auto make_row = [&](const Index i) {
       for (Index h = 0; h < runs; ++h) {
-        const Index row = piece.batch * s.sequence + piece.first + i * piece.stride;
-        const Index first = (row * heads + piece.heads.begin + h) * numbers;
+        const Index row = piece.batch * tensor.sequence + piece.first + i * piece.stride;
+        const Index first = row * tensor.row_numbers + (piece.heads.begin + h) * numbers;
         core::fill_normals(normals, {first, first + each * numbers},
                            static_cast<std::byte*>(piece.memory) + i * piece.pitch + h * piece.head_pitch);
       }

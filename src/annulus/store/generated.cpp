@@ -12,13 +12,6 @@
 namespace annulus::store {
 namespace {
 
-/// Numbers of one row of one batch entry.
-Index row_numbers_of(const core::Shape& shape, core::TensorId tensor) {
-  if (tensor == core::TensorId::dlse) return shape.heads;
-  const bool keys = tensor == core::TensorId::k || tensor == core::TensorId::v;
-  return (keys ? shape.kv_heads : shape.heads) * shape.head_dim;
-}
-
 /// Numbers that one thread makes without stopping, and where in host memory the first of them goes, in numbers.
 struct Piece {
   core::Interval numbers;
@@ -64,11 +57,18 @@ void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::v
   }
 }
 
+GeneratedTensor generated(const runfile::GenerateSettings& settings, core::TensorId tensor) {
+  const core::Shape& s = settings.shape;
+  if (tensor == core::TensorId::dlse)
+    return {tensor, core::lse_type(settings.type), s.batch, settings.query_rows(), s.heads};
+  const bool keys = tensor == core::TensorId::k || tensor == core::TensorId::v;
+  return {tensor, settings.type, s.batch, keys ? s.sequence : settings.query_rows(),
+          (keys ? s.kv_heads : s.heads) * s.head_dim};
+}
+
 void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,
                     const std::vector<core::Interval>& rows, void* host) {
-  const core::Shape& s = settings.shape;
-  const core::DType type = tensor == core::TensorId::dlse ? core::lse_type(settings.type) : settings.type;
-  fill_tensor(settings.seed, {tensor, type, s.batch, s.sequence, row_numbers_of(s, tensor)}, rows, host);
+  fill_tensor(settings.seed, generated(settings, tensor), rows, host);
 }
 
 }  // namespace annulus::store

@@ -13,13 +13,8 @@ namespace annulus::store {
 
 using core::Index;
 
-/// Fills host memory (B, rows, heads, D), heads = kv_heads for k and v, with the rows of the intervals one after
-/// another, in settings.type; dlse is (B, rows, heads) in the type of lse. Numbers are the standard normal ones of
-/// core/random.hpp at their global linear index; all threads make them.
-void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,
-                    const std::vector<core::Interval>& rows, void* host);
-
-/// A tensor (B, S, row_numbers) of `type` made from a seed: normal numbers, as above, times `scale` rounded to float32.
+/// A tensor (B, S, row_numbers) of `type` made from a seed: the standard normal numbers of core/random.hpp at their
+/// global linear index, times `scale` rounded to float32.
 /// A matrix of n rows is (1, n, columns).
 struct GeneratedTensor {
   core::TensorId id = core::TensorId::q;
@@ -29,8 +24,15 @@ struct GeneratedTensor {
   Index row_numbers = 1;
   double scale = 1;
 };
+/// q, k, v and dout (B, rows, heads * D), dlse (B, rows, heads), of these settings; heads are kv_heads for k and v.
+GeneratedTensor generated(const runfile::GenerateSettings& settings, core::TensorId tensor);
+
 /// Fills host memory (B, rows, row_numbers) with the rows of the intervals one after another.
 void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
                  void* host);
+
+/// The same of generated(settings, tensor).
+void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,
+                    const std::vector<core::Interval>& rows, void* host);
 
 }  // namespace annulus::store

@@ -14,10 +14,11 @@ namespace annulus::store {
 
 /// What its datasets are together.
 struct FileContents {
-  core::Shape shape;
+  core::Shape shape;                              ///< its rows are those of k and v
   core::DType type = core::DType::float32;        ///< of all but the LSE's gradient
   core::AxisOrder order = core::AxisOrder::bshd;  ///< as input.axes says, or the file; else bshd
   Index width = 0;                                ///< E: numbers of a row of x, with a layer
+  Index query_rows = 0;                           ///< Sq: rows of q, dout and dlse; with a layer S
   /// {0, S} without input.documents and input.lengths; with lengths those of all batch entries end to end, of B S rows.
   pattern::Documents documents;
   std::vector<double> sink = {};         ///< (H) sink logits; empty when input.sink is none
@@ -30,6 +31,7 @@ class InputFile {
   core::DType type() const { return contents_.type; }
   core::AxisOrder order() const { return contents_.order; }
   Index width() const { return contents_.width; }
+  Index query_rows() const { return contents_.query_rows; }
   const pattern::Documents& documents() const { return contents_.documents; }
   const std::vector<double>& sink() const { return contents_.sink; }
   const std::vector<double>& coordinates() const { return contents_.coordinates; }

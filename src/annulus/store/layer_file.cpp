@@ -62,8 +62,8 @@ FileContents describe(hid_t file, const runfile::Settings& settings, LayerExtras
   };
   if (extras.dy) check_like_x(layer.dy, "layer.dy names it, compute.backward: true reads it");
   if (extras.target) check_like_x(settings.train->target, "train.target names it");
-  return {
-      {x.extents[0], x.extents[1], layer.heads, layer.kv_heads, head_dim}, x.type, core::AxisOrder::bshd, width, {}};
+  const Index rows = x.extents[1];
+  return {{x.extents[0], rows, layer.heads, layer.kv_heads, head_dim}, x.type, core::AxisOrder::bshd, width, rows, {}};
 }
 
 }  // namespace

@@ -120,6 +120,13 @@ TensorSpec lse_spec(const std::string& name, core::DType input_type, const core:
           order == core::AxisOrder::bshd ? "batch sequence head" : "batch head sequence", order};
 }
 
+TensorSpec with_query_rows(TensorSpec spec, Index rows) {
+  static constexpr std::string_view name = "sequence";
+  spec.extents[sequence_axis(spec.order)] = rows;
+  spec.axes.replace(spec.axes.find(name), name.size(), "query");
+  return spec;
+}
+
 TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape& shape, Index k,
                     core::AxisOrder order) {
   TensorSpec spec = lse_spec(name, core::DType::float32, shape, order);

@@ -31,6 +31,8 @@ TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Sh
                        core::AxisOrder order = core::AxisOrder::bshd);
 TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape,
                     core::AxisOrder order = core::AxisOrder::bshd);
+/// The same tensor of `rows` rows, those of q, along an axis called query: q may have other rows than k and v.
+TensorSpec with_query_rows(TensorSpec spec, Index rows);
 /// (B, S, H, k): of every row of every head a list of k numbers, along the axis `top`.
 TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape& shape, Index k,
                     core::AxisOrder order = core::AxisOrder::bshd);

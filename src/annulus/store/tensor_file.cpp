@@ -27,27 +27,37 @@ struct Query {
   Index heads() const { return extents()[heads_axis(order)]; }
 };
 
-/// True where k or v (B, S, Hkv, D) goes with q (B, S, H, D) when both have this order: all extents but the heads are
-/// q's, the heads divide q's.
-bool fits(const FoundDataset& tensor, const FoundDataset& q, core::AxisOrder order) {
-  for (const std::size_t axis : {std::size_t(0), sequence_axis(order), std::size_t(3)}) {
+/// True where k or v (B, S, Hkv, D) goes with q (B, Sq, H, D) when both have this order: the heads divide q's. The rows
+/// are q's, too, or with `any_rows` any.
+bool fits(const FoundDataset& tensor, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
+  for (const std::size_t axis : {std::size_t(0), std::size_t(3)}) {
     if (tensor.extents[axis] != q.extents[axis]) return false;
   }
-  return q.extents[heads_axis(order)] % tensor.extents[heads_axis(order)] == 0;
+  const std::size_t rows = sequence_axis(order), heads = heads_axis(order);
+  return (any_rows || tensor.extents[rows] == q.extents[rows]) && q.extents[heads] % tensor.extents[heads] == 0;
 }
 
-/// Refuses tensors in PyTorch's order that neither the run file nor the file announces, as far as they can be told.
+/// Refuses tensors in PyTorch's order that neither the run file nor the file announces, as far as they can be told: of
+/// a q with the rows of k, and else of one with other rows.
 void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset& v) {
   constexpr const char* hint =
       "axes are (batch, sequence, heads, head_dim); PyTorch's (B, H, S, D) needs transpose(1, 2), or input.axes: bhsd";
   for (const FoundDataset* tensor : {&k, &v}) {
-    if (fits(*tensor, q.found, core::AxisOrder::bshd) || !fits(*tensor, q.found, core::AxisOrder::bhsd)) continue;
-    fail(ErrorKind::failure, "{} has shape {}, which fits q {} with axes (batch, heads, sequence, head_dim) only: {}",
-         tensor->where, tensor->shape_text(), q.found.shape_text(), hint);
+    for (const bool any_rows : {false, true}) {
+      if (fits(*tensor, q.found, core::AxisOrder::bshd, any_rows)) break;
+      if (!fits(*tensor, q.found, core::AxisOrder::bhsd, any_rows)) continue;
+      fail(ErrorKind::failure, "{} has shape {}, which fits q {} with axes (batch, heads, sequence, head_dim) only: {}",
+           tensor->where, tensor->shape_text(), q.found.shape_text(), hint);
+    }
   }
-  if (q.heads() <= q.rows()) return;
-  fail(ErrorKind::failure, "{} has shape {}: {} rows, {} heads? {} (or input.axes: bshd where it is meant so)",
-       q.found.where, q.found.shape_text(), q.rows(), q.heads(), hint);
+  const auto check_heads = [&](const FoundDataset& tensor) {
+    const Index rows = tensor.extents[1], heads = tensor.extents[2];
+    if (heads <= rows) return;
+    fail(ErrorKind::failure, "{} has shape {}: {} rows, {} heads? {} (or input.axes: bshd where it is meant so)",
+         tensor.where, tensor.shape_text(), rows, heads, hint);
+  };
+  if (q.rows() == k.extents[1]) check_heads(q.found);
+  check_heads(k);  // few queries of many heads are fine
 }
 
 /// The order that the run file or the datasets' own names of their axes say; they must not contradict each other.
@@ -70,15 +80,16 @@ std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputS
   return order;
 }
 
-/// k and v against q: their extents are q's but for the heads, which divide q's.
-void check_against_q(const FoundDataset& tensor, const Query& q) {
+/// k and v against q: their extents are q's but for the rows, which are k's, and the heads, which divide q's.
+void check_against_q(const FoundDataset& tensor, const Query& q, const FoundDataset& k) {
   check_type(tensor, q.found.type, q.found.where);
-  const std::size_t heads = heads_axis(q.order);
-  for (const std::size_t axis : {std::size_t(0), sequence_axis(q.order), std::size_t(3)}) {
-    if (tensor.extents[axis] == q.extents()[axis]) continue;
+  const std::size_t heads = heads_axis(q.order), rows = sequence_axis(q.order);
+  for (const std::size_t axis : {std::size_t(0), rows, std::size_t(3)}) {
+    if (tensor.extents[axis] == (axis == rows ? k : q.found).extents[axis]) continue;
     std::vector<std::string> expected;
     for (const Index extent : q.extents()) expected.push_back(std::to_string(extent));
     expected[heads] = "kv_heads";
+    expected[rows] = std::to_string(k.extents[rows]);
     fail(ErrorKind::failure, "{} has shape {}, expected ({}) to fit q {}", tensor.where, tensor.shape_text(),
          fmt::join(expected, ", "), q.found.shape_text());
   }
@@ -126,22 +137,29 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
   } else {
     check_unannounced(q, k, v);
   }
-  check_against_q(k, q);
-  check_against_q(v, q);
+  check_against_q(k, q, k);
+  check_against_q(v, q, k);
   const std::size_t heads = heads_axis(q.order);
   if (v.extents[heads] != k.extents[heads]) {
     fail(ErrorKind::failure, "{} has {} heads, expected {} as k", v.where, v.extents[heads], k.extents[heads]);
   }
   if (dout) check_gradients(*dout, dlse, q);
+  const Index rows = k.extents[sequence_axis(q.order)];
+  if (input.lengths && rows != q.rows()) {
+    fail(ErrorKind::failure,
+         "{} has {} rows, {} has {}: with input.lengths q and k have the same ones, expected input.lengths: none or {} "
+         "rows",
+         q.found.where, q.rows(), k.where, rows, rows);
+  }
   FileContents contents{
-      {q.extents()[0], q.rows(), q.heads(), k.extents[heads], q.extents()[3]}, q.found.type, q.order, 0, {}};
+      {q.extents()[0], rows, q.heads(), k.extents[heads], q.extents()[3]}, q.found.type, q.order, 0, q.rows(), {}};
   if (input.sink) {
     const std::string to_fit = fmt::format("q {} of {} heads", q.found.shape_text(), q.heads());
     contents.sink = read_sink(file, *input.file, *input.sink, q.heads(), to_fit);
   }
   if (input.coordinates) {
-    const std::string to_fit = fmt::format("q {} of {} rows", q.found.shape_text(), q.rows());
-    contents.coordinates = read_coordinates(file, *input.file, *input.coordinates, q.rows(), to_fit);
+    const std::string to_fit = fmt::format("k {} of {} rows", k.shape_text(), rows);
+    contents.coordinates = read_coordinates(file, *input.file, *input.coordinates, rows, to_fit);
   }
   return contents;
 }
@@ -155,10 +173,10 @@ TensorFile::TensorFile(const runfile::InputSettings& input, const comm::Communic
   const auto add = [&](const std::string& name, const std::vector<Index>& extents, core::DType type) {
     file_.datasets[name] = {reordered(extents, order()), type, order()};
   };
-  add(input.q, {batch, sequence, heads, head_dim}, type());
+  add(input.q, {batch, query_rows(), heads, head_dim}, type());
   for (const std::string& name : {input.k, input.v}) add(name, {batch, sequence, kv_heads, head_dim}, type());
-  if (gradients) add(input.dout, {batch, sequence, heads, head_dim}, type());
-  if (gradients && input.dlse) add(*input.dlse, {batch, sequence, heads}, core::lse_type(type()));
+  if (gradients) add(input.dout, {batch, query_rows(), heads, head_dim}, type());
+  if (gradients && input.dlse) add(*input.dlse, {batch, query_rows(), heads}, core::lse_type(type()));
   std::vector<std::string> small;
   for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
     if (name) small.push_back(*name);

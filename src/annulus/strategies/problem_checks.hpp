@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "annulus/pattern/query_offset.hpp"
 #include "annulus/strategies/problem.hpp"
 
 namespace annulus::strategies {
@@ -18,12 +19,7 @@ struct Objection {
   std::string_view name() const { return key.substr(key.rfind('.') + 1); }
 };
 
-/// Where the queries stand: at the last rows, at those from a row on, or nowhere, without row numbers.
-struct QueryOffset {
-  enum class Kind { last, row, none };
-  Kind kind = Kind::last;
-  Index row = 0;
-};
+using pattern::QueryOffset;
 
 /// Why queries cannot be without row numbers in this pattern, of these documents: only where every query sees every key
 /// once. Empty: they can.

@@ -7,6 +7,18 @@ namespace annulus::strategies {
 using core::StoredTensor;
 using Entry = core::StoredTensorEntry;
 
+Index rows_of(const Problem& problem, StoredTensor tensor) {
+  return entry_of(tensor).rows == Entry::Rows::key ? problem.shape.sequence : problem.query_count();
+}
+
+pattern::StoredRows in_tensor(const Problem& problem, const pattern::StoredRows& queries) {
+  if (!problem.queries) return queries;
+  std::vector<core::Interval> rows;
+  const Index first = problem.queries->begin;
+  for (const core::Interval& held : queries.intervals()) rows.push_back({held.begin - first, held.end - first});
+  return pattern::StoredRows(std::move(rows));
+}
+
 Index heads_of(const Problem& problem, StoredTensor tensor) {
   return entry_of(tensor).heads == Entry::Heads::key ? problem.shape.kv_heads : problem.shape.heads;
 }

@@ -6,6 +6,11 @@
 
 namespace annulus::strategies {
 
+/// Sq or S.
+Index rows_of(const Problem& problem, core::StoredTensor tensor);
+/// Rows of queries as they are numbered in a tensor of queries alone. Worked example: queries at rows [8, 12) of the
+/// sequence, a rank that has rows [10, 12) of them: rows [2, 4) of q.
+pattern::StoredRows in_tensor(const Problem& problem, const pattern::StoredRows& queries);
 /// H or Hkv.
 Index heads_of(const Problem& problem, core::StoredTensor tensor);
 /// Numbers of a head.

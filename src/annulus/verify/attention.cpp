@@ -33,12 +33,13 @@ Numbers read_dsink(const store::InspectedFile& file, const comm::Communicator& c
 }  // namespace
 
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm) {
-  const std::vector<Index> rows = sample_rows(input, sample.rows);
-  const std::vector<Index> mine = own_share(rows, comm.rank(), comm.size());
+  const SampledRows rows = sample_rows(input, sample.rows);
+  const std::vector<Index> mine = own_share(rows.queries, comm.rank(), comm.size());
+  const std::vector<Index> my_keys = own_share(rows.keys, comm.rank(), comm.size());
   const strategies::Statistics& told = sample.statistics;
   const KeySums sums{sample.gradients, told.received};
   const bool has_sums = sums.gradients || sums.received;
-  const bool recompute = has_sums && comm.max(Index(!can_recompute_viewers(input, mine))) == 0;
+  const bool recompute = has_sums && comm.max(Index(!can_recompute_viewers(input, my_keys))) == 0;
   const Viewers viewers = recompute ? Viewers::recomputed : sample.file ? Viewers::from_result : Viewers::nowhere;
   ForwardDeviations forward;
   Deviation entropy, dq;
@@ -56,13 +57,14 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
     if (told.entropy) entropy = compare_entropy(input, sample.result, queries);
     if (told.top_keys > 0) top = compare_top(input, sample.result, queries, told.top_keys);
     if (sums.gradients) dq = compare_dq(input, sample.result, queries);
-    if (has_sums) keys = compare_keys(input, sample.result, mine, sums, viewers, shown(half, 1, "sums over queries"));
+    if (has_sums) keys = compare_keys(input, sample.result, my_keys, sums, viewers, shown(half, 1, "sums over queries"));
   });
 
   const core::Shape& s = input.shape;
   Findings findings;
-  findings.scope = fmt::format("the definition in float64: {} of {} rows, all {} heads, {} batch entr{}", rows.size(),
-                               s.sequence, s.heads, s.batch, s.batch == 1 ? "y" : "ies");
+  findings.scope = fmt::format("the definition in float64: {} of {} {}, all {} heads, {} batch entr{}",
+                               rows.queries.size(), input.queries, input.queries == s.sequence ? "rows" : "queries",
+                               s.heads, s.batch, s.batch == 1 ? "y" : "ies");
   const auto add = [&](const char* name, double (*tolerance)(core::DType), const Deviation& deviation) {
     const core::DType stored = sample.stored(name, input.type);
     findings.verdicts.push_back({name, allowed(tolerance, input, stored), deviation.merged(comm)});

@@ -23,7 +23,7 @@ std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Ind
         for (Index h = 0; h < s.heads; ++h) {
           const auto at = q.begin() + ((b * run.size() + x - run.begin) * s.heads + h) * s.head_dim;
           all.push_back(
-              {b, x, h, kernels::key_runs(input.pattern, s.sequence, s.heads, h, x), {at, at + s.head_dim}, {}});
+              {b, x, h, kernels::key_runs(input.pattern, s.sequence, s.heads, h, input.row_of(x)), {at, at + s.head_dim}, {}});
         }
       }
     }
@@ -59,7 +59,7 @@ std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector
                                      const ShareShown& shown) {
   std::vector<QueryRow> all = begin_rows(input, rows);
   std::vector<kernels::ReferenceRow> sums;
-  for (const QueryRow& row : all) sums.emplace_back(input.pattern, input.shape, row.h, row.x, row.q);
+  for (const QueryRow& row : all) sums.emplace_back(input.pattern, input.shape, row.h, input.row_of(row.x), row.q);
   for_each_key(
       input, all, [&](std::size_t i, Index p, auto k, auto v) { sums[i].add(p, k, v); }, shown);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -70,9 +70,10 @@ std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector
   return all;
 }
 
-Probability probability(const VerifyInput& input, Index h, Index x, Index p, std::span<const double> q,
+Probability probability(const VerifyInput& input, Index h, Index query, Index p, std::span<const double> q,
                         std::span<const double> k, double lse) {
   const Shape& s = input.shape;
+  const Index x = input.row_of(query);
   const Interval document = kernels::document_of(input.pattern, s.sequence, x);
   const Index times = kernels::multiplicity(input.pattern, s.heads, h, x, p, document);
   if (times == 0) return {0, 0};

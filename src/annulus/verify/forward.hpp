@@ -12,7 +12,7 @@
 
 namespace annulus::verify {
 
-/// One row of one head of one batch entry, recomputed.
+/// One row of one head of one batch entry, recomputed; x is the row's number in q.
 struct QueryRow {
   Index b, x, h;
   WantedRows keys;  ///< that it sees
@@ -33,13 +33,13 @@ void for_each_key(
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
 
-/// P of query row x of head h with lse, and key row p: 0 where it does not see it; and the derivative of the score by
+/// P of a query, by its number in q, of head h with lse, and key row p: 0 where it does not see it; and the derivative of the score by
 /// scale * q.k.
 struct Probability {
   double p;
   double slope;
 };
-Probability probability(const VerifyInput& input, Index h, Index x, Index p, std::span<const double> q,
+Probability probability(const VerifyInput& input, Index h, Index query, Index p, std::span<const double> q,
                         std::span<const double> k, double lse);
 
 /// Vectors (D) of recomputed rows against a (B, S, heads, D) tensor of the result; rows ascend.

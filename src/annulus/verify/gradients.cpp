@@ -56,8 +56,10 @@ class Definition {
 
 // ---- dk, dv, received ----
 
-/// Query rows of any head that see key p: those of the key's own segments, from p on where attention is causal.
+/// Queries of any head that see key p, by their numbers in q: those of the key's own segments, from p on where
+/// attention is causal.
 Interval viewers_of(const VerifyInput& input, Index p) {
+  if (!input.has_query_rows) return {0, input.queries};
   const Shape& s = input.shape;
   const ReferencePattern viewers = kernels::mirrored(input.pattern);
   Interval all{p, p + 1};
@@ -66,14 +68,18 @@ Interval viewers_of(const VerifyInput& input, Index p) {
     if (!range.empty()) all = {std::min(all.begin, range.begin), std::max(all.end, range.end)};
   }
   if (input.pattern.causal) all.begin = p;
-  return all;
+  const Index first = input.first_query;
+  return {std::max<Index>(all.begin - first, 0), std::min(all.end - first, input.queries)};
 }
 
-/// Query rows of head h that see key p, each as often as runs have it.
+/// Queries of head h that see key p, by their numbers in q, each as often as runs have it.
 WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
+  if (!input.has_query_rows) return {{0, input.queries, 1}};
   WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);
   for (kernels::RowRun& run : runs) {
     if (input.pattern.causal) run.first = p;  // which is one of the run
+    run.first -= input.first_query;           // below 0 for rows before the first query
+    run.end = std::min(run.end - input.first_query, input.queries);
   }
   return runs;
 }
@@ -155,7 +161,7 @@ bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& r
   for (const Interval& range : viewers) {
     for (next = std::max(next, range.begin); next < range.end; ++next) {
       for (Index h = 0; h < s.heads; ++h) {
-        looked_at += s.batch * (1 + kernels::key_range(input.pattern, s.sequence, s.heads, h, next).size());
+        looked_at += s.batch * (1 + kernels::key_range(input.pattern, s.sequence, s.heads, h, input.row_of(next)).size());
       }
       if (looked_at > largest_recomputed) return false;
     }
@@ -211,9 +217,9 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
   for (const KeyRow& row : rows) viewers.insert(viewers.end(), row.viewers.begin(), row.viewers.end());
   ReadSteps steps = read_steps(input, s.heads * s.head_dim);
   steps.rows = std::min(steps.rows, chunk_rows);
-  if (chunk_rows < s.sequence) steps.gap = 1;  // rows between wanted ones would be recomputed for nothing
+  if (chunk_rows < input.queries) steps.gap = 1;  // rows between wanted ones would be recomputed for nothing
   for_each_stretch(
-      viewers, s.sequence, steps, [&](Interval chunk) { add_queries(input, results, chunk, rows); }, shown);
+      viewers, input.queries, steps, [&](Interval chunk) { add_queries(input, results, chunk, rows); }, shown);
   return rows;
 }
 
@@ -233,7 +239,7 @@ Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, cons
   const auto heads = std::size_t(s.heads);
   Numbers sums(2 * heads);  // and of the squares of their terms
   comm::agree(comm, [&] {
-    const Interval mine = core::even_part(s.sequence, comm.size(), comm.rank());
+    const Interval mine = core::even_part(input.queries, comm.size(), comm.rank());
     const Index step = read_steps(input, s.heads * s.head_dim).rows;
     for (Index begin = mine.begin; begin < mine.end; begin += step) {
       const Interval chunk{begin, std::min(begin + step, mine.end)};
@@ -268,7 +274,7 @@ KeyDeviations compare_keys(const VerifyInput& input, const ResultRows& result, c
     if (recompute) return recompute_results(input, rows);
     return {result("out", rows), result("lse", rows)};
   };
-  for (const KeyRow& row : recompute_keys(input, keys, results, recompute ? recomputed_rows : s.sequence, shown)) {
+  for (const KeyRow& row : recompute_keys(input, keys, results, recompute ? recomputed_rows : input.queries, shown)) {
     if (sums.gradients) {
       dk.compare(row.b, row.p, row.head, row.dk.values);
       dv.compare(row.b, row.p, row.head, row.dv.values);

@@ -30,6 +30,9 @@ Numbers to_double(const std::vector<std::byte>& bytes, store::NumberType type) {
 
 VerifyInput::VerifyInput(const strategies::Problem& problem, core::AxisOrder file_order)
     : shape(problem.shape),
+      queries(problem.query_count()),
+      first_query(problem.queries ? problem.queries->begin : 0),
+      has_query_rows(!problem.has_rows_of_queries()),
       type(problem.type),
       precision(problem.precision),
       order(file_order),

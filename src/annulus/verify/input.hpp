@@ -41,7 +41,13 @@ class VerifyInput {
   std::string index_text(Index b, Index x, Index h, Index d) const;
   std::string index_text(Index b, Index x, Index h) const;
 
+  /// Row of the sequence of a query, by its number in q: 0 stands for those without row numbers, which see every key.
+  Index row_of(Index query) const { return has_query_rows ? first_query + query : 0; }
+
   core::Shape shape;
+  Index queries = 0;           ///< rows of q
+  Index first_query = 0;       ///< row of the sequence of the first of them
+  bool has_query_rows = true;  ///< false: queries have no row numbers
   Index entry_rows = 0;  ///< S where `shape` is that of batch entries end to end, of B S rows; else 0
   core::DType type;
   core::Precision precision;

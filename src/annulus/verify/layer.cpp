@@ -45,7 +45,7 @@ class Comparison {
         gradients_asked_(sample.gradients),
         comm_(comm) {
     whole_ = gradients_asked_ && file_ != nullptr && can_recompute_all(input, comm.size());
-    rows_ = sample_rows(input, whole_ ? input.shape.sequence : sample.rows);
+    rows_ = sample_rows(input, whole_ ? input.shape.sequence : sample.rows).queries;
     mine_ = own_share(rows_, comm.rank(), comm.size());
     dx_ = whole_ || (gradients_asked_ && comm.max(Index(!can_recompute_viewers(input, mine_))) == 0);
   }

@@ -32,13 +32,14 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
   return rows;
 }
 
-/// Documents that are no gaps.
-std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, Index sequence) {
-  if (pattern.gaps.empty()) return {{0, sequence}};
+/// What of documents that are no gaps lies in `range`.
+std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, Interval range) {
+  if (pattern.gaps.empty()) return {range};
   std::vector<Interval> there;
   for (std::size_t d = 0; d + 1 < pattern.documents.size(); ++d) {
-    if (std::find(pattern.gaps.begin(), pattern.gaps.end(), Index(d)) == pattern.gaps.end())
-      there.push_back({pattern.documents[d], pattern.documents[d + 1]});
+    if (std::find(pattern.gaps.begin(), pattern.gaps.end(), Index(d)) != pattern.gaps.end()) continue;
+    const Interval part{std::max(pattern.documents[d], range.begin), std::min(pattern.documents[d + 1], range.end)};
+    if (part.begin < part.end) there.push_back(part);
   }
   return there;
 }
@@ -52,15 +53,18 @@ Index numbered(const std::vector<Interval>& rows, Index i) {
   return -1;
 }
 
-}  // namespace
-
-std::vector<Index> sample_rows(const VerifyInput& input, Index count) {
-  const Index sequence = input.shape.sequence;
-  count = std::min(count, sequence);
-  const std::vector<Interval> there = existing_rows(input.pattern, sequence);
+/// `count` of the rows in `range`.
+std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count) {
+  count = std::min(count, range.size());
+  const std::vector<Interval> there = existing_rows(input.pattern, range);
   Index existing = 0;
   for (const Interval& document : there) existing += document.size();
-  const std::vector<Index> borders = border_rows(input.pattern, sequence);
+  std::vector<Index> borders = border_rows(input.pattern, input.shape.sequence);
+  if (range.size() != input.shape.sequence) {
+    std::erase_if(borders, [&](Index row) { return row <= range.begin || row + 1 >= range.end; });
+    borders.insert(borders.begin(), range.begin);
+    if (range.size() > 1) borders.push_back(range.end - 1);
+  }
   const Index taken = std::min(Index(borders.size()), std::max<Index>(1, count / 2));
   std::set<Index> rows;
   // Evenly over the borders; the first and the last one are always among them.
@@ -70,12 +74,28 @@ std::vector<Index> sample_rows(const VerifyInput& input, Index count) {
   for (Index i = 0; Index(rows.size()) < count; ++i) {
     // After many draws that hit known rows, the first free row ends the search.
     const std::uint64_t bits = core::random_bits(1, core::TensorId::q, i);
-    Index row =
-        existing > 0 ? numbered(there, Index(bits % std::uint64_t(existing))) : Index(bits % std::uint64_t(sequence));
-    while (i > 8 * count && rows.contains(row)) row = (row + 1) % sequence;
+    Index row = existing > 0 ? numbered(there, Index(bits % std::uint64_t(existing)))
+                             : range.begin + Index(bits % std::uint64_t(range.size()));
+    while (i > 8 * count && rows.contains(row)) row = row + 1 < range.end ? row + 1 : range.begin;
     rows.insert(row);
   }
   return {rows.begin(), rows.end()};
+}
+
+}  // namespace
+
+SampledRows sample_rows(const VerifyInput& input, Index count) {
+  const Interval keys{0, input.shape.sequence}, queries{input.first_query, input.first_query + input.queries};
+  SampledRows rows{{}, sample_range(input, keys, count)};
+  if (!input.has_query_rows) {
+    rows.queries = sample_range(input, {0, input.queries}, count);
+  } else if (input.queries == keys.size()) {
+    rows.queries = rows.keys;
+  } else {
+    rows.queries = sample_range(input, queries, count);
+    for (Index& row : rows.queries) row -= input.first_query;
+  }
+  return rows;
 }
 
 std::vector<Index> own_share(const std::vector<Index>& rows, int rank, int ranks) {

@@ -3,9 +3,10 @@ from annulus import tensors
 from annulus.errors import AnnulusError
 
 NAMES = {"bshd": ("batch", "sequence", "head", "dim"), "bhsd": ("batch", "head", "sequence", "dim")}
-ROWS = ("s", "t", "l", "time", "row", "rows", "tokens", "position", "length")
+ROWS = ("s", "t", "l", "time", "row", "rows", "tokens", "position", "length", "query")
 HEADS = ("h", "hkv", "nh", "head", "heads", "num_heads", "n_heads", "kv_heads", "kv_head", "num_kv_heads")
 HEAD_DIM_MOST = 256
+OF_KEYS = ("k", "v", "dk", "dv")
 
 
 def _meaning(name):
@@ -38,13 +39,18 @@ def reordered(tensor, order):
 
 
 def told_apart(name, found):
-    """Names of a tensor's axes as they are written: `kv_head` where k has fewer heads than q, as annulus has it.
+    """Names of a tensor's axes as they are written: `kv_head` where k has fewer heads than q, `query` where q has other
+    rows than k, as annulus has it.
 
     So an axis of one name has one length in the file, which xarray wants.
     """
-    axes, q = found[name].axes, found.get("q", found.get("dq", found.get("out")))
-    fewer = axes and q and name in ("k", "v", "dk", "dv") and sizes(found[name]).get("head") != sizes(q).get("head")
-    return tuple("kv_head" if axis == "head" else axis for axis in axes) if fewer else axes
+    axes, q, k = found[name].axes, found.get("q", found.get("dq", found.get("out"))), found.get("k", found.get("dk"))
+    if not axes or not q or not k:
+        return axes
+    changed = ("head", "kv_head") if name in OF_KEYS else ("sequence", "query")
+    other = sizes(q if name in OF_KEYS else k).get(changed[0])
+    fewer = changed[0] in axes and sizes(found[name])[changed[0]] != other
+    return tuple(changed[1] if axis == changed[0] and fewer else axis for axis in axes)
 
 
 def sizes(tensor):
@@ -71,7 +77,7 @@ def check_input(found):
     for name, tensor in found.items():
         expected = sizes(q)
         if name in ("k", "v"):
-            expected["head"] = sizes(found["k"]).get("head", 0)
+            expected.update({axis: sizes(found["k"]).get(axis, 0) for axis in ("head", "sequence")})
         if name == "dlse":
             del expected["dim"]
         if len(tensor.shape) != len(expected) or sizes(tensor) != expected:

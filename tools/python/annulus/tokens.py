@@ -8,8 +8,8 @@ import numpy as np
 from annulus import arguments, pages
 from annulus.errors import AnnulusError, one_line
 from annulus.plots import style
-from annulus.results.dataset import about, open_result
-from annulus.results.statistics import listed, of_rows
+from annulus.results.dataset import about, open_result, rows_of
+from annulus.results.statistics import listed, of_rows, row_axis
 
 TOKENS_MOST = 20_000  # of a page
 RECEIVED, LOOKED_AT = style.COLOURS["sky"], style.COLOURS["orange"]  # black letters are legible on both
@@ -61,23 +61,25 @@ def read_tokens(path):
 def _page(result, path, words, query, head, batch, rows):
     received = of_rows(result, "received", batch, head) if "received" in result or query is None else None
     found = listed(result, query, batch, head) if query is not None else None
-    count = result.sizes["sequence"]
+    count = rows_of(result)
     if len(words) != count:
         raise AnnulusError(f"{len(words)} tokens for {count} rows; expected a token for each")
     shown = _shown(rows, count)
     hints = list(_hints(result, shown, received, batch, head))
     whose = f"head {head}" if head is not None else f"mean over {result.sizes['head']} heads"
+    own = found is not None and row_axis(result["top_rows"]) == "query"  # a row of q is none of the tokens
+    who, marked = (f"query {query}", None) if own else (f"row {query}", query)
     sections = []
     if received is not None:
         most = style.most_of(received)
         sections.append(("How much a token is looked at", _legend(most, RECEIVED, "sum of the weights that queries give it")
-                         + _strip(words, shown, np.clip(received / most, 0, 1), RECEIVED, hints, query)))
+                         + _strip(words, shown, np.clip(received / most, 0, 1), RECEIVED, hints, marked)))
     if found is not None:
         most = style.most_of(found.weights) if found.weights.size else 1.0
         shades = np.zeros(count)
         shades[found.rows] = np.clip(found.weights / most, 0, 1)
-        sections.append((f"What row {query} looks at most", _legend(most, LOOKED_AT, "weight")
-                         + _strip(words, shown, shades, LOOKED_AT, hints, query) + _listing(words, found, head)))
+        sections.append((f"What {who} looks at most", _legend(most, LOOKED_AT, "weight")
+                         + _strip(words, shown, shades, LOOKED_AT, hints, marked) + _listing(words, found, head)))
     part = "" if len(shown) == count else f" · rows {shown[0]:,} to {shown[-1]:,} of {count:,}"
     return pages.page(f"annulus: {path}", f"{whose} · batch entry {batch}{part}", sections)
 

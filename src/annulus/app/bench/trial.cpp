@@ -39,9 +39,9 @@ std::string input_text(const Job& job) {
 /// Rows that ranks hold, gathered on all of them: what of a result was to be looked at, and nothing else.
 class GatheredRows {
  public:
-  GatheredRows(const Work& work, const std::vector<Index>& rows, Index batch, const comm::Communicator& comm)
+  GatheredRows(const Work& work, const verify::SampledRows& rows, Index batch, const comm::Communicator& comm)
       : rows_(rows), batch_(batch) {
-    work.show_results([&](const ResultRows& made) { take(made, work.rows()); });
+    work.show_results([&](const ResultRows& made) { take(made); });
     for (auto& [name, tensor] : tensors_) comm.add_up(tensor.numbers);
   }
 
@@ -51,9 +51,9 @@ class GatheredRows {
     verify::Numbers part;
     for (Index b = 0; b < batch_; ++b) {
       for (Index row = rows.begin; row < rows.end; ++row) {
-        const auto found = std::lower_bound(rows_.begin(), rows_.end(), row);
-        core::require(found != rows_.end() && *found == row, [&] { return "row was not gathered of " + name; });
-        const auto from = tensor.numbers.begin() + at(tensor, b, found - rows_.begin());
+        const auto found = std::lower_bound(tensor.rows.begin(), tensor.rows.end(), row);
+        core::require(found != tensor.rows.end() && *found == row, [&] { return "row was not gathered of " + name; });
+        const auto from = tensor.numbers.begin() + at(tensor, b, found - tensor.rows.begin());
         part.insert(part.end(), from, from + tensor.row_numbers);
       }
     }
@@ -62,21 +62,26 @@ class GatheredRows {
 
  private:
   struct Tensor {
+    const std::vector<Index>& rows;  // that are gathered
     Index row_numbers;
     verify::Numbers numbers;  // (B, gathered rows, row_numbers), zeros of rows that other ranks hold
   };
 
-  std::ptrdiff_t at(const Tensor& tensor, Index b, Index i) const {
-    return (b * Index(rows_.size()) + i) * tensor.row_numbers;
+  static std::ptrdiff_t at(const Tensor& tensor, Index b, Index i) {
+    return (b * Index(tensor.rows.size()) + i) * tensor.row_numbers;
   }
 
-  void take(const ResultRows& made, const pattern::StoredRows& held) {
-    Tensor tensor{made.row_numbers, verify::Numbers(std::size_t(batch_ * Index(rows_.size()) * made.row_numbers))};
+  void take(const ResultRows& made) {
+    const pattern::StoredRows& held = made.rows;
+    const auto known = core::stored_tensor(made.name);
+    const bool lies_like_keys = known && entry_of(*known).rows == core::StoredTensorEntry::Rows::key;
+    const std::vector<Index>& rows = lies_like_keys ? rows_.keys : rows_.queries;
+    Tensor tensor{rows, made.row_numbers, verify::Numbers(rows.size() * std::size_t(batch_ * made.row_numbers))};
     const std::size_t row_bytes = std::size_t(made.row_numbers) * core::bytes_of(made.type);
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      const std::size_t interval = held.first_behind(rows_[i]);
-      if (interval == held.intervals().size() || held.intervals()[interval].begin > rows_[i]) continue;
-      const Index stored = held.stored_begin(interval) + rows_[i] - held.intervals()[interval].begin;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::size_t interval = held.first_behind(rows[i]);
+      if (interval == held.intervals().size() || held.intervals()[interval].begin > rows[i]) continue;
+      const Index stored = held.stored_begin(interval) + rows[i] - held.intervals()[interval].begin;
       for (Index b = 0; b < batch_; ++b) {
         const auto* from =
             static_cast<const std::byte*>(made.data) + std::size_t(b * held.count() + stored) * row_bytes;
@@ -84,10 +89,10 @@ class GatheredRows {
         std::copy(row.begin(), row.end(), tensor.numbers.begin() + at(tensor, b, Index(i)));
       }
     }
-    tensors_[made.name] = std::move(tensor);
+    tensors_.emplace(made.name, std::move(tensor));
   }
 
-  const std::vector<Index>& rows_;
+  const verify::SampledRows& rows_;
   const Index batch_;
   std::map<std::string, Tensor> tensors_;
 };
@@ -216,7 +221,7 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
 
 verify::Findings Trial::look() const {
   if (verify_rows_ == 0) return {};
-  const std::vector<Index> rows = rows_looked_at(job_, verify_rows_);
+  const verify::SampledRows rows = rows_looked_at(job_, verify_rows_);
   const GatheredRows gathered(*work_, rows, job_.problem.shape.batch, comm_);
   verify::Sample sample{gathered, nullptr, job_.run.settings.compute.gradients && !job_.layer, verify_rows_, {}};
   return hold_against_definition(job_, sample, comm_);

@@ -27,10 +27,21 @@ Index bytes_of_rows(const strategies::Problem& problem, StoredTensor tensor, Ind
          strategies::head_numbers_of(problem, tensor) * strategies::number_bytes_of(problem, tensor);
 }
 
-Index bytes_of_rows(const strategies::Problem& problem, const std::vector<StoredTensor>& tensors, Index rows) {
+bool lies_like_keys(StoredTensor tensor) { return entry_of(tensor).rows == core::StoredTensorEntry::Rows::key; }
+
+Index bytes_of_rows(const strategies::Problem& problem, const std::vector<StoredTensor>& tensors, strategies::RowCounts rows) {
   Index bytes = 0;
-  for (const StoredTensor tensor : tensors) bytes += bytes_of_rows(problem, tensor, rows);
+  for (const StoredTensor tensor : tensors)
+    bytes += bytes_of_rows(problem, tensor, lies_like_keys(tensor) ? rows.keys : rows.queries);
   return bytes;
+}
+
+/// Rows of q of every rank; empty where they are those of k.
+pattern::Partition rows_of_q(const Job& job) {
+  if (!job.problem.queries) return {};
+  pattern::Partition rows = strategies::query_rows(job.problem, job.partition);
+  for (pattern::StoredRows& held : rows) held = strategies::in_tensor(job.problem, held);
+  return rows;
 }
 
 }  // namespace
@@ -39,7 +50,8 @@ AttentionWork::AttentionWork(const Job& job, core::RowSource& source, const comm
     : job_(job),
       source_(source),
       comm_(comm),
-      slice_(job.slice.value_or(strategies::slice_of(job.problem.shape, strategies::whole_of(job.problem.shape), 0))) {
+      slice_(job.slice.value_or(strategies::slice_of(job.problem.shape, strategies::whole_of(job.problem.shape), 0))),
+      query_rows_(rows_of_q(job)) {
   if (job.problem.sink) {
     const core::Interval heads = heads_of(StoredTensor::q);
     tensors_.sink.assign(job.sink().begin() + heads.begin, job.sink().begin() + heads.end);
@@ -63,13 +75,19 @@ core::Interval AttentionWork::heads_of(StoredTensor tensor) const {
   return keys ? slice_.kv_heads : slice_.query_heads(job_.problem.shape.group());
 }
 
-Index AttentionWork::bytes_of(StoredTensor tensor) const { return bytes_of_rows(job_.problem, tensor, rows().count()); }
+const pattern::StoredRows& AttentionWork::rows_of(StoredTensor tensor) const {
+  return query_rows_.empty() || lies_like_keys(tensor) ? rows() : query_rows_[std::size_t(comm_.rank())];
+}
+
+Index AttentionWork::bytes_of(StoredTensor tensor) const {
+  return bytes_of_rows(job_.problem, tensor, rows_of(tensor).count());
+}
 
 void AttentionWork::start(const std::vector<StoredTensor>& tensors, std::vector<Input>& inputs, std::byte* memory) {
   for (const StoredTensor tensor : tensors) {
     const strategies::Problem& problem = job_.problem;
     Input& input = inputs.emplace_back(Input{tensor, HostSide(memory, bytes_of(tensor))});
-    last_ = source_.start(tensor, store::pieces_of(slice_.batch, rows().intervals(), heads_of(tensor),
+    last_ = source_.start(tensor, store::pieces_of(slice_.batch, rows_of(tensor).intervals(), heads_of(tensor),
                                                    strategies::head_numbers_of(problem, tensor),
                                                    strategies::number_bytes_of(problem, tensor), input.host.data()));
     memory += bytes_of(tensor);
@@ -114,7 +132,7 @@ void AttentionWork::finish_reading(std::vector<Input>& inputs) {
     }
   });
   for (Input& input : inputs) {
-    check_input(job_, input.tensor, input.host.data(), input.host.bytes(), rows().intervals(), comm_);
+    check_input(job_, input.tensor, input.host.data(), input.host.bytes(), rows_of(input.tensor).intervals(), comm_);
     if (job_.input) files_.read += input.host.bytes();
     input.host.to_device();
   }
@@ -153,19 +171,28 @@ AttentionWork::Made AttentionWork::made(StoredTensor tensor, const core::Buffer&
 }
 
 void AttentionWork::write(store::RowWriter* file, std::vector<Made> tensors) {
-  std::vector<HostRows> floats;
-  std::vector<store::RowsOut> rows_out;
-  for (Made& one : tensors) {
-    const std::string name(name_of(one.tensor));
-    const std::optional<core::DType> type = strategies::memory_type_of(job_.problem, one.tensor);
-    if (type && one.tensor != StoredTensor::lse) floats.push_back({name, one.host.data(), one.host.bytes(), *type});
-    rows_out.push_back({name, one.host.data(), type ? store::NumberType(*type) : store::NumberType::int64(),
-                        slice_.batch, heads_of(one.tensor)});
+  const auto type_of = [&](const Made& one) { return strategies::memory_type_of(job_.problem, one.tensor); };
+  for (const Made& one : tensors) {
+    if (!type_of(one) || one.tensor == StoredTensor::lse) continue;
+    check_results(job_, {{std::string(name_of(one.tensor)), one.host.data(), one.host.bytes(), *type_of(one)}},
+                  rows_of(one.tensor).intervals(), comm_);
   }
-  check_results(job_, floats, rows().intervals(), comm_);
   if (file == nullptr) return;
-  file->write(rows_out, rows().intervals(),
-              store::RowOwners(job_.partition, job_.is_end_to_end() ? job_.file_shape().sequence : 0));
+  const auto write_like = [&](bool keys, const pattern::Partition& all_rows) {
+    std::vector<store::RowsOut> rows_out;
+    for (Made& one : tensors) {
+      if (lies_like_keys(one.tensor) != keys) continue;
+      const std::optional<core::DType> type = type_of(one);
+      rows_out.push_back({std::string(name_of(one.tensor)), one.host.data(),
+                          type ? store::NumberType(*type) : store::NumberType::int64(), slice_.batch,
+                          heads_of(one.tensor)});
+    }
+    if (rows_out.empty()) return;
+    file->write(rows_out, all_rows[std::size_t(comm_.rank())].intervals(),
+                store::RowOwners(all_rows, job_.is_end_to_end() ? job_.file_shape().sequence : 0));
+  };
+  write_like(false, query_rows_.empty() ? job_.partition : query_rows_);
+  write_like(true, job_.partition);
   for (const Made& one : tensors) {
     const auto spec = std::find_if(job_.results.begin(), job_.results.end(),
                                    [&](const auto& result) { return result.name == name_of(one.tensor); });
@@ -219,7 +246,7 @@ void AttentionWork::show_results(const std::function<void(const ResultRows&)>& l
   const auto show = [&](StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) {
     Made one = made(tensor, buffer, begin);
     const strategies::Problem& p = job_.problem;
-    look({std::string(name_of(tensor)), one.host.data(), *strategies::memory_type_of(p, tensor),
+    look({std::string(name_of(tensor)), rows_of(tensor), one.host.data(), *strategies::memory_type_of(p, tensor),
           strategies::heads_of(p, tensor) * strategies::head_numbers_of(p, tensor)});
   };
   show(StoredTensor::out, tensors_.out);
@@ -239,7 +266,9 @@ std::string AttentionWork::name(PassKind pass) const {
 Index AttentionWork::predicted_bytes(PassKind pass) const {
   const bool has_gradients_early = reads_ahead_ && pass != PassKind::backward;
   return of(pass).predict(comm_.rank()).memory_bytes + beside_ +
-         (has_gradients_early ? bytes_of_rows(job_.problem, backward_inputs(job_), rows().count()) : 0);
+         (has_gradients_early
+              ? bytes_of_rows(job_.problem, backward_inputs(job_), of(PassKind::forward).row_counts(comm_.rank()))
+              : 0);
 }
 
 double AttentionWork::predicted_flops(PassKind pass) const {
@@ -276,7 +305,7 @@ void AttentionWork::write_statistics(store::RowWriter* file) {
 }
 
 Index input_bytes_of(const Job& job, int rank) {
-  const Index rows = job.partition[std::size_t(rank)].count();
+  const strategies::RowCounts rows{job.held_queries(rank).count(), job.partition[std::size_t(rank)].count()};
   return bytes_of_rows(job.problem, forward_inputs, rows) + bytes_of_rows(job.problem, backward_inputs(job), rows);
 }
 

@@ -50,6 +50,8 @@ class AttentionWork : public Work {
 
   const strategies::Schedule& of(PassKind pass) const { return *schedules_.at(pass); }
   core::Interval heads_of(core::StoredTensor tensor) const;
+  /// This rank's rows of a tensor, as the tensor numbers them.
+  const pattern::StoredRows& rows_of(core::StoredTensor tensor) const;
   /// Bytes of this rank's rows of a tensor, in memory.
   Index bytes_of(core::StoredTensor tensor) const;
   Made made(core::StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const;
@@ -71,6 +73,7 @@ class AttentionWork : public Work {
   core::RowSource& source_;
   const comm::Communicator& comm_;
   const strategies::Slice slice_;                                              // of the tensors in the files
+  const pattern::Partition query_rows_;                                        // of every rank; empty: as those of keys
   std::map<PassKind, std::unique_ptr<const strategies::Schedule>> schedules_;  // of the passes that are made
   strategies::Tensors tensors_;
   std::vector<Input> inputs_, gradient_inputs_;  // that are being read

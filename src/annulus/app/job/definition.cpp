@@ -16,7 +16,7 @@ verify::Findings hold_against_definition(const Request& request, const verify::S
   return verify_layer({whole, *request.run.settings.layer, request.layer_input->inspected(), weights}, sample, comm);
 }
 
-std::vector<Index> rows_looked_at(const Request& request, Index count) {
+verify::SampledRows rows_looked_at(const Request& request, Index count) {
   return verify::sample_rows(verify::AttentionInput(request.problem, request.run.settings.input, request.input), count);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "annulus/app/job/request.hpp"
+#include "annulus/verify/rows.hpp"
 #include "annulus/verify/verify.hpp"
 
 namespace annulus::app {
@@ -12,6 +13,6 @@ verify::Findings hold_against_definition(const Request& request, const verify::S
 
 /// The rows that it will look at where `sample.file` is none: the result need not tell of others. Local, the same on
 /// every rank.
-std::vector<Index> rows_looked_at(const Request& request, Index count);
+verify::SampledRows rows_looked_at(const Request& request, Index count);
 
 }  // namespace annulus::app

@@ -57,6 +57,7 @@ std::string why_no_stream(const Job& job, std::string& key) {
     return because("output.statistics", why);
   if (job.problem.partition && *job.problem.partition != pattern::PartitionKind::contiguous)
     return because("distribution.partition", "its blocks are contiguous");
+  if (job.problem.queries) return because("input.query_offset", "its blocks are of rows that q and k both have");
   if (!job.problem.gradients) return "";
   if (!settings.output.writes_file())
     return because("output.file", "gradients are made from what the forward pass left in that file");
@@ -245,6 +246,11 @@ Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const 
   Nodes nodes{machine_of(machine_file, here, comm), 1};
   nodes.smallest = here ? -comm.max(-Index(comm.ranks_of_node())) : nodes.machine.ranks_per_node;
   return nodes;
+}
+
+pattern::StoredRows Job::held_queries(int rank) const {
+  const auto p = std::size_t(rank);
+  return problem.queries ? strategies::query_rows(problem, partition)[p] : partition[p];
 }
 
 namespace {

@@ -33,6 +33,8 @@ struct Job : Request {
   std::string why_no_granules;
   std::string why_too_large;  ///< why not even the smallest slice fits; empty: it does
 
+  /// A rank's queries, as rows of the sequence.
+  pattern::StoredRows held_queries(int rank) const;
   Index slice_count() const { return strategies::slices_of(problem.shape, slices); }
 };
 

@@ -8,6 +8,7 @@
 #include "annulus/app/job/input_tensors.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/store/finite.hpp"
+#include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::app {
 namespace {
@@ -125,7 +126,7 @@ void check_results(const Request& request, const std::vector<HostRows>& tensors,
 
 report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm) {
   const core::Shape& s = job.problem.shape;
-  const pattern::StoredRows& rows = job.partition[std::size_t(comm.rank())];
+  const pattern::StoredRows rows = strategies::in_tensor(job.problem, job.held_queries(comm.rank()));
   const Index count = s.batch * rows.count() * s.heads;
   std::optional<store::NonFinite> found;
   for (Index i = 0; i < count && !found; ++i) {
@@ -147,7 +148,7 @@ report::LseFindings count_lse(const Job& job, const void* lse, Index count, cons
     }
   }
   // Rows that do not exist are no rows without keys.
-  const std::vector<core::Interval>& rows = job.partition[std::size_t(comm.rank())].intervals();
+  const std::vector<core::Interval> rows = job.held_queries(comm.rank()).intervals();
   const core::Shape& s = job.problem.shape;
   const Index none = pattern::count_in_gaps(job.problem.documents, rows) * s.batch * s.heads;
   return {comm.sum(count - none), comm.sum(findings.keyless - none), comm.max(findings.largest)};

@@ -52,11 +52,11 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
     problem.type = settings.input.generate->type;
     problem.documents = {0, problem.shape.sequence};
   }
+  problem.pattern = settings.attention.pattern;
   problem.precision = settings.compute.precision.value_or(core::default_precision(problem.type));
   problem.rule = make_rule(settings, request, problem.shape.heads);
   problem.sink = settings.input.sink.has_value();
   problem.scale = settings.attention.scale.value_or(1 / std::sqrt(double(problem.shape.head_dim)));
-  problem.pattern = settings.attention.pattern;
   problem.backend = settings.compute.backend.value_or(kernels::default_backend());
   problem.partition = settings.distribution.partition;
   problem.block_size = settings.distribution.block_size.value_or(0);
@@ -125,6 +125,16 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
   if (output.report) check("output.report", *output.report);
   if (output.trace) check("output.trace", *output.trace);
   if (purpose == Purpose::train) check("train.checkpoint", run.settings.train->checkpoint);
+}
+
+/// Places q's rows among those of k.
+void place_queries(const Request& request, Problem& problem) {
+  if (request.layer_input || request.is_end_to_end()) return;  // their rows are the same
+  const runfile::InputSettings& input = request.run.settings.input;
+  const auto found = place_asked_queries(input.query_offset, request.query_rows(), problem);
+  if (!found) return;
+  core::fail(request.input ? core::ErrorKind::failure : core::ErrorKind::usage, "{}{}: {}",
+             request.run.where(found->key), found->key, found->reason);
 }
 
 /// Refuses what no run can compute, at the key to change; `verify` asks no back end.
@@ -292,10 +302,16 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
   comm::agree(comm, [&] {
     runfile::check_output(request.run, other_input_files(request));
     request.problem = make_problem(settings, request);
+    place_queries(request, request.problem);
     check_backend(request.run, request.problem, purpose);
     check_problem(request.run, request.problem, purpose);
     if (settings.layer) request.layer = make_layer(request);
     request.results = datasets_of_result(request);
+    for (store::TensorSpec& spec : request.results) {
+      const auto tensor = core::stored_tensor(spec.name);
+      if (request.has_own_queries() && tensor && entry_of(*tensor).rows == core::StoredTensorEntry::Rows::query)
+        spec = store::with_query_rows(std::move(spec), request.query_rows());
+    }
   });
   return request;
 }

@@ -50,6 +50,12 @@ struct Request {
 
   /// Extents of the tensors in files. With input.lengths `problem` has their batch entries end to end, as one.
   core::Shape file_shape() const { return input ? input->shape() : layer_input ? layer_input->shape() : problem.shape; }
+  /// Rows of q, and whether they are other ones than those of k.
+  Index query_rows() const {
+    if (input) return input->query_rows();
+    return layer_input ? layer_input->query_rows() : run.settings.input.generate->query_rows();
+  }
+  bool has_own_queries() const { return query_rows() != file_shape().sequence; }
   bool is_end_to_end() const { return run.settings.input.lengths.has_value(); }
 
   /// Files beside input.file that its datasets are made of.

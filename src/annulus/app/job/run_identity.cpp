@@ -6,6 +6,7 @@
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/store/fingerprint.hpp"
+#include "annulus/strategies/stored_tensors.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
@@ -24,15 +25,15 @@ std::string sampled_rows(const Request& request) {
   std::vector<Index> sums;
   for (const StoredTensor tensor : input_tensors(request)) {
     rows.put(tensor, input_origin(request, tensor));
-    const bool keys = tensor == StoredTensor::k || tensor == StoredTensor::v;
-    const Index heads = keys ? s.kv_heads : s.heads, numbers = tensor == StoredTensor::dlse ? 1 : s.head_dim;
+    const Index heads = heads_of(request.problem, tensor), numbers = head_numbers_of(request.problem, tensor);
+    const Index count = rows_of(request.problem, tensor);
     const Index head_bytes = numbers * 8, row_bytes = heads * head_bytes;  // of the widest type
     std::vector<Index> memory(std::size_t(samples * row_bytes / 8), 0);
     std::vector<core::RowPiece> pieces;
     for (Index i = 0; i < samples; ++i) {
-      const Index at = i * (s.batch * s.sequence - 1) / (samples - 1);
-      pieces.push_back({.batch = at / s.sequence,
-                        .first = at % s.sequence,
+      const Index at = i * (s.batch * count - 1) / (samples - 1);
+      pieces.push_back({.batch = at / count,
+                        .first = at % count,
                         .count = 1,
                         .heads = {0, heads},
                         .memory = memory.data() + i * row_bytes / 8,

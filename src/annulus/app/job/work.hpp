@@ -13,7 +13,8 @@ namespace annulus::app {
 
 /// This rank's rows of what a pass has made, on the host: (B, rows, row_numbers).
 struct ResultRows {
-  std::string name;  ///< of the dataset in a result
+  std::string name;                 ///< of the dataset in a result
+  const pattern::StoredRows& rows;  ///< of that dataset
   const void* data;
   core::DType type;
   Index row_numbers;
@@ -52,6 +53,7 @@ class Work {
   virtual void drop_results() = 0;
   /// Shows what the passes have made, before it is written; gradients where there are some. Local.
   virtual void show_results(const std::function<void(const ResultRows&)>& look) const = 0;
+  /// Of the sequence.
   virtual const pattern::StoredRows& rows() const = 0;
 
   /// What the watchdog calls a pass.

@@ -24,6 +24,7 @@ void add_shape(const Job& job, Entries& to) {
   const core::Shape s = job.file_shape();
   append(to, {{"batch", s.batch},
               {"rows", s.sequence},
+              {"query_rows", job.query_rows()},
               {"heads", s.heads},
               {"kv_heads", s.kv_heads},
               {"head_dim", s.head_dim},

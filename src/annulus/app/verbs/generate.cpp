@@ -39,7 +39,9 @@ struct Dataset {
 void complete(Given& given) {
   core::Shape& shape = given.what.shape;
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
-  if (const auto objection = runfile::objection_to(shape)) {
+  core::Shape largest = shape;
+  largest.sequence = std::max(shape.sequence, given.what.query_rows());
+  if (const auto objection = runfile::objection_to(largest)) {
     std::string option = objection->extent;
     std::replace(option.begin(), option.end(), '_', '-');
     core::fail(core::ErrorKind::usage, "generate --{}: {}", option, objection->reason);
@@ -65,11 +67,15 @@ Dataset rows_of(TensorId id, const store::TensorSpec& spec) {
 std::vector<Dataset> datasets_of_attention(const Given& given) {
   const core::Shape& shape = given.what.shape;
   const core::DType type = given.what.type;
-  std::vector<Dataset> all{rows_of(TensorId::q, store::tensor_spec("q", type, shape, shape.heads)),
+  const Index queries = given.what.query_rows();
+  const auto like_q = [&](TensorId id, store::TensorSpec spec) {
+    return rows_of(id, queries == shape.sequence ? std::move(spec) : store::with_query_rows(std::move(spec), queries));
+  };
+  std::vector<Dataset> all{like_q(TensorId::q, store::tensor_spec("q", type, shape, shape.heads)),
                            rows_of(TensorId::k, store::tensor_spec("k", type, shape, shape.kv_heads)),
                            rows_of(TensorId::v, store::tensor_spec("v", type, shape, shape.kv_heads))};
-  if (given.dout) all.push_back(rows_of(TensorId::dout, store::tensor_spec("dout", type, shape, shape.heads)));
-  if (given.dlse) all.push_back(rows_of(TensorId::dlse, store::lse_spec("dlse", type, shape)));
+  if (given.dout) all.push_back(like_q(TensorId::dout, store::tensor_spec("dout", type, shape, shape.heads)));
+  if (given.dlse) all.push_back(like_q(TensorId::dlse, store::lse_spec("dlse", type, shape)));
   return all;
 }
 
@@ -119,10 +125,13 @@ std::vector<Option> options_of(Given& given) {
   Option layer = whole("--layer", given.layer_width, {1, Index(1) << 30},
                        "Width of an attention layer to make instead: x, dy, target, wq, wk, wv, wo");
   layer.excludes = {"--dout", "--dlse"};
+  Option queries = whole("--queries", given.what.queries, any, "Rows of q, dout and dlse, where other than --sequence");
+  queries.excludes = {layer.name};
   Option biases = flag("--biases", given.biases, "With --layer: biases bq, bk, bv, bo, too");
   biases.needs = layer.name;
   return {required(text("--output", "FILE.h5", given.output, "HDF5 file to make")),
           required(whole("--sequence", shape.sequence, any, "Rows")),
+          queries,
           required(whole("--heads", shape.heads, any, "Query heads")),
           whole("--kv-heads", shape.kv_heads, any, "Key/value heads, a divisor of --heads", "--heads"),
           whole("--head-dim", shape.head_dim, {1, 256}, "Head size, 1 to 256"),
@@ -211,8 +220,9 @@ int generate(Given given, const comm::Communicator& comm) {
     fmt::print("{}: x, dy, target for {} x {} rows of {}, weights{} of", given.output, s.batch, s.sequence,
                *given.layer_width, given.biases ? " and biases" : "");
   } else {
-    fmt::print("{}: q, k, v{}{} for {} x {} rows,", given.output, given.dout ? ", dout" : "",
-               given.dlse ? ", dlse" : "", s.batch, s.sequence);
+    fmt::print("{}: q, k, v{}{} for {} x {} rows{},", given.output, given.dout ? ", dout" : "",
+               given.dlse ? ", dlse" : "", s.batch, s.sequence,
+               given.what.query_rows() == s.sequence ? "" : fmt::format(" ({} of queries)", given.what.query_rows()));
   }
   fmt::print(" {} heads ({} K/V) of {}, {}, seed {}\n", s.heads, s.kv_heads, s.head_dim, core::name_of(given.what.type),
              given.what.seed);

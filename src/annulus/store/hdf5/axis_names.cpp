@@ -16,7 +16,8 @@ enum class Meaning { unknown, rows, heads };
 Meaning meaning_of(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
   // Not n: it is a batch, a number of heads or of rows, according to whom one asks.
-  constexpr std::array<std::string_view, 9> rows{"s", "t", "l", "time", "row", "rows", "tokens", "position", "length"};
+  constexpr std::array<std::string_view, 10> rows{"s",    "t",      "l",        "time",   "row",
+                                                  "rows", "tokens", "position", "length", "query"};
   constexpr std::array<std::string_view, 10> heads{"h",         "hkv",     "nh",       "head",    "heads",
                                                    "num_heads", "n_heads", "kv_heads", "kv_head", "num_kv_heads"};
   const auto is_one_of = [&](const auto& words) { return std::find(words.begin(), words.end(), name) != words.end(); };

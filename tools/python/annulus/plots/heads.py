@@ -4,7 +4,7 @@ import numpy as np
 from annulus import arguments
 from annulus.errors import AnnulusError
 from annulus.plots import style
-from annulus.results.statistics import ROWS, checked, statistic
+from annulus.results.statistics import ROWS, checked, has_rows, row_axis, statistic
 
 COLUMNS_MOST = 1200  # more would not be seen
 
@@ -17,8 +17,8 @@ def lse(result, batch=0):
     """
     if "lse" not in result:
         raise AnnulusError("result has no lse; expected the result of an attention run (a layer's has none)")
-    values = _averaged(_of_batch(result["lse"], batch))
-    return _map(values, result, "query row", "log-sum-exp of scores, nats",
+    found = _of_batch(result["lse"], batch)
+    return _map(_averaged(found), found.shape[1], "query row", "log-sum-exp of scores, nats",
                 f"how much a row's keys weigh together, batch entry {batch}")
 
 
@@ -28,7 +28,7 @@ def entropy(result, batch=0):
     n of them alike (a key met in two pairs is two); grey where it sees none. Long sequences as in lse()."""
     found = _of_batch(statistic(result, "entropy"), batch)
     seen = _of_batch(result["lse"], batch) if "lse" in result else None
-    return _map(_averaged(found, seen), result, "query row", "entropy, nats",
+    return _map(_averaged(found, seen), found.shape[1], "query row", "entropy, nats",
                 f"how widely a row looks, batch entry {batch}", vmin=0)
 
 
@@ -38,20 +38,20 @@ def received(result, batch=0):
 
     The lightest shade stands for what one row in a hundred exceeds, and more: some rows collect far more than others.
     """
-    values = _averaged(_of_batch(statistic(result, "received"), batch))
-    return _map(values, result, "key row", "sum of the weights that queries give it",
+    found = _of_batch(statistic(result, "received"), batch)
+    values = _averaged(found)
+    return _map(values, found.shape[1], "key row", "sum of the weights that queries give it",
                 f"how much a row is looked at, batch entry {batch}", vmin=0, vmax=style.most_of(values))
 
 
 def _of_batch(found, batch):
     """(heads, rows)."""
-    if set(found.dims) != set(ROWS):
+    if found.ndim != len(ROWS) or not has_rows(found):
         raise AnnulusError(f"{found.name} has axes {found.dims}; expected {', '.join(ROWS)}, as annulus names them")
-    return found.isel(batch=checked("batch entry", batch, found.sizes["batch"])).transpose("head", "sequence")
+    return found.isel(batch=checked("batch entry", batch, found.sizes["batch"])).transpose("head", row_axis(found))
 
 
-def _map(values, result, across, label, title, **limits):
-    rows = result.sizes["sequence"]
+def _map(values, rows, across, label, title, **limits):
     with style.look():
         figure = style.figure(9, min(7, 2.6 + 0.28 * len(values)))
         axes = figure.subplots()
@@ -72,7 +72,7 @@ def _map(values, result, across, label, title, **limits):
 
 def _averaged(heads_by_rows, seen=None):
     """(heads, rows or COLUMNS_MOST columns) of what is finite, and `seen` too; -inf where nothing is. Head by head."""
-    rows = heads_by_rows.sizes["sequence"]
+    rows = heads_by_rows.shape[1]
     columns = min(rows, COLUMNS_MOST)
     borders = np.linspace(0, rows, columns + 1).astype(int)
     lines = []

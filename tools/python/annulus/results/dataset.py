@@ -57,15 +57,15 @@ def _opened(path, kind):
 def open_result(path):
     """A result of `annulus run` as an xarray.Dataset; numbers are read when they are used.
 
-    Tensors have the dimensions batch, sequence, head (kv_head), dim; so have statistics of the attention, where the run
-    was asked for them (annulus.results.statistics); what the run measured is there under its names in /run, by rank and
+    Tensors have the dimensions batch, sequence (query where q has other rows than k), head (kv_head), dim; so have
+    statistics of the attention, where the run was asked for them (annulus.results.statistics); what the run measured is there under its names in /run, by rank and
     hop. Units are in the attribute `units`; `attrs` holds provenance and `settings`, the run file.
     bfloat16 comes as float32. Raises AnnulusError for a file that is no result, and where numbers are used after the
     file has changed.
     """
     result = _opened(path, RESULT)
     for name, axes in (("out", ("batch", "sequence", "head", "dim")), ("lse", ("batch", "sequence", "head"))):
-        if name in result and sorted(result[name].dims) != sorted(axes):
+        if name in result and sorted({"query": "sequence"}.get(axis, axis) for axis in result[name].dims) != sorted(axes):
             raise AnnulusError(f"{path}: dataset {name} has shape {result[name].shape} and axes {result[name].dims}; "
                                f"expected {', '.join(axes)}, as annulus names them")
     for name in statistics.ASKED_AS:

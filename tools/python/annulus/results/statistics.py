@@ -4,6 +4,8 @@
     received  (batch, sequence, head)       by row p, of all queries together; 1 on average
     top_rows, top_weights (.., head, k)     the k rows that row x looks at most, and how much; -1 and 0: there are fewer
 
+What queries have lies along `query` in place of `sequence` where they are other rows than the keys.
+
 P(x, p) is the share of row x's attention that goes to row p, mult(x, p) exp(s - lse(x)); docs/semantics.md.
 """
 from typing import NamedTuple
@@ -24,6 +26,16 @@ class Listed(NamedTuple):
     weights: np.ndarray  # (n,) float64; of several heads the mean, where a head that does not list a row counts as 0
 
 
+def row_axis(found):
+    """Along what its rows lie: "query" where q has other rows than k, else "sequence"."""
+    return "query" if "query" in found.dims else "sequence"
+
+
+def has_rows(found):
+    """It has the axes ROWS."""
+    return set(ROWS) <= {"sequence" if axis == "query" else axis for axis in found.dims}
+
+
 def statistic(result, name):
     """The DataArray. Raises AnnulusError for a result without it, and says how to get it."""
     if name not in ASKED_AS:
@@ -31,7 +43,7 @@ def statistic(result, name):
     if name not in result:
         raise AnnulusError(f"result has no {name}; expected that of a run with output.statistics: [{ASKED_AS[name]}]")
     found = result[name]
-    if set(ROWS) - set(found.dims) or found.ndim != (4 if ASKED_AS[name] == "top" else 3):
+    if not has_rows(found) or found.ndim != (4 if ASKED_AS[name] == "top" else 3):
         raise AnnulusError(f"{name} has shape {found.shape} and axes {found.dims}; expected {', '.join(ROWS)}"
                            f"{' and one for the list' if ASKED_AS[name] == 'top' else ''}, as annulus names them")
     return found
@@ -73,15 +85,15 @@ def listed(result, query, batch=0, head=None):
         raise AnnulusError(f"top_rows has shape {rows.shape} and top_weights {weights.shape}; expected the same")
     heads = rows.sizes["head"]
     place = {"batch": checked("batch entry", batch, rows.sizes["batch"]),
-             "sequence": checked("query", query, rows.sizes["sequence"])}
+             row_axis(rows): checked("query", query, rows.sizes[row_axis(rows)])}
     if head is not None:
         place["head"] = checked("head", head, heads)
     keys, shares = rows.isel(place).values.ravel(), weights.isel(place).values.ravel().astype(float)
     there = keys >= 0
-    strange = keys[(keys < -1) | (keys >= rows.sizes["sequence"])]
+    count = result.sizes.get("sequence", int(result["rows"].sum()) if "rows" in result else keys.max() + 1)
+    strange = keys[(keys < -1) | (keys >= count)]
     if strange.size:
-        raise AnnulusError(f"top_rows of query {query} has row {strange[0]}; expected 0 to {rows.sizes['sequence'] - 1}, "
-                           "or -1 for none")
+        raise AnnulusError(f"top_rows of query {query} has row {strange[0]}; expected 0 to {count - 1}, or -1 for none")
     _finite("top_weights", shares)
     found, of = np.unique(keys[there], return_inverse=True)
     sums = np.bincount(of, shares[there], len(found)) / (heads if head is None else 1)
