@@ -3,6 +3,7 @@
 #include <array>
 
 #include "annulus/runfile/bias_codec.hpp"
+#include "annulus/runfile/numbers.hpp"
 #include "annulus/runfile/segment_codec.hpp"
 #include "annulus/runfile/suggest.hpp"
 #include "annulus/runfile/sweep_codecs.hpp"
@@ -51,13 +52,14 @@ Codec<std::uint64_t> seed() {
 Codec<pattern::QueryOffset> query_offset() {
   using pattern::QueryOffset;
   const Codec<Index> row = whole(0, max_rows);
-  const Codec<QueryOffset> at_row{
-      "row " + row.range,
-      [=](const KeyValue& value, QueryOffset& to) {
-        to.kind = QueryOffset::Kind::row;
-        row.read(value, to.row);
-      },
-      [=](const QueryOffset& from) { return row.write(from.row); }};
+  const Codec<QueryOffset> at_row{"row " + row.range,
+                                  [=](const KeyValue& value, QueryOffset& to) {
+                                    if (!parse_whole(value.node.text, {0, max_rows}).number)
+                                      value.refuse("auto, none, or a row of k, 0 or more");
+                                    to.kind = QueryOffset::Kind::row;
+                                    row.read(value, to.row);
+                                  },
+                                  [=](const QueryOffset& from) { return row.write(from.row); }};
   return word_or("auto", QueryOffset{}, word_or("none", QueryOffset{QueryOffset::Kind::none}, at_row));
 }
 

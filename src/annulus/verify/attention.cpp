@@ -57,7 +57,8 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
     if (told.entropy) entropy = compare_entropy(input, sample.result, queries);
     if (told.top_keys > 0) top = compare_top(input, sample.result, queries, told.top_keys);
     if (sums.gradients) dq = compare_dq(input, sample.result, queries);
-    if (has_sums) keys = compare_keys(input, sample.result, my_keys, sums, viewers, shown(half, 1, "sums over queries"));
+    if (has_sums)
+      keys = compare_keys(input, sample.result, my_keys, sums, viewers, shown(half, 1, "sums over queries"));
   });
 
   const core::Shape& s = input.shape;

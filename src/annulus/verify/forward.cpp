@@ -22,8 +22,12 @@ std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Ind
       for (Index b = 0; b < s.batch; ++b) {
         for (Index h = 0; h < s.heads; ++h) {
           const auto at = q.begin() + ((b * run.size() + x - run.begin) * s.heads + h) * s.head_dim;
-          all.push_back(
-              {b, x, h, kernels::key_runs(input.pattern, s.sequence, s.heads, h, input.row_of(x)), {at, at + s.head_dim}, {}});
+          all.push_back({b,
+                         x,
+                         h,
+                         kernels::key_runs(input.pattern, s.sequence, s.heads, h, input.row_of(x)),
+                         {at, at + s.head_dim},
+                         {}});
         }
       }
     }

@@ -33,8 +33,8 @@ void for_each_key(
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
 
-/// P of a query, by its number in q, of head h with lse, and key row p: 0 where it does not see it; and the derivative of the score by
-/// scale * q.k.
+/// P of a query, by its number in q, of head h with lse, and key row p: 0 where it does not see it; and the derivative
+/// of the score by scale * q.k.
 struct Probability {
   double p;
   double slope;

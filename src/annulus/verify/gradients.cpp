@@ -161,7 +161,8 @@ bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& r
   for (const Interval& range : viewers) {
     for (next = std::max(next, range.begin); next < range.end; ++next) {
       for (Index h = 0; h < s.heads; ++h) {
-        looked_at += s.batch * (1 + kernels::key_range(input.pattern, s.sequence, s.heads, h, input.row_of(next)).size());
+        looked_at +=
+            s.batch * (1 + kernels::key_range(input.pattern, s.sequence, s.heads, h, input.row_of(next)).size());
       }
       if (looked_at > largest_recomputed) return false;
     }

@@ -48,7 +48,7 @@ class VerifyInput {
   Index queries = 0;           ///< rows of q
   Index first_query = 0;       ///< row of the sequence of the first of them
   bool has_query_rows = true;  ///< false: queries have no row numbers
-  Index entry_rows = 0;  ///< S where `shape` is that of batch entries end to end, of B S rows; else 0
+  Index entry_rows = 0;        ///< S where `shape` is that of batch entries end to end, of B S rows; else 0
   core::DType type;
   core::Precision precision;
   core::AxisOrder order;              ///< of tensors in files, input and result

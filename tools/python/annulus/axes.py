@@ -58,6 +58,16 @@ def sizes(tensor):
     return dict(zip(tensor.axes, tensor.shape))
 
 
+def row_axis(axes):
+    """Along what rows lie: "query" where q has other rows than k, else "sequence"."""
+    return "query" if "query" in axes else "sequence"
+
+
+def has_rows(axes):
+    """A batch, rows and heads are among them."""
+    return set(NAMES["bshd"][:3]) <= {"sequence" if axis == "query" else axis for axis in axes}
+
+
 def refuse_unnamed(tensor, heads, rows, option="axes="):
     """Refuses k or v (B, S, heads, D) whose axes nobody has named where heads are more than rows: it is PyTorch's
     (B, H, S, D), as good as always. q is not asked, because few queries to many keys are fine."""

@@ -1,5 +1,6 @@
 """Attention of arrays in memory: annulus.attention and what goes with it."""
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,9 @@ PROGRESS = optional(function("a function of (share, where)"))
 INT_MOST = 2**31 - 1  # of the core's int
 RANK = whole(0, INT_MOST)
 OFFSETS = {"auto": -1, "none": -2}  # the core's numbers
+OF_KEYS = ("k", "v", "dk", "dv", "received")
+STATISTICS_OF_CORE = ("entropy", "received", "top_weights", "top_rows", "normalizers")
+NOTHING = {"lse": -np.inf, "top_rows": -1}  # what queries without a key get; 0 of everything else
 
 
 @functools.lru_cache(maxsize=64)
@@ -91,6 +95,18 @@ def extents_of(described, axes):
     return batch, rows, heads, k[2], dim, k[1]
 
 
+class Part(NamedTuple):
+    """What the core computes at once: some batch entries, and of these the queries and some keys."""
+    plan: object
+    entries: slice = slice(None)
+    keys: slice = slice(None)
+
+    def of(self, arrays):
+        """Its rows of arrays (B, rows, ...) by name, of q and k and what lies like them; None of what is not there."""
+        return {name: None if array is None else array[self.entries, self.keys] if name in OF_KEYS else array[self.entries]
+                for name, array in arrays.items()}
+
+
 def lse_type_of(kind):
     return "float64" if kind == "float64" else "float32"
 
@@ -122,7 +138,7 @@ class Call:
             raise AnnulusError("k has no rows, expected 1 or more")
         self.rows = extents[5]  # of all ranks
         self.settings = fitted(settings, extents[0], self.rows)
-        self.plan = core_plan(extents, self.type, self.settings, self.comm.size, gradients, sink is not None)
+        self.parts = self._parts(extents)
         self.core_q, self.core_k, self.core_v = map(self.laid, (self.q, self.k, self.v))
 
     def _take(self, q, k, v):
@@ -132,6 +148,19 @@ class Call:
         extents = extents_of({name: (array.type, array.numbers.shape) for name, array in self.given.items()}, self.axes)
         self.q, self.k, self.v = (array.numbers.transpose(AXES[self.axes]) for array in self.given.values())
         return extents
+
+    def _parts(self, extents):
+        """One, or where entries have keys of their own, which every query sees, one of each entry with keys."""
+        settings = self.settings
+        self.lies_end_to_end = bool(settings.lengths) and settings.query_offset != "none"
+        if not settings.lengths or self.lies_end_to_end:
+            return [Part(core_plan(extents, self.type, settings, self.comm.size, self.gradients, self.sink is not None))]
+        if self.comm.size > 1:
+            raise AnnulusError("lengths of keys alone (query_offset='none') are given on several ranks, expected one rank")
+        settings = settings._replace(lengths=())
+        return [Part(core_plan((1, *extents[1:5], end - begin), self.type, settings, 1, self.gradients, self.sink is not None),
+                     slice(entry, entry + 1), slice(begin, end))
+                for entry, (begin, end) in enumerate(self.settings.lengths) if begin < end]
 
     def _take_sink(self, sink, heads):
         """Sink logits (H), for the core as (1, 1, H)."""
@@ -163,7 +192,7 @@ class Call:
     def laid(self, numbers):
         """(B, S, ...) as the core has it: with lengths entries lie end to end, (1, B S, ...)."""
         batch, rows, *rest = numbers.shape
-        return numbers.reshape(1, batch * rows, *rest) if self.settings.lengths else numbers
+        return numbers.reshape(1, batch * rows, *rest) if self.lies_end_to_end else numbers
 
     def empty(self, shape, kind=None):
         """A result of this shape in the order (B, S, heads, ...): for the caller, and for the core."""
@@ -181,7 +210,7 @@ class Call:
         lse_type = lse_type_of(self.type)
         out, core_out = self.empty(self.q.shape)
         lse, core_lse = self.empty(self.q.shape[:3], lse_type)
-        kept, told, core = None, {}, dict.fromkeys(("entropy", "received", "top_weights", "top_rows", "normalizers"))
+        kept, told, core = None, {}, dict.fromkeys(STATISTICS_OF_CORE)
         wanted = self.settings.statistics
         if "entropy" in wanted:
             told["entropy"], core["entropy"] = self.empty(self.q.shape[:3], lse_type)
@@ -193,11 +222,24 @@ class Call:
             told["top_weights"], core["top_weights"] = self.empty(lists, lse_type)
         if self.gradients:
             kept, core["normalizers"] = self.empty((*self.q.shape[:3], 2), sum_type_of(self.type, self.settings))
-        _core.forward(self.comm, self.plan, self.core_q, self.core_k, self.core_v, core_out, core_lse, **core, sink=self.sink,
-                      progress=progress, **self.threads)
-        if self.settings.lengths and "top_rows" in told:  # counted over all entries
-            core["top_rows"][core["top_rows"] >= 0] %= self.rows
+        made = {"out": core_out, "lse": core_lse} | core
+        for part, arrays, shown in self.each(made, progress=progress):
+            _core.forward(self.comm, part.plan, sink=self.sink, progress=shown, **arrays, **self.threads)
+            if self.settings.lengths and "top_rows" in told:  # counted from the part's first key on
+                rows = arrays["top_rows"]
+                rows[rows >= 0] = (rows[rows >= 0] + (part.keys.start or 0)) % self.rows
         return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
+
+    def each(self, made, given=None, progress=None):
+        """(part, its rows of q, k, v and of arrays by name, progress) one after another; what no part makes is cleared."""
+        if self.settings.lengths and not self.lies_end_to_end:
+            for name, array in made.items():
+                if array is not None:
+                    array[...] = NOTHING.get(name, 0)
+        arrays = {"q": self.core_q, "k": self.core_k, "v": self.core_v} | made | (given or {})
+        for i, part in enumerate(self.parts):
+            shown = progress and (lambda share, where, i=i: progress((i + share) / len(self.parts), where))
+            yield part, part.of(arrays), shown
 
     def backward(self, kept, out, dout, dlse=None, progress=None):
         """dq, dk and dv for the caller, and dsink where there are sink logits; out, dout and dlse in his order of axes."""
@@ -205,11 +247,15 @@ class Call:
             found = taken(array, name)
             return self.laid(found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers)
         made = [self.empty(array.shape) for array in (self.q, self.k, self.v)]
-        dlse = None if dlse is None else core(dlse, "dlse")
         dsink = None if self.sink is None else self.given_sink.empty(self.sink.shape[2:], lse_type_of(self.type))
-        _core.backward(self.comm, self.plan, self.laid(taken(kept, "normalizers").numbers), self.core_q, self.core_k,
-                       self.core_v, core(out, "out"), core(dout, "dout"), dlse, *[pair[1] for pair in made],
-                       None if dsink is None else dsink[1][None, None], self.sink, progress, **self.threads)
+        given = {"normalizers": self.laid(taken(kept, "normalizers").numbers), "out": core(out, "out"),
+                   "dout": core(dout, "dout"), "dlse": None if dlse is None else core(dlse, "dlse")}
+        of_parts, results = [], dict(zip(("dq", "dk", "dv"), (pair[1] for pair in made)))
+        for part, arrays, shown in self.each(results, given, progress):
+            of_parts.append(None if dsink is None else np.empty((1, 1, *dsink[1].shape), dsink[1].dtype))
+            _core.backward(self.comm, part.plan, sink=self.sink, dsink=of_parts[-1], progress=shown, **arrays, **self.threads)
+        if dsink is not None:
+            dsink[1][...] = sum(part[0, 0] for part in of_parts)
         return [self.turned(pair[0]) for pair in made] + ([] if dsink is None else [dsink[0]])
 
 
@@ -236,7 +282,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens). Where the
         last one is below S, rows from there on do not exist.
     lengths : (B,), how many rows of each batch entry exist, or (B, 2), the first of them and the end; rows count from
-        the first. The others cost nothing: out 0, lse -inf, gradients 0, whatever stands there. In place of documents.
+        the first. The others cost nothing: out 0, lse -inf, gradients 0, whatever stands there. In place of documents. With
+        query_offset='none' they are rows of k alone, and all rows of q exist.
     scale : of q.k; default 1 / sqrt(D).
     group_scale : 'grouped' alone: out is divided by the number of pairs.
     softcap : a number above 0: scores s become softcap * tanh(s / softcap).

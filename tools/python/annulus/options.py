@@ -166,7 +166,7 @@ def fitted(settings, batch, rows):
         raise AnnulusError(f"lengths has {len(settings.lengths)} entries, expected {batch}, one for each batch entry")
     for entry, (begin, end) in enumerate(settings.lengths):
         if end > rows:
-            raise AnnulusError(f"lengths[{entry}] is rows {begin} to {end}, expected {rows} at most, the rows of q")
+            raise AnnulusError(f"lengths[{entry}] is rows {begin} to {end}, expected {rows} at most, the rows of k")
     return settings._replace(lengths=()) if set(settings.lengths) == {(0, rows)} else settings
 
 
@@ -195,8 +195,9 @@ def settings_of(segments=None, dilations=None, causal=False, semantics="longnet"
         raise AnnulusError("segments and dilations go together: one entry of each per pair")
     if documents and lengths:
         raise AnnulusError("documents and lengths are given, expected one of them")
-    if lengths and query_offset != "auto":
-        raise AnnulusError("lengths and query_offset are given, expected one of them")
+    if lengths and query_offset not in ("auto", "none"):
+        raise AnnulusError(f"lengths and query_offset={query_offset} are given, expected one of them, or query_offset='none': "
+                           "lengths are then of k alone")
     if causal and segments is not None:  # what is hidden anyway makes no other pattern
         segments = tuple(one._replace(right=0) if isinstance(one, Window) else one for one in segments)
     if coordinates is not None and bias is None:

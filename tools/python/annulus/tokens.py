@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from annulus import arguments, pages
+from annulus.axes import row_axis
 from annulus.errors import AnnulusError, one_line
 from annulus.plots import style
 from annulus.results.dataset import about, open_result, rows_of
-from annulus.results.statistics import listed, of_rows, row_axis
+from annulus.results.statistics import listed, of_rows
 
 TOKENS_MOST = 20_000  # of a page
 RECEIVED, LOOKED_AT = style.COLOURS["sky"], style.COLOURS["orange"]  # black letters are legible on both
@@ -67,7 +68,7 @@ def _page(result, path, words, query, head, batch, rows):
     shown = _shown(rows, count)
     hints = list(_hints(result, shown, received, batch, head))
     whose = f"head {head}" if head is not None else f"mean over {result.sizes['head']} heads"
-    own = found is not None and row_axis(result["top_rows"]) == "query"  # a row of q is none of the tokens
+    own = found is not None and row_axis(result["top_rows"].dims) == "query"  # a row of q is none of the tokens
     who, marked = (f"query {query}", None) if own else (f"row {query}", query)
     sections = []
     if received is not None:
@@ -95,7 +96,8 @@ def _shown(rows, count):
 
 def _hints(result, shown, received, batch, head):
     """What a browser shows over a token: "row 6: received 2.1, entropy 1.3 nats"."""
-    entropy = of_rows(result, "entropy", batch, head) if "entropy" in result else None
+    of_tokens = "entropy" in result and row_axis(result["entropy"].dims) == "sequence"  # not of queries of other rows
+    entropy = of_rows(result, "entropy", batch, head) if of_tokens else None
     for row in shown:
         told = [f"received {received[row]:.4g}"] if received is not None else []
         told += [f"entropy {entropy[row]:.4g} nats"] if entropy is not None else []

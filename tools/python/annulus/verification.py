@@ -20,8 +20,9 @@ def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
     batch, sequence, heads, dim = call.q.shape
     rows = list(range(sequence)) if rows is None else list(rows)
     out, lse = np.empty((batch, len(rows), heads, dim)), np.empty((batch, len(rows), heads))
-    of_all = [b * sequence + row for b in range(batch) for row in rows] if call.settings.lengths else rows
-    _core.reference(call.plan, call.core_q, call.core_k, call.core_v, of_all, call.laid(out), call.laid(lse), call.sink)
+    of_all = [b * sequence + row for b in range(batch) for row in rows] if call.lies_end_to_end else rows
+    for part, arrays, _ in call.each({"out": call.laid(out), "lse": call.laid(lse)}):
+        _core.reference(part.plan, rows=of_all, sink=call.sink, **arrays)
     return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
 
 

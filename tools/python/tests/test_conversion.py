@@ -186,7 +186,7 @@ def test_types(inputs, tmp_path):
 REFUSED = [
     (dict(q=(1, 8, 2, 4), k=(1, 8, 2, 4)), {}, "has no tensor v; it has q, k"),
     (dict(q=(1, 8, 3, 4), k=(1, 8, 2, 4), v=(1, 8, 2, 4)), {}, "k: has 2 heads; expected a divisor of the 3 of q"),
-    (dict(q=(1, 8, 2, 4), k=(1, 9, 2, 4), v=(1, 8, 2, 4)), {}, r"k: has shape \(1, 9, 2, 4\); expected \(1, 8, 2, 4\)"),
+    (dict(q=(1, 8, 2, 4), k=(1, 9, 2, 4), v=(1, 8, 2, 4)), {}, r"v: has shape \(1, 8, 2, 4\); expected \(1, 9, 2, 4\)"),
     (dict(q=(1, 8, 2, 4), k=(1, 8, 2, 4), v=(1, 8, 1, 4)), {}, r"v: has shape \(1, 8, 1, 4\); expected \(1, 8, 2, 4\)"),
     (dict(q=(1, 2, 8, 4), k=(1, 2, 8, 4), v=(1, 2, 8, 4)), {}, "k has 8 key/value heads and 2 rows: are the axes in another order"),
     (dict(q=(1, 8, 2, 257), k=(1, 8, 2, 257), v=(1, 8, 2, 257)), {}, "head size 257; expected 1 to 256"),

@@ -151,7 +151,7 @@ def test_vmap_takes_lengths_of_the_batch():
 
 @pytest.mark.parametrize("words, message", [
     ({"lengths": [37]}, "lengths has 1 entries, expected 3, one for each batch entry"),
-    ({"lengths": [3, 38, 1]}, r"lengths\[1\] is rows 0 to 38, expected 37 at most, the rows of q"),
+    ({"lengths": [3, 38, 1]}, r"lengths\[1\] is rows 0 to 38, expected 37 at most, the rows of k"),
     ({"lengths": [[5, 3], [0, 1], [0, 1]]}, r"lengths\[0\] is rows 5 to 3, expected 0 <= first row <= end"),
     ({"lengths": [-1, 2, 3]}, r"lengths\[0\] is rows 0 to -1, expected 0 <= first row <= end"),
     ({"lengths": [1.5, 2, 3]}, r"lengths is .*, expected whole numbers \(B,\), how many rows exist"),
@@ -184,3 +184,72 @@ def test_a_plan_knows_what_exists():
                            ({"reproducible": True}, "reproducible is True with lengths on 2 ranks")):
         with pytest.raises(annulus.AnnulusError, match=message):
             annulus.plan(36, HEADS, DIM, ranks=2, batch=B, lengths=[36, 20, 0], **words)
+
+
+def keys_alone(kind, axes):
+    """q of 9 rows, k and v with NaN where keys are hidden, and where these are."""
+    lengths = [[3, 30], [0, 37], [9, 9]]
+    q, (_, k, v) = arrays(kind)[0][:, :9], arrays(kind, lengths)
+    return [turned(x, axes) for x in (q, k, v)], lengths
+
+
+@pytest.mark.parametrize("axes", [None, "bhsd"])
+@pytest.mark.parametrize("kind", TOLERANCE)
+def test_lengths_of_keys_that_every_query_sees(kind, axes):
+    """With query_offset="none" every query exists, and sees the keys of its entry."""
+    (q, k, v), lengths = keys_alone(kind, axes)
+    words = {"lengths": lengths, "query_offset": "none", "axes": axes}
+    shown = []
+    out, lse, told = annulus.attention(q, k, v, statistics=["entropy", "received", "top"], top_keys=40,
+                                       progress=lambda share, where: shown.append(share), **words)
+    assert shown == sorted(shown) and shown[-1] <= 1
+    assert annulus.verify(q, k, v, out, lse, rows=9, **words)
+    row_axis = 2 if axes else 1
+    for b, (begin, end) in enumerate(lengths):
+        entry = [np.moveaxis(x[b:b + 1], row_axis, 1) for x in (q, k, v, out, lse, *told.values())]
+        if begin == end:
+            assert (entry[3] == 0).all() and (entry[4] == -np.inf).all()
+            assert all((x == (-1 if name == "top_rows" else 0)).all() for name, x in zip(told, entry[5:]))
+            continue
+        own = [torch.from_numpy(x.astype(np.float64)) for x in (entry[0], *(x[:, begin:end] for x in entry[1:3]))]
+        expected, expected_lse = composed(*own, torch.ones(HEADS, 9, end - begin))
+        assert abs(entry[3].astype(np.float64) - expected.numpy()).max() <= TOLERANCE[kind] * 2
+        assert abs(entry[4] - expected_lse.numpy()).max() <= 1e-5
+        names = dict(zip(told, entry[5:]))
+        assert (names["received"][:, :begin] == 0).all() and (names["received"][:, end:] == 0).all()
+        assert abs(names["received"].sum() - 9 * HEADS) < 1e-4
+        listed = np.sort(names["top_rows"], axis=-1)[..., 40 - (end - begin):]
+        assert (listed == np.arange(begin, end)).all() and (names["top_rows"] >= -1).all()
+
+
+def test_gradients_of_keys_that_every_query_sees():
+    """Those of each entry alone; with sink logits, whose gradients are of all entries."""
+    given, lengths = keys_alone("float64", None)
+    q, k, v = [torch.from_numpy(x).requires_grad_() for x in given]
+    sink = torch.linspace(-1, 1, HEADS, dtype=torch.float64).requires_grad_()
+    out, lse = dilated_attention(q, k, v, sink=sink, lengths=lengths, query_offset="none", return_lse=True)
+    weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
+    (out * weight).sum().backward()
+    expected = [torch.zeros_like(x) for x in (q, k, v, sink)]
+    for b, (begin, end) in enumerate(lengths):
+        if begin == end:
+            continue
+        own = [x.detach()[b:b + 1, rows].requires_grad_() for x, rows in ((q, slice(None)), (k, slice(begin, end)), (v, slice(begin, end)))]
+        logits = sink.detach().clone().requires_grad_()
+        alone = dilated_attention(*own, sink=logits, query_offset="none")
+        (alone * weight[b:b + 1]).sum().backward()
+        expected[0][b:b + 1] = own[0].grad
+        expected[1][b, begin:end], expected[2][b, begin:end] = own[1].grad[0], own[2].grad[0]
+        expected[3] += logits.grad
+    for x, y in zip((q, k, v, sink), expected):
+        assert (x.grad - y).abs().max() < 1e-13
+
+
+@pytest.mark.parametrize("words, message", [
+    ({"query_offset": 3}, "lengths and query_offset=3 are given, expected one of them, or query_offset='none'"),
+    ({"query_offset": "none", "causal": True}, "query_offset is none: queries without row numbers see every key, and causal"),
+    ({"query_offset": "none", "lengths": [38, 1, 1]}, r"lengths\[0\] is rows 0 to 38, expected 37 at most, the rows of k"),
+])
+def test_what_keys_alone_cannot_be(words, message):
+    with pytest.raises(annulus.AnnulusError, match=message):
+        annulus.attention(*arrays(), **{"lengths": [3, 2, 1]} | words)

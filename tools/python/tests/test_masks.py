@@ -67,6 +67,36 @@ def test_compiled_and_exported():
         assert torch.equal(exported(*given), Model()(*given))
 
 
+@pytest.mark.parametrize("shape", [(B, 1, 1, S), (B, 1, S, S), (B, 4, 1, S), (1, S)])
+def test_keys_alone(shape):
+    """Every query, those of hidden rows too, sees the keys that its entry shows."""
+    pairs = [(0, 17), (3, 9), (16, 17)] if shape[0] == B else [(2, 11)]
+    there = torch.stack([(torch.arange(S) >= begin) & (torch.arange(S) < end) for begin, end in pairs])
+    equal_to_pytorch((there[:, None, None] if len(shape) == 4 else there).expand(shape))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_keys_alone_of_fewer_or_more_queries(rows):
+    there = torch.stack([torch.arange(S) < end for end in (17, 1, 6)])[:, None, None]
+    found = []
+    for attention in (scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention):
+        _, k, v = tensors()
+        q = torch.randn(B, 4, rows, 8, generator=torch.Generator().manual_seed(rows), dtype=torch.float64).requires_grad_()
+        out = attention(q, k, v, attn_mask=there, enable_gqa=True)
+        out.square().sum().backward()
+        found.append([out.detach(), q.grad, k.grad, v.grad])
+    for x, y in zip(*found):
+        assert (x - y).abs().max() < 1e-11
+
+
+def test_an_entry_without_a_key():
+    q, k, v = tensors()
+    there = torch.stack([torch.arange(S) < end for end in (17, 0, 6)])
+    out = scaled_dot_product_attention(q, k, v, attn_mask=there[:, None, None], enable_gqa=True)
+    out.square().sum().backward()
+    assert (out[1] == 0).all() and all((x.grad[1] == 0).all() and torch.isfinite(x.grad).all() for x in (q, k, v))
+
+
 def test_a_mask_of_keys_that_hides_none():
     given = [x.detach() for x in tensors()]
     assert torch.equal(scaled_dot_product_attention(*given, attn_mask=torch.ones(B, 1, 1, S, dtype=torch.bool), enable_gqa=True),
@@ -81,13 +111,13 @@ KEYS = (torch.arange(S) < 9).expand(B, 1, 1, S)
 
 
 @pytest.mark.parametrize("mask, words, message", [
-    (KEYS, {}, "attn_mask hides keys alone"),
-    (KEYS.expand(B, 1, S, S), {}, "attn_mask of entry 0 has queries 0 to 17 and keys 0 to 9"),
+    (KEYS & (torch.arange(S) != 4), {}, "attn_mask: rows 0 to 9 of entry 0 have 1 masked ones among them"),
+    (KEYS.expand(B, 1, S, S) & CAUSAL, {}, "attn_mask of entry 0 has queries 0 to 17 and keys 0 to 9"),
     (HOLES, {}, "attn_mask is no band of keys around each query"),
     (OF_HEADS, {}, "attn_mask differs from head to head"),
     (OTHERS, {}, "attn_mask lets rows of some entries see farther back than those of others"),
     (torch.zeros(S, S), {}, "attn_mask has numbers of type torch.float32, expected torch.bool"),
-    (torch.ones(S, 4, dtype=torch.bool), {}, r"attn_mask is \(1, 1, 17, 4\), expected \(..., 17, 17\)"),
+    (torch.ones(S, 4, dtype=torch.bool), {}, r"attn_mask is \(1, 1, 17, 4\), expected \(..., 17, 17\), which broadcasts"),
     (torch.ones(2, 1, S, S, dtype=torch.bool), {}, r"attn_mask is \(2, 1, 17, 17\), expected"),
     (CAUSAL, {"is_causal": True}, "attn_mask and is_causal are given, expected one of them"),
     (CAUSAL, {"documents": [0, S]}, "attn_mask and documents are given, expected one of them"),

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import LAUNCHER, ROOT, run
+from conftest import LAUNCHER, ROOT, program, run
 from definition import composed, often, pattern_of
 
 import annulus
+import annulus.plots
 from annulus.torch import dilated_attention, scaled_dot_product_attention
 
 ROWS, HEADS, KV_HEADS, DIM = 37, 4, 2, 6
@@ -158,3 +159,32 @@ def test_the_worked_example_of_the_definition():
         out, lse = annulus.attention(q, k, v, causal=True, segments=[4], dilations=[1], query_offset=offset, axes="bshd")
         assert np.allclose(out[0, :, 0, 0], [np.mean(keys) for keys in seen])
         assert np.allclose(np.exp(lse[0, :, 0]), [len(keys) for keys in seen])
+
+
+def test_results_of_the_program_are_opened_and_drawn(tmp_path):
+    """9 queries at rows 20 ... 28 of 60: what queries have lies along `query`, what keys have along `sequence`."""
+    (tmp_path / "run.yaml").write_text(
+        "input: {generate: {sequence: 60, queries: 9, heads: 4, kv_heads: 2, head_dim: 8, dtype: float64}, query_offset: 20}\n"
+        "compute: {backward: true}\noutput: {file: out.h5, statistics: [entropy, received, top], top_keys: 3}\n")
+    program("run", "run.yaml", folder=tmp_path)
+    result = annulus.open_result(tmp_path / "out.h5")
+    assert result.out.dims == ("batch", "query", "head", "dim") and result.dk.dims[1] == "sequence"
+    assert (result.sizes["query"], result.sizes["sequence"]) == (9, 60)
+    assert annulus.results.statistics.listed(result, 8).rows.max() <= 28
+    for name in ("lse", "entropy", "received"):
+        getattr(annulus.plots, name)(result)
+    words = [f"word{i}" for i in range(60)]
+    annulus.token_page(tmp_path / "out.h5", words, tmp_path / "page.html", query=4)
+    assert "What query 4 looks at most" in (tmp_path / "page.html").read_text()
+
+
+def test_convert_takes_fewer_rows_of_q(tmp_path):
+    generator = np.random.default_rng(3)
+    for name, rows in (("q", 9), ("k", 60), ("v", 60), ("dout", 9)):
+        np.save(tmp_path / f"{name}.npy", generator.standard_normal((1, rows, 4, 8)))
+    annulus.convert([tmp_path / f"{name}.npy" for name in ("q", "k", "v", "dout")], tmp_path / "in.h5")
+    opened = annulus.open_input(tmp_path / "in.h5")
+    assert opened.q.dims == opened.dout.dims == ("batch", "query", "head", "dim") and opened.k.dims[1] == "sequence"
+    (tmp_path / "run.yaml").write_text("input: {file: in.h5}\ncompute: {backward: true}\noutput: {file: out.h5}\n")
+    program("run", "run.yaml", folder=tmp_path)
+    assert annulus.open_result(tmp_path / "out.h5").dq.shape == (1, 9, 4, 8)

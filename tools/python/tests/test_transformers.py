@@ -3,7 +3,8 @@ import pytest
 import torch
 import transformers
 from definition import composed, often, pattern_of
-from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+from transformers import (BartConfig, BartForConditionalGeneration, BertConfig, BertForMaskedLM, BertLMHeadModel, LlamaConfig,
+                          LlamaForCausalLM, MistralConfig, MistralForCausalLM)
 
 import annulus
 from annulus.torch import register
@@ -167,8 +168,8 @@ def test_models_that_compute_their_softmax_themselves_are_refused(kind, config, 
 def test_what_it_cannot_do_is_said():
     holes = torch.ones(2, ROWS, dtype=torch.long)
     holes[1, 20:22] = 0
-    for model in (llama, bert):
-        refused(model("annulus"), "lengths: rows 0 to 24 of entry 1 have 2 masked ones among them", attention_mask=holes)
+    for model, name in ((llama, "lengths"), (bert, "attn_mask")):
+        refused(model("annulus"), f"{name}: rows 0 to 24 of entry 1 have 2 masked ones among them", attention_mask=holes)
         refused(model("annulus"), "attention_mask is a tensor (2, 1, 24, 24), expected (B, S)",
                 attention_mask=torch.ones(2, 1, ROWS, ROWS, dtype=torch.bool))
     refused(llama("annulus"), "the model masks by a function of its own", position_ids=torch.arange(ROWS)[None] % 12)
@@ -188,3 +189,46 @@ def test_what_it_cannot_do_is_said():
         with pytest.raises(annulus.AnnulusError) as raised:
             register(**words)
         assert str(raised.value).startswith(message)
+
+
+def bart(attention, rows):
+    sizes = {f"{part}_{what}": n for part in ("encoder", "decoder")
+             for what, n in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 48))}
+    config = BartConfig(vocab_size=50, d_model=32, max_position_embeddings=64, dropout=0.0, init_std=0.5, **sizes)
+    model, ids = made(BartForConditionalGeneration, config, attention), TEXT
+    return model, {"input_ids": ids, "decoder_input_ids": ids[:, :rows], "labels": ids[:, :rows].contiguous(),
+                   "use_cache": False}
+
+
+def bert_decoder(attention, rows):
+    config = BertConfig(**SIZES, is_decoder=True, add_cross_attention=True, initializer_range=0.5, hidden_dropout_prob=0.0,
+                        attention_probs_dropout_prob=0.0)
+    seen = torch.randn(2, ROWS, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    return made(BertLMHeadModel, config, attention), {"input_ids": TEXT[:, :rows], "labels": TEXT[:, :rows],
+                                                      "encoder_hidden_states": seen, "use_cache": False}
+
+
+@pytest.mark.parametrize("rows", [ROWS, 7])
+@pytest.mark.parametrize("model", [bart, bert_decoder])
+def test_cross_attention_to_padded_texts(model, rows):
+    """The encoder's padding hides keys; no query of the decoder is padding, though there may be as many rows."""
+    mask = torch.ones(2, ROWS, dtype=torch.long)
+    mask[1, 10:] = 0
+    found = []
+    for attention in ("annulus", "sdpa"):
+        chosen, words = model(attention, rows)
+        words["attention_mask" if model is bart else "encoder_attention_mask"] = mask
+        result = chosen(**words)
+        result.loss.backward()
+        found.append((result.logits.detach(), {name: x.grad for name, x in chosen.named_parameters() if x.grad is not None}))
+    equal(*found, tolerance=1e-9)
+    register(name="dilated", segments=[8], dilations=[2])
+    chosen, words = model("dilated", rows)
+    with pytest.raises(annulus.AnnulusError, match="cross attention, whose queries|key has 24 rows, query 7"):
+        chosen(**words)
+
+
+def test_lengths_are_the_models_matter():
+    for words in ({"lengths": [3, 4]}, {"query_offset": "none"}):
+        with pytest.raises(annulus.AnnulusError, match=f"{next(iter(words))} is no argument here"):
+            register(**words)

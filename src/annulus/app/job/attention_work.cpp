@@ -29,7 +29,8 @@ Index bytes_of_rows(const strategies::Problem& problem, StoredTensor tensor, Ind
 
 bool lies_like_keys(StoredTensor tensor) { return entry_of(tensor).rows == core::StoredTensorEntry::Rows::key; }
 
-Index bytes_of_rows(const strategies::Problem& problem, const std::vector<StoredTensor>& tensors, strategies::RowCounts rows) {
+Index bytes_of_rows(const strategies::Problem& problem, const std::vector<StoredTensor>& tensors,
+                    strategies::RowCounts rows) {
   Index bytes = 0;
   for (const StoredTensor tensor : tensors)
     bytes += bytes_of_rows(problem, tensor, lies_like_keys(tensor) ? rows.keys : rows.queries);
@@ -172,7 +173,7 @@ AttentionWork::Made AttentionWork::made(StoredTensor tensor, const core::Buffer&
 
 void AttentionWork::write(store::RowWriter* file, std::vector<Made> tensors) {
   const auto type_of = [&](const Made& one) { return strategies::memory_type_of(job_.problem, one.tensor); };
-  for (const Made& one : tensors) {
+  for (Made& one : tensors) {
     if (!type_of(one) || one.tensor == StoredTensor::lse) continue;
     check_results(job_, {{std::string(name_of(one.tensor)), one.host.data(), one.host.bytes(), *type_of(one)}},
                   rows_of(one.tensor).intervals(), comm_);

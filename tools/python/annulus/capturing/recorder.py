@@ -109,6 +109,9 @@ class Recorder:
         where = f"{self._path}: layer {number} ({module or 'the model itself'})"
         found = {name: _four_axes(where, name, tensor) for name, tensor in (("q", query), ("k", key), ("v", value))}
         axes.check_input({name: self._described(where, name, tensor) for name, tensor in found.items()})
+        if found["q"].shape[2] != found["k"].shape[2]:
+            expected = (*found["k"].shape[:2], found["q"].shape[2], found["k"].shape[3])
+            raise AnnulusError(f"{where}: k: has shape {tuple(found['k'].shape)}; expected {expected}, as many rows as q")
         if self._alone and self._layers:
             self._replace(where)
         group = "/" if self._alone else f"/layer_{number:03d}"

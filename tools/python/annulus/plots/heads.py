@@ -2,9 +2,10 @@
 import numpy as np
 
 from annulus import arguments
+from annulus.axes import has_rows, row_axis
 from annulus.errors import AnnulusError
 from annulus.plots import style
-from annulus.results.statistics import ROWS, checked, has_rows, row_axis, statistic
+from annulus.results.statistics import ROWS, checked, statistic
 
 COLUMNS_MOST = 1200  # more would not be seen
 
@@ -46,9 +47,9 @@ def received(result, batch=0):
 
 def _of_batch(found, batch):
     """(heads, rows)."""
-    if found.ndim != len(ROWS) or not has_rows(found):
+    if found.ndim != len(ROWS) or not has_rows(found.dims):
         raise AnnulusError(f"{found.name} has axes {found.dims}; expected {', '.join(ROWS)}, as annulus names them")
-    return found.isel(batch=checked("batch entry", batch, found.sizes["batch"])).transpose("head", row_axis(found))
+    return found.isel(batch=checked("batch entry", batch, found.sizes["batch"])).transpose("head", row_axis(found.dims))
 
 
 def _map(values, rows, across, label, title, **limits):

@@ -3,10 +3,11 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from annulus import arguments, grid
+from annulus.axes import row_axis
 from annulus.errors import AnnulusError
 from annulus.plots import style
 from annulus.results.dataset import rows_of
-from annulus.results.statistics import listed, of_rows, row_axis, statistic
+from annulus.results.statistics import listed, of_rows, statistic
 
 TISSUE = "#E4E4E4"
 LEGIBLE = 120  # tiles across or down; of more, single ones are too small to be seen
@@ -30,7 +31,7 @@ def slide(result, coords, what="received", batch=0, head=None, query=None, tile=
     """
     places = coords if isinstance(coords, grid.Grid) else grid.of(coords, tile)
     known = statistic(result, "top_rows" if query is not None else _known(what))
-    rows = rows_of(result) if query is not None else known.sizes[row_axis(known)]
+    rows = rows_of(result) if query is not None else known.sizes[row_axis(known.dims)]
     first = _first_row(rows, len(places.row), first_row)
     heads = f"head {head}" if head is not None else f"mean over {result.sizes['head']} heads"
     of_tiles = slice(first, first + len(places.row))
@@ -50,7 +51,7 @@ def slide(result, coords, what="received", batch=0, head=None, query=None, tile=
     figure = _drawn(places, image, title, "weight" if head is not None else "weight, at least", None, tissue=True)
     if max(places.shape) > LEGIBLE:
         _dots(figure.axes[0], places, tiles)
-    if row_axis(known) == "sequence" and first <= query < first + len(places.row):
+    if row_axis(known.dims) == "sequence" and first <= query < first + len(places.row):
         _frame(figure.axes[0], places, query - first)
     return figure
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from annulus import arguments
+from annulus.axes import has_rows, row_axis
 from annulus.errors import AnnulusError
 
 ROWS = ("batch", "sequence", "head")
@@ -26,16 +27,6 @@ class Listed(NamedTuple):
     weights: np.ndarray  # (n,) float64; of several heads the mean, where a head that does not list a row counts as 0
 
 
-def row_axis(found):
-    """Along what its rows lie: "query" where q has other rows than k, else "sequence"."""
-    return "query" if "query" in found.dims else "sequence"
-
-
-def has_rows(found):
-    """It has the axes ROWS."""
-    return set(ROWS) <= {"sequence" if axis == "query" else axis for axis in found.dims}
-
-
 def statistic(result, name):
     """The DataArray. Raises AnnulusError for a result without it, and says how to get it."""
     if name not in ASKED_AS:
@@ -43,7 +34,7 @@ def statistic(result, name):
     if name not in result:
         raise AnnulusError(f"result has no {name}; expected that of a run with output.statistics: [{ASKED_AS[name]}]")
     found = result[name]
-    if not has_rows(found) or found.ndim != (4 if ASKED_AS[name] == "top" else 3):
+    if not has_rows(found.dims) or found.ndim != (4 if ASKED_AS[name] == "top" else 3):
         raise AnnulusError(f"{name} has shape {found.shape} and axes {found.dims}; expected {', '.join(ROWS)}"
                            f"{' and one for the list' if ASKED_AS[name] == 'top' else ''}, as annulus names them")
     return found
@@ -85,7 +76,7 @@ def listed(result, query, batch=0, head=None):
         raise AnnulusError(f"top_rows has shape {rows.shape} and top_weights {weights.shape}; expected the same")
     heads = rows.sizes["head"]
     place = {"batch": checked("batch entry", batch, rows.sizes["batch"]),
-             row_axis(rows): checked("query", query, rows.sizes[row_axis(rows)])}
+             row_axis(rows.dims): checked("query", query, rows.sizes[row_axis(rows.dims)])}
     if head is not None:
         place["head"] = checked("head", head, heads)
     keys, shares = rows.isel(place).values.ravel(), weights.isel(place).values.ravel().astype(float)

@@ -65,8 +65,8 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
     return (out, lse) if return_lse else out
 
 
-def _taken_mask(mask, query, batch, words, is_causal):
-    """A mask (..., S or 1, S) as (1 or B, 1 or H, S or 1, S) of bool."""
+def _taken_mask(mask, query, rows, batch, words, is_causal):
+    """A mask (..., Sq or 1, S) of S `rows` as (1 or B, 1 or H, Sq or 1, S) of bool."""
     dense(mask, "attn_mask")
     if mask.dtype != torch.bool:
         raise AnnulusError(f"attn_mask has numbers of type {mask.dtype}, expected torch.bool: what is added to scores is not "
@@ -74,7 +74,6 @@ def _taken_mask(mask, query, batch, words, is_causal):
     for name, value in ({"is_causal": is_causal} | words).items():
         if name in MASKED_ALREADY and value is not None and value is not False:
             raise AnnulusError(f"attn_mask and {name} are given, expected one of them")
-    rows = query.shape[-2]
     while mask.dim() < 2 + len(batch) + 1:
         mask = mask[None]
     try:
@@ -83,7 +82,8 @@ def _taken_mask(mask, query, batch, words, is_causal):
     except RuntimeError:
         whole = False
     if not whole:
-        raise AnnulusError(f"attn_mask is {tuple(mask.shape)}, expected (..., {rows}, {rows}), which broadcasts to query")
+        raise AnnulusError(f"attn_mask is {tuple(mask.shape)}, expected (..., {query.shape[-2]}, {rows}), which broadcasts to "
+                           "the scores")
     if any(extent > 1 for extent in mask.shape[:-3]):
         mask = mask.expand(*batch, *mask.shape[-3:])
     return mask.flatten(0, -4) if batch else mask[None]
@@ -97,8 +97,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     """In place of torch.nn.functional's, without dropout.
 
     attn_mask : of bool, (S, S) or (..., S, S): a causal mask, a window of keys around each query, and padding, rows that
-        see no key and that no row sees. It is looked at when attention is computed. Masks of other kinds, and those of
-        floats, are refused; lengths= says of a batch which rows exist.
+        see no key and that no row sees. Or (..., 1, S), (..., Sq, S): keys of an entry that no query of it sees. It is
+        looked at when attention is computed. Masks of other kinds, and those of floats, are refused; lengths= says of a
+        batch which rows exist.
 
     query (..., H, Sq, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. With is_causal query row i sees the key
     rows 0 ... i, as PyTorch has it (query_offset=0), and Sq is no more than S. The axes before these are broadcast against
@@ -116,9 +117,6 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if key.shape[-3] != query.shape[-3] and not enable_gqa:
         raise AnnulusError(f"key has {key.shape[-3]} heads, query {query.shape[-3]}: expected enable_gqa=True, or as many")
     if key.shape[-2] != query.shape[-2]:
-        if attn_mask is not None:
-            raise AnnulusError(f"attn_mask is given, query has {query.shape[-2]} rows and key {key.shape[-2]}: expected as "
-                               "many, or no mask")
         if is_causal and query.shape[-2] > key.shape[-2]:
             raise AnnulusError(f"is_causal is True, query has {query.shape[-2]} rows and key {key.shape[-2]}: expected as many "
                                "rows of key or more, or is_causal=False")
@@ -129,7 +127,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         raise AnnulusError(f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}: expected axes "
                            "before the heads that are equal, or 1") from None
     if attn_mask is not None:
-        words["lengths"] = _taken_mask(attn_mask, query, batch, words, is_causal)
+        words["lengths"] = _taken_mask(attn_mask, query, key.shape[-2], batch, words, is_causal)
     batched = [tensor.expand(*batch, *tensor.shape[-3:]).flatten(0, -4) if batch else tensor[None]
                for tensor in (query, key, value)]
     out = dilated_attention(*batched, axes="bhsd", causal=is_causal, scale=scale, **words)

@@ -4,7 +4,8 @@ import numpy as np
 from annulus.errors import AnnulusError
 from annulus.options import Window, lengths_of_mask
 
-SAID = "expected True and False, a mask of padding at both ends of queries and keys, causal, or a window"
+SAID = ("expected True and False, a mask of padding at both ends of queries and keys, or of keys alone, causal, or a "
+        "window")
 
 
 def _limits(there, band):
@@ -39,14 +40,17 @@ def _common(limits, name):
 
 
 def asked_by(mask, settings, batch):
-    """The settings with what a mask (1 or B, 1 or H, 1 or S, S) of bool asks for."""
+    """The settings with what a mask (1 or B, 1 or H, 1 or Sq, S) of bool asks for."""
     if mask.all():
         return settings
-    if mask.shape[2] == 1 and mask.shape[3] > 1:
-        raise AnnulusError("attn_mask hides keys alone, and queries of the same rows see others; expected lengths=, which "
-                           "hides rows as queries and keys, or None")
     if not (mask == mask[:, :1]).all():
         raise AnnulusError("attn_mask differs from head to head, expected one mask for all heads")
+    if (mask == mask[:, :, :1]).all():  # every query sees the same keys
+        lengths = lengths_of_mask(mask[:, 0, 0], "attn_mask") * (1 if len(mask) == batch else batch)
+        return settings._replace(lengths=lengths, query_offset="none")
+    if mask.shape[2] != mask.shape[3]:
+        raise AnnulusError(f"attn_mask has {mask.shape[2]} rows of queries and {mask.shape[3]} of keys, and queries see "
+                           "different keys; expected as many rows, or a mask of keys alone")
     entries = [_entry(one, f" of entry {b}" if len(mask) > 1 else "") for b, one in enumerate(mask[:, 0])]
     left = _common([(left, rows) for _, (left, _, rows) in entries if rows], "back")
     right = _common([(right, rows) for _, (_, right, rows) in entries if rows], "ahead")

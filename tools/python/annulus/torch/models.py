@@ -19,7 +19,7 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
 
     segments, dilations and more words are those of annulus.attention(); causal is the model's matter, and so is scale.
     Without them attention is dense, and equal to "sdpa" wherever a token stands: padding, in front or behind, costs
-    nothing. The window of a causal model (sliding_window) and its sinks (s_aux) are the model's matter, too.
+    nothing in causal models, and hides keys in others (BERT, cross attention). The window of a causal model (sliding_window) and its sinks (s_aux) are the model's matter, too.
 
     >>> annulus.torch.register(segments=[2048, "all"], dilations=[1, 16])
     >>> model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="annulus")
@@ -33,14 +33,17 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
     except ImportError as problem:
         raise AnnulusError(f"transformers cannot be used ({one_line(problem)}), expected pip install "
                            "transformers") from None
-    for said in {"causal", "scale", "axes", "statistics"} & words.keys():
+    for said in {"causal", "scale", "axes", "statistics", "lengths", "query_offset"} & words.keys():
         raise AnnulusError(f"{said} is no argument here, expected segments, dilations, semantics, precision ... of "
                            "annulus.attention(): the model says the rest")
     dense = settings_of(segments, dilations, **words)
+    by_rows = dense.segments != (0,) or dense.bias is not None  # what a query sees goes by its row number
 
     @torch.compiler.allow_in_graph
     def attention(query, key, value, causal, scale, softcap, window, sink, there):
         asked = dense._replace(causal=causal, scale=scale, softcap=softcap or dense.softcap)
+        if query.shape[2] != key.shape[2]:
+            asked = asked._replace(query_offset="none")
         if window is not None:
             asked = asked._replace(segments=(Window(window - 1, 0),), dilations=(1,))
         return attend(query, key, value, encoded(asked, axes="bhsd"), sink, there)[0]
@@ -48,10 +51,15 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
     def forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, sliding_window=None,
                 s_aux=None, **more):
         """query (B, H, S, D), key and value (B, Hkv, S, D); returns (B, S, H, D) and no weights."""
-        _refuse_others(query, key, attention_mask, dropout, more)
-        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+        causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+        _refuse_others(query, key, attention_mask, dropout, more, may_cross=not causal and not by_rows)
+        if by_rows and not causal and _is_cross(module):
+            raise AnnulusError("the model has cross attention, whose queries have no rows of the keys, expected register() "
+                               "without segments, dilations and bias")
         there, window = _window(attention_mask, sliding_window, causal, dense)
-        return attention(query, key, value, bool(causal), scaling, more.get("softcap"), window, s_aux,
+        if there is not None and not causal and not by_rows:
+            there = there[:, None, None]  # keys alone: in cross attention queries are other tokens
+        return attention(query, key, value, causal, scaling, more.get("softcap"), window, s_aux,
                          there).transpose(1, 2), None
 
     AttentionInterface.register(name, forward)
@@ -65,6 +73,12 @@ def _is_causal_window(mask_function):
         return False
     parts = mask_function.__closure__[0].cell_contents
     return len(parts) == 2 and parts[0].__code__ is sliding_window_overlay(1).__code__ and parts[1] is causal_mask_function
+
+
+def _is_cross(module):
+    """Whether a layer whose attention is not causal is cross attention, where models say so: BERT's have a class of their
+    own, BART's are the decoder's."""
+    return getattr(module, "is_decoder", False) or "Cross" in type(module).__name__
 
 
 def _classes(of=None):
@@ -137,14 +151,14 @@ def _refuse_packed(positions, mask):
         raise AnnulusError("position_ids go down inside an entry of the batch (packed texts), expected one text in each")
 
 
-def _refuse_others(query, key, attention_mask, dropout, more):
+def _refuse_others(query, key, attention_mask, dropout, more, may_cross):
     if attention_mask is not None and tuple(attention_mask.shape) not in ((len(key), key.shape[2]), (len(key), key.shape[2], 1)):
         raise AnnulusError(f"attention_mask is a tensor {tuple(attention_mask.shape)}, expected (B, S), 1 for tokens and 0 for "
                            "padding, and no mask of your own")
     if dropout:
         raise AnnulusError(f"dropout is {dropout}, expected 0 (attention_dropout of the model's configuration): attention "
                            "here has none")
-    if key.shape[2] != query.shape[2]:
+    if not may_cross and key.shape[2] != query.shape[2]:
         raise AnnulusError(f"key has {key.shape[2]} rows, query {query.shape[2]}: expected as many (use_cache=False; to "
                            "generate, choose attn_implementation='sdpa')")
     _refuse_packed(more.get("position_ids"), attention_mask)
