@@ -41,7 +41,7 @@ TEST(Scores, AreReadAndWritten) {
   EXPECT_FALSE(attention("").bias || attention("softcap: none, bias: none").bias);
   EXPECT_EQ(attention("softcap: 12.5").softcap, 12.5);
   EXPECT_EQ(attention("bias: {alibi: auto}").bias, BiasSettings());
-  EXPECT_EQ(attention("bias: {exempt: 2, alibi: [0.5, 0, 1e-3]}").bias, (BiasSettings{{{0.5, 0, 1e-3}}, 2}));
+  EXPECT_EQ(attention("bias: {exempt: 2, alibi: [0.5, 0.0, 1e-3]}").bias, (BiasSettings{{{0.5, 0, 1e-3}}, 2}));
 }
 
 }  // namespace

@@ -215,14 +215,14 @@ const Refusal refused[] = {
          hint},
     {"asked for what does not fit",
      [](const std::string& p) {
-       make(p, {1, 6, 8, 5}, {1, 2, 8, 5});
+       make(p, {1, 6, 8, 5}, {1, 2, 8, 4});
      },
-     core::AxisOrder::bshd, "dataset /k has shape (1, 2, 8, 5), expected (1, 6, kv_heads, 5) to fit q (1, 6, 8, 5)"},
+     core::AxisOrder::bshd, "dataset /k has shape (1, 2, 8, 4), expected (1, 2, kv_heads, 5) to fit q (1, 6, 8, 5)"},
     {"asked for bhsd, which does not fit",
      [](const std::string& p) {
-       make(p, {1, 8, 6, 5}, {1, 8, 2, 5});
+       make(p, {1, 8, 6, 5}, {1, 8, 2, 4});
      },
-     core::AxisOrder::bhsd, "dataset /k has shape (1, 8, 2, 5), expected (1, kv_heads, 6, 5) to fit q (1, 8, 6, 5)"},
+     core::AxisOrder::bhsd, "dataset /k has shape (1, 8, 2, 4), expected (1, kv_heads, 2, 5) to fit q (1, 8, 6, 5)"},
     {"no divisor",
      [](const std::string& p) {
        make(p, {1, 6, 8, 5}, {1, 4, 8, 5});

@@ -17,7 +17,8 @@ void read_slopes(const KeyValue& value, std::optional<std::vector<double>>& to) 
   to.emplace();
   for (const YamlNode& node : value.list()) {
     const KeyValue slope{node, value.name, value.folder};
-    const bool is_zero = parse_whole(node.text, {0, 0}).number.has_value();
+    const bool is_zero =
+        node.text == "0" || (node.text.starts_with("0.") && node.text.find_first_not_of('0', 2) == std::string::npos);
     if (is_zero) {
       to->push_back(0);
     } else {

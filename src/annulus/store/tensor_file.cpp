@@ -43,8 +43,9 @@ void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset
   constexpr const char* hint =
       "axes are (batch, sequence, heads, head_dim); PyTorch's (B, H, S, D) needs transpose(1, 2), or input.axes: bhsd";
   for (const FoundDataset* tensor : {&k, &v}) {
+    const bool same_rows = tensor->extents[1] == q.rows();
     for (const bool any_rows : {false, true}) {
-      if (fits(*tensor, q.found, core::AxisOrder::bshd, any_rows)) break;
+      if (fits(*tensor, q.found, core::AxisOrder::bshd, any_rows) || (any_rows && same_rows)) break;
       if (!fits(*tensor, q.found, core::AxisOrder::bhsd, any_rows)) continue;
       fail(ErrorKind::failure, "{} has shape {}, which fits q {} with axes (batch, heads, sequence, head_dim) only: {}",
            tensor->where, tensor->shape_text(), q.found.shape_text(), hint);
