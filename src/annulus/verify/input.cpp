@@ -76,7 +76,7 @@ ResultRows rows_in(const store::InspectedFile& file) {
     const Index sequence = info.extents[core::sequence_axis(info.order)];
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const Index row = rows.begin + Index(i) / (Index(numbers.size()) / rows.size());
-      if (numbers[i] >= 0) numbers[i] += double(row / sequence * sequence);
+      if (numbers[i] >= 0) numbers[i] += double(row - row % sequence);
     }
     return numbers;
   };
