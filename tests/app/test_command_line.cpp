@@ -81,7 +81,7 @@ TEST(CommandLine, EveryNumberIsReadStrictly) {
       {"--sequence", {"generate", "--output", "x.h5", "--heads", "4"}, any},
       {"--heads", {"generate", "--output", "x.h5", "--sequence", "4"}, any},
       {"--kv-heads", made, any},
-      {"--head-dim", made, "a whole number from 1 to 256"},
+      {"--head-dim", made, "a whole number from 1 to 576"},
       {"--batch", made, any},
       {"--seed", made, "a whole number, 0 or more"},
       {"--layer", made, "a whole number from 1 to 1073741824"},
@@ -99,7 +99,7 @@ TEST(CommandLine, EveryNumberIsReadStrictly) {
           fmt::format("{}: found '{}', expected {}; a leading 0 looks octal or hexadecimal", name, value, expected));
     }
   }
-  expect_refusal(with(made, {"--head-dim", "257"}), "--head-dim: found '257'");
+  expect_refusal(with(made, {"--head-dim", "577"}), "--head-dim: found '577'");
   expect_refusal(with(made, {"--batch", "0"}), "--batch: found '0'");
   expect_refusal({"plan", "r.yaml", "--ranks", "65537"}, "--ranks: found '65537'");
   EXPECT_TRUE(parse(with(made, {"--seed", "0"})).verb);

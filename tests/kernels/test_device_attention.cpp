@@ -45,7 +45,7 @@ TYPED_TEST(DeviceAttention, TeamsHaveAllThreads) { expect_teams_of_all_threads<T
 TYPED_TEST(DeviceAttention, EveryTypeAndHeadSize) {
   for (const DType type : core::all_dtypes) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
-      for (const Index head_dim : {1, 5, 32, 64, 80, 127, 256}) {
+      for (const Index head_dim : {1, 5, 32, 64, 80, 127, 256, 576}) {
         for (const bool causal : {false, true}) {
           const WorkCase test = awkward_case(head_dim, type, precision, causal);
           this->expect_right(test, tolerance(test), describe(test, causal));

@@ -120,7 +120,7 @@ TYPED_TEST(DeviceBackward, EveryTypeAndMask) {
 }
 
 TYPED_TEST(DeviceBackward, EveryHeadSize) {
-  for (const Index head_dim : {1, 5, 32, 64, 127, 256}) {
+  for (const Index head_dim : {1, 5, 32, 64, 127, 256, 576}) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
       const BackwardCase test = awkward_backward_case(head_dim, DType::float64, precision, Band::upto);
       this->expect_right(test, tolerance(test), describe(test));

@@ -23,7 +23,7 @@ void expect_right(const HostCase& test, const std::string& what) {
   }
 }
 
-constexpr Index head_sizes[] = {1, 3, 5, 8, 31, 32, 33, 64, 80, 96, 127, 128, 255, 256};
+constexpr Index head_sizes[] = {1, 3, 5, 8, 31, 32, 33, 64, 80, 96, 127, 128, 255, 256, 257, 320, 576};
 const auto all_types = types_and_precisions();
 
 TEST(HostAttend, EveryHeadSizeInBothPrecisions) {

@@ -40,7 +40,7 @@ TEST(HostBackward, TheDefinitionIsTheDerivativeOfTheForwardPass) {
 }
 
 TEST(HostBackward, EveryHeadSizeInBothPrecisionsAndEveryMask) {
-  for (const Index D : {1, 3, 5, 8, 16, 17, 31, 32, 33, 64, 80, 96, 127, 128, 255, 256}) {
+  for (const Index D : {1, 3, 5, 8, 16, 17, 31, 32, 33, 64, 80, 96, 127, 128, 255, 256, 257, 576}) {
     for (const Band mask : all_masks) {
       for (const auto& [type, precision] :
            {std::pair(DType::float64, Precision::float64), std::pair(DType::float32, Precision::float32)}) {

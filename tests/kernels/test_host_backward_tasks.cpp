@@ -95,7 +95,7 @@ TEST(HostBackwardCaller, LittleWorkLiesBetweenTwoPolls) {
   // 0.14 GFLOP, which even a core of 14 GFLOP/s does in 10 ms: messages move on in time.
   constexpr double most_flops = 1.4e8;
   for (const Precision precision : {Precision::float32, Precision::float64}) {
-    for (const Index head_dim : {8, 64, 256}) {
+    for (const Index head_dim : {8, 64, 256, 576}) {
       const Index n = head_dim == 8 ? 6000 : 2000;
       BackwardCase test = backward_case(n, n, head_dim, Band::all);
       test.precision = precision;

@@ -113,7 +113,7 @@ TEST(HostAttendCaller, LittleWorkLiesBetweenTwoPolls) {
   // 0.14 GFLOP, which even a core of 14 GFLOP/s does in 10 ms: messages move on in time.
   constexpr double most_flops = 1.4e8;
   for (const core::Precision precision : {core::Precision::float32, core::Precision::float64}) {
-    for (const Index head_dim : {8, 64, 256}) {
+    for (const Index head_dim : {8, 64, 256, 576}) {
       const Index rows = 3000, keys = head_dim == 8 ? 12000 : 3000;
       HostCase test = plain_case(rows, keys, head_dim, false);
       test.precision = precision;
@@ -150,7 +150,7 @@ TEST(HostAttendCaller, ScratchIsKeptFromCallToCall) {
 }
 
 TEST(HostAttendCaller, RefusesHeadSizesItHasNoRoomFor) {
-  HostCase test = plain_case(2, 2, 257, false);
+  HostCase test = plain_case(2, 2, 577, false);
   test.fill();
   EXPECT_THROW(host_answer(test, InstructionSet::baseline), core::Error);
 }

@@ -148,7 +148,7 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(good, {}), "");
   EXPECT_EQ(refusal({.sequence = 0, .head_dim = 2}, {}), "plan: sequence is 0, expected 1 or more");
   EXPECT_EQ(refusal({.sequence = 8}, {}), "plan: head_dim is 0, expected 1 or more");
-  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 257}, {}), "plan: head_dim is 257, expected 256 or less");
+  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 577}, {}), "plan: head_dim is 577, expected 576 or less");
   EXPECT_EQ(refusal({.sequence = 8, .heads = 4, .kv_heads = 3, .head_dim = 2}, {}),
             "plan: kv_heads is 3, expected a divisor of 4 heads");
   EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .kv_sequence = -9}, {}),

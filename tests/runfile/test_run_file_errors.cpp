@@ -188,8 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
             "found 'bf16', expected one of float64, float32, float16, bfloat16, did you mean 'bfloat16'?"},
         Bad{"Seed", generate("sequence: 4, heads: 1, seed: -1"), "1:49", "input.generate.seed: found '-1'"},
         Bad{"ZeroRows", generate("sequence: 0, heads: 1"), "1:30", "input.generate.sequence: found '0'"},
-        Bad{"HeadDim", generate("sequence: 4, heads: 1, head_dim: 257"), "1:53",
-            "expected a whole number from 1 to 256"}),
+        Bad{"HeadDim", generate("sequence: 4, heads: 1, head_dim: 577"), "1:53",
+            "expected a whole number from 1 to 576"}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

@@ -84,7 +84,7 @@ TEST_F(LayerFileTest, NamesWhatIsWrong) {
            {"x", {2, 5}, f32, "dataset /x has 2 axes (2, 5), expected 3: (batch, sequence, width)"},
            {"x", {2, 5, 7}, f32, "dataset /wq has shape (6, 12), expected (7, 12) to fit x (2, 5, 7), 4 heads"},
            {"wq", {6, 13}, f32, "dataset /wq has 13 columns, expected a multiple of layer.heads, 4"},
-           {"wq", {6, 4 * 257}, f32, "dataset /wq has 1028 columns for 4 heads: head_dim is 257"},
+           {"wq", {6, 4 * 577}, f32, "dataset /wq has 2308 columns for 4 heads: head_dim is 577"},
            {"wk", {6, 12}, f32, "dataset /wk has shape (6, 12), expected (6, 6) to fit x"},
            {"wv", {6, 6}, H5T_IEEE_F64LE, "dataset /wv is float64, expected float32 as "},
            {"wo", {6, 12}, f32, "dataset /wo has shape (6, 12), expected (12, 6)"},

@@ -137,6 +137,7 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
   if (backend == Backend::host) {
     if (precision != core::Precision::bfloat16)
       return fmt::format("the host's matrix units have no products of {}", core::name_of(precision));
+    if (shape.head_dim > 256) return fmt::format("head size {} is more than 256", shape.head_dim);
     const bool has_units = core::best_instruction_set() == core::InstructionSet::amx;
     return has_units ? "" : fmt::format("the instruction set {} has no matrix units", host_instruction_set());
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "annulus/core/head_dim.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/library/made_plan.hpp"
 #include "annulus/strategies/problem_checks.hpp"
@@ -9,7 +10,6 @@
 namespace annulus::library {
 namespace {
 
-constexpr Index most_head_dim = 256;      // of the host's tiles, and of the run file
 constexpr Index most_kv_heads_yet = 256;  // more than any model has; short sequences of fewer heads are common
 
 constexpr Index most_rows = 1'000'000'000'000;  // of a segment, a dilation, a window; as in the run file
@@ -163,7 +163,8 @@ Shape completed(const Shape& shape) {
   check_at_least("heads", made.heads, 1);
   check_at_least("kv_heads", made.kv_heads, 1);
   check_at_least("head_dim", made.head_dim, 1);
-  if (made.head_dim > most_head_dim) refuse("head_dim is {}, expected {} or less", made.head_dim, most_head_dim);
+  if (made.head_dim > core::most_head_dim)
+    refuse("head_dim is {}, expected {} or less", made.head_dim, core::most_head_dim);
   if (made.heads % made.kv_heads != 0)
     refuse("kv_heads is {}, expected a divisor of {} heads", made.kv_heads, made.heads);
   check_at_least("kv_sequence", made.kv_sequence, 1);

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "annulus/comm/root.hpp"
+#include "annulus/core/head_dim.hpp"
 #include "annulus/runfile/keys.hpp"
 #include "annulus/runfile/text_file.hpp"
 
@@ -39,10 +40,10 @@ Codec<std::vector<KernelRate>> head_dims() {
     rates.resize(std::max(rates.size(), items.size()));
     for (std::size_t i = 0; i < items.size(); ++i) {
       const Index least = i == 0 ? 1 : rates[i - 1].head_dim + 1;
-      whole(least, 256).read({items[i], value.name, value.folder}, rates[i].head_dim);
+      whole(least, core::most_head_dim).read({items[i], value.name, value.folder}, rates[i].head_dim);
     }
   };
-  return {"", read, column(&KernelRate::head_dim, whole(1, 256)).write};
+  return {"", read, column(&KernelRate::head_dim, whole(1, core::most_head_dim)).write};
 }
 
 const Keys& machine_keys() {

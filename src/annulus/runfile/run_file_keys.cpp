@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "annulus/core/head_dim.hpp"
 #include "annulus/runfile/bias_codec.hpp"
 #include "annulus/runfile/numbers.hpp"
 #include "annulus/runfile/segment_codec.hpp"
@@ -94,7 +95,7 @@ void add_input(Keys& keys) {
   shape.field("heads", &Shape::heads, whole(1, max_heads), "query heads, {}").required = true;
   shape.field("kv_heads", &Shape::kv_heads, whole(1, max_heads),
               "K/V heads, a divisor of heads; default: as many as heads");
-  shape.field("head_dim", &Shape::head_dim, whole(1, 256), "numbers per head, {}");
+  shape.field("head_dim", &Shape::head_dim, whole(1, core::most_head_dim), "numbers per head, {}");
   shape.field("batch", &Shape::batch, whole(1, max_heads), "batch entries, {}");
   made.field("queries", &GenerateSettings::queries, optional("auto", whole(1, max_rows)),
              "rows of q; auto: as many as sequence; see query_offset");

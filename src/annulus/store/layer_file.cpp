@@ -1,6 +1,7 @@
 #include "annulus/store/layer_file.hpp"
 
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/core/head_dim.hpp"
 #include "annulus/store/hdf5/dataset_checks.hpp"
 
 namespace annulus::store {
@@ -44,9 +45,9 @@ FileContents describe(hid_t file, const runfile::Settings& settings, LayerExtras
          layer.heads);
   }
   const Index width = x.extents[2], head_dim = wq.extents[1] / layer.heads;
-  if (head_dim > 256) {
-    fail(ErrorKind::failure, "{} has {} columns for {} heads: head_dim is {}, expected 1 to 256", wq.where,
-         wq.extents[1], layer.heads, head_dim);
+  if (head_dim > core::most_head_dim) {
+    fail(ErrorKind::failure, "{} has {} columns for {} heads: head_dim is {}, expected 1 to {}", wq.where,
+         wq.extents[1], layer.heads, head_dim, core::most_head_dim);
   }
   for (const WantedWeight& wanted : weights_of(layer, width, head_dim)) {
     const FoundDataset weight = look_at(file, path, wanted.dataset, wanted.axes, std::string(wanted.key) + " names it");

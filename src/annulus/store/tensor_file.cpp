@@ -1,4 +1,5 @@
 #include "annulus/store/tensor_file.hpp"
+#include "annulus/core/head_dim.hpp"
 
 #include "annulus/store/hdf5/attributes.hpp"
 #include "annulus/store/hdf5/axis_names.hpp"
@@ -118,8 +119,9 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
                   "input.q names it; for a layer's file a section layer is missing")};
   const FoundDataset k = look_at(file, *input.file, input.k, kv_axes, "input.k names it");
   const FoundDataset v = look_at(file, *input.file, input.v, kv_axes, "input.v names it");
-  if (q.extents()[3] > 256) {
-    fail(ErrorKind::failure, "{} has head_dim {}, expected 1 to 256", q.found.where, q.extents()[3]);
+  if (q.extents()[3] > core::most_head_dim) {
+    fail(ErrorKind::failure, "{} has head_dim {}, expected 1 to {}", q.found.where, q.extents()[3],
+         core::most_head_dim);
   }
   std::vector<std::string> names{input.q, input.k, input.v};
   std::optional<FoundDataset> dout, dlse;

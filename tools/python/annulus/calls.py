@@ -134,8 +134,9 @@ class Call:
             extents = self._of_all_ranks(mpi_of(comm), problem, extents)
         if axes is None:
             refuse_unnamed("k", heads=extents[3], rows=extents[5])
-        if extents[5] == 0:
-            raise AnnulusError("k has no rows, expected 1 or more")
+        for what, extent in (("q has no batch entry", extents[0]), ("q has no rows", extents[1]), ("k has no rows", extents[5])):
+            if extent == 0:
+                raise AnnulusError(f"{what}, expected 1 or more")
         self.rows = extents[5]  # of all ranks
         self.settings = fitted(settings, extents[0], self.rows)
         self.parts = self._parts(extents)
@@ -271,7 +272,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     Parameters
     ----------
     q : (B, S, H, D) array of NumPy, PyTorch or JAX in host memory, float64, float32, float16 or bfloat16; read where it
-        lies if the D numbers of a row and head are next to each other, whatever the other strides. D is 256 at most.
+        lies if the D numbers of a row and head are next to each other, whatever the other strides. D is 576 at most.
     k, v : (B, S, Hkv, D) of the same kind; Hkv divides H, query head h reads key/value head h // (H / Hkv). They may have
         other rows than q: see query_offset.
     segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every r-th

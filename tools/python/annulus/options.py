@@ -110,10 +110,14 @@ def bias(value, name):
 
 def coordinates(value, name):
     """(S, 2) numbers, the whole sequence's on every rank, as Settings has them."""
+    refuse_masked(value, name)
     try:
-        places = np.asarray(value, np.float64)
+        given = np.asarray(value)
+        places = np.asarray(given, np.float64)
     except Exception:  # of what has no numbers, no end, or numbers that float64 does not hold
         raise wrong(value, name, "an array (S, 2) of numbers") from None
+    if given.dtype.kind in "bcSUmM":  # NumPy makes numbers of these
+        raise AnnulusError(f"{name} is of {given.dtype}, expected an array (S, 2) of numbers")
     if places.ndim != 2 or places.shape[1] != 2:
         raise AnnulusError(f"{name} is {places.shape}, expected (S, 2)")
     return np.ascontiguousarray(places).tobytes().hex()

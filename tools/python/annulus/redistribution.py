@@ -94,7 +94,7 @@ def _rows_of(x, axis):
             whole_again = torch.from_numpy(numbers).flatten().view(x.dtype).reshape(len(numbers), *rest)
             return whole_again.movedim(0, axis).contiguous()
         return np.ascontiguousarray(np.moveaxis(numbers.reshape(-1).view(x.dtype).reshape(len(numbers), *rest), 0, axis))
-    return Rows(flat.reshape(len(ahead), width), f"{x.dtype} {rest}", made)
+    return Rows(flat.reshape(len(ahead), width), f"{x.dtype} {rest} for each row along axis {axis}", made)
 
 
 @functools.lru_cache(maxsize=16)
@@ -159,7 +159,7 @@ def _agree(comm, problem, others, plans):
                 raise AnnulusError(f"{name} of rank {rank} gives other rows to the ranks than that of rank 0; expected the "
                                    "same plans on every rank")
         if other != said[0][1]:
-            raise AnnulusError(f"x of rank {rank} is {other} without its rows, of rank 0 {said[0][1]}; expected the same")
+            raise AnnulusError(f"x of rank {rank} is {other}, of rank 0 {said[0][1]}; expected the same")
 
 
 def _exchanged(comm, numbers, out_counts, in_counts):

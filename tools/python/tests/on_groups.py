@@ -164,13 +164,17 @@ def redistribution_refused():
     zigzag, contiguous, *_ = plans(ROWS)
     x = np.ones((1, len(zigzag.row_numbers(RANK)) + (RANK == SIZE - 1), 2))
     said = said_by(annulus.redistribute, x, zigzag, contiguous, WORLD)
+    if SIZE > 1:  # a square array, of which ranks turn other axes
+        square = np.ones((len(zigzag.row_numbers(RANK)),) * 2)
+        told = said_by(annulus.redistribute, square, zigzag, zigzag, WORLD, axis=min(RANK, 1))
+        assert "for each row along axis 1" in told and "for each row along axis 0" in told, told
     found = f"x has {len(zigzag.row_numbers(SIZE - 1)) + 1} rows along axis 1, from_plan gives rank {SIZE - 1} " \
             f"{len(zigzag.row_numbers(SIZE - 1))}"
     assert said == (found if SIZE == 1 else f"rank {SIZE - 1}: {found}"), said
     x = np.ones((1, len(zigzag.row_numbers(RANK)), 2 + (RANK == SIZE - 1)))
     said = said_by(annulus.redistribute, x, zigzag, contiguous, WORLD)
-    assert said == ("" if SIZE == 1 else f"x of rank {SIZE - 1} is float64 (1, 3) without its rows, of rank 0 float64 (1, 2); "
-                    "expected the same"), said
+    assert said == ("" if SIZE == 1 else f"x of rank {SIZE - 1} is float64 (1, 3) for each row along axis 1, of "
+                    "rank 0 float64 (1, 2) for each row along axis 1; expected the same"), said
     many, longer = (annulus.plan(rows, 1, 1, ranks=ranks) for rows, ranks in ((ROWS, SIZE + 1), (ROWS + 1, SIZE)))
     assert said_by(annulus.redistribute, x, many, contiguous, WORLD) == (
         f"from_plan is for {SIZE + 1} ranks, comm has {SIZE}; expected as many")

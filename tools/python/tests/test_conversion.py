@@ -189,7 +189,7 @@ REFUSED = [
     (dict(q=(1, 8, 2, 4), k=(1, 9, 2, 4), v=(1, 8, 2, 4)), {}, r"v: has shape \(1, 8, 2, 4\); expected \(1, 9, 2, 4\)"),
     (dict(q=(1, 8, 2, 4), k=(1, 8, 2, 4), v=(1, 8, 1, 4)), {}, r"v: has shape \(1, 8, 1, 4\); expected \(1, 8, 2, 4\)"),
     (dict(q=(1, 2, 8, 4), k=(1, 2, 8, 4), v=(1, 2, 8, 4)), {}, "k has 8 key/value heads and 2 rows: are the axes in another order"),
-    (dict(q=(1, 8, 2, 257), k=(1, 8, 2, 257), v=(1, 8, 2, 257)), {}, "head size 257; expected 1 to 256"),
+    (dict(q=(1, 8, 2, 577), k=(1, 8, 2, 577), v=(1, 8, 2, 577)), {}, "head size 577; expected 1 to 576"),
     (dict(q=(8, 4), k=(8, 4), v=(8, 4)), {}, r"q: has shape \(8, 4\); expected \(batch, sequence, head, dim\)"),
     (dict(q=(1, 8, 2, 4), k=(1, 8, 2, 4), v=(1, 8, 2, 4)), {"names": {"q": "query"}}, "has no tensor query; it has k, q, v"),
     (dict(q=(1, 8, 7), k=(1, 8, 7), v=(1, 8, 7)), {"split_heads": (2,)}, "2 heads x dim"),

@@ -178,6 +178,13 @@ def test_results_of_the_program_are_opened_and_drawn(tmp_path):
     assert "What query 4 looks at most" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.parametrize("shape, message", [((1, 0, 2, 4), "q has no rows, expected 1"), ((0, 3, 2, 4), "q has no batch entry")])
+def test_no_queries(shape, message):
+    k = np.ones((shape[0], 5, 2, 4))
+    with pytest.raises(annulus.AnnulusError, match=message):
+        annulus.attention(np.ones(shape), k, k, query_offset="none")
+
+
 def test_convert_takes_fewer_rows_of_q(tmp_path):
     generator = np.random.default_rng(3)
     for name, rows in (("q", 9), ("k", 60), ("v", 60), ("dout", 9)):

@@ -7,6 +7,7 @@
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/job/provenance.hpp"
 #include "annulus/app/verbs/verb.hpp"
+#include "annulus/core/head_dim.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/runfile/run_file_checks.hpp"
 #include "annulus/store/generated.hpp"
@@ -134,7 +135,7 @@ std::vector<Option> options_of(Given& given) {
           queries,
           required(whole("--heads", shape.heads, any, "Query heads")),
           whole("--kv-heads", shape.kv_heads, any, "Key/value heads, a divisor of --heads", "--heads"),
-          whole("--head-dim", shape.head_dim, {1, 256}, "Head size, 1 to 256"),
+          whole("--head-dim", shape.head_dim, {1, core::most_head_dim}, "Head size, 1 to 576"),
           whole("--batch", shape.batch, any, "Batch entries"),
           storage_type(given.what.type),
           whole("--seed", given.what.seed, {0, INT64_MAX}, "Values depend on (seed, tensor, global index) only", "0"),

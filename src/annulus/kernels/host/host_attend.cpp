@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "annulus/core/error.hpp"
+#include "annulus/core/head_dim.hpp"
 #include "annulus/core/with_type.hpp"
 #include "annulus/kernels/host/backward_runner.hpp"
 #include "annulus/kernels/host/forward_runner.hpp"
@@ -14,6 +15,7 @@ namespace {
 
 Index threads() { return core::host_threads(); }
 
+static_assert(kMaxHeadDim == core::most_head_dim);
 void check_head_dim(const core::Shape& shape) {
   core::require(shape.head_dim >= 1 && shape.head_dim <= kMaxHeadDim,
                 [&] { return fmt::format("head size {} is not 1 ... {}", shape.head_dim, kMaxHeadDim); });
@@ -88,7 +90,8 @@ void host_attend_backward(const WorkList& work, const core::Shape& shape, Index 
                           const BackwardOperands& operands, const GradientViews& gradients,
                           const std::function<void()>& poll, InstructionSet set) {
   run_key_tasks(
-      "annulus::attend_backward", work, shape, rows, precision, poll, set, why_not_matrix(operands, gradients).empty(),
+      "annulus::attend_backward", work, shape, rows, precision, poll, set,
+      shape.head_dim <= kMaxMatrixDim && why_not_matrix(operands, gradients).empty(),
       [&](const auto& tiles, const auto& layout) { return GradientSums(tiles, layout, work, operands, gradients); });
 }
 

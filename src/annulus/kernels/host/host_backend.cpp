@@ -60,6 +60,7 @@ const std::vector<MatrixUnit>& usable_matrix_units() {
 
 std::string_view why_not_matrix(const State& state, const CallRule& rule) {
   if (rule.rule != nullptr) return "scores have a cap or a bias";
+  if (state.shape.head_dim > kMaxMatrixDim) return "heads have more than 256 numbers";
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
   if (state.exact_sums) return "statistics need the sums of exact weights";

@@ -23,8 +23,9 @@ struct BFloat16Bits {
 /// Number of storage types; a table's entry [i] is for the one with core::DType value i.
 inline constexpr int kStorageTypes = 4;
 
-/// Largest head size D.
-inline constexpr int kMaxHeadDim = 256;
+/// Largest head size D, and that of matrix units.
+inline constexpr int kMaxHeadDim = 576;
+inline constexpr int kMaxMatrixDim = 256;
 
 /// Query rows of one task and their running softmax, private to a thread, in groups of G rows that share a strip of
 /// scores: G is a multiple of the score block's W rows. With D numbers in `depth` words (queries), or padded to an even

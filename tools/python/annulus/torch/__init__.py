@@ -74,11 +74,12 @@ def _taken_mask(mask, query, rows, batch, words, is_causal):
     for name, value in ({"is_causal": is_causal} | words).items():
         if name in MASKED_ALREADY and value is not None and value is not False:
             raise AnnulusError(f"attn_mask and {name} are given, expected one of them")
+    is_matrix = mask.dim() >= 2
     while mask.dim() < 2 + len(batch) + 1:
         mask = mask[None]
+    scores = (*batch, *query.shape[-3:-1], rows)
     try:
-        torch.broadcast_shapes(mask.shape, (*batch, *query.shape[-3:-1], rows))
-        whole = mask.shape[-1] == rows and mask.dim() == len(batch) + 3
+        whole = is_matrix and mask.shape[-1] == rows and torch.broadcast_shapes(mask.shape, scores) == scores
     except RuntimeError:
         whole = False
     if not whole:

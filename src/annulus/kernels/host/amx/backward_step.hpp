@@ -24,8 +24,8 @@ struct BlockMemory {
   alignas(64) std::uint16_t ds[kBlockKeys * kStepRows];
   /// What the chunk's rows have given these keys: [column tile][2 tiles of keys][16 keys][16 columns]. It joins the
   /// sums when they have all been seen (GradientViews says why).
-  alignas(64) float dk[kBlockKeys * kMaxHeadDim];
-  alignas(64) float dv[kBlockKeys * kMaxHeadDim];
+  alignas(64) float dk[kBlockKeys * kMaxMatrixDim];
+  alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
 };
 
 struct Block {

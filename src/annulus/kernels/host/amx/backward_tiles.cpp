@@ -291,7 +291,7 @@ void add_chunks_of(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Str
 using AddChunks = void (*)(const QueryChunk<Pair>&, const KeyChunk<Pair>&, const Strips<Pair>&);
 constexpr AddChunks kAddChunks[] = {add_chunks_of<1>, add_chunks_of<2>, add_chunks_of<3>, add_chunks_of<4>,
                                     add_chunks_of<5>, add_chunks_of<6>, add_chunks_of<7>, add_chunks_of<8>};
-static_assert(sizeof kAddChunks / sizeof kAddChunks[0] == kMaxHeadDim / kProductDepth);
+static_assert(sizeof kAddChunks / sizeof kAddChunks[0] == kMaxMatrixDim / kProductDepth);
 
 void add_chunks(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips) {
   const DenormalsAreZero as_the_matrix_unit_has_it(true);

@@ -272,7 +272,7 @@ constexpr AddTile kAddTile[] = {add_tile_of<1>,  add_tile_of<2>,  add_tile_of<3>
                                 add_tile_of<5>,  add_tile_of<6>,  add_tile_of<7>,  add_tile_of<8>,
                                 add_tile_of<9>,  add_tile_of<10>, add_tile_of<11>, add_tile_of<12>,
                                 add_tile_of<13>, add_tile_of<14>, add_tile_of<15>, add_tile_of<16>};
-static_assert(sizeof kAddTile / sizeof kAddTile[0] == kMaxHeadDim / kTileRows);
+static_assert(sizeof kAddTile / sizeof kAddTile[0] == kMaxMatrixDim / kTileRows);
 
 void add_tile(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile, float*) {
   const DenormalsAreZero as_the_matrix_unit_has_it(true);

@@ -24,7 +24,7 @@ ANNULUS_INLINE void pack_key_row(const BFloat16Bits* row, int head_dim, BFloat16
 }
 inline void pack_keys(const void* const* rows, int count, int head_dim, BFloat16Pair* keys) {
   constexpr int ahead = 8;
-  static constexpr BFloat16Bits none[kMaxHeadDim] = {};
+  static constexpr BFloat16Bits none[kMaxMatrixDim] = {};
   const int depth = depth_tiles(head_dim);
   for (int i = 0; i < round_up(count, kStepKeys); ++i) {
     if (i + ahead < count) prefetch_rows<BFloat16Bits>(rows + i + ahead, 1, head_dim);
@@ -57,7 +57,7 @@ ANNULUS_INLINE void pack_columns(const void* const* rows, int d, int head_dim, F
 /// Values as first operands of O^T: [step][column tile][2 products][16 columns][16 words of keys]; zero beyond head_dim
 /// and from the last key up to a whole step. Returns whether all numbers are finite.
 inline bool pack_value_tiles(const void* const* rows, int count, int head_dim, int /*capacity*/, BFloat16Pair* values) {
-  static constexpr BFloat16Bits none[kMaxHeadDim] = {};
+  static constexpr BFloat16Bits none[kMaxMatrixDim] = {};
   FiniteCheck<BFloat16Pair> finite;
   const int columns = column_tiles(head_dim);
   for (int first = 0; first < count; first += kStepKeys, values += columns * 2 * kTileWords) {
