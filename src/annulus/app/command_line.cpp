@@ -32,7 +32,7 @@ void define(CLI::App& app, const Verb& verb) {
         std::for_each(words.begin(), words.end(), take);
       };
       made = sub.add_option_function<std::vector<std::string>>(option.name, each, option.help);
-      made->allow_extra_args(false);  // one each
+      made->allow_extra_args(false);  // one value each time the option is given
     } else {
       made = sub.add_option_function<std::string>(option.name, take, option.help);
     }
@@ -45,7 +45,7 @@ void define(CLI::App& app, const Verb& verb) {
   }
 }
 
-/// What is wrong with the words where CLI11 would only call one unexpected, or say that a subcommand is required.
+/// What is wrong with the words. CLI11 would only call a word unexpected, or say that a subcommand is required.
 std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs) names.push_back(verb.name);

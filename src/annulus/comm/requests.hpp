@@ -19,8 +19,8 @@ using core::Index;
 struct Outstanding {
   enum class Kind { receive, send, collective };
   Kind kind = Kind::collective;
-  int peer = 0;     ///< not of collectives
-  Index bytes = 0;  ///< not of collectives
+  int peer = 0;     ///< unused for collectives
+  Index bytes = 0;  ///< unused for collectives
   const char* call = "";
 
   bool operator==(const Outstanding&) const = default;
@@ -29,8 +29,8 @@ struct Outstanding {
 /// "receive of 512 bytes from rank 1, send of 256 bytes to rank 2; 512 bytes in and 256 bytes out outstanding".
 std::string describe(const std::vector<Outstanding>& outstanding);
 
-/// Calls `done` again and again until it says true, instead of sleeping inside MPI, so that the watchdog can end a wait
-/// that has become hopeless; `outstanding` says what is waited for. `done` lets MPI move data.
+/// Calls `done` again and again until it returns true, instead of sleeping inside MPI, so that the watchdog can end a
+/// wait that has become hopeless. `done` must let MPI move data; `outstanding` says what is waited for.
 void wait_until(const std::function<bool()>& done, const std::function<std::vector<Outstanding>()>& outstanding);
 
 /// Requests started together and waited for together.
@@ -44,18 +44,18 @@ class Requests {
   bool empty() const { return requests_.empty(); }
   /// Where the MPI call puts its request; valid until the next add().
   MPI_Request* add(const Outstanding& what);
-  /// The same for a call that must wait until ready() says yes: begin(request) makes it then, in some later advance()
-  /// or wait, of whatever requests. Such calls are made in the order in which they were added, all of the process, so
-  /// that messages match as if they had been made at once.
+  /// As add(), for a call that must wait until ready() returns true: a later advance() or wait(), even one of other
+  /// Requests, then calls begin(request). The process makes all such calls in the order in which they were added, so
+  /// that messages match as if every call had been made at once.
   void add_when(const Outstanding& what, std::function<bool()> ready, std::function<void(MPI_Request*)> begin);
   /// Lets MPI move data, which it does only inside its calls, and calls completed(i) for each request that is complete
-  /// now, counted from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) with what a
-  /// request was about, so with the peer, where MPI says that it failed: a dead rank is noticed here, also between two
-  /// pieces of computation.
+  /// now, counted from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) if MPI says that
+  /// a request failed; the message describes the request and names the peer. So a dead rank is noticed here, also
+  /// between two pieces of computation.
   void advance(const std::function<void(std::size_t)>& completed = {});
   /// Returns when all are complete; see wait_until().
   void wait();
-  /// Returns when done() says true, which calls advance().
+  /// Returns when done(), which must call advance(), returns true.
   void wait(const std::function<bool()>& done);
 
  private:
@@ -73,7 +73,7 @@ class Requests {
   std::vector<MPI_Status> statuses_;
 };
 
-/// Waits for one collective that was started without blocking: `start` gets the MPI_Request*, returns MPI's code.
+/// Starts one collective without blocking and waits for it. `start` is given the MPI_Request*, returns MPI's code.
 template <class Start>
 void run_collective(const char* call, Start&& start);
 

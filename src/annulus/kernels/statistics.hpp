@@ -1,4 +1,4 @@
-// Statistics of the probabilities P = exp(s - lse) of query rows and keys (backward.hpp), which are made again from the
+// Statistics of the probabilities P = exp(s - lse) of query rows and keys (backward.hpp). P is computed again from the
 // scores; no n x n buffer exists.
 //   received   of a key row: sum over query rows of P, for each query head
 //   top        of a query row: the key rows of largest P, each with its multiplicity: how many pairs it is seen through
@@ -20,11 +20,11 @@ struct StatisticOperands {
   core::TensorView k;
   core::TensorView normalizers;  ///< (B, rows, H, 2) of the accumulation precision, as finish() writes them
   double scale = 1;              ///< scores are scale * q.k
-  /// Where sums of the tensors' query head h stand: in slot (first_head + h) mod slots.
+  /// `received`: slot (first_head + h) mod slots has the sums of the tensors' query head h.
   core::Index slots = 1;
   core::Index first_head = 0;
-  /// (H, pairs) in the default execution space's memory: pairs that decide multiplicities; not read where there is one,
-  /// through which all keys come.
+  /// (H, pairs) in the default execution space's memory: they decide through how many pairs a head sees a key. Not read
+  /// if there is only one pair.
   const core::HeadPair* head_pairs = nullptr;
   core::Index pairs = 1;
   CallRule rule = {};
@@ -33,8 +33,8 @@ struct StatisticOperands {
 /// Where statistics are added up. Zero, and lists empty, before the first call.
 struct StatisticViews {
   core::TensorView received;  ///< (B, stored rows, Hkv, slots) float64, as k lies
-  /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys): weights of the accumulation precision in units
-  /// that finish_top() knows, and global rows. No data: not wanted.
+  /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys): global rows, and weights of the accumulation
+  /// precision: P times a factor that finish_top() takes out. Null if no lists are wanted.
   void* top_weights = nullptr;
   core::Index* top_rows = nullptr;
   core::Index top_keys = 0;
@@ -55,8 +55,8 @@ core::Index attend_statistics_bytes(Backend backend, const core::Shape& shape, c
 
 /// Empties the lists of (B, rows, H).
 void clear_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics);
-/// Turns weights into P, rounded to `to`'s type: (B, rows, H, top_keys); where that is 0 the row becomes -1. They may
-/// be the same memory when the types are the same. Complete on return.
+/// Writes P, rounded to the type of `to`, into `to` (B, rows, H, top_keys); where the rounded P is 0, the row becomes
+/// -1. `to` may be the memory of `top_weights` if both have the same type. Complete on return.
 void finish_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics,
                 const core::TensorView& normalizers, const core::TensorView& to);
 

@@ -15,7 +15,7 @@ struct TopList {
   core::Index* rows;  // [size]
   core::Index size;
 
-  /// Offers a row of weight > 0; if it is listed, with the same weight.
+  /// Offers a row with its weight > 0. A row that is offered again must have the same weight.
   KOKKOS_INLINE_FUNCTION void admit(T weight, core::Index row) const {
     if (is_ahead(size - 1, weight, row)) return;
     const core::Index at = first([&](core::Index i) { return !is_ahead(i, weight, row); });
@@ -29,8 +29,8 @@ struct TopList {
     rows[at] = row;
   }
 
-  /// What the last entry's weight is multiplied by: a weight that is no larger than that is not admitted even with the
-  /// largest multiplicity there is, whatever rounding does.
+  /// A weight of at most last() * caution(m), where m is the largest multiplicity, need not be offered: m times this
+  /// weight is below the last entry's, whatever rounding does.
   KOKKOS_INLINE_FUNCTION static T caution(core::Index most_times) { return (1 - T(1e-6)) / T(most_times); }
   KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }
 

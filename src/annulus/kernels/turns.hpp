@@ -17,11 +17,11 @@ struct StridedRows {
 /// Whether two lists have a row in common. Worked example: 1 5 9 13 and 3 6 9 do, 1 5 9 13 and 3 7 11 do not.
 bool have_common_row(const StridedRows& a, const StridedRows& b);
 
-/// What copies write, for each array that they write to: entry i is that of copy i.
+/// The rows that copies write: written[a][i] are the rows of array a that copy i writes.
 using WrittenRows = std::vector<std::vector<StridedRows>>;
 
-/// The turn of each of `count` copies, from 0 on: one after the last turn of those before it that write a row which it
-/// writes, too. So copies of one turn write no row in common, and two that do run in the order of the list.
+/// The turn of each of `count` copies, counted from 0: 1 more than the last turn of all earlier copies that write a row
+/// which this copy writes, too. So copies of one turn write no row in common; copies that do keep the list's order.
 /// Worked example, one array: rows 1 3 5, rows 3 4, rows 0 2: turns 0, 1, 0.
 std::vector<int> turns_of(std::size_t count, const WrittenRows& written);
 

@@ -9,8 +9,8 @@
 namespace annulus::layer {
 namespace {
 
-// The work of one call: a second at 100 GFLOP/s, two minutes without a BLAS, so that ranks that wait hear from this one
-// in time.
+// The work of one call of gemm(): a second at 100 GFLOP/s, two minutes without a BLAS. This rank reports progress after
+// each call, early enough for ranks that wait.
 constexpr double flops_at_once = 1e11;
 constexpr Index least_rows = 128;  // fewer would read the other operand too often
 
@@ -21,7 +21,7 @@ Products::Products(core::DType arithmetic, std::function<void()> poll) : type_(a
 Matrix Products::Room::of(const Matrix& like, core::DType type) {
   const Index bytes = like.rows * like.columns * Index(core::bytes_of(type));
   if (buffer.bytes() < bytes) {
-    buffer = {};  // before the new one is there
+    buffer = {};  // frees the old memory before the new is allocated
     buffer = core::Buffer("converted numbers", bytes);
   }
   return matrix_at(buffer.data(), type, like.rows, like.columns);

@@ -14,11 +14,11 @@ namespace annulus::pattern {
 
 using core::Index;
 
-/// Where the offset of a query head comes from.
-///   longnet     h div ceil(H / r)   what LongNet's published code does, but for its padding (the default)
+/// Which offset query head h of H has in pair i, whose dilation is r.
+///   longnet     h div ceil(H / r)   what LongNet's published code does, without its padding (the default)
 ///   paper       h mod r             what the LongNet paper says
 ///   grouped     i mod r             heads in G groups, group i attends in pair i only (dilated-attention-pytorch)
-///   torchscale  h div ceil(H / r)   LongNet's published code, padding and all (filled_keys.hpp)
+///   torchscale  h div ceil(H / r)   what LongNet's published code does, with its padding (filled_keys.hpp)
 enum class Semantics { longnet, paper, grouped, torchscale };
 
 struct SemanticsEntry {
@@ -51,11 +51,11 @@ struct Window {
   Index left = 0;
   Index right = 0;
   Index first = 0;    ///< rows [0, first) of the document are seen, too, each once; only with r = 1
-  Index viewers = 0;  ///< rows [0, viewers) see the whole document: `first` from the side of the keys (mirrored())
+  Index viewers = 0;  ///< rows [0, viewers) see the whole document: what mirrored() makes of `first`
   bool operator==(const Window&) const = default;
 };
 
-/// One (segment length w, dilation rate r); w = whole_document means `all`. A pair with a window has that length.
+/// One (segment length w, dilation rate r); w = whole_document means `all`. With a window, w is whole_document, too.
 struct Pair {
   Index segment = whole_document;
   Index dilation = 1;
@@ -63,7 +63,7 @@ struct Pair {
   bool operator==(const Pair&) const = default;
 };
 
-/// Why a pair may not have the window that it has; empty: it may, or it has none.
+/// Why the window of a pair is invalid; empty: it is valid, or the pair has none.
 std::string why_no_window(Semantics semantics, const Pair& pair);
 
 /// A pair's entry of `segments` in a run file: "2048", "all", "{window: [3, 0], first: 4}".
@@ -76,7 +76,7 @@ struct Pattern {
   bool causal = true;
   bool group_scale = false;  ///< grouped only: divide the output by the number of pairs
 
-  /// What the output, and so what flows back through it, is multiplied by.
+  /// The factor of the output, and so of the gradients that flow back through it.
   double output_scale() const { return group_scale ? 1.0 / double(pairs.size()) : 1.0; }
 };
 
@@ -99,8 +99,8 @@ HeadSet intersect(HeadSet set, core::Interval range);
 /// Key/value heads that query heads [query.begin, query.end) read when `group` query heads share one.
 core::Interval heads_read(core::Interval query, Index group);
 
-/// The pattern that asks of a key which queries see it: row p sees row x there where x sees p here, if nothing were
-/// causal. Segments are the same both ways.
+/// The pattern from the side of the keys: in it row p sees row x if x sees p in `pattern`. The result is not causal;
+/// its windows keep the limit that `causal` has set. Segments stay as they are.
 Pattern mirrored(Pattern pattern);
 
 /// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Zero-length documents are allowed. Some of
@@ -119,7 +119,7 @@ struct Documents : std::vector<Index> {
 Documents documents_at(const std::vector<core::Interval>& ranges, Index sequence);
 /// The parts of `rows` that lie in gaps, ascending, none empty.
 std::vector<core::Interval> in_gaps(const Documents& documents, core::Interval rows);
-/// Rows of `rows`, ascending and disjoint, that lie in gaps.
+/// How many of `rows`, which are ascending and disjoint, lie in gaps.
 Index count_in_gaps(const Documents& documents, const std::vector<core::Interval>& rows);
 
 }  // namespace annulus::pattern

@@ -25,14 +25,14 @@ constexpr Index max_top_keys = 1024;
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
-/// One of a table's entries with `name` and `value`; those of `first` come before them.
+/// A choice of one: those of `first`, then the entries of `table`, which have a `name` and a `value` each.
 template <class Value, class Table>
 Codec<Value> one_of(const Table& table, Choices<Value> first = {}) {
   for (const auto& entry : table) first.emplace_back(entry.name, entry.value);
   return choice(first);
 }
 
-/// One of some values that have a name each.
+/// A choice of one: those of `first`, then `values`, each under its name_of().
 template <class Value, class List>
 Codec<Value> one_named(const List& values, Choices<Value> first = {}) {
   for (const auto& value : values) first.emplace_back(name_of(value), value);

@@ -55,7 +55,7 @@ CaseRecords SweepStore::make_table(const std::vector<std::pair<std::string, std:
     if (!table.records.empty() && !report::sweep_table_tells(table_, json_, table)) {
       report::write_sweep_table(table_, json_, table);
     }
-    // Another launch may have added a case since, made a table with it, and seen it replaced by this one.
+    // Another launch may have added a case since, and made a table with it, which this table has just replaced.
     if (store::state_of_parts(table_) == seen) return records;
   }
 }

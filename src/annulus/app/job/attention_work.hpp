@@ -1,5 +1,5 @@
-// A run of attention alone, or of a slice of it: q, k and v in, out, lse and statistics out; with gradients dout in,
-// dq, dk and dv out.
+// A run of attention alone, or of a slice of it. It reads q, k and v and writes out, lse and statistics. With gradients
+// it also reads dout and dlse and writes dq, dk and dv.
 #pragma once
 
 #include <map>
@@ -56,16 +56,16 @@ class AttentionWork : public Work {
   Index bytes_of(core::StoredTensor tensor) const;
   Made made(core::StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const;
 
-  /// Begins to read q, k and v; dout and dlse. Collective.
+  /// Begin to read: start_inputs() q, k and v, start_gradients() dout and dlse. Collective.
   void start_inputs();
   void start_gradients();
   void start(const std::vector<core::StoredTensor>& tensors, std::vector<Input>& inputs, std::byte* memory);
-  /// Waits for what was begun, counts it and brings it to the device. Collective.
+  /// Waits until these inputs are read, checks them, counts their bytes and copies them to the device. Collective.
   void finish_reading(std::vector<Input>& inputs);
-  /// Checks tensors that are no lse, and writes all of them. Collective.
+  /// Checks that tensors other than lse are finite, and writes all tensors. Collective.
   void write(store::RowWriter* file, std::vector<Made> tensors);
   void write_statistics(store::RowWriter* file);
-  /// With input.lengths, turns rows of all batch entries end to end into rows of their entry.
+  /// With input.lengths, batch entries lie end to end: makes row numbers count from the start of their entry.
   void count_in_entry(HostSide& top_rows) const;
   void drop_statistics();
 

@@ -7,12 +7,12 @@
 
 namespace annulus::app {
 
-/// Rows of a result against the definition, of attention or of a layer; collective.
+/// Compares sampled rows of a result, of attention or of a layer, with the definition; collective.
 verify::Findings hold_against_definition(const Request& request, const verify::Sample& sample,
                                          const comm::Communicator& comm);
 
-/// The rows that it will look at where `sample.file` is none: the result need not tell of others. Local, the same on
-/// every rank.
+/// The rows that hold_against_definition() compares if `sample.file` is null: the result needs only these. Local; the
+/// same on every rank.
 verify::SampledRows rows_looked_at(const Request& request, Index count);
 
 }  // namespace annulus::app

@@ -9,8 +9,8 @@
 
 namespace annulus::app {
 
-/// The machine of this file, or the built-in default. A run of the ranks that are there (`here`) gets the ranks of its
-/// nodes put in, where there is no file, and never has more memory, and room for windows, than its nodes leave it.
+/// The machine that `file` describes, or the built-in default. `here`: the ranks of `comm` will run the plan, so memory
+/// and room for windows are at most what is free on their nodes; without a file, ranks_per_node comes from them, too.
 /// Collective; the same on every rank. Throws Error(usage).
 core::Machine machine_of(const std::optional<std::string>& file, bool here, const comm::Communicator& comm);
 

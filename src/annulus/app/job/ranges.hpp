@@ -1,5 +1,5 @@
-// What leaves the range of the numbers that a run computes in: refused before it computes where that can be known, else
-// found in the results, which are finite because the inputs are.
+// Numbers that leave the range of the type in which a run computes. Where that can be known before, the run is refused.
+// Otherwise its results show it: the inputs are finite, so a NaN or infinity in a result has left the range.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace annulus::app {
 
-/// Throws AgreedError(failure) when scores of numbers up to |q| and |k|, this rank's largest, may overflow; collective.
+/// Throws AgreedError(failure) if scores may overflow; `q` and `k` are this rank's largest |q| and |k|; collective.
 void check_scores(const Job& job, double q, double k, const comm::Communicator& comm);
 
 /// What a NaN or infinity on this rank may come from, for the end of a message.
@@ -36,13 +36,13 @@ void check_results(const Request& request, const std::vector<HostRows>& tensors,
 
 /// Checks this rank's lse (B, rows, H) in host memory, where -inf is legal. Throws as check_results(); collective.
 report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
-/// The same of `count` numbers that were not this rank's rows alone, without a check; collective.
+/// The same findings, without the check, for `count` numbers that need not be of this rank's rows; collective.
 report::LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
 
-/// What there is to say of scores so large that the precision tells neighbours apart by a factor of 4 in their weights,
-/// or more; empty: nothing.
+/// A warning if scores are so large that two scores which are neighbours in the precision have weights that differ by a
+/// factor of 4 or more; otherwise empty.
 std::string coarse_scores(const Job& job, const report::LseFindings& lse);
-/// Throws AgreedError(failure) where gradients would be made of such; every rank calls it with the same findings.
+/// Throws AgreedError(failure) if scores are so large; call it before gradients, on every rank with the same `lse`.
 void check_gradients_mean_something(const Job& job, const report::LseFindings& lse);
 
 }  // namespace annulus::app

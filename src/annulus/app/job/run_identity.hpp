@@ -9,14 +9,14 @@
 
 namespace annulus::app {
 
-/// As a line of text. Reads sampled rows of the input; on this rank alone. Throws Error(failure).
+/// The identity as one line of text. Reads sampled rows of the input; on this rank alone. Throws Error(failure).
 std::string identity_text(const Request& request, const Cuts& cuts);
 
-/// The cuts in it.
+/// The cuts that an identity text contains.
 Cuts cuts_of(const std::string& identity);
 
-/// What is another now: "attention.causal: true -> false". On this rank alone. Throws Error(failure).
-/// `is_decided`: also what a job decides, where the run file leaves it open and of the ranks' processors.
+/// What has changed since: "attention.causal: true -> false". On this rank alone. Throws Error(failure).
+/// `is_decided`: also compares what only a job decides: settings that are `auto`, the instruction set, the kind of GPU.
 std::vector<std::string> changes(const std::string& identity, const Request& request, bool is_decided);
 
 }  // namespace annulus::app

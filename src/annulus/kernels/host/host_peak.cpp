@@ -72,7 +72,7 @@ ANNULUS_PEAK(baseline_double, , TwoDoubles, sum[i] * x + y)
 #undef ANNULUS_PEAK
 
 #if defined(ANNULUS_HAS_AMX_TILES)
-/// Four sums take turns, from registers that nothing is loaded into.
+/// Four accumulators take turns. No operand is loaded: the time does not depend on its numbers.
 __attribute__((target("amx-tile"))) double amx_pairs(long rounds) {
   asm volatile("ldtilecfg %0" ::"m"(host::full_tiles));
   for (long n = 0; n < rounds; ++n) {
@@ -92,7 +92,7 @@ struct Loop {
   int flop = 2 * 12 * lanes;  // of a round
   long rounds = 1000000;
 };
-/// Without an instruction for them, pairs are multiplied by two multiply-adds of float: the peak is the same.
+/// If no instruction multiplies pairs of bfloat16, two multiply-adds of float do: the peak is that of float.
 Loop loop_of(InstructionSet set, core::Precision precision) {
   const bool wide = precision == core::Precision::float64;
 #if defined(ANNULUS_HAS_AMX_TILES)

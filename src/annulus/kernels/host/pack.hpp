@@ -34,7 +34,7 @@ ANNULUS_INLINE void transpose(Vec<T> (&a)[kLanes<T>]) {
   }
 }
 
-/// A vector of words of a row. Pairs are as they lie in memory.
+/// A vector of whole words of a row. A pair is loaded as it lies in memory.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
   if constexpr (kPerWord<T> == 1)
@@ -42,7 +42,7 @@ ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
   else
     return load_unaligned<Vec<T>>(row);
 }
-/// The first `count` numbers there, in pairs.
+/// The first `count` numbers of `row` in pairs, then zeros.
 ANNULUS_INLINE Pairs load_some_pairs(const BFloat16Bits* row, int count) {
   return bits_as<Pairs>(load_some<Shorts<2 * kLanes<float>>>(row, count));
 }
@@ -58,7 +58,7 @@ ANNULUS_INLINE Vec<T> load_words(const Storage* row, int w, int head_dim) {
     return load_some_pairs(row + d, rest);
 }
 
-/// Pairs are products' operands as they are: they take no factor.
+/// Words times `factor`. For pairs the factor is left out: products take them as they are stored.
 template <class T>
 ANNULUS_INLINE Vec<T> scaled(Vec<T> words, Number<T> factor) {
   if constexpr (kPerWord<T> == 1)
@@ -99,7 +99,7 @@ void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim
   }
 }
 
-/// Words of a row cut into slabs of NR side by side, zero beyond head_dim. Returns whether all numbers are finite.
+/// Cuts rows into slabs: [slab][capacity][NR words], zero beyond head_dim. Returns whether all numbers are finite.
 template <class T, class Storage>
 bool pack_row_slabs(const void* const* rows, int count, int head_dim, int capacity,
                     const RowFactors<Number<T>>& factors, T* slabs) {
@@ -122,15 +122,15 @@ bool pack_row_slabs(const void* const* rows, int count, int head_dim, int capaci
   return finite.holds();
 }
 
-/// Numbers d, d + 1, ... of two rows in pairs, `odd` what is added first; zero beyond head_dim.
+/// Numbers d, d + 1, ... of two rows as pairs, zero beyond head_dim. Products of row `odd` are added first.
 ANNULUS_INLINE Pairs pair_up(const BFloat16Bits* odd, const BFloat16Bits* even, int d, int head_dim) {
   const int rest = d < head_dim ? head_dim - d : 0;
   return bits_as<Pairs>(load_some_as<float>(odd + d, rest)) | bits_as<Pairs>(load_some_as<float>(even + d, rest)) >> 16;
 }
 
-/// Columns of pairs of rows that follow each other, cut into slabs of NR side by side, zero beyond head_dim and after
-/// the last row. Of the rows 2 i and 2 i + 1 the latter is added first where `kDescending`. Returns whether all numbers
-/// are finite.
+/// Makes a word of each column of rows 2 i and 2 i + 1, and cuts these words into slabs: [slab][capacity][NR words],
+/// zero beyond head_dim and after the last row. Row 2 i is added first; where `kDescending`, row 2 i + 1. Returns
+/// whether all numbers are finite.
 template <bool kDescending>
 bool pack_pair_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<float>&,
                      BFloat16Pair* slabs) {
@@ -153,8 +153,8 @@ bool pack_pair_slabs(const void* const* rows, int count, int head_dim, int capac
   return finite.holds();
 }
 
-/// Words of key i, columns d, d + 1, ...: a number of a row, or of two rows that follow each other, the first added
-/// first.
+/// Columns d, d + 1, ... as words: a word is a number of row i, or a pair of numbers of rows 2 i and 2 i + 1, of which
+/// row 2 i is added first.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_value_words(const void* const* rows, int i, int d, int head_dim) {
   if constexpr (kPerWord<T> == 1)
@@ -252,7 +252,7 @@ void store_columns(const T* groups, std::int64_t count, int head_dim, T* const* 
   }
 }
 
-/// Row i of accumulators in blocks [block][slab][MR][NR]; further slabs lie MR * NR numbers on.
+/// Where row i of accumulators begins in [block][slab][MR][NR]; its next slab is MR * NR numbers further.
 template <class T, class Number>
 ANNULUS_INLINE Number* block_row(Number* blocks, std::int64_t i, int head_dim) {
   return blocks + (i / kRowBlock * slab_count<T>(head_dim) * kRowBlock + i % kRowBlock) * kKeyBlock<T>;

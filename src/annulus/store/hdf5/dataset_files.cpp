@@ -38,9 +38,9 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-/// Where HDF5 finds a file that a dataset of the file `holder` names: beside the holder, where sources of virtual
-/// datasets are looked for first, or as it is written. Nothing where there is none. Prefixes that HDF5 takes from the
-/// environment (HDF5_VDS_PREFIX, HDF5_EXTFILE_PREFIX) are not known here.
+/// The path at which HDF5 finds a file that a dataset of the file `holder` names; none if there is no such file. HDF5
+/// looks for sources of virtual datasets first in the folder of `holder`, then, as for other files, under the name as
+/// written. Prefixes from the environment (HDF5_VDS_PREFIX, HDF5_EXTFILE_PREFIX) are not known here.
 std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool beside_holder) {
   std::error_code ignored;
   const fs::path folder = fs::canonical(holder, ignored).parent_path();
@@ -78,7 +78,7 @@ std::vector<Source> sources_of(hid_t creation, const std::string& holder, const 
   return {found.begin(), found.end()};
 }
 
-/// HDF5 calls it at every external link on a path; the file that has the link is one that the dataset needs.
+/// HDF5 calls this function at every external link on a path. The dataset needs `parent`, the file with the link.
 herr_t note_parent(const char* parent, const char*, const char*, const char*, unsigned*, hid_t, void* files) {
   static_cast<std::vector<std::string>*>(files)->emplace_back(parent);
   return 0;

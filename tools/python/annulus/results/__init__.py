@@ -1,1 +1,1 @@
-"""Results of annulus, and tables of its sweeps, as xarray and pandas know data."""
+"""Results of annulus as datasets of xarray, and tables of its sweeps as DataFrames of pandas."""

@@ -9,7 +9,7 @@ Works with and without dimension scales in the file. What is shown depends on na
     /run/backward/rows -> backward_rows (rank), /run/backward/hop_kept -> backward_hop_kept (rank, backward_hop)
     /run/bytes_from -> bytes_from (rank, sender)
 
-No file stays open: each piece that is used opens it again.
+No file stays open: each reading of numbers opens the file again.
 """
 import numpy as np
 import xarray as xr
@@ -41,7 +41,7 @@ class LazyArray(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
 
     def _read(self, key):
-        """Of integers and slices."""
+        """The numbers at `key`, a tuple of integers and slices."""
         slices = tuple(part if isinstance(part, slice) else slice(int(part), int(part) + 1) for part in key)
         with hdf5.reading(self.path) as file:
             if hdf5.identity(file) != self.identity:
@@ -54,7 +54,7 @@ class LazyArray(BackendArray):
 
 
 def units_of(dataset):
-    """{"units": ...} under the name that xarray knows, whichever the file has."""
+    """The unit of a dataset as {"units": ...}, as xarray expects it; in the file it is `units` or `unit`."""
     units = dataset.attrs.get("units", dataset.attrs.get("unit"))
     return {} if units is None else {"units": hdf5.text(units)}
 
@@ -72,13 +72,13 @@ def _attributes(dataset):
 
 
 class _Dimensions:
-    """Names of axes that are one size in all of a result: the second size of `head` becomes `kv_head`."""
+    """Names of axes, each of one size in the whole result: `head` with another size becomes `kv_head`."""
 
     def __init__(self):
         self.sizes = {}
 
     def of(self, dataset, names, variable):
-        """Names for a dataset's axes; no two of them alike, each of one size."""
+        """Names for a dataset's axes: all different, and each has this size in the whole result."""
         chosen = []
         for name, size in zip(names, dataset.shape):
             candidates = [name, "kv_" + name if name == "head" else f"{variable}_{name}", f"{variable}_{name}_2"]
@@ -88,7 +88,7 @@ class _Dimensions:
 
 
 def _names(dataset, within_run, prefix):
-    """What the file calls a dataset's axes, or what they are by their place. Each pass has hops of its own."""
+    """Names of axes: in /run (rank, sender) or (rank, hop), each pass with hops of its own; otherwise from the file."""
     if within_run and dataset.ndim <= 2:
         second = "sender" if dataset.name.endswith("/bytes_from") else prefix + "hop"
         return ("rank", second)[:dataset.ndim]
@@ -96,7 +96,7 @@ def _names(dataset, within_run, prefix):
 
 
 def _check_column(path, dataset, ranks):
-    """What ranks did has an entry, or a row of hops, for each of them."""
+    """Checks that a dataset of /run has an entry, or a row of hops, for each rank."""
     if dataset.ndim > 2 or dataset.shape[0] != (ranks or dataset.shape[0]):
         raise AnnulusError(f"{path}: dataset {dataset.name} has shape {dataset.shape}; expected an entry for each of "
                            f"{ranks or 'its'} ranks, or (ranks, hops)")
@@ -105,7 +105,7 @@ def _check_column(path, dataset, ranks):
 def variables(path, file):
     """{name: xarray.Variable} of all datasets of numbers."""
     found, dimensions, identity = {}, _Dimensions(), hdf5.identity(file)
-    # Query heads first: it is theirs that are called `head`.
+    # Datasets with query heads come first, so that their axis gets the name `head`.
     everything = sorted(hdf5.datasets(file).items(), key=lambda item: item[0] in ("dk", "dv", "k", "v"))
     for name, dataset in everything:
         within_run = name.startswith("run/")
@@ -146,4 +146,4 @@ class AnnulusBackend(BackendEntrypoint):
                               attrs=attributes(file))
 
     def guess_can_open(self, filename_or_obj):
-        return False  # .h5 belongs to many: by name only
+        return False  # many programs write .h5: users must name the engine
