@@ -120,13 +120,13 @@ void add_input(Keys& keys) {
               "none, or a dataset (batch) or (batch, 2): how many rows exist of each batch entry, or their range");
   input
       .field("query_offset", &I::query_offset, query_offset(),
-             "{}: which row the first row of q is; auto: the last rows; none: q has no rows of the sequence")
+             "{}: the row of k at which q begins; auto: q is the last rows; none: q has no row numbers")
       .has_use = attention_alone;
   input.field("coordinates", &I::coordinates, optional("none", text()),
               "none, or a dataset (sequence, 2): where rows lie, for attention.bias");
-  input.field(
-      "sink", &I::sink, optional("none", text()),
-      "none, or a dataset (heads) of sink logits: the score of one more key, of value 0, that rows with keys see");
+  input.field("sink", &I::sink, optional("none", text()),
+              "none, or a dataset (heads) of sink logits: scores of one more key, whose value is 0, for every row that "
+              "sees a key");
 }
 
 void add_attention(Keys& keys) {
@@ -158,12 +158,12 @@ void add_compute(Keys& keys) {
   compute
       .field("backend", &C::backend,
              one_named<std::optional<core::Backend>>(core::all_backends, {{"auto", std::nullopt}}),
-             "{}; auto: device in builds for GPUs, else host; the name of a library: that library where it can")
+             "{}; auto: device in builds for GPUs, else host; the name of a library: it computes what it can")
       .decides_result = false;
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
   compute.field("precision", &C::precision,
                 one_named<std::optional<core::Precision>>(core::all_precisions, {{"auto", std::nullopt}}),
-                "{}; of sums, the last three of products; auto: by the input's type");
+                "{}; precision of sums, of the last three: of products; auto: by the input's type");
   compute.field("reproducible", &C::reproducible, flag(), "{}; true: the same bits for any number of ranks and threads")
       .decides_result = false;
   compute
@@ -189,15 +189,14 @@ void add_distribution(Keys& keys) {
       "rows, 0 or more: strategy auto runs shorter sequences on one rank; auto: where the model says so");
   distribution.field("transport", &D::transport,
                      choice<Transport>({{"mpi", Transport::mpi}, {"nccl", Transport::nccl}}),
-                     "{}; nccl carries rows between GPUs, one for every rank");
+                     "{}; nccl moves rows between GPUs; every rank needs its own");
   distribution.field("gpu_aware", &D::gpu_aware,
                      choice<GpuAware>({{"auto", GpuAware::automatic}, {"on", GpuAware::on}, {"off", GpuAware::off}}),
                      "{}; on hands device memory to MPI, off stages it in host memory");
-  distribution.field(
-      "stall_timeout", &D::stall_timeout, positive(),
-      "seconds, above 0; a run is ended in which no rank makes progress, or a call hangs, for this long");
+  distribution.field("stall_timeout", &D::stall_timeout, positive(),
+                     "seconds, above 0; the run ends if no rank makes progress, or a call hangs, for this long");
   distribution.field("machine", &D::machine, optional("none", path()),
-                     "none, or path of a machine file (plan --calibrate) that strategy auto goes by");
+                     "none, or path of a machine file (plan --calibrate) that strategy auto uses");
 }
 
 void add_output(Keys& keys) {
@@ -218,14 +217,15 @@ void add_output(Keys& keys) {
   for (const Statistic one : all_statistics) statistics.emplace_back(name_of(one), one);
   output
       .field("statistics", &O::statistics, some_of(statistics),
-             "{}: what is told of the probabilities, beside out and lse")
+             "{}: which statistics of the probabilities are written beside out and lse")
       .decides_result = true;
-  Key<Settings>& top_keys =
-      output.field("top_keys", &O::top_keys, whole(1, max_top_keys), "rows that statistic top lists of each row, {}");
+  Key<Settings>& top_keys = output.field("top_keys", &O::top_keys, whole(1, max_top_keys),
+                                         "keys that statistic top lists for each query, {}");
   top_keys.decides_result = true;
   top_keys.has_use = [](const Settings& s) { return s.output.tells(Statistic::top); };
   output.field("alignment", &O::alignment, optional("auto", bytes()),
-               "auto: 1MiB, datasets of 16MiB and more; or bytes, like 4MiB: datasets as large start at multiples");
+               "auto: 1MiB, datasets of 16MiB and more; or bytes, like 4MiB: datasets of this size or more start at "
+               "multiples of it");
   output.field("hints", &O::hints, hints(), "{}, like striping_factor: 8; the file is made with them");
   output.field("report", &O::report, optional("none", path()), "none, or path of a JSON file");
   output.field("trace", &O::trace, optional("none", path()),
@@ -273,12 +273,13 @@ void add_bench(Keys& keys) {
   Section bench(keys, "bench", [](auto& s) { return s.bench ? &*s.bench : nullptr; });
   bench.field("sweep", &B::sweep, sweep_axes(), "list of axes: keys and their values, or {from, to, times or step}")
       .required = true;
-  bench.field("skip", &B::skip, skip_conditions(), "list of conditions: a case in which all keys of one hold is none");
+  bench.field("skip", &B::skip, skip_conditions(),
+              "list of conditions: a case that meets every key of one of them is left out");
   bench.field("repeats", &B::repeats, whole(1, max_runs), "measured runs of a case, {}");
   bench.field("warmup", &B::warmup, whole(0, max_runs), "runs before them that do not count, {}");
-  bench.field("verify_rows", &B::verify_rows, whole(0, max_rows), "rows held against the definition, {}; 0: none");
+  bench.field("verify_rows", &B::verify_rows, whole(0, max_rows), "rows compared with the definition, {}; 0: none");
   bench.field("file", &B::file, path(), "path of the HDF5 file with the table").required = true;
-  bench.field("json", &B::json, optional("none", path()), "none, or path of a JSON file with the same");
+  bench.field("json", &B::json, optional("none", path()), "none, or path of a JSON file with the same table");
 }
 
 }  // namespace
