@@ -52,7 +52,9 @@ TEST_P(CudnnOnGpu, BandsWithTwoEnds) {
   for (const Band& band : window_bands) {
     SCOPED_TRACE(name_of(band));
     const WorkCase test = with_band(awkward_case(64, GetParam(), Precision::float32, false), band);
-    expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()), 1e-5, name_of(band));
+    // Tensor cores sum up weights as they are rounded, and lse with them.
+    const double tolerance = core::forward_tolerance(GetParam());
+    expect_close(forward_by(*engine, test), test, tolerance, tolerance / 4, name_of(band));
     BackwardCase gradients = with_band(awkward_backward_case(64, GetParam(), Precision::float32, Band::all), band);
     gradients.dlse.clear();
     gradients.output_scale = 1;

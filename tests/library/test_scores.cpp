@@ -2,6 +2,7 @@
 #include <mpi.h>
 
 #include "annulus/annulus.hpp"
+#include "annulus/kernels/backend_description.hpp"
 #include "annulus/library/made_plan.hpp"
 #include "small_case.hpp"
 

@@ -3,6 +3,8 @@
 
 #include "forward_case.hpp"
 
+#include "annulus/kernels/backend_description.hpp"
+
 namespace annulus::strategies {
 
 constexpr std::uint64_t seed = 20261121;
