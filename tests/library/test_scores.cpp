@@ -1,6 +1,8 @@
 // Softcap and ALiBi of the library on 1 to 4 ranks: the float64 definition, and what is refused.
 #include <mpi.h>
 
+#include <cmath>
+
 #include "annulus/annulus.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/library/made_plan.hpp"
@@ -14,7 +16,7 @@ const std::vector<double> slopes{0.5, 0.25, 0, 0.0625};
 
 std::vector<double> places(Index rows) {
   std::vector<double> xy;
-  for (Index row = 0; row < rows; ++row) xy.insert(xy.end(), {double(row % 5), double(row / 5) / 3});
+  for (Index row = 0; row < rows; ++row) xy.insert(xy.end(), {double(row % 5), std::floor(double(row) / 5) / 3});
   return xy;
 }
 
