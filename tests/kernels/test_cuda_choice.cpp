@@ -17,6 +17,7 @@ struct Call {
   int exponent_bias = 0;
   bool entropy = false, exact_sums = false;
   Index offset_of_k = 0, more_row_stride = 0;
+  kernels::ScoreRule rule = {};
 
   std::string why_not() const {
     const Index rows = 3, bytes = Index(core::bytes_of(type));
@@ -27,7 +28,7 @@ struct Call {
     core::TensorView k =
         core::contiguous_view(memory.at(offset_of_k * bytes), type, rows, shape.kv_heads, shape.head_dim);
     q.row_stride += more_row_stride;
-    return why_not_attend({q, k, k, 1.0}, state);
+    return why_not_attend({q, k, k, 1.0, {rule.any() ? &rule : nullptr, 0}}, state);
   }
 };
 
@@ -53,6 +54,8 @@ TEST(CudaChoice, LeavesWhatItDoesNotMake) {
   EXPECT_EQ(Call{.exponent_bias = kernels::reproducible_exponent_bias}.why_not(),
             "the same bits for any cut are asked for");
   EXPECT_EQ(Call{.entropy = true}.why_not(), "the entropy is asked for");
+  EXPECT_EQ(Call{.rule = {30}}.why_not(), "scores have a cap or a bias");
+  EXPECT_EQ((Call{.rule = {0, {0.5, 0.5, 0.5, 0.5}}}.why_not()), "scores have a cap or a bias");
   EXPECT_EQ(Call{.exact_sums = true}.why_not(), "statistics need the sums of exact weights");
   EXPECT_EQ((Call{.type = DType::float64, .precision = Precision::float64, .exact_sums = true}.why_not()), "");
   EXPECT_EQ((Call{.type = DType::float32, .precision = Precision::tf32, .exact_sums = true}.why_not()), "");
@@ -79,6 +82,7 @@ struct BackwardCall {
   Precision precision = Precision::float32;
   bool any_cut = false;
   Index offset_of_dk = 0;
+  kernels::ScoreRule rule = {};
 
   std::string why_not() const {
     const Index D = shape.head_dim;
@@ -87,9 +91,10 @@ struct BackwardCall {
     const core::TensorView dq = core::contiguous_view(memory.data(), core::type_of(precision), 3, shape.heads, D);
     core::TensorView dk = dq;
     dk.data = memory.at(offset_of_dk * 4);
-    return kernels::cuda::why_not_attend_backward(
-        shape, precision, {.q = q, .k = q, .v = q, .dout = q, .normalizers = {}, .delta = {}, .any_cut = any_cut},
-        {dq, dk, dq});
+    kernels::BackwardOperands operands{
+        .q = q, .k = q, .v = q, .dout = q, .normalizers = {}, .delta = {}, .any_cut = any_cut};
+    if (rule.any()) operands.rule = {&rule, 0};
+    return kernels::cuda::why_not_attend_backward(shape, precision, operands, {dq, dk, dq});
   }
 };
 
@@ -107,6 +112,7 @@ TEST(CudaChoice, BackwardTakesWhatForwardTakes) {
 
 TEST(CudaChoice, BackwardLeavesTheRest) {
   EXPECT_EQ(BackwardCall{.any_cut = true}.why_not(), "the same bits for any cut are asked for");
+  EXPECT_EQ(BackwardCall{.rule = {30}}.why_not(), "scores have a cap or a bias");
   EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 256}}.why_not()), "");
   EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 264}}.why_not()), "head size 264 is more than 256");
   EXPECT_EQ((BackwardCall{.shape = {1, 0, 1, 1, 260}, .type = DType::float32, .precision = Precision::tf32}.why_not()),

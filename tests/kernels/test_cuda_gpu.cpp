@@ -12,7 +12,7 @@
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/cuda/attend.hpp"
 #include "annulus/kernels/device/kept_lists.hpp"
-#include "kernels/awkward_case.hpp"
+#include "kernels/band_case.hpp"
 #include "kernels/ordered_case.hpp"
 #include "kernels/split_case.hpp"
 
@@ -77,6 +77,15 @@ TYPED_TEST(CudaOnGpu, LongRows) {
   }
 }
 
+TYPED_TEST(CudaOnGpu, BandsWithTwoEnds) {
+  for (const core::Band& band : window_bands) {
+    const WorkCase rows = awkward_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, false);
+    this->expect_right(with_band(rows, band), name_of(band));
+    this->expect_right(long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, band),
+                       "long rows, " + name_of(band));
+  }
+}
+
 TYPED_TEST(CudaOnGpu, ManyKeysAreSplit) {
   const auto peak = [] { return core::memory_ledger().peak_by_purpose()["partial states"]; };
   for (const Index head_dim : {TypeParam::head_dims[0], TypeParam::head_dims[1]}) {
@@ -136,6 +145,14 @@ TYPED_TEST(CudaBackwardOnGpu, EveryHeadSizeAndMask) {
       this->expect_right(awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, mask),
                          "D " + std::to_string(head_dim) + ", mask " + name_of(mask));
     }
+  }
+}
+
+TYPED_TEST(CudaBackwardOnGpu, BandsWithTwoEnds) {
+  for (const core::Band& band : window_bands) {
+    const Index head_dim = TypeParam::backward_dims[0];
+    const BackwardCase rows = awkward_backward_case(head_dim, TypeParam::type, TypeParam::precision, core::Band::all);
+    this->expect_right(with_band(rows, band), name_of(band));
   }
 }
 

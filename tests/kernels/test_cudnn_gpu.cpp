@@ -3,7 +3,7 @@
 
 #include "annulus/core/tolerance.hpp"
 #include "annulus/kernels/cudnn/plans.hpp"
-#include "kernels/awkward_case.hpp"
+#include "kernels/band_case.hpp"
 #include "kernels/cudnn_case.hpp"
 
 namespace annulus::test {
@@ -44,6 +44,21 @@ TEST_P(CudnnOnGpu, AwkwardRowsOfEveryHeadSize) {
       expect_close(forward_by(*engine, test), test, core::forward_tolerance(GetParam()), 1e-5,
                    "D = " + std::to_string(head_dim) + (causal ? ", causal" : ""));
     }
+  }
+}
+
+// cuDNN computes what ends at the diagonal or has no end, our own kernels the rest, into the same sums.
+TEST_P(CudnnOnGpu, BandsWithTwoEnds) {
+  for (const Band& band : window_bands) {
+    SCOPED_TRACE(name_of(band));
+    const WorkCase test = with_band(awkward_case(64, GetParam(), Precision::float32, false), band);
+    // Tensor cores sum up weights as they are rounded, and lse with them.
+    const double tolerance = core::forward_tolerance(GetParam());
+    expect_close(forward_by(*engine, test), test, tolerance, tolerance / 4, name_of(band));
+    BackwardCase gradients = with_band(awkward_backward_case(64, GetParam(), Precision::float32, Band::all), band);
+    gradients.dlse.clear();
+    gradients.output_scale = 1;
+    expect_gradients(*engine, gradients, core::gradient_tolerance(GetParam()));
   }
 }
 

@@ -69,6 +69,7 @@ class Computed {
   std::vector<double> under(const Arithmetic& callers) {
     const Held q(q_, type, queries), k(k_, type, keys), v(v_, type, keys), dout(dout_, type, queries);
     const Held out(type, queries), lse(type, heads), dq(type, queries), dk(type, keys), dv(type, keys);
+    std::vector<std::byte> on_host[] = {to_storage(q_, type), to_storage(k_, type), to_storage(v_, type)};
     const std::vector<Index> rows{0, 7, 39};
     std::vector<double> by_definition(rows.size() * 4 * 8), lse_by_definition(rows.size() * 4);
     in_every_thread([&] { set(callers); });
@@ -85,7 +86,8 @@ class Computed {
     tensors.dk = dk.tensor();
     tensors.dv = dv.tensor();
     backward(alone, plan, kept, tensors);
-    reference(plan, q.tensor(), k.tensor(), v.tensor(), rows, by_definition.data(), lse_by_definition.data());
+    reference(plan, contiguous(on_host[0].data(), type, queries), contiguous(on_host[1].data(), type, keys),
+              contiguous(on_host[2].data(), type, keys), rows, by_definition.data(), lse_by_definition.data());
     std::atomic<int> changed{0};
     in_every_thread([&] { changed += is_set(callers) ? 0 : 1; });
     in_every_thread([] { set(usual); });

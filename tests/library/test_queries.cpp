@@ -138,7 +138,9 @@ TEST(LibraryQueries, WithoutRowNumbers) {
   pattern.query_offset = no_rows;
   const DType type = DType::float64;
   const AttentionCase numbers{{batch, keys, heads, heads, dim}, {}, type, 5, 1};
-  const Held k(numbers.k(), type, {batch, keys, heads, dim}), v(numbers.v(), type, {batch, keys, heads, dim});
+  const std::array<Index, 4> ks{batch, keys, heads, dim};
+  std::vector<double> k_on_host = numbers.k(), v_on_host = numbers.v();
+  const Held k(k_on_host, type, ks), v(v_on_host, type, ks);
   struct Results {
     std::vector<double> out, lse, by_definition;
   };
@@ -149,14 +151,16 @@ TEST(LibraryQueries, WithoutRowNumbers) {
     const Plan plan(shape, pattern);
     const std::array<Index, 4> qs{batch, end - begin, heads, dim};
     const std::vector<double> whole = random_values(core::TensorId::q, batch * 60 * heads * dim, type, 8);
-    const Held q(take_rows(whole, batch, 60, {{begin, end}}), type, qs);
+    std::vector<double> q_on_host = take_rows(whole, batch, 60, {{begin, end}});
+    const Held q(q_on_host, type, qs);
     const Held out(type, qs), lse(type, {batch, end - begin, heads, 1});
     forward(alone, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
     std::vector<Index> rows;
     for (Index i = 0; i < end - begin; ++i) rows.push_back(i);
     Results made{out.values(), lse.values(), std::vector<double>(out.values().size())};
     std::vector<double> logarithms(made.lse.size());
-    reference(plan, q.tensor(), k.tensor(), v.tensor(), rows, made.by_definition.data(), logarithms.data());
+    reference(plan, contiguous(q_on_host.data(), type, qs), contiguous(k_on_host.data(), type, ks),
+              contiguous(v_on_host.data(), type, ks), rows, made.by_definition.data(), logarithms.data());
     EXPECT_TRUE(close_to(made.lse, logarithms, 1e-12));
     EXPECT_TRUE(close_to(made.out, made.by_definition, 1e-12));
     return made;

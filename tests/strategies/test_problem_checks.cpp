@@ -113,6 +113,7 @@ TEST(ProblemChecks, ProductsAreAskedOfTheBackEndThatComputes) {
     return [=](Problem& p) {
       p.precision = precision;
       p.type = type;
+      p.backend = kernels::default_backend();
     };
   };
   const auto of_halves = products(core::Precision::tf32, core::DType::float16);

@@ -24,8 +24,8 @@ bool system_saves_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned osxsave = 1u << 27, tiles = 3u << 17;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & osxsave) == 0) return false;
-  unsigned low = 0, high = 0;
-  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  unsigned low = 0;
+  asm volatile("xgetbv" : "=a"(low) : "c"(0) : "edx");
   return (low & tiles) == tiles;
 }
 

@@ -63,12 +63,16 @@ std::string why_not_copied(std::initializer_list<std::pair<const char*, core::Te
   return "";
 }
 
+/// The block programs know no cap and no bias.
+std::string why_not_ruled(const CallRule& rule) { return rule.rule == nullptr ? "" : "scores have a cap or a bias"; }
+
 }  // namespace
 
 std::string why_not_attend(const Operands& operands, const State& state) {
   const core::Index head_dim = state.shape.head_dim;
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
+  if (const std::string reason = why_not_ruled(operands.rule); !reason.empty()) return reason;
   // Weights are rounded as values are stored, and l sums up what they are rounded to (engines.hpp). TF32 is asked for
   // by name, and statistics with it are held to its tolerance.
   if (state.exact_sums && core::bytes_of(operands.v.type) == 2) return "statistics need the sums of exact weights";
@@ -82,6 +86,7 @@ std::string why_not_attend(const Operands& operands, const State& state) {
 std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
                                     const BackwardOperands& operands, const GradientViews& gradients) {
   if (operands.any_cut) return "the same bits for any cut are asked for";
+  if (const std::string reason = why_not_ruled(operands.rule); !reason.empty()) return reason;
   const std::string reason = why_not_multiplied(operands.q.type, precision, shape.head_dim, backward_columns);
   if (!reason.empty()) return reason;
   return why_not_copied({{"q", operands.q},
