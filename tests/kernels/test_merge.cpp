@@ -35,8 +35,8 @@ std::vector<T> on_host(const core::Buffer& buffer) {
 struct Numbers {
   std::vector<double> m, l, score_sum, acc;
 
-  explicit Numbers(std::size_t states, std::size_t head_dim)
-      : m(states, -infinity), l(states), score_sum(states), acc(states * head_dim) {}
+  Numbers(Index states, Index head_dim)
+      : m(std::size_t(states), -infinity), l(m.size()), score_sum(m.size()), acc(m.size() * std::size_t(head_dim)) {}
 };
 
 template <class T>
@@ -64,7 +64,7 @@ void check(Precision precision, bool own, double tolerance) {
     to.score_sum[at] = 40 * unit(random);
     for (Index d = 0; d < D; ++d) to.acc[at * std::size_t(D) + std::size_t(d)] = unit(random);
   };
-  Numbers from(std::size_t(states * parts), std::size_t(D)), into(std::size_t(states), std::size_t(D));
+  Numbers from(states * parts, D), into(states, D);
   for (std::size_t at = 0; at < from.m.size(); ++at) {
     if (at % 3 != 1) {
       fill(from, at, 2 * double(Index(random() % 20)) - 16);

@@ -1,6 +1,6 @@
-// pass_q: keys stay where they are. Every rank gets the queries of all ranks and computes them with its own keys; states
-// go home and are merged. For few queries that meet many keys: what travels does not grow with the keys. (Ring
-// attention for inference: Yang et al. 2024, arXiv 2411.01783.)
+// pass_q: keys stay where they are. Every rank gets the queries of all ranks and computes them with its own keys;
+// states go home and are merged. For few queries that meet many keys: what travels does not grow with the keys.
+// (In inference: Yang et al. 2024, arXiv 2411.01783.)
 #include "annulus/strategies/named/named.hpp"
 #include "annulus/strategies/own_passes.hpp"
 
