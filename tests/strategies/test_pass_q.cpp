@@ -104,7 +104,7 @@ TEST(PassQ, TheSameRunGivesTheSameBits) {
   const std::vector<std::byte> first = bits();
   EXPECT_EQ(bits(), first);
   const bool any = std::any_of(first.begin(), first.end(), [](std::byte one_byte) { return one_byte != std::byte(0); });
-  EXPECT_EQ(comm.max(any), 1) << "a rank whose keys nobody sees has zeros";
+  EXPECT_EQ(comm.max(Index(any)), 1) << "a rank whose keys nobody sees has zeros";
 }
 
 TEST(PassQ, IsNotReproducibleAndSaysWhy) {
