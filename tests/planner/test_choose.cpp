@@ -218,6 +218,22 @@ TEST(Auto, PricesTheSumsThatTravelHome) {
   EXPECT_EQ(choose(problem, 4, 0, machine).strategy().name(), "ulysses") << "dq travels in 16 bits";
 }
 
+TEST(Auto, PassesFewQueriesToManyKeys) {
+  Problem problem = problem_of(200000, {{}}, false);
+  problem.shape.heads = problem.shape.kv_heads = 8;
+  problem.shape.head_dim = 64;
+  const core::Machine machine = core::default_machine();
+  EXPECT_NE(choose(problem, 2, 0, machine).strategy().name(), "pass_q");
+  place_queries(problem, std::nullopt, 64);
+  for (const bool gradients : {false, true}) {
+    problem.gradients = gradients;
+    EXPECT_EQ(choose(problem, 2, 0, machine).strategy().name(), "pass_q");
+    problem.reproducible = true;
+    EXPECT_NE(choose(problem, 2, 0, machine).strategy().name(), "pass_q");
+    problem.reproducible = false;
+  }
+}
+
 TEST(Auto, HasALineForEveryStrategyEvenAtManyRanks) {
   Problem problem = problem_of(1 << 20, {{2048, 1}, {0, 16}}, true);
   for (const int ranks : {2, 100, 4096}) {

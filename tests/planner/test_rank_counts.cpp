@@ -136,6 +136,35 @@ TEST(RankCounts, OfAnUnknownShapeAreAskedOfEveryRankUpToDozens) {
   EXPECT_FALSE(rank_counts_of(strategy, Pass::backward, problem, partition, counted));
 }
 
+/// Of a strategy whose queries travel, up to dozens of ranks; beyond these the work is an estimate.
+TEST(RankCounts, OfQueriesThatTravelEqualThePredictionsOfAllRanks) {
+  std::mt19937_64 random(35);
+  const Strategy& strategy = *find("pass_q");
+  for (int round = 0; round < 40; ++round) {
+    const test::RandomLayout drawn = test::draw_layout(random, 500);
+    Problem problem = problem_of(drawn);
+    problem.gradients = true;
+    const Index count = 1 + Index(random() % std::uint64_t(drawn.n));
+    if (round % 3 > 0) place_queries(problem, Index(random() % std::uint64_t(drawn.n - count + 1)), count);
+    const int ranks = 1 + int(random() % 8);
+    SCOPED_TRACE(fmt::format("{} queries on {}: {}", problem.query_count(), ranks, test::describe(drawn)));
+    const pattern::Partition partition = strategy.partition(problem, ranks);
+    const Counted counted = planner::count(problem, partition);
+    const auto forward = rank_counts_of(strategy, Pass::forward, problem, partition, counted);
+    const auto backward = rank_counts_of(strategy, Pass::backward, problem, partition, counted);
+    ASSERT_TRUE(forward && backward);
+    expect_loads(*forward, 1, ranks, [&](int p) { return strategy.predict(problem, partition, p); });
+    expect_loads(*backward, 2.5, ranks, [&](int p) { return strategy.predict_backward(problem, partition, p); });
+    EXPECT_EQ(forward->messages, std::vector<double>(std::size_t(ranks), 4 * (ranks - 1))) << "q, m, l and acc";
+  }
+  Problem dense = problem_of(4096, {{}}, false);
+  place_queries(dense, std::nullopt, 64);
+  const pattern::Partition partition = strategy.partition(dense, 100);
+  const auto counts = rank_counts_of(strategy, Pass::forward, dense, partition, count(dense, partition));
+  for (int p = 0; p < 100; ++p)
+    EXPECT_NEAR(counts->kept[std::size_t(p)], double(strategy.predict(dense, partition, p).kept), 1e-6);
+}
+
 /// Exact but for rings across groups, where all K/V heads are taken to move equally many rows; those of groups with
 /// windows of their own do not.
 TEST(RankCounts, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {

@@ -88,7 +88,7 @@ Index peak_of(Call&& call) {
 std::vector<const Strategy*> by_rows() {
   std::vector<const Strategy*> strategies = available();
   std::stable_partition(strategies.begin(), strategies.end(), [](const Strategy* one) {
-    return one->name() != "single" && one->name() != "ulysses" && one->name() != "hybrid";
+    return one->name() != "single" && one->name() != "ulysses" && one->name() != "hybrid" && one->name() != "pass_q";
   });
   return strategies;
 }

@@ -20,7 +20,7 @@ TEST(Registry, NamesAreThoseOfTheRunFileAndUnique) {
   }
   // Users' scripts name these.
   for (const char* name : {"single", "allgather", "allgather_overlap", "ring_blocking", "ring", "rotation",
-                           "ring_bidirectional", "onesided", "ulysses", "hybrid", "stream"}) {
+                           "ring_bidirectional", "onesided", "ulysses", "hybrid", "pass_q", "stream"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   EXPECT_EQ(find("auto"), nullptr);

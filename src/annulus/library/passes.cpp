@@ -140,7 +140,7 @@ class Pass {
   /// gets a copy, or is the tensor where it is contiguous.
   void take(const Tensor& from, const char* name, core::TensorView& lent, core::Buffer& buffer) const {
     if (from.data == nullptr) return;
-    if (!plan_.forward->has_groups() && suits(from)) {
+    if (!plan_.forward->has_exchange() && suits(from)) {
       lent = {from.data, from.type, from.strides[0], from.strides[1], from.strides[2]};
     } else {
       buffer = whole(from, name);

@@ -71,7 +71,9 @@ Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Pr
                             (counts.calls.empty() ? 0 : counts.calls[p] * machine.seconds_per_call) +
                             (counts.intervals.empty() ? 0 : counts.intervals[p] * machine.seconds_per_interval);
     // Blocking ranks send, then receive: nobody does both at once.
-    const double phases = shape.overlapped || shape.pattern == CommunicationPattern::gather ? 1 : 2;
+    const bool both_at_once =
+        shape.pattern == CommunicationPattern::gather || shape.pattern == CommunicationPattern::queries;
+    const double phases = shape.overlapped || both_at_once ? 1 : 2;
     const double transfer =
         phases * (counts.messages[p] * link.seconds_per_message + counts.received[p] * link.seconds_per_byte);
     double exposed = shape.overlapped ? transfer - std::min(machine.overlap * transfer, compute) : transfer;

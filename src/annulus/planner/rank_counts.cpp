@@ -168,7 +168,8 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
 void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& problem, const Partition& partition,
                    RankCounts& counts) {
   const bool is_none = shape.pattern == CommunicationPattern::none, is_forward = pass == Pass::forward;
-  const bool at_once = is_none || (shape.pattern == CommunicationPattern::gather && !shape.overlapped);
+  const bool all_queries = shape.pattern == CommunicationPattern::queries;
+  const bool at_once = is_none || all_queries || (shape.pattern == CommunicationPattern::gather && !shape.overlapped);
   const double pairs = double(problem.pattern.pairs.size());
   double lists = 0;  // of work, each a call of the kernel: a window's first rows have lists of their own
   for (const pattern::Pair& pair : problem.pattern.pairs)
@@ -179,7 +180,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;
   const Partition queries = query_rows(problem, partition);
   for (std::size_t p = 0; p < partition.size(); ++p) {
-    const Index rows = queries[p].count();
+    const Index rows = all_queries ? problem.query_count() : queries[p].count();
     const double blocks = is_none && is_forward ? double(strategies::query_blocks(problem, rows).count()) : 1;
     const double received = at_once ? 0 : counts.messages[p] / (is_forward ? 1 : 2);
     counts.calls.push_back(rows > 0 ? lists * (blocks + received) : 0);
@@ -205,11 +206,37 @@ std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass 
   return counts;
 }
 
+/// Ranks share the work as they share the keys: exactly so where few ask for it, else nearly, as where all queries see
+/// all keys.
+RankCounts of_all_queries(const strategies::Schedule& schedule, Pass pass, const Counted& counted) {
+  const Problem& problem = schedule.problem();
+  const int ranks = int(schedule.partition().size());
+  const double factor = pass == Pass::forward ? 1 : backward_work_factor;
+  double all = 0;
+  for (const double kept : counted.kept) all += kept * double(problem.shape.batch);
+  const strategies::QueryCosts costs = schedule.query_costs();
+  RankCounts counts;
+  counts.intervals = counted.intervals;
+  for (int p = 0; p < ranks; ++p) {
+    const strategies::RowCounts rows = schedule.row_counts(p);
+    const double share = double(rows.keys) / double(problem.shape.sequence);
+    counts.kept.push_back(factor * (ranks <= largest_enumerated ? double(schedule.kept(p)) : all * share));
+    counts.sent.push_back(double(costs.bytes_sent(rows.queries)));
+    counts.received.push_back(double(costs.bytes_received(rows.queries)));
+    counts.copied.push_back(double(costs.bytes_home(rows.queries)));
+    counts.messages.push_back(double(costs.messages()));
+  }
+  counts.memory = double(schedule.most({}).memory);
+  if (ranks > largest_enumerated) counts.accuracy = pattern::Accuracy::estimate;
+  return counts;
+}
+
 RankCounts closed_form(const CommunicationShape& shape, const strategies::Schedule& schedule, Pass pass,
                        const Counted& counted) {
   const Problem& problem = schedule.problem();
   const Partition& partition = schedule.partition();
   const bool is_none = shape.pattern == CommunicationPattern::none;
+  if (schedule.gathers_queries()) return of_all_queries(schedule, pass, counted);
   RankCounts counts;
   counts.kept = counted.kept;
   for (double& kept : counts.kept)

@@ -15,10 +15,6 @@ bool results_replace_sums(const Problem& problem) {
   return core::bytes_of(problem.type) <= core::bytes_of(problem.precision);
 }
 
-Index query_sum_bytes(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows * problem.shape.heads * problem.head_row_sum_bytes();
-}
-
 /// Rows of `heads` heads of sums become rows of a gradient: from `from` on in `sums` to `to` on in `result`.
 void finish_rows(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
                  const core::Buffer& result, Index to) {
@@ -68,7 +64,18 @@ core::TensorView either(const core::TensorView& lent, const core::TensorView& ow
   return lent.data != nullptr ? lent : own;
 }
 
+/// dQ of `rows` rows of all batch entries, from their sums.
+core::Buffer finish_dq(const Problem& problem, Index rows, const core::Buffer& sums, const core::Buffer& there) {
+  core::Buffer dq = place_of_results(problem, sums, there, "dq", rows * problem.query_row_bytes());
+  finish_one(problem, Gradient::dq, problem.shape.heads, {0, rows}, sums, dq);
+  return dq;
+}
+
 }  // namespace
+
+Index query_sum_bytes(const Problem& problem, Index rows) {
+  return problem.shape.batch * rows * problem.shape.heads * problem.head_row_sum_bytes();
+}
 
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors) {
   const core::Shape& s = problem.shape;
@@ -151,12 +158,15 @@ core::Buffer BackwardComputation::finish_queries(core::HopMetrics& metrics) {
   tensors_.delta = {};
   if (wanted_ == Wanted::of_keys) return take_own();
   core::timed_compute(metrics, [&] {
-    const Index all = problem_.shape.batch * own_rows_.queries;
-    tensors_.dq = place_of_results(problem_, dq_, tensors_.dq, "dq", all * problem_.query_row_bytes());
-    finish_one(problem_, Gradient::dq, problem_.shape.heads, {0, all}, dq_, tensors_.dq);
+    tensors_.dq = finish_dq(problem_, problem_.shape.batch * own_rows_.queries, dq_, tensors_.dq);
     dq_ = {};
   });
   return take_own();
+}
+
+BackwardComputation::Made BackwardComputation::take_sums() {
+  tensors_.delta = {};
+  return {std::exchange(dq_, {}), take_own()};
 }
 
 void BackwardComputation::finish(core::HopMetrics& metrics) {
@@ -184,6 +194,24 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
     finish_one(problem, Gradient::dv, s.kv_heads, {all, 2 * all}, sums, result);
   });
   return result;
+}
+
+core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
+                               const core::Buffer& there, core::HopMetrics& metrics) {
+  const Index batch = problem.shape.batch, row = problem.shape.heads * problem.head_row_sum_bytes();
+  const core::Buffer own = made(there, "dq", query_sum_bytes(problem, rows));
+  core::Buffer dq;
+  core::timed_compute(metrics, [&] {
+    core::fill_zero(own.data(), own.bytes());
+    std::vector<kernels::RowCopy> copies;
+    for (Index part = 0; part < parts; ++part) copies.push_back({0, 1, rows, part * rows});
+    if (rows > 0) {
+      kernels::add_rows(copies, {sums.data(), batch, parts * rows, row}, {own.data(), batch, rows, row},
+                        problem.precision);
+    }
+    dq = finish_dq(problem, batch * rows, own, there);
+  });
+  return dq;
 }
 
 Index backward_blocks(const Problem& problem, const RowCounts& rows) {

@@ -26,6 +26,11 @@ class BackwardComputation final : public SumComputation {
   void finish(core::HopMetrics& metrics);
   /// Makes tensors.dq where it is wanted, and hands out the sums for the own K/V rows; see finish_keys().
   core::Buffer finish_queries(core::HopMetrics& metrics);
+  /// Hands out the sums for the queries, (B, rows, H, D), and for the own K/V rows, in place of either.
+  struct Made {
+    core::Buffer queries, keys;
+  };
+  Made take_sums();
 
  private:
   void attend(const core::WorkList& list, const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into,
@@ -39,6 +44,11 @@ class BackwardComputation final : public SumComputation {
 /// dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, which are gone afterwards.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
+/// dQ (B, rows, H, D) in the storage type, in the memory of `there` if it fits, from the sums that `parts` ranks have:
+/// those of rank p for row i are row p * rows + i of (B, parts * rows, H, D). They are added in this order.
+core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
+                               const core::Buffer& there, core::HopMetrics& metrics);
+
 /// Blocks of batch entries that a backward pass works on one after another where no rank adds to another one's sums:
 /// entries share nothing, and the sums of a block stay in the caches of the threads.
 Index backward_blocks(const Problem& problem, const RowCounts& rows);
@@ -47,6 +57,8 @@ Index backward_blocks(const Problem& problem, const RowCounts& rows);
 Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredRows& own, Tensors& tensors,
                    core::Interval entries);
 
+/// Bytes of the sums for `rows` query rows.
+Index query_sum_bytes(const Problem& problem, Index rows);
 /// Bytes that make_sink_sums() takes meanwhile.
 Index sink_sum_bytes(const Problem& problem);
 /// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.

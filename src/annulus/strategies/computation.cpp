@@ -6,6 +6,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/kernels/filled_keys.hpp"
+#include "annulus/kernels/merge.hpp"
 #include "annulus/kernels/sink.hpp"
 #include "annulus/pattern/counts.hpp"
 #include "annulus/pattern/filled_keys.hpp"
@@ -70,6 +71,7 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
       state_(empty_states(accumulator())),
       layout_(problem.layout()),
       expected_(expected) {
+  if (problem.all_queries) return;  // the rank whose queries they are fills in their keys
   for (const core::FilledRuns& runs : pattern::filled_keys(layout_, queries_)) kernels::add_filled_keys(runs, state_);
 }
 
@@ -155,6 +157,12 @@ void Computation::finish(core::HopMetrics& metrics) {
     kernels::finish(problem_.backend, state_, to, problem_.pattern.output_scale());
     state_ = kernels::State({}, 0, problem_.precision);
   });
+}
+
+kernels::State Computation::take_states() { return std::exchange(state_, kernels::State({}, 0, problem_.precision)); }
+
+void Computation::merge(const kernels::State& of_ranks, Index ranks, core::HopMetrics& metrics) {
+  core::timed_compute(metrics, [&] { kernels::merge_states(of_ranks, ranks, state_); });
 }
 
 std::string pass_name(const Problem& problem, const pattern::Layout& pass) {

@@ -72,6 +72,12 @@ class Computation {
   /// Where its numbers are of the type of out, they have been in tensors.out all the time.
   void finish(core::HopMetrics& metrics);
 
+  /// Hands out the running softmaxes, in place of finish(): those of all queries, of the rank's own keys
+  /// (Problem::all_queries).
+  kernels::State take_states();
+  /// Adds what the keys of so many ranks gave the queries (kernels/merge.hpp), in place of calls of add().
+  void merge(const kernels::State& of_ranks, Index ranks, core::HopMetrics& metrics);
+
  private:
   /// The block's part of a (B, held, H, head_dim) tensor.
   core::TensorView view(const core::Buffer& tensor, core::DType type, Index head_dim) const;

@@ -31,13 +31,13 @@ void add_round(const KeyRound& round, const PassContext& context, KeySource& key
 }  // namespace
 
 core::RankMetrics run_forward(const Schedule& schedule, const Location& location, Tensors& tensors,
-                              const Progress& progress) {
+                              const Progress& progress, const std::function<void(Computation&)>& make_results) {
   const Problem& problem = schedule.problem();
   const pattern::StoredRows& rows = schedule.query_rows()[std::size_t(location.rank())];
   core::RankMetrics metrics{schedule.partition()[std::size_t(location.rank())].count(), {{}}};
   const PassContext context{problem, schedule.partition(), location, tensors, metrics};
   const std::unique_ptr<KeySource> keys = schedule.keys().source(context);
-  const core::Count expected = std::max<core::Count>(1, kept_of(problem, rows));
+  const core::Count expected = std::max<core::Count>(1, schedule.kept(location.rank()));
   const QueryBlocks blocks = schedule.keys().query_blocks(location.rank());
   for (Index i = 0; i < blocks.count(); ++i) {
     const core::Interval entries = core::even_part(problem.shape.batch, blocks.entries, i / blocks.rows);
@@ -55,7 +55,7 @@ core::RankMetrics run_forward(const Schedule& schedule, const Location& location
       add_round(round, context, *keys, computation, blocks.rows > 1 ? &queries : nullptr);
     }
     keys->finish();
-    computation.finish(metrics.hops.back());
+    make_results ? make_results(computation) : computation.finish(metrics.hops.back());
   }
   keys->close();  // after the results: the others may read for a while yet
   return metrics;

@@ -6,12 +6,13 @@
 #include "annulus/strategies/backward_loop.hpp"
 #include "annulus/strategies/forward_loop.hpp"
 #include "annulus/strategies/heads/head_exchange.hpp"
+#include "annulus/strategies/queries/query_exchange.hpp"
 #include "annulus/strategies/statistics_computation.hpp"
 
 namespace annulus::strategies {
 
 void check_ranks(const Schedule& forward, const Schedule* backward, const comm::Communicator& comm) {
-  if (forward.has_groups()) return;  // the plans across them are those of a ring
+  if (forward.has_exchange()) return;  // the plans are those of a ring, or of own keys
   const Index keys = forward.keys().window_bytes(comm.rank());
   const Index sums = backward != nullptr
                          ? backward->keys().window_bytes(comm.rank()) + backward->sums()->window_bytes(comm.rank())
@@ -22,6 +23,7 @@ void check_ranks(const Schedule& forward, const Schedule* backward, const comm::
 core::RankMetrics run_forward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                    const Progress& progress) {
   if (schedule.has_groups()) return run_forward_heads(schedule, location.comm(), tensors, progress);
+  if (schedule.gathers_queries()) return run_forward_queries(schedule, location.comm(), tensors, progress);
   return run_forward(schedule, location, tensors, progress);
 }
 
@@ -66,7 +68,9 @@ core::RankMetrics run_backward_rows(const Schedule& schedule, const Location& lo
 core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress) {
   core::RankMetrics metrics = schedule.has_groups() ? run_backward_heads(schedule, location.comm(), tensors, progress)
-                                                    : run_backward_rows(schedule, location, tensors, progress);
+                              : schedule.gathers_queries()
+                                  ? run_backward_queries(schedule, location.comm(), tensors, progress)
+                                  : run_backward_rows(schedule, location, tensors, progress);
   if (location.has_ranks() && schedule.problem().sink) location.comm().add_up(tensors.sink_sums);
   return metrics;
 }
@@ -74,6 +78,7 @@ core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& lo
 core::RankMetrics run_statistics_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                       const Progress& progress) {
   if (schedule.has_groups()) return run_statistics_heads(schedule, location.comm(), tensors, progress);
+  if (schedule.gathers_queries()) return run_statistics_queries(schedule, location.comm(), tensors, progress);
   const Problem& problem = schedule.problem();
   const pattern::StoredRows& queries = schedule.query_rows()[std::size_t(location.rank())];
   const RowCounts rows = schedule.row_counts(location.rank());

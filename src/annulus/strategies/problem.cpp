@@ -19,6 +19,7 @@ void place_queries(Problem& problem, std::optional<Index> offset, Index count) {
 pattern::Partition query_rows(const Problem& problem, const pattern::Partition& keys) {
   if (!problem.queries) return keys;
   const core::Interval queries = *problem.queries;
+  if (problem.all_queries) return pattern::Partition(keys.size(), pattern::StoredRows({queries}));
   if (!problem.has_rows_of_queries()) return pattern::within(keys, queries);
   // In the order of the ranks. Groups of ranks have together what their ranks have.
   pattern::Partition rows;

@@ -55,6 +55,7 @@ struct Problem {
   pattern::Documents documents;
   /// Rows of the sequence at which the queries stand; empty: at all of them. See place_queries().
   std::optional<core::Interval> queries;
+  bool all_queries = false;  ///< every rank works on all of them, with its own keys: queries/query_exchange.hpp
   kernels::Backend backend = kernels::Backend::host;
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   Index block_size = 0;                             ///< rows, of block_cyclic; 0: auto
@@ -138,7 +139,8 @@ struct Problem {
 void place_queries(Problem& problem, std::optional<Index> offset, Index count);
 
 /// Rows of every rank's queries, those of q in the order in which it stores them, where `keys` are its rows of k and v:
-/// those of the keys' rows that are queries; of rows after all keys an interval as long as its share of the keys.
+/// those of the keys' rows that are queries; of rows after all keys an interval as long as its share of the keys. Where
+/// Problem::all_queries says so, all queries.
 pattern::Partition query_rows(const Problem& problem, const pattern::Partition& keys);
 
 /// The shape of query heads `query` and of the K/V heads that they read.

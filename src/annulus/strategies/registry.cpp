@@ -8,7 +8,7 @@ const std::vector<std::unique_ptr<Strategy>>& registry() {
   static const std::vector<std::unique_ptr<Strategy>> strategies = [] {
     std::vector<std::unique_ptr<Strategy>> all;
     for (const auto& entry : {single(), allgather(), allgather_overlap(), ring_blocking(), ring(), rotation(),
-                              ring_bidirectional(), onesided(), ulysses(), hybrid(), stream()}) {
+                              ring_bidirectional(), onesided(), ulysses(), hybrid(), pass_q(), stream()}) {
       all.push_back(std::make_unique<Strategy>(entry));
     }
     return all;

@@ -50,13 +50,15 @@ int most_keys(const core::Shape& whole, int size) {
 
 }  // namespace
 
-Schedule::Schedule(const MakePlans& make, Problem problem, pattern::Partition partition, int group)
+Schedule::Schedule(const MakePlans& make, Problem problem, pattern::Partition partition, const RowExchange& exchange)
     : make_(make),
       problem_(std::move(problem)),
       partition_(std::move(partition)),
       query_rows_(problem_.queries ? strategies::query_rows(problem_, partition_) : pattern::Partition{}),
-      group_(group) {
-  if (has_groups()) return;
+      group_(exchange.group) {
+  if (exchange.all_queries)
+    of_all_queries_ = std::make_unique<const Schedule>(make_, with_all_queries(problem_), partition_);
+  if (has_exchange()) return;
   rounds_ = rounds_of(problem_);
   plans_ = make_(rounds_, partition_);
 }
@@ -70,9 +72,20 @@ const Schedule& Schedule::across(int rank) const {
   return *schedule;
 }
 
+QueryCosts Schedule::query_costs() const {
+  return {of_all_queries_->problem(), of_all_queries_->sums() != nullptr, Index(partition_.size())};
+}
+
+core::Count Schedule::kept(int rank) const {
+  if (gathers_queries()) return of_all_queries_->kept(rank);
+  const pattern::StoredRows& queries = query_rows()[std::size_t(rank)];
+  if (!problem_.all_queries) return kept_of(problem_, queries);
+  return kept_between(problem_, queries, pattern::KeyRows::raw(partition_[std::size_t(rank)]));
+}
+
 Prediction Schedule::predict_work(int rank) const {
   Prediction prediction;
-  prediction.kept = kept_of(problem_, query_rows()[std::size_t(rank)]);
+  prediction.kept = kept(rank);
   Index most = 0;  // bytes of buffers
   for (std::size_t i = 0; i < rounds_.size(); ++i) {
     const KeyRound& keys = plans_.keys->round(i);
@@ -156,12 +169,18 @@ Schedule::Most Schedule::most_of_groups(LargestMessages largest) const {
 
 Schedule::Most Schedule::most(const LargestMessages& largest) const {
   if (has_groups()) return most_of_groups(largest);
+  if (gathers_queries()) return {query_costs().memory(most_counts()), 0};
   Most most = most_work(largest);
   most.memory += input_bytes(most_counts());
   return most;
 }
 
 Prediction Schedule::predict(int rank) const {
+  if (gathers_queries()) {
+    const RowCounts rows = row_counts(rank);
+    const QueryCosts costs = query_costs();
+    return {costs.memory(rows), costs.bytes_sent(rows.queries), costs.bytes_received(rows.queries), kept(rank)};
+  }
   if (!has_groups()) {
     Prediction prediction = predict_work(rank);
     prediction.memory_bytes += input_bytes(row_counts(rank));
@@ -189,6 +208,9 @@ std::vector<Index> Schedule::bytes_from(int rank) const {
     for (std::size_t g = 0; g < between.size(); ++g)
       from[g * std::size_t(group_) + std::size_t(group.rank())] += between[g];
     return from;
+  }
+  for (int p = 0; gathers_queries() && p < int(from.size()); ++p) {
+    if (p != rank) from[std::size_t(p)] = query_costs().bytes_from(row_counts(rank).queries, row_counts(p).queries);
   }
   for (std::size_t i = 0; i < rounds_.size(); ++i) {
     const KeyRound& keys = plans_.keys->round(i);

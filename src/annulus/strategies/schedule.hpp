@@ -7,6 +7,7 @@
 #include "annulus/strategies/gradients/gradient_sink.hpp"
 #include "annulus/strategies/heads/head_groups.hpp"
 #include "annulus/strategies/prediction.hpp"
+#include "annulus/strategies/queries/query_costs.hpp"
 
 namespace annulus::strategies {
 
@@ -19,11 +20,18 @@ struct Plans {
 /// Plans of rounds_of(problem) over a partition; neither is copied.
 using MakePlans = std::function<Plans(const std::vector<Problem>& rounds, const pattern::Partition&)>;
 
-/// Inside groups of `group` ranks rows are exchanged for heads (heads/head_groups.hpp), and the plans are those of the
-/// ranks of the same number in their groups; 0: no groups.
+/// What is exchanged before the steps of a pass, and back after them.
+///   group        ranks of a group inside which rows are exchanged for heads (heads/head_groups.hpp): the plans are
+///                those of the ranks of the same number in their groups; 0: no groups
+///   all_queries  every rank gets all queries (queries/query_exchange.hpp): the plans are those of ranks that have them
+struct RowExchange {
+  int group = 0;
+  bool all_queries = false;
+};
+
 class Schedule {
  public:
-  Schedule(const MakePlans& make, Problem problem, pattern::Partition partition, int group = 0);
+  Schedule(const MakePlans& make, Problem problem, pattern::Partition partition, const RowExchange& exchange = {});
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
@@ -34,7 +42,7 @@ class Schedule {
   RowCounts row_counts(int rank) const {
     return {query_rows()[std::size_t(rank)].count(), partition_[std::size_t(rank)].count()};
   }
-  /// Without groups: rounds, and what moves in them.
+  /// Without an exchange: rounds, and what moves in them.
   const std::vector<Problem>& rounds() const { return rounds_; }
   const KeyPlan& keys() const { return *plans_.keys; }
   const SumPlan* sums() const { return plans_.sums.get(); }
@@ -43,9 +51,16 @@ class Schedule {
 
   /// A rank's group, and the schedule of the ranks of its number across the groups; none without groups.
   bool has_groups() const { return group_ > 0; }
+  /// The schedule of ranks that have all queries, where they are exchanged; none elsewhere.
+  bool gathers_queries() const { return of_all_queries_ != nullptr; }
+  const Schedule& of_all_queries() const { return *of_all_queries_; }
+  QueryCosts query_costs() const;
+  bool has_exchange() const { return has_groups() || gathers_queries(); }
   HeadGroup group_of(int rank) const { return {problem_, partition_, group_, rank}; }
   const Schedule& across(int rank) const;
 
+  /// Kept triples that a rank computes with, batch entries included; where there are groups, of its rows.
+  core::Count kept(int rank) const;
   /// What the pass costs a rank; in a backward pass memory counts a gradient of the LSE.
   Prediction predict(int rank) const;
   /// What predict() says of any rank's memory, at most, if no message is larger; where there are groups, of a rank of
@@ -77,6 +92,7 @@ class Schedule {
   std::vector<Problem> rounds_;
   Plans plans_;
   mutable std::map<int, std::unique_ptr<Schedule>> across_;  // by rank in the group
+  std::unique_ptr<const Schedule> of_all_queries_;
 };
 
 }  // namespace annulus::strategies

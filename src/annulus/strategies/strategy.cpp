@@ -11,7 +11,7 @@ CommunicationShape Strategy::communication(const Problem& problem, int ranks) co
 std::unique_ptr<const Schedule> Strategy::schedule(const MakePlans& make, const Problem& problem,
                                                    const pattern::Partition& partition) const {
   const int group = entry_.group_size == nullptr ? 0 : entry_.group_size(problem, int(partition.size()));
-  return std::make_unique<const Schedule>(make, problem, partition, group);
+  return std::make_unique<const Schedule>(make, problem, partition, RowExchange{group, entry_.all_queries});
 }
 
 std::unique_ptr<const Schedule> Strategy::forward_schedule(const Problem& problem,

@@ -17,9 +17,22 @@ namespace annulus::strategies {
 ///   direct          from each owner what is read    heads       all-to-all, heads against rows
 ///   window          the same, read by its reader out of a copy of the owner's rows
 ///   heads_in_ring   heads inside groups of `group` ranks, a ring across the groups
+///   queries         all queries to every rank, what its keys give them back home, both at once
 ///   store           nothing between ranks: each reads rows out of a store, block after block (store/block_passes.hpp)
 ///   unknown         only predict() tells: such a strategy is planned up to some dozens of ranks
-enum class CommunicationPattern { none, gather, ring, both_ways, direct, window, heads, heads_in_ring, store, unknown };
+enum class CommunicationPattern {
+  none,
+  gather,
+  ring,
+  both_ways,
+  direct,
+  window,
+  heads,
+  heads_in_ring,
+  queries,
+  store,
+  unknown
+};
 
 struct CommunicationShape {
   CommunicationPattern pattern = CommunicationPattern::unknown;
@@ -49,6 +62,8 @@ struct StrategyEntry {
   std::function<std::string(const Problem&, int ranks)> why_no_reproducible_gradients;
   /// Inside groups of ranks rows are exchanged for heads, and the passes run across the groups; none: no such groups.
   GroupSize group_size = nullptr;
+  /// Every rank gets all queries before the passes, and what its keys give them goes home after these.
+  bool all_queries = false;
   /// Why it cannot run with this MPI library; empty: it can. It can be planned for all the same.
   std::string (*why_unavailable)() = [] { return std::string(); };
 };

@@ -12,6 +12,7 @@ namespace annulus::app {
 namespace {
 
 using strategies::KeyRound;
+using strategies::Problem;
 using strategies::Schedule;
 using strategies::SumRound;
 using strategies::Transfer;
@@ -67,8 +68,11 @@ class Printer {
   }
 
  private:
-  double all_work() const { return double(strategies::kept_of(problem_, rows())); }
+  double all_work() const { return double(schedule_.kept(rank_)); }
   const pattern::StoredRows& rows() const { return schedule_.partition()[std::size_t(rank_)]; }
+  double work_of(const Problem& round) const {
+    return schedule_.rounds().size() == 1 ? all_work() : double(strategies::kept_of(round, rows()));
+  }
 
   void print_round(const KeyRound& keys, const SumRound* sums) const {
     const std::size_t of_keys = keys.steps(rank_), of_sums = sums != nullptr ? sums->steps(rank_) : 0;
@@ -90,9 +94,8 @@ class Printer {
       }
       fmt::print("\n");
     }
-    fmt::print("# {:>5}  {:<10} {:>16}  {:>6.3g} M  {:<20} {:<20}", "sum", "", "",
-               1e-6 * double(strategies::kept_of(keys.problem(), rows())), report::describe_bytes(double(received)),
-               report::describe_bytes(double(sent)));
+    fmt::print("# {:>5}  {:<10} {:>16}  {:>6.3g} M  {:<20} {:<20}", "sum", "", "", 1e-6 * work_of(keys.problem()),
+               report::describe_bytes(double(received)), report::describe_bytes(double(sent)));
     if (sums != nullptr) {
       fmt::print(" {:<21} {}", report::describe_bytes(double(sums_received)),
                  report::describe_bytes(double(sums_sent)));
@@ -120,7 +123,7 @@ class Printer {
   }
 
   const Schedule& schedule_;
-  const strategies::Problem& problem_;
+  const Problem& problem_;
   const int rank_;
 };
 
@@ -137,7 +140,15 @@ void print_pass(const Job& job, const Schedule& schedule, int rank, std::string_
   fmt::print("# {}, {}, rank {} of {}, rows{}: memory {}, sends {}, receives {}\n", job.strategy->name(), pass, rank,
              job.partition.size(), rows.empty() ? " none" : rows, report::describe_bytes(double(all.memory_bytes)),
              report::describe_bytes(double(all.bytes_sent)), report::describe_bytes(double(all.bytes_received)));
-  if (!schedule.has_groups()) return Printer(schedule, rank).print();
+  if (!schedule.has_exchange()) return Printer(schedule, rank).print();
+  if (schedule.gathers_queries()) {
+    const Schedule& inner = schedule.of_all_queries();
+    fmt::print(
+        "# queries of all ranks come, and what they find goes home: {} queries, {} of them its own, with its own "
+        "keys:\n",
+        inner.row_counts(rank).queries, schedule.row_counts(rank).queries);
+    return Printer(inner, rank).print();
+  }
   const strategies::HeadGroup group = schedule.group_of(rank);
   const Schedule& across = schedule.across(rank);
   const bool backward = across.sums() != nullptr;

@@ -15,6 +15,7 @@ StrategyEntry ring_bidirectional();
 StrategyEntry onesided();
 StrategyEntry ulysses();
 StrategyEntry hybrid();
+StrategyEntry pass_q();
 StrategyEntry stream();
 
 // Why a problem is not reproducible.

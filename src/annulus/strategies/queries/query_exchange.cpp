@@ -1,0 +1,232 @@
+#include "annulus/strategies/queries/query_exchange.hpp"
+
+#include <utility>
+
+#include "annulus/comm/alltoall.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/kernels/merge.hpp"
+#include "annulus/strategies/backward_loop.hpp"
+#include "annulus/strategies/forward_loop.hpp"
+#include "annulus/strategies/statistics_computation.hpp"
+
+namespace annulus::strategies {
+namespace {
+
+/// One rank, whose tensors of queries are (B, own rows, row bytes). With those of all ranks they are (B, Sq, row
+/// bytes), in the order of the rows; what P ranks made for the own ones is (B, P own rows, row bytes), rank after rank.
+///
+/// Worked example: query rows 0 ... 5 on 2 ranks, zigzag: rank 0 has rows 0 5 4, stored as 0 4 5. All are 0 1 2 3 4 5,
+/// and rank 0 sends rows 1 2 3 of what it made to rank 1. It gets two of 0 4 5: its own, then rank 1's.
+class Traveller {
+ public:
+  Traveller(const Schedule& schedule, const comm::Communicator& comm)
+      : inner(schedule.of_all_queries()),
+        comm_(comm),
+        costs_(schedule.query_costs()),
+        own_(schedule.row_counts(comm.rank()).queries),
+        batch_(schedule.problem().shape.batch) {
+    const pattern::StoredRows& all = inner.query_rows().front();
+    all_ = all.count();
+    for (const pattern::StoredRows& rows : schedule.query_rows()) places_.push_back(pattern::places(all, rows));
+  }
+
+  /// Rows of all ranks, of a tensor of which `own` has the own ones.
+  core::Buffer bring(const char* name, const core::Buffer& own, Index row_bytes) const {
+    core::Buffer all(name, batch_ * all_ * row_bytes);
+    std::vector<comm::Piece> sends, receives;
+    for (const auto& places : places_) {
+      sends.push_back({{{0, own_}}, {0, row_bytes}});
+      receives.push_back({places, {0, row_bytes}});
+    }
+    comm::alltoall_pieces(comm_, {own.data(), batch_, own_, row_bytes, {}}, sends,
+                          {all.data(), batch_, all_, row_bytes, {}}, receives);
+    return all;
+  }
+
+  /// Sends home what this rank made for all rows; `own` becomes what all ranks made for the own ones.
+  void send_home(const core::Buffer& all, const core::Buffer& own, Index row_bytes) const {
+    std::vector<comm::Piece> sends, receives;
+    for (const auto& places : places_) {
+      const Index first = Index(receives.size()) * own_;
+      sends.push_back({places, {0, row_bytes}});
+      receives.push_back({{{first, first + own_}}, {0, row_bytes}});
+    }
+    comm::alltoall_pieces(comm_, {all.data(), batch_, all_, row_bytes, {}}, sends,
+                          {own.data(), batch_, rows_home(), row_bytes, {}}, receives);
+  }
+  core::Buffer send_home(const char* name, const core::Buffer& all, Index row_bytes) const {
+    core::Buffer own(name, batch_ * rows_home() * row_bytes);
+    send_home(all, own, row_bytes);
+    return own;
+  }
+  /// The same for m, l, perhaps the sum of scores, and the accumulator.
+  kernels::State send_home(const kernels::State& all) const {
+    kernels::State own(all.shape, rows_home(), all.precision, all.exponent_bias, all.score_sum.bytes() > 0);
+    const Index number = all.shape.heads * Index(core::bytes_of(all.precision));
+    for (const auto part : {&kernels::State::m, &kernels::State::l, &kernels::State::score_sum}) {
+      if ((all.*part).bytes() > 0) send_home(all.*part, own.*part, number);
+    }
+    send_home(all.acc, own.acc, number * all.shape.head_dim);
+    return own;
+  }
+
+  /// Both exchanges are counted in the first hop.
+  void count(core::HopMetrics& first) const {
+    first.bytes_sent += costs_.bytes_sent(own_);
+    first.bytes_received += costs_.bytes_received(own_);
+    first.rows_received += all_ - own_;
+  }
+
+  /// Own queries, and ranks.
+  Index own() const { return own_; }
+  Index ranks() const { return Index(places_.size()); }
+
+  const Schedule& inner;
+
+ private:
+  Index rows_home() const { return ranks() * own_; }
+
+  const comm::Communicator& comm_;
+  const QueryCosts costs_;
+  const Index own_, batch_;
+  Index all_ = 0;
+  std::vector<std::vector<core::Interval>> places_;  // of every rank's rows among all
+};
+
+/// Does `work`, in which messages travel.
+template <class Work>
+void exchange(core::HopMetrics& metrics, const char* where, Work&& work) {
+  const comm::Scope here(where);
+  core::timed_wait(metrics, "all-to-all", work);
+}
+
+/// What a loop over the own keys finds of a rank's tensors, without queries.
+Tensors keys_of(const Tensors& own) {
+  Tensors keys;
+  keys.kv = own.kv;
+  keys.lent.k = own.lent.k;
+  keys.lent.v = own.lent.v;
+  keys.poll = own.poll;
+  return keys;
+}
+
+constexpr const char* there = "gathering queries";
+constexpr const char* back = "sending home what keys give queries";
+
+/// The backward loop over the own keys.
+void run_over_keys(const Schedule& inner, const comm::Communicator& comm, const Tensors& all,
+                   SumComputation& computation, core::RankMetrics& metrics, const std::function<void()>& make_results) {
+  run_backward(inner, {inner.problem(), inner.partition(), comm, all, metrics}, computation, make_results);
+}
+
+}  // namespace
+
+core::RankMetrics run_forward_queries(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                      const Progress& progress) {
+  const Problem& problem = schedule.problem();
+  const Traveller traveller(schedule, comm);
+  core::HopMetrics gathering;
+  Tensors all = keys_of(tensors);
+  exchange(gathering, there, [&] { all.q = traveller.bring("q", tensors.q, problem.query_row_bytes()); });
+  kernels::State states({}, 0, problem.precision);
+  core::RankMetrics metrics = run_forward(traveller.inner, comm, all, progress,
+                                          [&](Computation& computation) { states = computation.take_states(); });
+  core::HopMetrics& first = metrics.hops.front();
+  first.wait_seconds += gathering.wait_seconds;
+  all.q = {};
+  kernels::State of_ranks({}, 0, problem.precision);
+  exchange(first, back, [&] { of_ranks = traveller.send_home(states); });
+  states = kernels::State({}, 0, problem.precision);
+  all = {};  // the accumulator may have been in it
+  Computation home(problem, schedule.query_rows()[std::size_t(comm.rank())], tensors, 0, {});
+  home.merge(of_ranks, comm.size(), first);
+  of_ranks = kernels::State({}, 0, problem.precision);
+  home.finish(first);
+  traveller.count(first);
+  return metrics;
+}
+
+core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                       const Progress& progress) {
+  const Problem& problem = schedule.problem();
+  const RowCounts rows = schedule.row_counts(comm.rank());
+  const Traveller traveller(schedule, comm);
+  const Index number = problem.shape.heads * Index(core::bytes_of(problem.precision));
+  core::RankMetrics metrics{rows.keys, {{}}};
+  tensors.delta = make_delta(problem, rows.queries, tensors);
+  make_sink_sums(problem, rows.queries, tensors);
+  Tensors all = keys_of(tensors);
+  exchange(metrics.hops.front(), there, [&] {
+    all.q = traveller.bring("q", tensors.q, problem.query_row_bytes());
+    all.dout = traveller.bring("dout", tensors.dout, problem.query_row_bytes());
+    all.normalizers = traveller.bring("normalizers", tensors.normalizers, problem.normalizer_row_bytes());
+    all.delta = traveller.bring("delta", tensors.delta, number);
+  });
+  tensors.delta = tensors.dk = tensors.dv = {};
+  BackwardComputation::Made sums;
+  {
+    const Schedule& inner = traveller.inner;
+    BackwardComputation computation(inner.problem(), inner.row_counts(comm.rank()), all, inner.kept(comm.rank()),
+                                    progress);
+    run_over_keys(inner, comm, all, computation, metrics, [&] { sums = computation.take_sums(); });
+  }
+  all = {};
+  core::HopMetrics& first = metrics.hops.front();
+  core::Buffer of_ranks;
+  exchange(first, back, [&] { of_ranks = traveller.send_home("dq", sums.queries, number * problem.shape.head_dim); });
+  sums.queries = {};
+  tensors.dq = finish_query_sums(problem, rows.queries, comm.size(), of_ranks, tensors.dq, first);
+  of_ranks = {};
+  tensors.dkv = finish_keys(problem, rows.keys, std::move(sums.keys), first);
+  traveller.count(first);
+  return metrics;
+}
+
+namespace {
+
+/// Makes tensors.top_rows and top_weights of the own queries from lists of all, which are freed.
+void merge_lists(const Problem& problem, const Traveller& traveller, Tensors& all, core::HopMetrics& metrics,
+                 Tensors& tensors) {
+  core::Buffer top_rows, weights;
+  exchange(metrics, back, [&] {
+    top_rows = traveller.send_home("top rows", all.top_rows, top_rows_bytes(problem));
+    weights = traveller.send_home("top weights", all.top_weights, top_weights_bytes(problem));
+  });
+  all = {};
+  const Index own = problem.shape.batch * traveller.own();
+  tensors.top_rows = core::Buffer("top rows", own * top_rows_bytes(problem));
+  tensors.top_weights = core::Buffer("top weights", own * top_weights_bytes(problem));
+  core::timed_compute(metrics, [&] {
+    kernels::merge_top(problem.shape, traveller.own(), core::lse_type(problem.type), problem.statistics.top_keys,
+                       {weights.data(), static_cast<Index*>(top_rows.data())}, traveller.ranks(),
+                       {tensors.top_weights.data(), static_cast<Index*>(tensors.top_rows.data())});
+  });
+}
+
+}  // namespace
+
+core::RankMetrics run_statistics_queries(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
+                                         const Progress& progress) {
+  const Problem& problem = schedule.problem();
+  const RowCounts rows = schedule.row_counts(comm.rank());
+  const Traveller traveller(schedule, comm);
+  core::RankMetrics metrics{rows.keys, {{}}};
+  Tensors all = keys_of(tensors);
+  exchange(metrics.hops.front(), there, [&] {
+    all.q = traveller.bring("q", tensors.q, problem.query_row_bytes());
+    all.normalizers = traveller.bring("normalizers", tensors.normalizers, problem.normalizer_row_bytes());
+  });
+  {
+    const Schedule& inner = traveller.inner;
+    StatisticsComputation computation(inner.problem(), inner.row_counts(comm.rank()), all, inner.kept(comm.rank()),
+                                      progress);
+    run_over_keys(inner, comm, all, computation, metrics,
+                  [&] { tensors.received = computation.finish(metrics.hops.back()); });
+  }
+  all.q = all.normalizers = {};
+  if (problem.statistics.top_keys > 0) merge_lists(problem, traveller, all, metrics.hops.front(), tensors);
+  traveller.count(metrics.hops.front());
+  return metrics;
+}
+
+}  // namespace annulus::strategies
