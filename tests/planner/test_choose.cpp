@@ -223,7 +223,10 @@ TEST(Auto, PassesFewQueriesToManyKeys) {
   problem.shape.heads = problem.shape.kv_heads = 8;
   problem.shape.head_dim = 64;
   const core::Machine machine = core::default_machine();
-  EXPECT_NE(choose(problem, 2, 0, machine).strategy().name(), "pass_q");
+  for (const bool gradients : {false, true}) {
+    problem.gradients = gradients;
+    for (const int ranks : {2, 3, 8, 64}) EXPECT_NE(choose(problem, ranks, 0, machine).strategy().name(), "pass_q");
+  }
   place_queries(problem, std::nullopt, 64);
   for (const bool gradients : {false, true}) {
     problem.gradients = gradients;
