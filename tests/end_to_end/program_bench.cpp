@@ -362,10 +362,13 @@ TEST_F(Bench, EveryDeckRunsInMiniature) {
       " --set \"bench.skip=[{input.generate.sequence: 16384}, {input.generate.sequence: 32768}, "
       "{input.generate.sequence: "
       "65536}, {input.generate.sequence: 131072}, {input.generate.sequence: 262144}, {ranks: 16}, {ranks: 32}]\"";
-  const std::vector<Deck> decks{{"one_device", {1}},        {"two_ranks", {2}},
-                                {"memory", {1, 2}},         {"threshold", {2}},
-                                {"strong_scaling", {1, 2}}, {"weak_scaling", {1, 2}},
-                                {"long_sequences", {1, 2}}, {"masks", {2}, 4096, shortest_and_longest, ends}};
+  const std::string layer = (folder / "layer.h5").string(), of_layer = " --set input.file=" + layer;
+  ASSERT_EQ(annulus(1, "generate --output " + layer + " --layer 8 --sequence 64 --heads 8 --head-dim 1").status, 0);
+  std::vector<Deck> decks{{"one_device", {1}},       {"two_ranks", {2}},         {"memory", {1, 2}},
+                          {"threshold", {2}},        {"strong_scaling", {1, 2}}, {"weak_scaling", {1, 2}},
+                          {"long_sequences", {1, 2}}};
+  decks.push_back({"layer_sharding", {2}, 64, of_layer, of_layer});
+  decks.push_back({"masks", {2}, 4096, shortest_and_longest, ends});
   std::set<std::string> known{"own_tensors.yaml"};  // which tools/python/tests/test_readme.py runs
   for (const Deck& deck : decks) {
     SCOPED_TRACE(deck.name);

@@ -102,6 +102,14 @@ void check_prediction(const core::Shape& shape, Index width, core::DType type, c
   scratch = scratch_now();
   layer.backward(weights, x, std::move(forward.saved), forward.y);
   const Index backward_peak = peak_without(scratch);
+  const core::Buffer target = own_buffer(layer, one.target(), "target");
+  forward = layer.forward(weights, x);
+  core::memory_ledger().reset_peak();
+  scratch = scratch_now();
+  layer.backward(weights, x, std::move(forward.saved), forward.y, {}, InputGradient::unwanted);
+  const Index training_peak = std::max(forward_peak + target.bytes(), peak_without(scratch));
+  EXPECT_LE(training_peak, predicted.training);
+  EXPECT_GE(training_peak, predicted.training / 2);
   EXPECT_LE(forward_peak, predicted.forward);
   EXPECT_LE(backward_peak, predicted.backward);
   EXPECT_GE(forward_peak, predicted.forward / 2);

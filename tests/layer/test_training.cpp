@@ -8,7 +8,8 @@ constexpr int steps = 20;
 constexpr double rate = 0.5;
 
 /// The loss before each step, and after the last.
-Numbers losses(const LayerCase& one, const strategies::Strategy& strategy, const comm::Communicator& comm) {
+Numbers losses(const LayerCase& one, const strategies::Strategy& strategy, const comm::Communicator& comm,
+               InputGradient dx = InputGradient::unwanted) {
   const Layer layer(one.problem, strategy, comm);
   Weights weights = own_weights(one, comm);
   const core::Buffer x = own_buffer(layer, one.x(), "x"), target = own_buffer(layer, one.target(), "target");
@@ -17,7 +18,8 @@ Numbers losses(const LayerCase& one, const strategies::Strategy& strategy, const
     ForwardResult forward = layer.forward(weights, x);
     curve.push_back(layer.loss(forward.y, target));
     if (step == steps) break;
-    descend(one.problem, rate, layer.backward(weights, x, std::move(forward.saved), forward.y).gradients, weights);
+    const BackwardResult backward = layer.backward(weights, x, std::move(forward.saved), forward.y, {}, dx);
+    descend(one.problem, rate, backward.gradients, weights);
   }
   return curve;
 }
@@ -33,6 +35,9 @@ TEST(Training, TheLossIsTheSameEverywhereAndFalls) {
     for (const strategies::Strategy* strategy : strategies::available()) {
       if (entry.value == Sharding::tensor && strategy->name() != "single") continue;  // asks no strategy
       const Numbers curve = losses(one, *strategy, comm);
+      if (strategy->name() == "ring" || entry.value == Sharding::tensor) {
+        EXPECT_EQ(losses(one, *strategy, comm, InputGradient::wanted), curve) << entry.name << ": bits depend on dx";
+      }
       for (std::size_t step = 0; step < curve.size(); ++step) {
         EXPECT_NEAR(curve[step], expected[step], 1e-10 * expected[step])
             << entry.name << ", " << strategy->name() << ", step " << step;
@@ -54,6 +59,45 @@ TEST(Training, FilledInKeysAreTheSameEverywhere) {
     const Numbers curve = losses(one, *strategies::find(entry.value == Sharding::tensor ? "single" : "ring"), comm);
     for (std::size_t step = 0; step < curve.size(); ++step) {
       EXPECT_NEAR(curve[step], expected[step], 1e-10 * expected[step]) << entry.name << ", step " << step;
+    }
+  }
+}
+
+/// A backward pass of this rank, with dx or without: gradients of all weights, and what they took.
+BackwardResult backward_of(const LayerCase& one, const comm::Communicator& comm, InputGradient dx) {
+  const Layer layer(one.problem, *strategies::find("ring"), comm);
+  const Weights weights = own_weights(one, comm);
+  const core::Buffer x = own_buffer(layer, one.x(), "x"), dy = own_buffer(layer, one.dy(), "dy");
+  return layer.backward(weights, x, layer.forward(weights, x).saved, dy, {}, dx);
+}
+
+TEST(Training, MakesNoGradientByX) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
+    LayerCase one = make_case("", {2, 21, 4, 2, 6}, 10, {true, false, true, true}, 10000.0, type);
+    for (const ShardingEntry& entry : sharding_table) {
+      SCOPED_TRACE(fmt::format("{}, {}", entry.name, name_of(type)));
+      one.problem.sharding = entry.value;
+      const BackwardResult all = backward_of(one, comm, InputGradient::wanted);
+      const BackwardResult without = backward_of(one, comm, InputGradient::unwanted);
+      EXPECT_GT(all.dx.bytes(), 0);
+      EXPECT_EQ(without.dx.bytes(), 0);
+      for (const Weight weight : all_weights) {
+        EXPECT_EQ(numbers_in(without.gradients[weight], type), numbers_in(all.gradients[weight], type))
+            << name_of(weight);
+      }
+      // dx = dq wq^T + dk wk^T + dv wv^T, of this rank's rows and all heads or of all rows and its heads.
+      const bool by_heads = entry.value == Sharding::tensor;
+      const Layer layer(one.problem, *strategies::find("ring"), comm);
+      const Index rows = 2 * (by_heads ? 21 : layer.rows().count());
+      const Index heads = by_heads ? query_heads(one.problem, comm.rank(), comm.size()).size() +
+                                         2 * kv_heads(one.problem, comm.rank(), comm.size()).size()
+                                   : 4 + 2 * 2;
+      EXPECT_EQ(all.metrics.product_flops - without.metrics.product_flops, 2.0 * double(rows * 10 * heads * 6));
+      // Weights that are gathered for it, and its sum over ranks.
+      const bool moves = entry.value != Sharding::none && comm.size() > 1;
+      EXPECT_EQ(comm.sum(all.metrics.bytes_received) > comm.sum(without.metrics.bytes_received), moves);
+      EXPECT_EQ(comm.sum(all.metrics.bytes_sent) > comm.sum(without.metrics.bytes_sent), moves);
     }
   }
 }

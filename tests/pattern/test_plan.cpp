@@ -2,7 +2,9 @@
 // the dense ring would carry.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
+#include <tuple>
 
 #include "annulus/pattern/documents_partition.hpp"
 #include "annulus/pattern/hops.hpp"
@@ -152,6 +154,40 @@ void expect_as_defined(const Hops& hops, const std::vector<HopList>& defined, in
   }
 }
 
+/// Every exchange of every rank.
+void expect_all_as_defined(const Layout& layout, const Partition& partition) {
+  const int ranks = int(partition.size());
+  for (const auto& [direction, reach] : {std::pair{1, ranks - 1}, {1, ranks / 2}, {-1, (ranks - 1) / 2}}) {
+    const Hops ring(layout, partition, From::neighbours, direction, reach);
+    expect_as_defined(ring, test::defined_ring(layout, partition, direction, reach), ranks);
+  }
+  std::vector<HopList> straight(partition.size());
+  for (int p = 0; p < ranks; ++p) {
+    for (int d = 1; d < ranks; ++d) {
+      const auto rank = [&](int at) { return core::wrap(at, ranks); };
+      const auto read = [&](int owner, int reader) {
+        return rows_read(layout, partition[std::size_t(rank(owner))], partition[std::size_t(rank(reader))]);
+      };
+      straight[std::size_t(p)].push_back({rank(p + d), rank(p - d), read(p, p + d), read(p - d, p), true});
+    }
+  }
+  expect_as_defined({layout, partition, From::owners}, straight, ranks);
+}
+
+/// Of owners with many intervals pieces are counted, not spelled out (piece_counts.hpp).
+TEST(Plans, OfManyDocumentsAreThoseOfTheDefinition) {
+  std::mt19937_64 random(9);
+  for (int round = 0; round < 60; ++round) {
+    RandomLayout drawn = draw_layout(random, 300);
+    Documents& documents = drawn.layout.documents = Documents{0};
+    for (int d = 0; d < 20; ++d) documents.push_back(documents.back() + Index(random() % 40));
+    const int ranks = 2 + int(random() % 7);
+    SCOPED_TRACE(std::to_string(ranks) + " ranks: " + test::describe(drawn));
+    expect_all_as_defined(drawn.layout, zigzag_partition(documents, ranks));
+    expect_all_as_defined(drawn.layout, block_cyclic_partition(documents.back(), ranks, 3));
+  }
+}
+
 /// Runs of readers and owners that look alike stand for all ranks: as many ranks as make both many.
 TEST(Plans, OfManyRanksAreThoseOfTheDefinition) {
   std::mt19937_64 random(8);
@@ -160,21 +196,7 @@ TEST(Plans, OfManyRanksAreThoseOfTheDefinition) {
     const int ranks = 1 + int(random() % 17);
     for (const Partition& partition : partitions(drawn, ranks)) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks: " + test::describe(drawn));
-      for (const auto& [direction, reach] : {std::pair{1, ranks - 1}, {1, ranks / 2}, {-1, (ranks - 1) / 2}}) {
-        const Hops ring(drawn.layout, partition, From::neighbours, direction, reach);
-        expect_as_defined(ring, test::defined_ring(drawn.layout, partition, direction, reach), ranks);
-      }
-      std::vector<HopList> straight(partition.size());
-      for (int p = 0; p < ranks; ++p) {
-        for (int d = 1; d < ranks; ++d) {
-          const auto rank = [&](int at) { return core::wrap(at, ranks); };
-          const auto read = [&](int owner, int reader) {
-            return rows_read(drawn.layout, partition[std::size_t(rank(owner))], partition[std::size_t(rank(reader))]);
-          };
-          straight[std::size_t(p)].push_back({rank(p + d), rank(p - d), read(p, p + d), read(p - d, p), true});
-        }
-      }
-      expect_as_defined({drawn.layout, partition, From::owners}, straight, ranks);
+      expect_all_as_defined(drawn.layout, partition);
     }
   }
 }
@@ -250,6 +272,43 @@ TEST(Parts, NestedOnesAreDroppedAndDenseOnesBecomeTheSpan) {
   EXPECT_EQ(reduce({{0, 4, 4}, {2, 8, 1}}), (Parts{{0, 4, 4}, {2, 8, 1}}));
   EXPECT_EQ(reduce({{5, 3, 0}}), Parts{});
   EXPECT_EQ(reduce({{8, 100, 1}, {0, 4, 4}}), (Parts{{0, 4, 4}})) << "a single row has no stride";
+}
+
+/// The two rules as they are written down: every range is compared with every other one.
+std::vector<StridedRange> reduced(std::vector<StridedRange> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const StridedRange& a, const StridedRange& b) {
+    return std::tuple(-a.count, a.first, a.stride) < std::tuple(-b.count, b.first, b.stride);
+  });
+  std::vector<StridedRange> kept;
+  Interval span{ranges.front().first, 0};
+  for (const StridedRange& range : ranges) {
+    span = {std::min(span.begin, range.first), std::max(span.end, range.end())};
+    if (std::none_of(kept.begin(), kept.end(), [&](const StridedRange& outer) { return contains(outer, range); }))
+      kept.push_back(range);
+  }
+  if (kept.size() == 1 && kept[0].count == 1) kept[0].stride = 1;
+  if (kept.size() > 1 && row_count(kept) >= span.size()) return {{span.begin, 1, span.size()}};
+  std::sort(kept.begin(), kept.end(), [](const StridedRange& a, const StridedRange& b) {
+    return std::tuple(a.first, a.stride) < std::tuple(b.first, b.stride);
+  });
+  return kept;
+}
+
+TEST(Parts, OfManyStridesAreReducedByTheTwoRules) {
+  std::mt19937_64 random(12);
+  const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
+  std::size_t smaller = 0, several = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<StridedRange> ranges(std::size_t(draw(1, 12)));
+    for (StridedRange& range : ranges)
+      range = {draw(0, 40), std::array<Index, 6>{1, 2, 3, 4, 6, 12}[std::size_t(draw(0, 5))], draw(1, 6)};
+    const std::vector<StridedRange> expected = reduced(ranges);
+    EXPECT_EQ(reduce(ranges), expected);
+    smaller += expected.size() < ranges.size();
+    several += expected.size() > 1;
+  }
+  EXPECT_GT(smaller, 1000u);
+  EXPECT_GT(several, 1000u);
 }
 
 TEST(RowsRead, AreThePiecesThatTheConsumerSees) {

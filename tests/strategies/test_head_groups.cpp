@@ -2,8 +2,28 @@
 // test_forward makes.
 #include "annulus/strategies/heads/head_groups.hpp"
 
+#include <mpi.h>
+
+#include <map>
+
 #include "annulus/strategies/computation.hpp"
-#include "forward_case.hpp"
+#include "backward_case.hpp"
+
+namespace {
+annulus::core::Index sent_to_itself = 0, sent = 0;  // bytes of messages since they were set to zero
+}  // namespace
+
+/// Meets messages on their way (the profiling interface).
+extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+                         MPI_Request* request) {
+  MPI_Count size = 0;
+  MPI_Type_size_x(type, &size);
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  sent += size * count;
+  if (to == rank) sent_to_itself += size * count;
+  return PMPI_Isend(data, count, type, to, tag, comm, request);
+}
 
 namespace annulus::strategies {
 namespace {
@@ -76,6 +96,67 @@ TEST(Hybrid, IsTheRingInGroupsOfOneAndUlyssesInOneGroup) {
   }
   one.problem.ulysses_ranks = 4;
   EXPECT_THROW(sent("hybrid", 6, 0), core::Error);
+}
+
+/// All results of both passes and of that of statistics, and what they cost.
+struct Results {
+  std::vector<std::vector<std::byte>> bytes;
+  Index moved = 0;                     ///< bytes of messages
+  Index moved_in_place = 0;            ///< of these to the rank itself
+  std::map<std::string, Index> peaks;  ///< bytes, by purpose
+};
+
+Results results_of(const Strategy& strategy, const Case& one, const comm::Communicator& comm) {
+  const Problem& problem = one.problem;
+  const pattern::Partition partition = strategy.partition(problem, comm.size());
+  const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
+  const AttentionCase numbers = one.numbers();
+  Tensors tensors = take_tensors(numbers, problem, rows);
+  tensors.dout = take_tensors(numbers, problem, rows).q;
+  core::memory_ledger().reset_peak();
+  sent = sent_to_itself = 0;
+  strategy.forward(problem, partition, comm, tensors, {});
+  run_statistics_pass(*strategy.statistics_schedule(problem, partition), comm, tensors, {});
+  strategy.backward(problem, partition, comm, tensors, {});
+  Results results{{}, sent, sent_to_itself, core::memory_ledger().peak_by_purpose()};
+  results.peaks.erase("kernel scratch");  // grows with the tasks that a thread happens to get
+  for (const core::Buffer* result : {&tensors.out, &tensors.lse, &tensors.entropy, &tensors.received, &tensors.top_rows,
+                                     &tensors.top_weights, &tensors.dq, &tensors.dkv}) {
+    results.bytes.emplace_back(std::size_t(result->bytes()));
+    EXPECT_GT(result->bytes(), 0);
+    core::copy_to_host(results.bytes.back().data(), result->data(), result->bytes());
+  }
+  return results;
+}
+
+// What is exchanged in a group of one is a copy to itself, of all tensors and both ways.
+TEST(HeadGroups, OfOneRankExchangeAndHoldNothing) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
+    Case one = make_case("groups of one", {2, 61, 6, 3, 8}, dilated, {}, type);
+    one.problem.partition = pattern::PartitionKind::contiguous;
+    one.problem.ulysses_ranks = 1;
+    one.problem.gradients = true;
+    one.problem.statistics = {.entropy = true, .received = true, .top_keys = 3};
+    const Results expected = results_of(*find("ring"), one, comm);
+    for (const char* name : {"hybrid", "ulysses"}) {
+      if (std::string(name) == "ulysses" && comm.size() > 1) continue;  // one group of all
+      SCOPED_TRACE(fmt::format("{}, {}", name, name_of(type)));
+      const Strategy& strategy = *find(name);
+      const Results found = results_of(strategy, one, comm);
+      EXPECT_EQ(found.moved_in_place, 0);
+      EXPECT_EQ(found.moved, expected.moved);
+      EXPECT_EQ(found.moved > 0, comm.size() > 1);
+      EXPECT_EQ(found.peaks, expected.peaks);
+      EXPECT_EQ(found.bytes, expected.bytes);
+      const pattern::Partition partition = strategy.partition(one.problem, comm.size());
+      const auto memory = [&](const Strategy& any) {
+        return std::pair(any.predict(one.problem, partition, comm.rank()).memory_bytes,
+                         any.predict_backward(one.problem, partition, comm.rank()).memory_bytes);
+      };
+      EXPECT_EQ(memory(strategy), memory(*find("ring")));
+    }
+  }
 }
 
 TEST(Hybrid, ComputesInGroupsOfEverySize) {

@@ -35,9 +35,9 @@ ForwardResult Layer::forward(const Weights& weights, const core::Buffer& x,
 }
 
 BackwardResult Layer::backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
-                               const core::Buffer& dy, const strategies::Progress& progress) const {
+                               const core::Buffer& dy, const strategies::Progress& progress, InputGradient dx) const {
   return layer::backward({problem_, partition_, strategy_, attention_comm(), own_comm_, progress}, weights, x,
-                         std::move(saved), dy);
+                         std::move(saved), dy, dx);
 }
 
 double Layer::loss(core::Buffer& y, const core::Buffer& target) const {

@@ -23,8 +23,12 @@ struct ForwardResult {
   LayerMetrics metrics;
 };
 
+/// Whether a backward pass makes the gradient by x, for which it would use all weights once more. Training has no use
+/// for it.
+enum class InputGradient { wanted, unwanted };
+
 struct BackwardResult {
-  core::Buffer dx;
+  core::Buffer dx;    ///< empty where it is unwanted
   Weights gradients;  ///< kept() of each, in the problem's type: sums over all rows of all ranks, none left to add
   LayerMetrics metrics;
 };
@@ -44,10 +48,11 @@ class Layer {
   /// Collective. `weights` and `x` are only read. Throws core::Error; a rank that throws leaves the others waiting.
   ForwardResult forward(const Weights& weights, const core::Buffer& x, const strategies::Progress& progress = {}) const;
 
-  /// Gradients of sum(dy * y) by x and every weight. Collective; takes what forward() saved of the same x and weights,
-  /// and frees it on the way.
+  /// Gradients of sum(dy * y) by x and every weight; those by weights have the same bits whether that by x is wanted or
+  /// not. Collective; takes what forward() saved of the same x and weights, and frees it on the way.
   BackwardResult backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
-                          const core::Buffer& dy, const strategies::Progress& progress = {}) const;
+                          const core::Buffer& dy, const strategies::Progress& progress = {},
+                          InputGradient dx = InputGradient::wanted) const;
 
   /// The regression loss 1/(2 N) sum (y - target)^2 over all N = B S E numbers, the same value on every rank. `y`
   /// becomes the loss's gradient, (y - target) / N. Sums are float64, row by row; ranks are added in their order.

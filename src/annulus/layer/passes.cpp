@@ -104,10 +104,15 @@ ForwardResult forward(const Pass& pass, const Weights& weights, const core::Buff
   return result;
 }
 
+std::vector<Weight> backward_order(InputGradient dx) {
+  if (dx == InputGradient::unwanted) return {Weight::wo};
+  return {Weight::wo, Weight::wv, Weight::wk, Weight::wq};
+}
+
 BackwardResult backward(const Pass& pass, const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
-                        const core::Buffer& dy) {
+                        const core::Buffer& dy, InputGradient dx) {
   BackwardResult result;
-  Work work(pass, weights, {Weight::wo, Weight::wv, Weight::wk, Weight::wq}, false, result.metrics);
+  Work work(pass, weights, backward_order(dx), false, result.metrics);
   WeightGradients gradients(work);
   const strategies::Problem& problem = pass.problem;
   {
@@ -135,15 +140,22 @@ BackwardResult backward(const Pass& pass, const Weights& weights, const core::Bu
   // By rows a gradient is summed while the next weight comes; dx adds up in the order of the weights' use.
   auto order = all_projections;
   if (!pass.by_heads()) std::reverse(order.begin(), order.end());
-  result.dx = work.own_rows("dx", work.products.arithmetic(), [&](int, core::Interval rows, const Matrix& piece) {
+  const auto make_gradients = [&](Projection projection) {
+    const Matrix own_x = matrix_at(x.data(), pass.type(), pass.row_count(), pass.width());
+    gradients.make(weight_of(projection), own_x, heads[projection]);
+  };
+  const auto make_dx = [&](int, core::Interval rows, const Matrix& piece) {
     for (const Projection projection : order) {
       const WholeWeight w = work.weights.get(weight_of(projection));
       work.products.input_gradient(heads[projection].take_rows(rows), w.matrix, piece, projection != order.front());
-      if (pass.by_heads()) continue;
-      const Matrix own_x = matrix_at(x.data(), pass.type(), pass.row_count(), pass.width());
-      gradients.make(weight_of(projection), own_x, heads[projection]);
+      if (!pass.by_heads()) make_gradients(projection);
     }
-  });
+  };
+  if (dx == InputGradient::wanted) {
+    result.dx = work.own_rows("dx", work.products.arithmetic(), make_dx);
+  } else if (!pass.by_heads()) {
+    for (const Projection projection : order) make_gradients(projection);
+  }
   result.gradients = gradients.take();
   work.finish();
   return result;

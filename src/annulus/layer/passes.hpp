@@ -84,6 +84,9 @@ class Work {
 
 ForwardResult forward(const Pass& pass, const Weights& weights, const core::Buffer& x);
 BackwardResult backward(const Pass& pass, const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
-                        const core::Buffer& dy);
+                        const core::Buffer& dy, InputGradient dx);
+
+/// Weights in the order in which a backward pass uses them.
+std::vector<Weight> backward_order(InputGradient dx);
 
 }  // namespace annulus::layer

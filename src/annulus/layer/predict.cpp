@@ -122,12 +122,15 @@ MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Str
   memory.forward = memory.weights + x + rooms + sizes.gathered({Weight::wq, Weight::wk, Weight::wv, Weight::wo}, true) +
                    std::max({heads + gathered_x, attention(false),
                              saved + kept_by_kernels(problem, rows, false) + (by_heads ? sum : x)});
-  memory.backward = 2 * memory.weights + 2 * x + rooms +
-                    sizes.gathered({Weight::wo, Weight::wv, Weight::wk, Weight::wq}, false) +
-                    std::max({saved + dout + gathered_x + gradient, attention(true),
-                              gradients_bytes(problem, rows) + kept_by_kernels(problem, rows, true) +
-                                  std::max(by_heads ? gathered_x + 2 * gradient : 0, sum)});
-  memory.training = std::max(memory.forward, memory.backward) + x;
+  const auto backward = [&](InputGradient dx) {
+    const Index at_end = dx == InputGradient::wanted ? sum : by_heads ? 0 : gradient;
+    return 2 * memory.weights + 2 * x + rooms + sizes.gathered(backward_order(dx), false) +
+           std::max({saved + dout + gathered_x + gradient, attention(true),
+                     gradients_bytes(problem, rows) + kept_by_kernels(problem, rows, true) +
+                         std::max(by_heads ? gathered_x + 2 * gradient : 0, at_end)});
+  };
+  memory.backward = backward(InputGradient::wanted);
+  memory.training = std::max(memory.forward, backward(InputGradient::unwanted)) + x;
   return memory;
 }
 

@@ -11,7 +11,7 @@ struct MemoryPrediction {
   Index weights = 0;   ///< kept by this rank, all the time
   Index forward = 0;   ///< weights and x included
   Index backward = 0;  ///< weights, their gradients, x, dy and what forward() saved included
-  Index training = 0;  ///< both passes, with the target beside them
+  Index training = 0;  ///< both passes, the backward pass without dx, with the target beside them
 };
 
 /// `partition` is partition_of() these ranks, whose number may be any; `strategy` as given to the layer.

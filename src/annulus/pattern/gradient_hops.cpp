@@ -36,10 +36,13 @@ PackedRows touched(const PackedRows& packed, const PackedRows& read) {
                   [](const StridedRange&, const std::vector<StridedRange>& ranges) { return !ranges.empty(); });
 }
 
-/// Ranges of `packed` that are not ranges of `next`.
+/// Ranges of `packed` that are not ranges of `next`, which reduce() made.
 PackedRows without(const PackedRows& packed, const PackedRows& next) {
   return filtered(packed, next, [](const StridedRange& range, const std::vector<StridedRange>& ranges) {
-    return std::find(ranges.begin(), ranges.end(), range) == ranges.end();
+    const auto same = std::partition_point(ranges.begin(), ranges.end(), [&](const StridedRange& one) {
+      return std::pair(one.first, one.stride) < std::pair(range.first, range.stride);
+    });
+    return same == ranges.end() || *same != range;
   });
 }
 

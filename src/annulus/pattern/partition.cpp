@@ -1,6 +1,7 @@
 #include "annulus/pattern/partition.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace annulus::pattern {
 
@@ -110,10 +111,21 @@ Partition within(const Partition& partition, Interval range) {
 
 StoredRows united(const Partition& partition, Interval ranks) {
   std::vector<Interval> rows;
-  for (Index p = ranks.begin; p < ranks.end; ++p) {
-    const auto& intervals = partition[std::size_t(p)].intervals();
-    rows.insert(rows.end(), intervals.begin(), intervals.end());
-  }
+  const auto some = [&](auto&& visit) {
+    for (Index p = ranks.begin; p < ranks.end; ++p) {
+      const StoredRows& one = partition[std::size_t(p)];
+      if (one.count() > 0) visit(one);
+    }
+  };
+  Index count = 0;
+  Interval span{std::numeric_limits<Index>::max(), 0};
+  some([&](const StoredRows& one) {
+    count += one.count();
+    span = {std::min(span.begin, one.intervals().front().begin), std::max(span.end, one.intervals().back().end)};
+  });
+  if (count == 0) return {};
+  if (count == span.size()) return StoredRows({span});  // all of a sequence, which may be in millions of intervals
+  some([&](const StoredRows& one) { rows.insert(rows.end(), one.intervals().begin(), one.intervals().end()); });
   std::sort(rows.begin(), rows.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   return joined(rows);
 }

@@ -62,18 +62,22 @@ class PairReader {
     }
   }
 
+  /// All combs of a window have the same heads.
   void append_window(Interval document, OwnerInterval& owned) {
+    if (combs_.offsets().empty()) return;
+    std::vector<StridedRange> pieces;
     combs_.visit(document, owned.rows, [&](const UsedOffset& used, std::size_t) {
       const Comb comb = comb_of(document, pair_.dilation, used.offset);
       const Interval own = indices_within(comb, owned.rows);
       find_window(comb, document, owned.rows);
       for (const Interval& range : window_) {
         const Interval t = core::intersect(range, own);
-        if (t.empty()) continue;
-        for_each_key_head(layout_, used.heads, [&](Index kv, const HeadSet&) {
-          owned.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});
-        });
+        if (!t.empty()) pieces.push_back({comb.row(t.begin), comb.stride, t.size()});
       }
+    });
+    for_each_key_head(layout_, combs_.offsets().front().heads, [&](Index kv, const HeadSet&) {
+      std::vector<StridedRange>& all = owned.heads[std::size_t(kv)];
+      all.insert(all.end(), pieces.begin(), pieces.end());
     });
   }
   /// What the consumer sees of the comb, so far as it may lie in `rows`.
@@ -103,6 +107,18 @@ class PairReader {
   const StoredRows& consumer_;
 };
 
+/// Heads of one offset read the same, perhaps a range for each comb of a window: ranges are reduced once for all heads
+/// from `kv` up to the first that reads something else.
+std::size_t end_of_equal(const std::vector<std::vector<StridedRange>>& heads, std::size_t kv) {
+  std::size_t end = kv + 1;
+  while (end < heads.size() && heads[end] == heads[kv]) ++end;
+  return end;
+}
+
+void fill(std::vector<std::vector<StridedRange>>& heads, Interval some, const std::vector<StridedRange>& ranges) {
+  std::fill(heads.begin() + some.begin, heads.begin() + some.end, ranges);
+}
+
 }  // namespace
 
 PackedRows join(PackedRows a, const PackedRows& b) {
@@ -114,11 +130,12 @@ PackedRows join(PackedRows a, const PackedRows& b) {
       joined.push_back(owned);
       continue;
     }
-    for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
-      std::vector<StridedRange>& ranges = next->heads[kv];
-      if (ranges == owned.heads[kv]) continue;
+    for (std::size_t kv = 0, end = 0; kv < owned.heads.size(); kv = end) {
+      end = std::min(end_of_equal(next->heads, kv), end_of_equal(owned.heads, kv));
+      if (next->heads[kv] == owned.heads[kv]) continue;
+      std::vector<StridedRange> ranges = next->heads[kv];
       ranges.insert(ranges.end(), owned.heads[kv].begin(), owned.heads[kv].end());
-      ranges = reduce(std::move(ranges));
+      fill(next->heads, {Index(kv), Index(end)}, reduce(std::move(ranges)));
     }
     joined.push_back(std::move(*next++));
   }
@@ -141,7 +158,10 @@ PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const Stor
 PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer) {
   PackedRows packed = pieces_read(layout, owner, consumer);
   for (OwnerInterval& owned : packed) {
-    for (std::vector<StridedRange>& ranges : owned.heads) ranges = reduce(std::move(ranges));
+    for (std::size_t kv = 0, end = 0; kv < owned.heads.size(); kv = end) {
+      end = end_of_equal(owned.heads, kv);
+      fill(owned.heads, {Index(kv), Index(end)}, reduce(std::move(owned.heads[kv])));
+    }
   }
   return packed;
 }

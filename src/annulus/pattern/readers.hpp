@@ -6,6 +6,7 @@
 // Worked example: dense causal, P = 4, contiguous: of owner 1 the runs are {0}: nothing, {2, 3}: all its rows.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "annulus/pattern/plan.hpp"
@@ -56,6 +57,15 @@ class Readers {
 
   /// The other ranks in the order in which a ring upwards visits them; a run ends at distance `up`.
   std::vector<ReaderRun> runs(Index owner, const Crossings& crossings, Index up) const;
+
+  /// visit(rank, rows) for what each reader's intervals have of `rows`, ascending.
+  template <class Visit>
+  void visit_holders(Interval rows, Visit&& visit) const {
+    auto one = std::partition_point(locations_.begin(), locations_.end(),
+                                    [&](const Location& location) { return location.rows.end <= rows.begin; });
+    for (; one != locations_.end() && one->rows.begin < rows.end; ++one)
+      visit(one->rank, core::intersect(one->rows, rows));
+  }
 
   /// All that rows_read() looks at, relative to the owner's intervals: owners with equal keys have equal runs that read
   /// equal rows. `coarse` keeps only what crosses and who reads anything.

@@ -42,6 +42,7 @@ std::vector<ReaderRun> Routes::runs(int q, const Crossings& crossings) const {
 Routes::Legs Routes::spell_out(int q, const std::vector<ReaderRun>& runs) const {
   Legs legs;
   legs.owner = q;
+  legs.ends = ends_of(q, runs);
   PackedRows all;
   for (const ReaderRun& run : runs) {
     legs.carried.push_back(pattern::rows_read(layout_, owners_[std::size_t(q)], run.rows(readers_)));
@@ -78,13 +79,41 @@ const Routes::Owner& Routes::owner(int q) const {
   owner.known = true;
   const Crossings crossings = lookup().crossings(q);
   if (!Readers::is_any(crossings)) return owner;
+  if (crossings.size() > named_intervals && count_pieces(q, crossings)) return owner;
   const std::vector<ReaderRun> runs = this->runs(q, crossings);
   owner.kind = &kind(q, runs, crossings);
-  for (const ReaderRun& run : runs) {
-    owner.begins.push_back(wrap((int(direction_ > 0 ? run.begin : run.end - 1) - q) * direction_, ranks()));
-    owner.ends.push_back(owner.begins.back() + int(run.end - run.begin));
-  }
+  owner.ends = ends_of(q, runs);
   return owner;
+}
+
+std::vector<int> Routes::ends_of(int q, const std::vector<ReaderRun>& runs) const {
+  std::vector<int> ends;
+  for (const ReaderRun& run : runs) {
+    const int begin = wrap((int(direction_ > 0 ? run.begin : run.end - 1) - q) * direction_, ranks());
+    ends.push_back(begin + int(run.end - run.begin));
+  }
+  return ends;
+}
+
+bool Routes::count_pieces(int q, const Crossings& crossings) const {
+  if (!pieces_) pieces_.emplace(layout_, lookup(), ranks(), direction_, reach_);
+  const std::optional<DistanceCounts> counts = pieces_->of(q, owners_[std::size_t(q)], crossings);
+  if (!counts) return false;
+  Owner& owner = known_[std::size_t(q)];
+  Kind& kind = *singular_.emplace_back(std::make_unique<Kind>());
+  owner.kind = &kind;
+  for (std::size_t d = 1; d <= std::size_t(reach_); ++d) {
+    const bool is_same = d > 1 && kind.passes_on_all.back() && kind.read.back() == counts->read[d];
+    if (!is_same) {
+      kind.read.push_back(counts->read[d]);
+      kind.carried.push_back(counts->carried[d]);
+      kind.passes_on_all.push_back(true);
+      owner.ends.push_back(0);
+    }
+    kind.passes_on_all.back() = counts->passes_on_all[d];
+    owner.ends.back() = int(d) + 1;
+  }
+  return true;
 }
 
 const Routes::Legs& Routes::legs(int q) const {
@@ -103,26 +132,25 @@ const Routes::Legs& Routes::keep(Legs legs) const {
 }
 
 /// The leg that a distance lies in; as many as there are where in none.
-std::size_t Routes::leg(const Owner& owner, int distance) {
-  const auto found = std::upper_bound(owner.ends.begin(), owner.ends.end(), distance);
-  return std::size_t(found - owner.ends.begin());
+std::size_t Routes::leg(const std::vector<int>& ends, int distance) {
+  return std::size_t(std::upper_bound(ends.begin(), ends.end(), distance) - ends.begin());
 }
 
 Index Routes::rows_read(int q, int distance) const {
   const Owner& owner = this->owner(q);
-  const std::size_t i = leg(owner, distance);
+  const std::size_t i = leg(owner.ends, distance);
   return i < owner.ends.size() ? owner.kind->read[i] : 0;
 }
 
 Index Routes::rows_carried(int q, int distance) const {
   const Owner& owner = this->owner(q);
-  const std::size_t i = leg(owner, distance);
+  const std::size_t i = leg(owner.ends, distance);
   return i < owner.ends.size() ? owner.kind->carried[i] : 0;
 }
 
 bool Routes::passes_on_all(int q, int distance) const {
   const Owner& owner = this->owner(q);
-  const std::size_t i = leg(owner, distance);
+  const std::size_t i = leg(owner.ends, distance);
   if (i >= owner.ends.size()) return true;  // nothing
   if (distance + 1 < owner.ends[i]) return true;
   return owner.kind->passes_on_all[i] || owner.kind->carried[i] == 0;
@@ -148,13 +176,14 @@ PackedRows Routes::read(int q, int distance) const {
 
 PackedRows Routes::carried(int q, int distance) const {
   if (rows_carried(q, distance) == 0) return {};
-  return legs(q).carried[leg(owner(q), distance)];
+  const Legs& legs = this->legs(q);
+  return legs.carried[leg(legs.ends, distance)];
 }
 
 PackedRows Routes::read_until(int q, int distance) const {
-  const Owner& owner = this->owner(q);
-  const std::size_t i = std::min(leg(owner, distance), owner.ends.size() - 1);
-  return owner.ends.empty() ? PackedRows{} : legs(q).read_until[i];
+  if (owner(q).kind == nullptr) return {};
+  const Legs& legs = this->legs(q);
+  return legs.ends.empty() ? PackedRows{} : legs.read_until[std::min(leg(legs.ends, distance), legs.ends.size() - 1)];
 }
 
 }  // namespace annulus::pattern

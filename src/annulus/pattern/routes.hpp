@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "annulus/pattern/readers.hpp"
+#include "annulus/pattern/piece_counts.hpp"
 
 namespace annulus::pattern {
 
@@ -46,19 +46,23 @@ class Routes {
   };
   struct Owner {
     bool known = false;
-    const Kind* kind = nullptr;     ///< none: nothing of it is read
-    std::vector<int> begins, ends;  ///< distances of its legs
+    const Kind* kind = nullptr;  ///< none: nothing of it is read
+    std::vector<int> ends;       ///< distances of its legs
   };
   struct Legs {
     int owner = -1;
+    std::vector<int> ends;  ///< distances
     std::vector<PackedRows> carried, read_until;
   };
   const Readers& lookup() const;
   const Owner& owner(int q) const;
-  static std::size_t leg(const Owner& owner, int distance);
+  static std::size_t leg(const std::vector<int>& ends, int distance);
+  std::vector<int> ends_of(int q, const std::vector<ReaderRun>& runs) const;
   std::vector<ReaderRun> runs(int q, const Crossings& crossings) const;
   Legs spell_out(int q, const std::vector<ReaderRun>& runs) const;
   std::unique_ptr<Kind> count(int q, const std::vector<ReaderRun>& runs) const;
+  /// The same of an owner of many intervals, as distances show it; false: only spelling it out can tell.
+  bool count_pieces(int q, const Crossings& crossings) const;
   const Kind& kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const;
   const Legs& keep(Legs legs) const;
   const Legs& legs(int q) const;
@@ -68,7 +72,8 @@ class Routes {
   const Partition& readers_;
   const int direction_;
   const int reach_;
-  mutable std::optional<Readers> lookup_;  // made when first asked: who plans thousands of ranks may never ask
+  mutable std::optional<PieceCounts> pieces_;  // of lookup_
+  mutable std::optional<Readers> lookup_;      // made when first asked: who plans thousands of ranks may never ask
   mutable std::vector<Owner> known_;
   mutable std::unordered_map<std::vector<Index>, std::unique_ptr<Kind>, HashKey> kinds_;
   mutable std::vector<std::unique_ptr<Kind>> singular_;  // of owners with more intervals than a key should name

@@ -13,6 +13,48 @@ bool contains(const StridedRange& outer, const StridedRange& inner) {
   return inside && aligned && (inner.count == 1 || inner.stride % outer.stride == 0);
 }
 
+namespace {
+
+/// A range in the order of combs, which are a stride and a rest each.
+struct Placed {
+  explicit Placed(const StridedRange& range) : range(range), rest(range.first % range.stride) {}
+  std::tuple<Index, Index, Index, Index> place() const { return {range.stride, rest, range.first, -range.count}; }
+
+  StridedRange range;
+  Index rest;
+};
+
+/// The ranges that lie inside no other one. Those of one comb stand side by side, in ascending order of their ends,
+/// too: whether one of them holds a range is a search, for there may be a range for every offset of a large dilation.
+/// Of the same single row in several strides, the range of the smallest one stays.
+std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges) {
+  std::vector<Placed> all(ranges.begin(), ranges.end()), combs;
+  std::sort(all.begin(), all.end(), [](const Placed& a, const Placed& b) { return a.place() < b.place(); });
+  std::vector<Index> strides;
+  for (const Placed& one : all) {
+    if (strides.empty() || strides.back() != one.range.stride) strides.push_back(one.range.stride);
+    if (combs.empty() || !contains(combs.back().range, one.range)) combs.push_back(one);
+  }
+  const auto is_nested = [&](const StridedRange& range) {
+    return std::any_of(strides.begin(), strides.end(), [&](Index stride) {
+      if (stride == range.stride || (range.count > 1 && range.stride % stride != 0)) return false;
+      const std::tuple<Index, Index, Index, Index> last{stride, range.first % stride, range.first, 0};
+      const auto next =
+          std::partition_point(combs.begin(), combs.end(), [&](const Placed& one) { return one.place() <= last; });
+      if (next == combs.begin()) return false;
+      const StridedRange& outer = (next - 1)->range;
+      return contains(outer, range) && (outer.count > 1 || outer.stride < range.stride);
+    });
+  };
+  std::vector<StridedRange> kept;
+  for (const Placed& one : combs) {
+    if (!is_nested(one.range)) kept.push_back(one.range);
+  }
+  return kept;
+}
+
+}  // namespace
+
 std::vector<StridedRange> reduce(std::vector<StridedRange> ranges) {
   std::erase_if(ranges, [](const StridedRange& range) { return range.count == 0; });
   if (ranges.empty()) return ranges;
@@ -20,16 +62,7 @@ std::vector<StridedRange> reduce(std::vector<StridedRange> ranges) {
     if (ranges[0].count == 1) ranges[0].stride = 1;  // its span
     return ranges;
   }
-  // Bigger ranges first, so that a range can only lie inside one that was kept before it.
-  std::sort(ranges.begin(), ranges.end(), [](const StridedRange& a, const StridedRange& b) {
-    return std::tuple(-a.count, a.first, a.stride) < std::tuple(-b.count, b.first, b.stride);
-  });
-  std::vector<StridedRange> kept;
-  for (const StridedRange& range : ranges) {
-    const bool nested =
-        std::any_of(kept.begin(), kept.end(), [&](const StridedRange& outer) { return contains(outer, range); });
-    if (!nested) kept.push_back(range);
-  }
+  std::vector<StridedRange> kept = without_nested(ranges);
   Interval span{kept.front().first, kept.front().end()};
   for (const StridedRange& range : kept) span = {std::min(span.begin, range.first), std::max(span.end, range.end())};
   if (row_count(kept) >= span.size()) return {{span.begin, 1, span.size()}};

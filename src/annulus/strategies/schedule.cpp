@@ -32,6 +32,19 @@ Index during(const std::vector<Index>& bytes, std::size_t s) {
   return bytes.empty() ? 0 : bytes[std::min(s, bytes.size() - 1)];
 }
 
+/// A rank's group as far as numbers of rows decide: what it holds and moves, not where its rows lie. Rows in perhaps
+/// millions of intervals are not looked at.
+HeadGroup counted_group(const Problem& problem, const pattern::Partition& partition, int size, int rank) {
+  if (problem.queries) return {problem, partition, size, rank};
+  pattern::Partition counts;
+  Index begin = 0;
+  for (const pattern::StoredRows& rows : partition) {
+    counts.push_back(pattern::StoredRows({{begin, begin + rows.count()}}));
+    begin += rows.count();
+  }
+  return {problem, counts, size, rank};
+}
+
 constexpr int most_asked = 64;  // members of a group
 
 /// The place in a group of the rank that works on the most K/V heads, of these with the most query heads.
@@ -66,8 +79,8 @@ Schedule::Schedule(const MakePlans& make, Problem problem, pattern::Partition pa
 const Schedule& Schedule::across(int rank) const {
   std::unique_ptr<Schedule>& schedule = across_[rank % group_];
   if (!schedule) {
-    const HeadGroup group = group_of(rank);
-    schedule = std::make_unique<Schedule>(make_, group.narrow(), group.rows());
+    const core::Interval heads = core::even_part(problem_.shape.heads, group_, rank % group_);
+    schedule = std::make_unique<Schedule>(make_, narrowed(problem_, heads), rows_of_groups(partition_, group_));
   }
   return *schedule;
 }
@@ -155,7 +168,7 @@ Schedule::Most Schedule::most_of_groups(LargestMessages largest) const {
   }
   Most most;
   for (const int rank : ranks) {
-    const HeadGroup of_rank = group_of(rank);
+    const HeadGroup of_rank = counted_group(problem_, partition_, group_, rank);
     const auto share = [&](Index rows) {
       return core::ceil_div(rows * of_rank.narrow().shape.kv_heads, problem_.shape.kv_heads);
     };
@@ -186,7 +199,7 @@ Prediction Schedule::predict(int rank) const {
     prediction.memory_bytes += input_bytes(row_counts(rank));
     return prediction;
   }
-  const HeadGroup group = group_of(rank);
+  const HeadGroup group = counted_group(problem_, partition_, group_, rank);
   const Schedule& across = this->across(rank);
   Prediction prediction = across.predict_work(group.number());
   const bool backward = across.sums() != nullptr;
@@ -200,7 +213,7 @@ Prediction Schedule::predict(int rank) const {
 std::vector<Index> Schedule::bytes_from(int rank) const {
   std::vector<Index> from(partition_.size());
   if (has_groups()) {
-    const HeadGroup group = group_of(rank);
+    const HeadGroup group = counted_group(problem_, partition_, group_, rank);
     const Schedule& across = this->across(rank);
     const std::vector<Index> inside = across.sums() != nullptr ? group.backward_bytes_from() : group.bytes_from();
     const std::vector<Index> between = across.bytes_from(group.number());

@@ -5,12 +5,15 @@ namespace annulus::strategies {
 CommunicationShape Strategy::communication(const Problem& problem, int ranks) const {
   if (entry_.group_size == nullptr) return entry_.communication;
   const int group = entry_.group_size(problem, ranks);
+  if (group == 1) return {CommunicationPattern::ring, true};
   return {group == ranks ? CommunicationPattern::heads : CommunicationPattern::heads_in_ring, group < ranks, group};
 }
 
 std::unique_ptr<const Schedule> Strategy::schedule(const MakePlans& make, const Problem& problem,
                                                    const pattern::Partition& partition) const {
-  const int group = entry_.group_size == nullptr ? 0 : entry_.group_size(problem, int(partition.size()));
+  const int size = entry_.group_size == nullptr ? 0 : entry_.group_size(problem, int(partition.size()));
+  // A group of one rank has all heads of its rows already: the plans across the groups are those of all ranks.
+  const int group = size == 1 ? 0 : size;
   return std::make_unique<const Schedule>(make, problem, partition, RowExchange{group, entry_.all_queries});
 }
 

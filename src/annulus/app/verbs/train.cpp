@@ -121,7 +121,8 @@ class Training {
     report::run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&] {
       layer::ForwardResult forward;
       loss = look(forward);
-      layer::BackwardResult backward = layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y);
+      layer::BackwardResult backward =
+          layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y, {}, layer::InputGradient::unwanted);
       layer::descend(layer_.problem(), settings_.rate, backward.gradients, state_.weights);
       return backward.metrics;
     });

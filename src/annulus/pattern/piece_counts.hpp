@@ -1,0 +1,62 @@
+// How many rows of an owner every rank reads, and how many are carried past it, without spelling them out.
+//
+// A piece of a comb in an owner's interval is read whole or not at all (but for windows), so what a rank reads of an
+// interval is a set of its few pieces, and intervals whose pieces lie alike and are read alike have equal counts. So
+// thousands of short documents cost one look at the rows that may read them, and a few kinds of intervals to count.
+// Worked example: interval [4, 8) of a document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6 7 and 4.
+// Of four ranks with four rows each, not causal, all others read both pieces: 4 rows, because one lies in the other.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "annulus/pattern/readers.hpp"
+
+namespace annulus::pattern {
+
+/// Rows of an owner by the distance d of the rank; those of distance 0 mean nothing.
+struct DistanceCounts {
+  std::vector<Index> read, carried;  ///< (row, key/value head) pairs that the rank reads, and that it is brought
+  std::vector<bool> passes_on_all;   ///< it passes on exactly what it is brought
+};
+
+/// Arguments are not copied. Distances count in steps of `direction` up to `reach`, as in routes.hpp.
+class PieceCounts {
+ public:
+  PieceCounts(const Layout& layout, const Readers& readers, int ranks, int direction, int reach);
+
+  /// None where pieces are not read as a whole (windows), or an interval has more than can be told apart.
+  std::optional<DistanceCounts> of(int owner, const StoredRows& rows, const Crossings& crossings);
+
+ private:
+  using Pieces = std::uint64_t;  // a set of the pieces of the interval at hand
+  static constexpr std::size_t most_pieces = 64;
+  struct Piece {
+    StridedRange rows;
+    Index pair, offset;  ///< which used pair, which of its offsets: they lead to key/value heads
+  };
+  /// What a rank reads that is the first from the far end to read this set.
+  struct Joined {
+    Index read = 0, carried = 0;
+    bool changes = false;  ///< what is carried
+  };
+  bool find_readers(int owner, Interval rows, const std::vector<std::vector<Interval>>& crossings);
+  bool find_pieces(Index pair, Interval segment, Interval rows);
+  void find_readers(int owner, Index pair, Interval segment, Interval rows, Pieces all);
+  void add(Interval rows, DistanceCounts& counts);
+  const std::vector<Joined>& joined(Interval rows, const std::vector<Pieces>& order);
+  PackedRows read(Interval rows, Pieces pieces) const;
+
+  const Layout& layout_;
+  const Readers& readers_;
+  const int ranks_, direction_, reach_;
+  std::vector<PairCombs> combs_;   // [used pair]
+  std::vector<Piece> pieces_;      // of the interval at hand
+  std::vector<Pieces> at_offset_;  // the piece of each offset of the segment at hand
+  std::vector<Pieces> read_at_;    // [distance]: of the interval at hand
+  std::vector<int> reading_;       // distances that read any piece
+  std::unordered_map<std::vector<Index>, std::vector<Joined>, HashKey> known_;
+};
+
+}  // namespace annulus::pattern
