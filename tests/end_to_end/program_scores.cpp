@@ -29,7 +29,8 @@ class ProgramScores : public ProgramTest {
   /// Makes the dataset `places` (rows, 2), a walk over a grid line by line, in place of the one that is there.
   void put_places(hsize_t rows, hsize_t line, double first = 0) const {
     std::vector<double> places;
-    for (hsize_t row = 0; row < rows; ++row) places.insert(places.end(), {double(row % line), double(row / line)});
+    for (hsize_t row = 0; row < rows; ++row)
+      places.insert(places.end(), {double(row % line), double(row - row % line) / double(line)});
     places[0] = first;
     const hid_t file = H5Fopen((folder / "in.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     if (H5Lexists(file, "places", H5P_DEFAULT) > 0) H5Ldelete(file, "places", H5P_DEFAULT);

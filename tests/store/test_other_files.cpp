@@ -158,7 +158,7 @@ TEST_F(OtherFiles, SmallDatasetsAreCheckedAsLargeOnes) {
       if (says.empty()) {
         EXPECT_NO_THROW(TensorFile(settings, comm)) << name;
       } else {
-        expect_error(path, "dataset " + name + says, [&] { TensorFile(settings, comm); });
+        expect_error(path, fmt::format("dataset {}{}", name, says), [&] { TensorFile(settings, comm); });
       }
     };
     const auto put = [&] { add_dataset(path, name, type, shape, data); };

@@ -278,7 +278,8 @@ TEST_F(TensorFileTest, ReadsWhichRowsExist) {
 TEST_F(TensorFileTest, NamesWhatIsWrongWithLengths) {
   make_input(comm, path, H5T_IEEE_F32LE, {2, 9, 1, 1, 2});
   if (comm.is_root()) {
-    const auto add = [&](const char* name, std::vector<hsize_t> extents, std::vector<std::int64_t> numbers) {
+    const auto add = [&](const char* name, const std::vector<hsize_t>& extents,
+                         const std::vector<std::int64_t>& numbers) {
       add_dataset(path, name, H5T_STD_I64LE, extents, numbers.data());
     };
     add("three", {3}, {1, 2, 3});

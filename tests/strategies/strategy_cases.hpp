@@ -183,7 +183,7 @@ inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem
   std::vector<double> places;
   for (Index row = 0; row < problem.shape.sequence; ++row) {
     const Index place = row % 5 == 2 ? row - 1 : row;  // some rows lie at one place
-    places.insert(places.end(), {double(place % 6) * 1.25 - 100, double(place / 6) / 3});
+    places.insert(places.end(), {double(place % 6) * 1.25 - 100, double(place - place % 6) / 18});
   }
   if (kind == 2 || kind == 3) rule.coordinates = std::make_shared<kernels::Coordinates>(places);
   return rule;

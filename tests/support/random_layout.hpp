@@ -41,7 +41,7 @@ inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout
   words.causal = layout.pattern.causal;
   words.scale = scale;
   words.group_scale = layout.pattern.group_scale;
-  words.documents = layout.documents;
+  words.documents.assign(layout.documents.begin(), layout.documents.end());
   words.gaps = layout.documents.gaps;
   return words;
 }

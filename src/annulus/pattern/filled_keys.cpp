@@ -5,7 +5,6 @@
 namespace annulus::pattern {
 namespace {
 
-using core::FilledRun;
 using core::FilledRuns;
 
 /// Rows s of a full segment of the document.

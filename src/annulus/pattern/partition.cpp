@@ -5,7 +5,7 @@
 
 namespace annulus::pattern {
 
-StoredRows::StoredRows(std::vector<Interval> intervals) {
+StoredRows::StoredRows(const std::vector<Interval>& intervals) {
   for (const Interval& interval : intervals) {
     if (interval.empty()) continue;
     intervals_.push_back(interval);

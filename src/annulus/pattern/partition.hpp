@@ -39,7 +39,7 @@ std::string_view name_of(PartitionKind kind);
 class StoredRows {
  public:
   StoredRows() = default;
-  explicit StoredRows(std::vector<Interval> intervals);
+  explicit StoredRows(const std::vector<Interval>& intervals);
   /// Some rows of a block, in the places that they have there: ascending, disjoint, each interval inside one of
   /// `whole`.
   StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals);

@@ -110,7 +110,7 @@ void append_runs(const RowLayout& layout, const core::RowPiece& piece, std::vect
 }  // namespace
 
 std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece) {
-  if (piece.count == 0 || piece.heads.size() == 0) return {};
+  if (piece.count == 0 || piece.heads.empty()) return {};
   const Index last = piece.first + (piece.count - 1) * piece.stride;
   core::require(piece.batch >= 0 && piece.first >= 0 && piece.stride > 0 &&
                     last < (layout.extents[0] - piece.batch) * layout.extents[1] && piece.heads.begin >= 0 &&

@@ -28,7 +28,8 @@ kernels::ReferencePattern reference_pattern(const Problem& problem) {
   reference.causal = problem.pattern.causal;
   reference.group_scale = problem.pattern.group_scale;
   reference.scale = problem.scale;
-  reference.documents = problem.key_documents();
+  const pattern::Documents documents = problem.key_documents();
+  reference.documents.assign(documents.begin(), documents.end());
   reference.softcap = problem.rule.cap;
   reference.slopes = problem.rule.slopes;
   reference.exempt = problem.rule.exempt;

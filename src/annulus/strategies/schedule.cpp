@@ -217,7 +217,8 @@ std::vector<Index> Schedule::bytes_from(int rank) const {
     const Schedule& across = this->across(rank);
     const std::vector<Index> inside = across.sums() != nullptr ? group.backward_bytes_from() : group.bytes_from();
     const std::vector<Index> between = across.bytes_from(group.number());
-    for (int m = 0; m < group_; ++m) from[std::size_t(group.number() * group_ + m)] += inside[std::size_t(m)];
+    for (int m = 0; m < group_; ++m)
+      from[std::size_t(group.number()) * std::size_t(group_) + std::size_t(m)] += inside[std::size_t(m)];
     for (std::size_t g = 0; g < between.size(); ++g)
       from[g * std::size_t(group_) + std::size_t(group.rank())] += between[g];
     return from;
