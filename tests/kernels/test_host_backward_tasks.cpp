@@ -144,7 +144,7 @@ TEST(HostBackwardCaller, ScratchStaysWithinWhatIsAnnounced) {
 }
 
 TEST(HostBackwardCaller, RefusesWhatItHasNoRoomFor) {
-  BackwardCase test = backward_case(2, 2, 257, Band::all);
+  BackwardCase test = backward_case(2, 2, 577, Band::all);
   test.fill_all();
   EXPECT_THROW(host_gradients(test, stored_forward(test)), core::Error);
   test = backward_case(2, 2, 8, Band::all);
