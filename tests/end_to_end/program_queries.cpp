@@ -42,12 +42,12 @@ class Queries : public ProgramTest {
       rewrite(folder / "all.h5", name, values);
     }
   }
-  void put(const char* to, const char* name, const std::vector<hsize_t>& extents,
-           const std::vector<double>& values) const {
+  void put(const char* to, const char* name, const std::vector<hsize_t>& extents, const std::vector<double>& values,
+           hid_t type = H5T_IEEE_F64LE) const {
     const hid_t file = exists(to) ? H5Fopen((folder / to).c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
                                   : H5Fcreate((folder / to).c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
     const hid_t space = H5Screate_simple(int(extents.size()), extents.data(), nullptr);
-    const hid_t data = H5Dcreate2(file, name, H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t data = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     EXPECT_GE(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
     H5Dclose(data);
     H5Sclose(space);
@@ -94,7 +94,7 @@ TEST_F(Queries, GetWhatTheirRowsOfTheSequenceGetByEveryStrategy) {
     ran(1, "run all.yaml" + mask);
     for (const char* how :
          {"ring", "ring --set distribution.partition=zigzag", "rotation --set distribution.partition=block_cyclic",
-          "allgather", "ulysses", "onesided", "ring_bidirectional", "ring --set compute.reproducible=true"}) {
+          "allgather", "ulysses", "onesided", "ring_bidirectional", "pass_q", "ring --set compute.reproducible=true"}) {
       const std::string more = mask + " --set distribution.strategy=" + how;
       SCOPED_TRACE(more);
       const Outcome outcome = ran(3, "run few.yaml" + more);
@@ -105,6 +105,32 @@ TEST_F(Queries, GetWhatTheirRowsOfTheSequenceGetByEveryStrategy) {
   }
   EXPECT_EQ(text_attribute(folder / "few.yaml.h5", "out", "axes"), "batch query head dim");
   EXPECT_EQ(text_attribute(folder / "few.yaml.h5", "dk", "axes"), "batch sequence kv_head dim");
+}
+
+TEST_F(Queries, AfterTheLastDocumentDoNotExist) {
+  const hsize_t end = 30;
+  put("few.h5", "documents", {3}, {0, 11, double(end)}, H5T_STD_I64LE);
+  for (const char* name : {"q", "k", "v", "dout", "dlse"}) {
+    std::vector<double> values = numbers(folder / "few.h5", name);
+    const bool of_keys = name == std::string("k") || name == std::string("v");
+    const std::size_t there = of_keys ? end : end - first, rows = of_keys ? S : count;
+    std::fill(values.begin() + std::ptrdiff_t(values.size() / rows * there), values.end(), std::nan(""));
+    rewrite(folder / "few.h5", name, values);
+  }
+  write_run("few.yaml", "file: few.h5, dlse: /dlse, query_offset: 20, documents: documents",
+            "segments: [8, all], dilations: [2, 1]");
+  for (const char* how : {"single", "ring", "pass_q", "ulysses"}) {
+    const std::string more = fmt::format(" --set distribution.strategy={}", how);
+    SCOPED_TRACE(more);
+    ran(3, "run few.yaml" + more);
+    expect_verified(more, "19 of 19 queries");
+    const std::vector<double> out = numbers(folder / "few.yaml.h5", "out"),
+                              lse = numbers(folder / "few.yaml.h5", "lse");
+    for (std::size_t row = 0; row < count; ++row) {
+      EXPECT_EQ(out[row * 4 * 8] == 0, row >= end - first) << row;
+      EXPECT_EQ(std::isinf(lse[row * 4]), row >= end - first) << row;
+    }
+  }
 }
 
 TEST_F(Queries, AreTheLastRowsByDefaultAndAllRowsWithoutNumbers) {

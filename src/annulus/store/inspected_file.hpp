@@ -50,6 +50,7 @@ struct DatasetInfo {
   core::AxisOrder order = core::AxisOrder::bshd;
   Index offset = not_known;  ///< byte of the file at which the numbers begin that lie there one after another
   MissingValues missing{};   ///< numbers that must not be read
+  Index first_row = 0;       ///< row of the sequence of its first row: q may have fewer rows than k
 };
 
 struct InspectedFile {

@@ -180,6 +180,12 @@ TensorFile::TensorFile(const runfile::InputSettings& input, const comm::Communic
   for (const std::string& name : {input.k, input.v}) add(name, {batch, sequence, kv_heads, head_dim}, type());
   if (gradients) add(input.dout, {batch, query_rows(), heads, head_dim}, type());
   if (gradients && input.dlse) add(*input.dlse, {batch, query_rows(), heads}, core::lse_type(type()));
+  const pattern::QueryOffset& offset = input.query_offset;
+  const bool is_last = offset.kind == pattern::QueryOffset::Kind::last;
+  for (const std::string& name : {input.q, input.dout, input.dlse.value_or("")}) {
+    if (const auto found = file_.datasets.find(name); found != file_.datasets.end())
+      found->second.first_row = std::max<Index>(0, is_last ? sequence - query_rows() : offset.row);
+  }
   std::vector<std::string> small;
   for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
     if (name) small.push_back(*name);

@@ -63,9 +63,12 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
 
   const core::Shape& s = input.shape;
   Findings findings;
-  findings.scope = fmt::format("the definition in float64: {} of {} {}, all {} heads, {} batch entr{}",
-                               rows.queries.size(), input.queries, input.queries == s.sequence ? "rows" : "queries",
-                               s.heads, s.batch, s.batch == 1 ? "y" : "ies");
+  const std::string of_queries = input.queries == s.sequence ? "rows"
+                                 : has_sums ? fmt::format("queries and {} of {} keys", rows.keys.size(), s.sequence)
+                                            : "queries";
+  findings.scope =
+      fmt::format("the definition in float64: {} of {} {}, all {} heads, {} batch entr{}", rows.queries.size(),
+                  input.queries, of_queries, s.heads, s.batch, s.batch == 1 ? "y" : "ies");
   const auto add = [&](const char* name, double (*tolerance)(core::DType), const Deviation& deviation) {
     const core::DType stored = sample.stored(name, input.type);
     findings.verdicts.push_back({name, allowed(tolerance, input, stored), deviation.merged(comm)});

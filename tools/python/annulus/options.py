@@ -113,10 +113,10 @@ def coordinates(value, name):
     refuse_masked(value, name)
     try:
         given = np.asarray(value)
-        places = np.asarray(given, np.float64)
+        places = np.empty((0, 2)) if given.dtype.kind in "bcSUmM" else np.asarray(given, np.float64)
     except Exception:  # of what has no numbers, no end, or numbers that float64 does not hold
         raise wrong(value, name, "an array (S, 2) of numbers") from None
-    if given.dtype.kind in "bcSUmM":  # NumPy makes numbers of these
+    if given.dtype.kind in "bcSUmM":  # NumPy would make numbers of these
         raise AnnulusError(f"{name} is of {given.dtype}, expected an array (S, 2) of numbers")
     if places.ndim != 2 or places.shape[1] != 2:
         raise AnnulusError(f"{name} is {places.shape}, expected (S, 2)")

@@ -139,7 +139,7 @@ def test_a_plan_says_who_holds_which_queries():
     plan = annulus.plan(12, HEADS, DIM, ranks=2, queries=3, query_offset=5)
     assert plan.rows(1) == [(6, 12)] and plan.query_rows(0) == [(0, 1)] and plan.query_rows(1) == [(1, 3)]
     assert plan.query_row_numbers(1).tolist() == [1, 2]
-    balanced = annulus.plan(4096, HEADS, DIM, ranks=4, queries=64, partition="auto")
+    balanced = annulus.plan(4096, HEADS, DIM, ranks=4, queries=64, partition="auto", strategy="ring")
     assert [len(balanced.query_row_numbers(rank)) for rank in range(4)] == [16] * 4
 
 
