@@ -100,7 +100,7 @@ TEST_F(Bench, MeasuresChecksAndTells) {
                       "input.generate.sequence=128")
                   .status,
               0);
-    const Json told = Json::parse(slurp(folder / "r.json")), report = told["per_rank"];
+    const Json told = Json::parse(slurp(folder / "r.json")), &report = told["per_rank"];
     EXPECT_EQ(cases()[4]["partition"], told["settings"]["partition"]) << "what auto took, by its name";
     for (const char* name : {"peak_bytes", "predicted_peak_bytes", "bytes_received"}) {
       const std::vector<double> all = report[name];
@@ -351,8 +351,8 @@ TEST_F(Bench, EveryDeckRunsInMiniature) {
     std::string name;
     std::vector<int> launches;
     long divisor = 64;
-    std::string more = "";
-    std::string more_whole = "";  ///< for a dry run of the deck as it is
+    std::string more{};
+    std::string more_whole{};  ///< for a dry run of the deck as it is
   };
   const std::string shortest_and_longest =
       " --set \"bench.skip=[{input.generate.sequence: 4}, {input.generate.sequence: 8}, {input.generate.sequence: 16}, "

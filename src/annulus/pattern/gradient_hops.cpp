@@ -91,7 +91,7 @@ StoredRows OrderedRoute::rows_from(int owner, int d) const {
     rows.push_back(core::intersect(before, layout_.queries));
     if (first < ranks) rows.push_back(core::intersect({begin_of(first), document.end}, layout_.queries));
   }
-  return StoredRows(std::move(rows));
+  return StoredRows(rows);
 }
 
 /// Pieces of combs of an owner's rows that ranks at distance d, d + 1, ... upward read; none for d = P. A piece is read

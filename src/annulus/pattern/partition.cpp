@@ -35,7 +35,7 @@ StoredRows joined(const std::vector<Interval>& ascending) {
       whole.push_back(interval);
     }
   }
-  return StoredRows(std::move(whole));
+  return StoredRows(whole);
 }
 
 std::string_view name_of(PartitionKind kind) { return partition_table[std::size_t(kind)].name; }
@@ -94,13 +94,13 @@ StoredRows taken(const StoredRows& rows, Interval part) {
     if (!inside.empty()) intervals.push_back(inside);
     before += whole.size();
   }
-  return StoredRows(std::move(intervals));
+  return StoredRows(intervals);
 }
 
 StoredRows within(const StoredRows& rows, Interval range) {
   std::vector<Interval> intervals;
   for (const Interval& whole : rows.intervals()) intervals.push_back(core::intersect(whole, range));
-  return StoredRows(std::move(intervals));
+  return StoredRows(intervals);
 }
 
 Partition within(const Partition& partition, Interval range) {

@@ -16,7 +16,7 @@ pattern::StoredRows in_tensor(const Problem& problem, const pattern::StoredRows&
   std::vector<core::Interval> rows;
   const Index first = problem.queries->begin;
   for (const core::Interval& held : queries.intervals()) rows.push_back({held.begin - first, held.end - first});
-  return pattern::StoredRows(std::move(rows));
+  return pattern::StoredRows(rows);
 }
 
 Index heads_of(const Problem& problem, StoredTensor tensor) {
