@@ -44,14 +44,7 @@ class Queries : public ProgramTest {
   }
   void put(const char* to, const char* name, const std::vector<hsize_t>& extents, const std::vector<double>& values,
            hid_t type = H5T_IEEE_F64LE) const {
-    const hid_t file = exists(to) ? H5Fopen((folder / to).c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
-                                  : H5Fcreate((folder / to).c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
-    const hid_t space = H5Screate_simple(int(extents.size()), extents.data(), nullptr);
-    const hid_t data = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    EXPECT_GE(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
-    H5Dclose(data);
-    H5Sclose(space);
-    H5Fclose(file);
+    add_numbers(folder / to, name, extents, values, type);
   }
   void write_run(const std::string& name, const std::string& input, const std::string& attention,
                  const std::string& more = "") const {

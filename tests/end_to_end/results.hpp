@@ -39,6 +39,19 @@ inline std::string text_attribute(const std::filesystem::path& file, const char*
   return text;
 }
 
+/// Adds a dataset of this type to a file, which is made where it is not there yet.
+inline void add_numbers(const std::filesystem::path& path, const std::string& name, const std::vector<hsize_t>& extents,
+                        const std::vector<double>& values, hid_t type = H5T_IEEE_F64LE) {
+  const hid_t file = std::filesystem::exists(path) ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
+                                                   : H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t space = H5Screate_simple(int(extents.size()), extents.data(), nullptr);
+  const hid_t data = H5Dcreate2(file, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  EXPECT_GE(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0) << name;
+  H5Dclose(data);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+
 /// Writes all numbers of a dataset anew.
 inline void rewrite(const std::filesystem::path& path, const std::string& dataset, const std::vector<double>& values) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);

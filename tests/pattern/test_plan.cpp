@@ -174,7 +174,7 @@ void expect_all_as_defined(const Layout& layout, const Partition& partition) {
   expect_as_defined({layout, partition, From::owners}, straight, ranks);
 }
 
-/// Of owners with many intervals pieces are counted, not spelled out (piece_counts.hpp).
+/// Where owners have many intervals, pieces are counted, not spelled out (piece_counts.hpp).
 TEST(Plans, OfManyDocumentsAreThoseOfTheDefinition) {
   std::mt19937_64 random(9);
   for (int round = 0; round < 60; ++round) {

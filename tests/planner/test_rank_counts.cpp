@@ -136,7 +136,7 @@ TEST(RankCounts, OfAnUnknownShapeAreAskedOfEveryRankUpToDozens) {
   EXPECT_FALSE(rank_counts_of(strategy, Pass::backward, problem, partition, counted));
 }
 
-/// Of a strategy whose queries travel, up to dozens of ranks; beyond these the work is an estimate.
+/// A strategy whose queries travel is counted rank by rank up to dozens of them; beyond, its work is an estimate.
 TEST(RankCounts, OfQueriesThatTravelEqualThePredictionsOfAllRanks) {
   std::mt19937_64 random(35);
   const Strategy& strategy = *find("pass_q");

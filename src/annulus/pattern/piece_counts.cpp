@@ -82,7 +82,7 @@ void PieceCounts::find_readers(int owner, Index pair, Interval segment, Interval
   });
 }
 
-/// Adds what the interval at hand brings, from the far end back.
+/// Adds what ranks read of the current interval, from the farthest rank back.
 void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   std::vector<Pieces> order;
   std::vector<std::size_t> kinds;  // [reading_]: places in the order
@@ -105,7 +105,7 @@ void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   }
 }
 
-/// Of the sets in the order in which they are joined.
+/// What is read and carried as each set joins those before it, in this order.
 const std::vector<PieceCounts::Joined>& PieceCounts::joined(Interval rows, const std::vector<Pieces>& order) {
   std::vector<Index> key;
   for (const Piece& piece : pieces_) {

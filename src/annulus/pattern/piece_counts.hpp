@@ -4,7 +4,7 @@
 // interval is a set of its few pieces, and intervals whose pieces lie alike and are read alike have equal counts. So
 // thousands of short documents cost one look at the rows that may read them, and a few kinds of intervals to count.
 // Worked example: interval [4, 8) of a document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6 7 and 4.
-// Of four ranks with four rows each, not causal, all others read both pieces: 4 rows, because one lies in the other.
+// With four ranks of four rows each, not causal, all others read both pieces: 4 rows, because one lies in the other.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ class PieceCounts {
   std::optional<DistanceCounts> of(int owner, const StoredRows& rows, const Crossings& crossings);
 
  private:
-  using Pieces = std::uint64_t;  // a set of the pieces of the interval at hand
+  using Pieces = std::uint64_t;  // a set of pieces of the current interval
   static constexpr std::size_t most_pieces = 64;
   struct Piece {
     StridedRange rows;
@@ -52,9 +52,9 @@ class PieceCounts {
   const Readers& readers_;
   const int ranks_, direction_, reach_;
   std::vector<PairCombs> combs_;   // [used pair]
-  std::vector<Piece> pieces_;      // of the interval at hand
-  std::vector<Pieces> at_offset_;  // the piece of each offset of the segment at hand
-  std::vector<Pieces> read_at_;    // [distance]: of the interval at hand
+  std::vector<Piece> pieces_;      // of the current interval
+  std::vector<Pieces> at_offset_;  // the piece of each offset of the current segment
+  std::vector<Pieces> read_at_;    // [distance]: of the current interval
   std::vector<int> reading_;       // distances that read any piece
   std::unordered_map<std::vector<Index>, std::vector<Joined>, HashKey> known_;
 };

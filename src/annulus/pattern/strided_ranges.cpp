@@ -26,7 +26,7 @@ struct Placed {
 
 /// The ranges that lie inside no other one. Those of one comb stand side by side, in ascending order of their ends,
 /// too: whether one of them holds a range is a search, for there may be a range for every offset of a large dilation.
-/// Of the same single row in several strides, the range of the smallest one stays.
+/// Where several strides have the same single row, the range of the smallest stride stays.
 std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges) {
   std::vector<Placed> all(ranges.begin(), ranges.end()), combs;
   std::sort(all.begin(), all.end(), [](const Placed& a, const Placed& b) { return a.place() < b.place(); });

@@ -93,7 +93,7 @@ core::Count Schedule::kept(int rank) const {
   if (gathers_queries()) return of_all_queries_->kept(rank);
   const pattern::StoredRows& queries = query_rows()[std::size_t(rank)];
   if (!problem_.all_queries) return kept_of(problem_, queries);
-  // Of so many queries work lists take gigabytes: then as if every key were seen by equally many.
+  // Work lists of more queries take gigabytes. Then the count is an estimate: equally many queries see every key.
   constexpr Index most_listed = Index(1) << 20;
   if (queries.count() > most_listed) {
     const Index keys = partition_[std::size_t(rank)].count();

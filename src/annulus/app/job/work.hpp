@@ -53,7 +53,7 @@ class Work {
   virtual void drop_results() = 0;
   /// Shows what the passes have made, before it is written; gradients where there are some. Local.
   virtual void show_results(const std::function<void(const ResultRows&)>& look) const = 0;
-  /// Of the sequence.
+  /// This rank's rows of the sequence.
   virtual const pattern::StoredRows& rows() const = 0;
 
   /// What the watchdog calls a pass.

@@ -20,7 +20,7 @@ class QueryCosts {
 
   Index bytes_sent(Index own) const { return batch() * ((ranks_ - 1) * own * there_ + (all() - own) * back_); }
   Index bytes_received(Index own) const { return batch() * (all() - own) * there_ + bytes_home(own); }
-  /// Of these what others' keys give the own queries.
+  /// The part of these that the keys of other ranks give the own queries.
   Index bytes_home(Index own) const { return batch() * (ranks_ - 1) * own * back_; }
   /// From a rank that has `theirs`.
   Index bytes_from(Index own, Index theirs) const { return batch() * (theirs * there_ + own * back_); }
