@@ -12,7 +12,7 @@ namespace annulus::core {
 
 namespace {
 
-/// Whether the kernels' vectors, which stand beside the tile registers, exist, too.
+/// Whether the processor has the AVX-512 instructions that the kernels use beside the tile registers.
 bool has_vectors() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&

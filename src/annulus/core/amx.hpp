@@ -5,14 +5,14 @@
 
 namespace annulus::core {
 
-/// Why it may not; empty: it may. Asks the system for permission when first called, once for the process: Linux gives
-/// the 8 KiB of tile registers only to processes that ask (5.16 and later).
-/// "this processor has no AMX for bfloat16", "the system does not let this process use AMX".
+/// The reason why this process may not use AMX; empty if it may. The first call asks the system for permission, for the
+/// whole process: Linux (5.16 and later) gives the 8 KiB of tile registers only to processes that ask. The reasons are
+/// "this processor has no AMX for bfloat16" and "the system does not let this process use AMX".
 std::string_view why_no_amx();
 
 inline bool has_amx() { return why_no_amx().empty(); }
 
-/// Whether the processor has AMX, which the system may refuse all the same.
+/// Whether the processor has AMX; the system may still refuse to let this process use it.
 bool processor_has_amx();
 
 }  // namespace annulus::core

@@ -7,13 +7,13 @@
 namespace annulus::core {
 namespace {
 
-/// What a thread of Kokkos' pool keeps while a DefaultArithmeticOnHost lives.
+/// The object that sets a thread of Kokkos' pool, kept while a DefaultArithmeticOnHost lives.
 std::unique_ptr<const DefaultArithmetic>& of_this_thread() {
   thread_local std::unique_ptr<const DefaultArithmetic> kept;
   return kept;
 }
 
-/// body() once or more in each thread of the pool.
+/// Calls body() at least once in each thread of the pool.
 template <class Body>
 void in_every_thread(const char* label, const Body& body) {
   using Space = Kokkos::DefaultHostExecutionSpace;
@@ -25,7 +25,7 @@ void in_every_thread(const char* label, const Body& body) {
 
 }  // namespace
 
-// The default environment of the C library is that of IEEE 754; on x86 and Arm it also ends flushing to zero.
+// The default environment of the C library follows IEEE 754; on x86 and Arm it also switches off flushing to zero.
 DefaultArithmetic::DefaultArithmetic() {
   std::fegetenv(&callers_);
   std::fesetenv(FE_DFL_ENV);

@@ -1,16 +1,16 @@
-// Rounding and denormal numbers of the threads that compute for a caller whose own settings may be others.
+// Rounding mode and denormal numbers: our threads use the defaults, even if the calling program has changed its own.
 //
-// A thread inherits them from the thread that started it: a program linked with -ffast-math, or PyTorch's
-// set_flush_denormal(True), would make our threads turn denormal numbers into 0, and fesetround() would make them round
-// in another direction. Results would have other bits than those of another caller.
+// A thread inherits these settings from the thread that started it. In a program linked with -ffast-math, or after
+// PyTorch's set_flush_denormal(True), our threads would turn denormal numbers into 0; after fesetround() they would
+// round in another direction. The same call would then give different bits in different programs.
 #pragma once
 
 #include <cfenv>
 
 namespace annulus::core {
 
-/// While it lives the calling thread rounds to nearest, keeps denormal numbers and traps no exception; afterwards it
-/// has its own settings and exception flags again.
+/// While it lives, the calling thread rounds to nearest, keeps denormal numbers and traps no exception. The destructor
+/// restores the thread's own settings and exception flags.
 class DefaultArithmetic {
  public:
   DefaultArithmetic();
@@ -22,7 +22,7 @@ class DefaultArithmetic {
   std::fenv_t callers_;
 };
 
-/// The same of all threads on which kernels of the host run, the calling one among them. One at a time.
+/// The same for all threads that run host kernels, including the calling thread. Only one object may exist at a time.
 class DefaultArithmeticOnHost {
  public:
   DefaultArithmeticOnHost();
@@ -31,7 +31,7 @@ class DefaultArithmeticOnHost {
   DefaultArithmeticOnHost& operator=(const DefaultArithmeticOnHost&) = delete;
 
  private:
-  const DefaultArithmetic calling_;  // also where Kokkos was not started
+  const DefaultArithmetic calling_;  // needed even where Kokkos was not started
 };
 
 }  // namespace annulus::core

@@ -20,7 +20,7 @@ using Space = Kokkos::DefaultExecutionSpace::memory_space;
 template <class MemorySpace>
 using Bytes = Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged>;
 
-/// nullptr where there is none: Kokkos reports the address space's own words, ours name the purpose.
+/// Returns nullptr if there is no memory: Kokkos' message names the address space, ours names the purpose.
 void* memory_of_kokkos(const std::string& label, Index bytes) {
   try {
     return Kokkos::kokkos_malloc<Space>(label, std::size_t(bytes));
@@ -29,7 +29,7 @@ void* memory_of_kokkos(const std::string& label, Index bytes) {
   }
 }
 
-/// Free blocks of GPU memory. The allocators of hosts keep blocks themselves.
+/// Free blocks of GPU memory, kept for reuse. On hosts the memory allocator itself keeps free blocks.
 FreeBlocks& device_blocks() {
   static FreeBlocks blocks([](Index bytes) { return memory_of_kokkos("annulus::Buffer", bytes); },
                            [](void* block) { Kokkos::kokkos_free<Space>(block); });
@@ -41,8 +41,8 @@ FreeBlocks& device_blocks() {
   return blocks;
 }
 
-/// To where it came from. As a GPU's driver does, it waits for all that was launched: nothing uses the memory any more
-/// when the next one gets it.
+/// Returns memory to the allocator that it came from. On a GPU it first waits for all launched kernels, as the driver
+/// does: nothing uses the memory any more when its next owner gets it.
 void give_back(void* memory, Index bytes, bool of_kokkos) {
   if (!of_kokkos) return std::free(memory);
   if (device_is_host()) return Kokkos::kokkos_free<Space>(memory);
@@ -59,7 +59,7 @@ void release_free_blocks() {
 Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   const bool of_kokkos = Kokkos::is_initialized();
-  // Large host memory begins with a huge page; what lies before it is never touched.
+  // Large host memory begins at the start of a huge page; the bytes before that are never touched.
   const Index whole = in_huge_pages(bytes);
   const bool huge = device_is_host() && whole >= huge_page_bytes;
   const std::size_t asked = huge ? std::size_t(whole) + std::size_t(huge_page_bytes) : std::size_t(bytes);
@@ -102,10 +102,10 @@ Buffer Buffer::first(Index bytes) const {
 
 namespace {
 
-/// Bytes that a thread zeroes at least: fewer are not worth waking it for.
+/// A thread zeroes at least this many bytes: for fewer it is not worth waking the thread.
 constexpr Index zeroed_at_once = 256 * 1024;
 
-/// On a GPU between its other kernels only: what other queues copy meanwhile is not waited for.
+/// On a GPU this waits for the kernels launched before it, but not for copies in other queues.
 template <class To, class From>
 void copy_now(const To& to, const From& from) {
   if constexpr (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible) {
@@ -142,7 +142,7 @@ void fill_zero(void* device, Index bytes) {
   if (!device_is_host())
     return copy_now(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
   if (!Kokkos::is_initialized()) return void(std::memset(device, 0, std::size_t(bytes)));
-  // Kokkos fills a view byte by byte, which is slower. Each thread touches a part first, as it does there.
+  // Kokkos fills a view byte by byte, which is slower. As in Kokkos, each thread is the first to touch its part.
   const Index parts = std::min<Index>(host_threads(), ceil_div(bytes, zeroed_at_once));
   const auto zero = [=](const Index i) {
     const Interval part = even_part(bytes, parts, i);

@@ -1,4 +1,4 @@
-// Owned bytes in the memory of the default execution space (device memory in GPU builds, plain memory else).
+// Owned bytes in the memory of the default execution space (device memory in GPU builds, otherwise plain memory).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace annulus::core {
 
 /// An uninitialised array of bytes, counted in the memory ledger under `purpose` while it lives. Copies share it.
-/// Throws Error(failure) naming purpose and size when the memory is not to be had.
+/// Throws Error(failure), which names purpose and size, if there is not enough memory.
 class Buffer {
  public:
   Buffer() = default;
@@ -18,12 +18,12 @@ class Buffer {
 
   void* data() const { return data_; }
   Index bytes() const { return bytes_; }
-  /// Memory that somebody else owns and keeps, not in the ledger.
+  /// Memory that the caller owns and keeps alive; the ledger does not count it.
   static Buffer borrowed(void* data, Index bytes);
   bool is_borrowed() const { return data_ != nullptr && owner_ == nullptr; }
-  /// Whether there are other copies, or parts.
+  /// Whether other copies of this buffer, or parts of it (first()), exist.
   bool is_shared() const { return owner_.use_count() > 1; }
-  /// The first `bytes` of the buffer, all of which stays allocated as long as anybody holds a part.
+  /// The first `bytes` of the buffer. The whole buffer stays allocated as long as any such part exists.
   Buffer first(Index bytes) const;
   /// Address `offset` bytes into the buffer.
   std::byte* at(Index offset) const { return static_cast<std::byte*>(data_) + offset; }

@@ -57,8 +57,8 @@ GPU(Event_t) event_of(const When& moment) { return static_cast<const Event&>(*mo
 class GpuQueue final : public CopyQueue {
  public:
   GpuQueue() {
-    // "Non-blocking": it does not stop, and is not stopped by, what is launched without a stream. Its work comes before
-    // the kernels' where both are ready: NCCL's few blocks would else wait for all of an attention kernel's.
+    // "Non-blocking": this stream and the default stream do not wait for each other. Its work goes first where kernels
+    // are ready, too: otherwise NCCL's few blocks would wait for all blocks of an attention kernel.
     int least = 0, greatest = 0;
     check(GPU(DeviceGetStreamPriorityRange)(&least, &greatest), "DeviceGetStreamPriorityRange");
     check(GPU(StreamCreateWithPriority)(&stream_, GPU(StreamNonBlocking), greatest), "StreamCreateWithPriority");
@@ -70,7 +70,7 @@ class GpuQueue final : public CopyQueue {
     if (moment) check(GPU(StreamWaitEvent)(stream_, event_of(moment), 0), "StreamWaitEvent");
   }
   void copy(const Lines& from, const Lines& to) override {
-    constexpr Index most_pitch = 2147483647;  // bytes, of one call
+    constexpr Index most_pitch = 2147483647;  // bytes, per call
     const bool is_one = from.count == 1 || (from.pitch == from.width && to.pitch == to.width);
     if (is_one || std::max(from.pitch, to.pitch) <= most_pitch) {
       const Index count = is_one ? 1 : from.count, width = is_one ? from.width * from.count : from.width;
@@ -126,7 +126,7 @@ HostMemory::HostMemory(Index bytes) : bytes_(bytes) {
   void* data = nullptr;
   try {
     data = Kokkos::kokkos_malloc<PinnedSpace>("host memory of messages", std::size_t(bytes));
-  } catch (const std::exception&) {  // Kokkos' own words would be many
+  } catch (const std::exception&) {  // our message below is shorter than Kokkos'
   }
   if (data == nullptr) fail(ErrorKind::failure, "no host memory for messages: {} bytes asked", bytes);
   owner_ = std::shared_ptr<void>(data, [](void* pointer) { Kokkos::kokkos_free<PinnedSpace>(pointer); });

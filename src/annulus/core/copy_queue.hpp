@@ -1,4 +1,4 @@
-// Copies between host and device memory that run beside the kernels, and what must wait for what.
+// Copies between host and device memory that run beside the kernels, and which copy or kernel waits for which.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace annulus::core {
 
-/// `count` lines of `width` bytes each, the first ones of which lie `pitch` bytes apart.
+/// `count` lines of `width` bytes each; successive lines begin `pitch` bytes apart.
 struct Lines {
   void* data = nullptr;
   Index width = 0;
@@ -15,48 +15,48 @@ struct Lines {
   Index pitch = 0;
 };
 
-/// A moment in the life of the kernels or of a queue, which is over when all is done that was asked for until then.
+/// A moment in the work of the kernels or of a queue. It is over when all work requested before it is done.
 struct Moment {
   virtual ~Moment() = default;
 };
-using When = std::shared_ptr<const Moment>;  ///< null: over since ever
+using When = std::shared_ptr<const Moment>;  ///< null: already over
 
-/// Copies, one after another. "The kernels" are those of the default execution space's default instance.
+/// Does copies one after another. "The kernels" are those of the default execution space's default instance.
 ///
-/// Worked example, rows that a kernel made, to the host, and rows from there for the next kernel:
+/// Worked example: copy rows that a kernel made to the host, then copy other rows from there for the next kernel:
 ///   kernel<<<>>>; made = q.kernels_so_far(); q.wait_for(made); q.copy(rows, host); out = q.so_far();
-///   ... until q.is_over(out): `host` may be read, `rows` may change
+///   ... once q.is_over(out), `host` may be read and `rows` may change
 ///   q.copy(host, others); in = q.so_far(); q.kernels_wait_for(in); kernel<<<others>>>
 class CopyQueue {
  public:
   virtual ~CopyQueue() = default;
 
-  /// When the kernels that have been launched until now are done.
+  /// The moment at which all kernels launched so far are done.
   virtual When kernels_so_far() = 0;
-  /// What is asked for from now on begins after that moment.
+  /// Copies requested from now on begin after that moment.
   virtual void wait_for(const When& moment) = 0;
-  /// Copies lines; both have the same width and count, and stay as they are until it is over.
+  /// Copies lines. Both sides have the same width and count, and must stay as they are until the copy is over.
   virtual void copy(const Lines& from, const Lines& to) = 0;
-  /// When all copies asked for until now are done.
+  /// The moment at which all copies requested so far are done.
   virtual When so_far() = 0;
-  /// Throws Error(failure) where a copy failed.
+  /// Whether the moment is over. Throws Error(failure) if a copy failed.
   virtual bool is_over(const When& moment) = 0;
-  /// Kernels that are launched from now on begin after that moment. On the host, where kernels run when they are
-  /// launched, it is over on return.
+  /// Kernels that are launched from now on begin after that moment. On the host kernels run as soon as they are
+  /// launched, so there the moment is over on return.
   virtual void kernels_wait_for(const When& moment) = 0;
-  /// The GPU's stream, for libraries that put work of their own into the queue; null on the host.
+  /// The GPU's stream, for libraries that add their own work to the queue; null on the host.
   virtual void* stream() { return nullptr; }
 };
 
-/// A queue of its own beside others: on a GPU a stream, elsewhere one whose copies are done at once.
+/// A new queue, independent of others: on a GPU a stream; elsewhere each copy is done when copy() returns.
 std::unique_ptr<CopyQueue> make_copy_queue();
 
-/// Host memory for such copies; on a GPU's node memory that it reaches by itself (pinned), which takes long to make.
-/// Not in the memory ledger, which counts the memory that tensors are in.
+/// Host memory for such copies. On a node with a GPU it is pinned: the GPU reads and writes it directly, and it takes
+/// long to allocate. The memory ledger does not count it; the ledger counts the memory of tensors.
 class HostMemory {
  public:
   HostMemory() = default;
-  /// Throws Error(failure) naming the size when it is not to be had.
+  /// Throws Error(failure), which names the size, if there is not enough memory.
   explicit HostMemory(Index bytes);
 
   std::byte* data() const { return static_cast<std::byte*>(owner_.get()); }

@@ -16,8 +16,8 @@ template <class... Args>
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// A broken promise inside the program (not a user's mistake): throws with its line in the source. The message is a
-/// callable, so that nothing is formatted while the promise holds.
+/// Checks a condition that only a bug of the program (not a mistake of the user) can break: throws, with the line in
+/// the source. `message` is a callable, so that nothing is formatted while the condition holds.
 template <class Message>
 void require(bool holds, Message&& message, std::source_location where = std::source_location::current()) {
   if (!holds) {

@@ -32,7 +32,7 @@ void FreeBlocks::give(void* block, Index bytes) {
   kept_bytes_ += bytes;
   kept_.emplace(bytes, block);
   if (!keeps_) return release(kept_.begin());
-  if (used_bytes_ + kept_bytes_ > most_used_) make_room(0);  // since clear()
+  if (used_bytes_ + kept_bytes_ > most_used_) make_room(0);  // possible after clear()
 }
 
 void FreeBlocks::clear() {
@@ -46,8 +46,8 @@ void FreeBlocks::stop() {
   keeps_ = false;
 }
 
-/// So that `bytes` more fit into what was once in use, or stand beside what is in use alone: the smallest block that is
-/// enough goes, else the largest ones.
+/// Releases kept blocks until `bytes` more fit below the largest total ever in use, or below the total that is now in
+/// use plus `bytes`, if that is more. It releases the smallest block that is enough, otherwise the largest ones.
 void FreeBlocks::make_room(Index bytes) {
   const Index most = std::max(most_used_, used_bytes_ + bytes);
   while (!kept_.empty() && used_bytes_ + kept_bytes_ + bytes > most) {

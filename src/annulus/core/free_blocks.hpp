@@ -1,4 +1,4 @@
-// Memory of a GPU between two owners. To ask its driver for memory and to give it back takes as long as a kernel over
+// Keeps GPU memory for its next owner. To ask the driver for memory and to give it back takes as long as a kernel over
 // some thousand rows, and passes ask for the same sizes again and again.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace annulus::core {
 
-/// Blocks that were given back, for the next ones who ask for as many bytes. What is in use and what is kept are never
-/// more together than was once in use, or is asked for now: a plan's peak holds. Any thread may call.
+/// Keeps blocks that were given back for the next request of the same size. Used and kept blocks together never exceed
+/// the most that was ever in use or is requested now: a plan's peak still holds. Any thread may call.
 class FreeBlocks {
  public:
   /// `get` returns nullptr where there is no memory.
@@ -20,13 +20,13 @@ class FreeBlocks {
   FreeBlocks(const FreeBlocks&) = delete;
   FreeBlocks& operator=(const FreeBlocks&) = delete;
 
-  /// A block of so many bytes, more than 0; nullptr where there is no memory, not even without what is kept.
+  /// A block of `bytes` (> 0) bytes; nullptr if there is no memory even after all kept blocks were released.
   void* take(Index bytes);
-  /// `block` is one of take(bytes) that nothing uses any more.
+  /// `block` came from take(bytes), and nothing uses it any more.
   void give(void* block, Index bytes);
-  /// Gives back all that is kept and forgets what was once in use.
+  /// Releases all kept blocks and forgets the largest total that was in use.
   void clear();
-  /// The same, and keeps nothing from now on: the driver is about to go.
+  /// The same, and keeps no block from now on: the driver is about to shut down.
   void stop();
 
  private:
@@ -41,7 +41,7 @@ class FreeBlocks {
   Index kept_bytes_ = 0, used_bytes_ = 0, most_used_ = 0;
 };
 
-/// Gives back what is kept of the GPU's memory that buffers had (buffer.hpp); in builds for host threads there is none.
+/// Releases GPU memory that is kept for later buffers (buffer.hpp); in builds for host threads there is none.
 void release_free_blocks();
 
 }  // namespace annulus::core

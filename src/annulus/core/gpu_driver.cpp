@@ -16,8 +16,8 @@ using DeviceProperties = hipDeviceProp_t;
 #endif
 
 #if defined(KOKKOS_ENABLE_CUDA)
-// The driver's library is not there on nodes without a GPU, and a program that was linked with it would not even start.
-// Kokkos calls three of its functions: they are looked up when they are called, so that the linker needs none of it.
+// Nodes without a GPU lack the driver's library, and a program linked with it would not even start there. Kokkos calls
+// three of its functions: we look them up when they are called, so that the linker needs none of them.
 namespace {
 
 template <class... Arguments>
@@ -48,7 +48,7 @@ int gpu_count() {
 #if defined(GPU)
 namespace {
 
-/// The properties of the GPU in use, which take a millisecond to get; nullptr where there is no GPU.
+/// The properties of the GPU in use; getting them takes a millisecond. nullptr if there is no GPU.
 const DeviceProperties* properties_in_use() {
   static std::mutex mutex;
   static std::map<int, DeviceProperties> known;

@@ -1,4 +1,4 @@
-// GPUs, before anything is started on them: a build for GPUs also starts on nodes without one, login nodes among them.
+// Facts about GPUs that are needed before Kokkos starts. Builds for GPUs also start on nodes without one (login nodes).
 #pragma once
 
 #include <optional>
@@ -8,22 +8,22 @@
 
 namespace annulus::core {
 
-/// GPUs that this process may use; 0 in builds for host threads.
+/// How many GPUs this process may use; 0 in builds for host threads.
 int gpu_count();
-/// Name and number of the one that was chosen: "NVIDIA H100 80GB HBM3 (device 0)"; in builds for GPUs.
+/// Name and number of the GPU in use: "NVIDIA H100 80GB HBM3 (device 0)"; only in builds for GPUs.
 std::string gpu_name();
-/// What it can compute, "sm_90": others of this kind add alike, to the bit. Empty in builds for host threads, and where
-/// there is no GPU.
+/// The GPU's compute capability, "sm_90": GPUs with the same one compute the same bits. Empty in builds for host
+/// threads, and if there is no GPU.
 std::string gpu_kind();
 
-/// The same one's place on its machine, the same for every process: "0000:3b:00.0"; empty in builds for host threads.
+/// The GPU's address on its machine, the same in every process: "0000:3b:00.0"; empty in builds for host threads.
 std::string gpu_address();
 
-/// Bytes of its memory that all processes on it can still have together; nothing in builds for host threads, and where
-/// there is no GPU.
+/// Free bytes of the GPU's memory, for all processes on it together; nothing in builds for host threads, and if there
+/// is no GPU.
 std::optional<Index> free_gpu_memory();
 
-/// Why there is none, in the words of the GPU's own library: "no CUDA-capable device is detected"; empty where there is
+/// Why there is no GPU, in the words of the GPU's own library: "no CUDA-capable device is detected". Empty if there is
 /// one, and in builds for host threads.
 std::string why_no_gpu();
 

@@ -1,5 +1,5 @@
-// The runtime library of the GPUs that this build is for: CUDA's and HIP's differ in a prefix. GPU(Malloc) is
-// cudaMalloc or hipMalloc; not defined in builds for host threads (and, so far, for other GPUs).
+// Names of the GPU's runtime library, CUDA or HIP; the two differ in a prefix. GPU(Malloc) is cudaMalloc or hipMalloc.
+// It is not defined in builds for host threads (and, so far, for other GPUs).
 #pragma once
 
 #include <Kokkos_Core.hpp>

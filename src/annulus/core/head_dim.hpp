@@ -5,8 +5,8 @@
 
 namespace annulus::core {
 
-/// Numbers of a head, D, at most: those that multi-head latent attention has in its keys. Matrix units, of the host and
-/// of GPUs, take 256 at most; larger heads go to vectors and multiply-add units.
+/// The largest head size D: that of the keys in multi-head latent attention. Matrix units, of the host and of GPUs,
+/// take heads of at most 256; vector and multiply-add units compute the larger ones.
 inline constexpr Index most_head_dim = 576;
 
 }  // namespace annulus::core

@@ -1,5 +1,5 @@
-// Large memory in huge pages: a page of 2 MiB is mapped by one fault instead of 512, and rows far apart, as those of a
-// head or a comb are, no longer take an entry of the processor's address cache each.
+// Large memory in huge pages: one page fault maps a page of 2 MiB, instead of 512 faults. Rows that lie far apart, such
+// as those of a head or comb, no longer need an entry each in the processor's address cache (TLB).
 #pragma once
 
 #include <limits>
@@ -10,16 +10,16 @@ namespace annulus::core {
 
 inline constexpr Index huge_page_bytes = 2 * 1024 * 1024;
 
-/// `bytes`, or as many as fill the last huge page where they need half of it or more: up to 1 MiB more, which is
-/// not touched but mapped with the page, and which the memory ledger (core/memory.hpp) does not count.
+/// `bytes`, rounded up to whole huge pages if at least half of the last page is used. The rest, up to 1 MiB, is mapped
+/// with its page but never touched; the memory ledger (core/memory.hpp) does not count it.
 constexpr Index in_huge_pages(Index bytes) {
   const Index rest = bytes % huge_page_bytes, missing = huge_page_bytes - rest;
   return missing > huge_page_bytes / 2 || bytes > std::numeric_limits<Index>::max() - missing ? bytes : bytes + missing;
 }
 
-/// Asks the operating system for huge pages in [memory, memory + bytes), as many whole ones as lie in it; to be called
-/// before the memory is touched. Nothing happens where it has none to give (Linux with transparent huge pages switched
-/// off, other systems).
+/// Asks the operating system to use huge pages for the whole pages of 2 MiB in [memory, memory + bytes). Must be called
+/// before the memory is touched. Does nothing where the system offers no huge pages (Linux with transparent huge pages
+/// switched off, other systems).
 void ask_for_huge_pages(void* memory, Index bytes);
 
 }  // namespace annulus::core

@@ -18,7 +18,7 @@ InstructionSet fastest_vectors() {
   return InstructionSet::avx512_bf16;
 }
 
-/// The last usable one that is no better than `most`.
+/// The last usable set that is no better than `most`.
 InstructionSet best_up_to(InstructionSet most) {
   static const std::vector<InstructionSet> usable = usable_instruction_sets();
   return *std::find_if(usable.rbegin(), usable.rend(), [&](InstructionSet set) { return set <= most; });
@@ -51,7 +51,7 @@ std::string_view name_of(InstructionSet set) {
 std::vector<InstructionSet> usable_instruction_sets() {
   std::vector<InstructionSet> usable{InstructionSet::baseline};
 #if defined(__x86_64__)
-  // Every processor with AVX2 and FMA also converts half precision (F16C), which not every compiler can ask for.
+  // Every processor with AVX2 and FMA can also convert half precision (F16C); not every compiler can test for F16C.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");

@@ -14,9 +14,9 @@
 namespace annulus::core {
 
 void initialize_kokkos(int& argc, char**& argv, int device) {
-  // Words, because they are the one spelling all versions understand; the argument struct changed its name in 3.7.
-  // Only the prefixed ones: version 3.4 would take --help and --threads for its own.
-  // Kokkos' advice to set OMP_PROC_BIND is kept quiet: followed under mpirun, it puts all ranks of a node on one core.
+  // Options go to Kokkos as words, because all versions understand these; the argument struct changed its name in 3.7.
+  // Only words with the prefix --kokkos- go there: version 3.4 would take --help and --threads, too. Kokkos' advice to
+  // set OMP_PROC_BIND is silenced: under mpirun it would put all ranks of a node on one core.
   std::string quiet = "--kokkos-disable-warnings", gpu;
   const auto is_theirs = [](std::string_view word) { return word.starts_with("--kokkos-"); };
   std::vector<char*> words{argv[0]};
@@ -35,9 +35,9 @@ void initialize_kokkos(int& argc, char**& argv, int device) {
   if (why_no_gpu().empty()) {
     Kokkos::initialize(count, words.data());
   } else {
-    count = 1;  // no library takes its options
+    count = 1;  // Kokkos does not start, so its options are dropped
   }
-  // Kokkos took the words that it knows; the others go back to the caller, who will object to them.
+  // Kokkos removed the words that it knows; the others go back to the caller, which reports them as unknown.
   for (int i = 1; i < count; ++i) *end++ = words[std::size_t(i)];
   argc = int(end - argv);
   argv[argc] = nullptr;

@@ -1,18 +1,18 @@
-// Every difference between Kokkos 3.4 (Debian 12) and 5.x that the project meets, and nothing else.
+// The code that must differ between Kokkos 3.4 (Debian 12) and 5.x, and nothing else.
 #pragma once
 
 #include <Kokkos_Core.hpp>
 #include <string>
 #include <type_traits>
 #if KOKKOS_VERSION < 30700
-#include <Kokkos_MathematicalFunctions.hpp>  // part of Kokkos_Core.hpp, and out of Experimental, from 3.7 on
+#include <Kokkos_MathematicalFunctions.hpp>  // from 3.7 on in Kokkos_Core.hpp, and not in Experimental
 #endif
 
 #include "annulus/core/types.hpp"
 
 namespace annulus::core {
 
-// Functions of float and double for device code.
+// Mathematical functions of float and double for device code.
 #if KOKKOS_VERSION < 30700
 using Kokkos::Experimental::ceil;
 using Kokkos::Experimental::cos;
@@ -29,7 +29,7 @@ using Kokkos::log;
 using Kokkos::sin;
 #endif
 
-/// Host memory that a GPU copies from and to by itself, beside its kernels; ordinary memory in builds for host threads.
+/// Host memory that a GPU reads and writes directly while its kernels run; ordinary memory in builds for host threads.
 #if defined(KOKKOS_ENABLE_CUDA)
 using PinnedSpace = Kokkos::CudaHostPinnedSpace;
 #elif defined(KOKKOS_ENABLE_HIP) && KOKKOS_VERSION < 40000
@@ -40,8 +40,8 @@ using PinnedSpace = Kokkos::HIPHostPinnedSpace;
 using PinnedSpace = Kokkos::HostSpace;
 #endif
 
-/// Whether something that was launched there still runs. False where a launch returns when it is done, and after a
-/// failure, which the next fence() tells.
+/// Whether work that was launched in `space` still runs. False where a launch returns only when its work is done, and
+/// after a failure, which the next fence() reports.
 template <class ExecSpace>
 bool is_busy(const ExecSpace& space) {
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -54,10 +54,10 @@ bool is_busy(const ExecSpace& space) {
   return false;
 }
 
-/// Kokkos::initialize on GPU number `device` modulo the devices of this machine, unless the command line names one
-/// (--kokkos-device-id). Without a GPU backend `device` means nothing. Kokkos' own options are taken out of argc and
-/// argv. In a build for GPUs on a node without one Kokkos is not started: what needs no kernel works all the same
-/// (Buffer is host memory then, and loops on the host run on one thread), and the rest asks require_device() first.
+/// Calls Kokkos::initialize on GPU number `device` modulo the number of GPUs of this machine, unless the command line
+/// names one (--kokkos-device-id). Without a GPU backend `device` has no effect. Removes Kokkos' own options from argc
+/// and argv. A build for GPUs does not start Kokkos on a node without one: there Buffer is host memory, loops on the
+/// host run on one thread, and work that needs kernels calls require_device() first.
 void initialize_kokkos(int& argc, char**& argv, int device);
 
 /// "3.4.1": the version Kokkos was compiled with.
@@ -66,16 +66,16 @@ std::string kokkos_version();
 std::string kokkos_backends();
 /// What the default execution space runs on: the GPU's name, "2 threads", or "no GPU (<why>)".
 std::string device_name();
-/// Throws Error(failure), which says why, where kernels cannot run: a build for GPUs on a node without one.
+/// Throws Error(failure), which says why, if kernels cannot run: a build for GPUs on a node without one.
 void require_device();
 
-/// Threads on which kernels on the host run: those of Kokkos, or as few as they were limited to.
+/// How many threads run kernels on the host: Kokkos' threads, or the limit_host_threads() limit if that is lower.
 int host_threads();
-/// From now on no more than `most`, 1 or more; for programs that share the process with other libraries.
+/// From now on at most `most` threads (1 or more), for programs that share the process with other libraries.
 void limit_host_threads(int most);
 
-/// body(i) for first <= i < end, on all host threads, or on this one alone where Kokkos was not started. Complete on
-/// return.
+/// Calls body(i) for first <= i < end, on all host threads, or on this thread alone if Kokkos was not started. All
+/// calls are done on return.
 template <class Body>
 void for_each_on_host(const char* label, Index first, Index end, const Body& body) {
   using Space = Kokkos::DefaultHostExecutionSpace;

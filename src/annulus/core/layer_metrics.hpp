@@ -1,11 +1,11 @@
-// What the passes of an attention layer measured: the attention, and the products and messages round it.
+// What the passes of an attention layer measured: the attention, and the matrix products and messages around it.
 #pragma once
 
 #include "annulus/core/metrics.hpp"
 
 namespace annulus::core {
 
-/// What a pass cost a rank. In a run without a layer only `attention` is filled in.
+/// What one pass cost one rank. In a run without a layer only `attention` is set.
 struct LayerMetrics {
   RankMetrics attention;           ///< of the attention alone
   double product_seconds = 0;      ///< wall time in matrix products

@@ -1,5 +1,5 @@
-// What a plan must know of a machine: how fast a rank computes, copies and talks. Plain numbers, from a machine file, a
-// calibration or the built-in default.
+// What a plan must know of a machine: how fast a rank computes, copies and sends messages. The numbers come from a
+// machine file, a calibration or the built-in default.
 #pragma once
 
 #include <limits>
@@ -10,13 +10,13 @@
 
 namespace annulus::core {
 
-/// A kernel rate: holds for heads of up to head_dim numbers.
+/// A rate of the kernel, for heads of at most head_dim numbers.
 struct KernelRate {
   Index head_dim = 256;
   double seconds_per_gflop = 1;  ///< of one rank while all ranks of its node compute
 };
 
-/// Latency and bandwidth of a message while all ranks talk at once.
+/// Latency and bandwidth of a message while all ranks send at once.
 struct Link {
   double seconds_per_message = 0;
   double seconds_per_byte = 0;
@@ -25,24 +25,24 @@ struct Link {
 struct Machine {
   std::string source = "built-in default";  ///< where the numbers come from, for the user
   std::vector<KernelRate> kernel;           ///< ascending head_dim; the last one serves all larger heads
-  double float64_factor = 2;                ///< time of float64 arithmetic over float32
-  double half_factor = 1.1;                 ///< time with float16 or bfloat16 tensors over float32
-  double single_factor = 1;                 ///< time of one rank computing alone on its node over the rates above
+  double float64_factor = 2;                ///< time of float64 arithmetic / time of float32
+  double half_factor = 1.1;                 ///< time with float16 or bfloat16 tensors / with float32
+  double single_factor = 1;                 ///< time of a rank that computes alone on its node / by the rates above
   Link inside_node;
   Link between_nodes;
-  double overlap = 0.6;                   ///< share of a transfer that compute can hide, 0 ... 1
-  double seconds_per_copied_byte = 1e-9;  ///< collecting rows for a message
-  double seconds_per_call = 5e-6;         ///< making work for the kernel and starting it, of a pair and a block of keys
-  double seconds_per_row = 1e-7;          ///< packing a row of one head for a pair, and its running softmax
-  double seconds_per_communicator = 5e-5;  ///< made and freed: all ranks meet
-  Link window = {5e-4, 1e-9};              ///< a window made, filled and freed: once, and for each of its bytes
-  double seconds_per_interval = 1e-5;      ///< planning, collecting and starting work on rows that stand alone
-  double read_rate = 1e9;  ///< bytes per second that a rank reads of a file that is not in memory, while all read
+  double overlap = 0.6;                    ///< share of a transfer that compute can hide, 0 ... 1
+  double seconds_per_copied_byte = 1e-9;   ///< to collect rows for a message
+  double seconds_per_call = 5e-6;          ///< to prepare and start the kernel's work on one pair and one block of keys
+  double seconds_per_row = 1e-7;           ///< to pack a row of one head for one pair, and for its running softmax
+  double seconds_per_communicator = 5e-5;  ///< to make and free one; all ranks must meet
+  Link window = {5e-4, 1e-9};              ///< to make, fill and free a window: per window, and per byte
+  double seconds_per_interval = 1e-5;      ///< to plan, collect and start work, per interval of rows
+  double read_rate = 1e9;  ///< bytes per second that a rank reads of an uncached file while all ranks read
   Index ranks_per_node = 1;
   double memory_per_rank = 0;  ///< bytes
-  std::string memory_source;   ///< what sets that bound, for the user; empty: `source`
-  double window_per_rank = std::numeric_limits<double>::infinity();  ///< bytes of windows that other ranks read
-  std::string window_source;                                         ///< where that room is, for the user
+  std::string memory_source;   ///< what sets that bound, for messages; empty: `source`
+  double window_per_rank = std::numeric_limits<double>::infinity();  ///< bytes of MPI windows that a rank may have
+  std::string window_source;                                         ///< where the windows' memory is, for messages
 
   /// Seconds that one rank needs for a GFLOP of attention.
   double seconds_per_gflop(Index head_dim, DType type, Precision precision) const;

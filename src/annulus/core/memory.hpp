@@ -1,4 +1,4 @@
-// Bytes of tensors and buffers, counted by purpose, so that a run can report its peak and later hold it against a
+// Counts the bytes of tensors and buffers by purpose, so that a run can report its peak and compare it with the
 // prediction.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace annulus::core {
 
-/// Current and peak bytes per purpose ("q", "kv", "ring buffers", ...) and in total, of this process.
+/// Current and peak bytes of this process, by purpose ("q", "kv", "ring buffers", ...) and in total.
 class MemoryLedger {
  public:
   void add(const std::string& purpose, Index bytes);
@@ -19,7 +19,7 @@ class MemoryLedger {
   Index peak() const;
   /// Peak bytes of each purpose; the sum may exceed peak(), since purposes peak at different times.
   std::map<std::string, Index> peak_by_purpose() const;
-  /// Forgets the peaks, not what is held now.
+  /// Forgets the peaks, but not the current bytes.
   void reset_peak();
 
  private:
@@ -32,12 +32,12 @@ class MemoryLedger {
   Count total_;
 };
 
-/// The ledger of this process: one, because the memory of a process is one.
+/// The ledger of this process; there is one, because a process has one memory.
 MemoryLedger& memory_ledger();
 
-/// Peak resident bytes of this process as the operating system saw it (Linux: VmHWM), 0 where it does not say.
+/// Peak resident bytes of this process as the operating system reports them (Linux: VmHWM); 0 if it does not.
 Index peak_resident_bytes();
-/// The same now (Linux: VmRSS).
+/// Resident bytes at this moment (Linux: VmRSS).
 Index resident_bytes();
 
 }  // namespace annulus::core

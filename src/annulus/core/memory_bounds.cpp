@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Index kib = 1024;
-constexpr Index unlimited = Index(1) << 60;  // version 1 writes the largest number of pages where there is no limit
+constexpr Index unlimited = Index(1) << 60;  // version 1 writes its largest number of pages if there is no limit
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
@@ -28,14 +28,14 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// A number that stands alone in a file; none where there is no such file or it says "max".
+/// The single number in a file; nothing if the file does not exist or says "max".
 std::optional<Index> number_in(const fs::path& path) {
   std::ifstream file(path);
   if (Index number = 0; file >> number) return number;
   return std::nullopt;
 }
 
-/// Names of the files of a version of memory cgroups, and of the pages of files in memory.stat.
+/// File names of one version of memory cgroups, and the entries of memory.stat that count cached pages of files.
 struct CgroupFiles {
   std::vector<const char*> limits;
   const char* used;
@@ -46,14 +46,14 @@ const CgroupFiles version1{
     {"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_inactive_file", "total_active_file"};
 const CgroupFiles version2{{"memory.max", "memory.high"}, "memory.current", "inactive_file", "active_file"};
 
-/// Bytes that a group leaves free; none where it has no limit.
+/// Bytes that are still free in a group; nothing if the group has no limit.
 std::optional<Index> free_of(const fs::path& group, const CgroupFiles& files) {
   const auto stat = numbers_in((group / "memory.stat").string());
   const auto entry = [&](const char* word, Index otherwise) {
     const auto found = stat.find(word);
     return found == stat.end() ? otherwise : found->second;
   };
-  Index limit = entry("hierarchical_memory_limit", unlimited);  // of groups that a container does not see, too
+  Index limit = entry("hierarchical_memory_limit", unlimited);  // also of groups that a container does not see
   for (const char* file : files.limits) limit = std::min(limit, number_in(group / file).value_or(unlimited));
   if (limit >= unlimited) return std::nullopt;
   const Index pages = entry(files.inactive, 0) + entry(files.active, 0);
@@ -61,7 +61,7 @@ std::optional<Index> free_of(const fs::path& group, const CgroupFiles& files) {
   return std::max<Index>(0, limit - used);
 }
 
-/// Where cgroups that matter here are mounted, and which group is seen there as the topmost one.
+/// Where the memory cgroups are mounted, and which group is the topmost one visible there.
 struct Mount {
   std::string top;
   std::string folder;
@@ -80,7 +80,7 @@ std::optional<Mount> mount_of(const std::string& root, bool second) {
   return std::nullopt;
 }
 
-/// The group named in /proc/self/cgroup as its mount shows it.
+/// The path under its mount of a group that /proc/self/cgroup names.
 std::string seen_as(const std::string& group, const std::string& top) {
   if (top == "/") return group;
   const bool below = group.compare(0, top.size(), top) == 0 && (group.size() == top.size() || group[top.size()] == '/');
@@ -90,7 +90,7 @@ std::string seen_as(const std::string& group, const std::string& top) {
 void add_cgroups(const std::string& root, const std::string& group, bool second, std::vector<MemoryBound>& bounds) {
   const std::optional<Mount> mount = mount_of(root, second);
   if (!mount) return;
-  // A group that is not seen here, another container's name for it, has no files: the topmost one is seen always.
+  // A group has no files here if its name comes from another container; the topmost group is always visible.
   for (fs::path seen = seen_as(group, mount->top);; seen = seen.parent_path()) {
     const fs::path folder = root + mount->folder + seen.string();
     if (const auto free = free_of(folder, second ? version2 : version1)) {
@@ -100,11 +100,11 @@ void add_cgroups(const std::string& root, const std::string& group, bool second,
   }
 }
 
-/// "Max address space         471859200            471859200            bytes"
+/// Reads lines such as "Max address space         471859200            471859200            bytes".
 void add_limits(const std::string& root, std::vector<MemoryBound>& bounds) {
   struct Limit {
-    std::string words;  ///< of /proc/self/limits
-    const char* used;   ///< of /proc/self/status, KiB
+    std::string words;  ///< in /proc/self/limits
+    const char* used;   ///< in /proc/self/status, KiB
     const char* name;
   };
   const Limit limits[] = {{"Max address space", "VmSize:", "address space limit (ulimit -v)"},

@@ -1,4 +1,4 @@
-// What keeps a process from using more memory: its node, its memory cgroup and those above it, its own limits.
+// What limits the memory of a process: its node, its memory cgroup and the groups above it, and its own limits.
 #pragma once
 
 #include <map>
@@ -9,21 +9,21 @@
 
 namespace annulus::core {
 
-/// "MemAvailable:  123 kB" or "inactive_file 123": the number after every first word of a file of the proc file
-/// system; none where there is no such file.
+/// Reads lines such as "MemAvailable: 123 kB" or "inactive_file 123" of a file of the proc file system: maps the first
+/// word of each line to the number after it. Empty if the file does not exist.
 std::map<std::string, Index> numbers_in(const std::string& path);
 
 struct MemoryBound {
   std::string name;       ///< for the user: "memory cgroup /job_7/step_0"
-  Index free = 0;         ///< bytes that all who share it can still have together
-  std::string shared_as;  ///< processes of a node that give the same word share it; empty: it is this process's alone
+  Index free = 0;         ///< bytes that all processes under it can still allocate together
+  std::string shared_as;  ///< processes of a node with the same word share it; empty: only this process has it
 };
 
-/// All bounds that the operating system tells of (Linux; elsewhere none):
+/// All bounds that the operating system reports (Linux; elsewhere none):
 ///   the node       MemAvailable
-///   memory cgroups of version 1 and 2, the process's own and all above it that can be seen: the limit less what is
-///                  used, where pages of files that can be dropped do not count as used
-///   the process    address space and data (ulimit -v and -d) less what it has, its libraries included
+///   memory cgroups of version 1 and 2, the process's own and all visible ones above it: limit minus used bytes;
+///                  pages of files that the system can drop do not count as used
+///   the process    limits of address space and data (ulimit -v and -d) minus what it uses, including its libraries
 /// `root` is put in front of /proc and of the folders of cgroups.
 std::vector<MemoryBound> memory_bounds(const std::string& root = "");
 

@@ -8,7 +8,7 @@
 
 namespace annulus::core {
 
-/// One hop, or for strategies without hops the whole exchange. Hop 0 is the work on the rank's own rows.
+/// One hop; in strategies without hops, the whole exchange. Hop 0 is the work on the rank's own rows.
 struct HopMetrics {
   double compute_seconds = 0;     ///< wall time in the attention kernel
   double kernel_cpu_seconds = 0;  ///< CPU time of all threads of the rank in the kernel
@@ -43,11 +43,11 @@ struct RankMetrics {
 
 /// Seconds since some fixed moment.
 double wall_seconds();
-/// CPU seconds all threads of this process have used.
+/// CPU seconds that all threads of this process have used.
 double cpu_seconds();
 
-/// Does `work` and counts the time that it takes, a span of this name, as waiting, in a HopMetrics or what else has
-/// wait_seconds.
+/// Does `work` in a span of this name and adds its time to metrics.wait_seconds. `metrics` is a HopMetrics or another
+/// type with that member.
 template <class Metrics, class Work>
 void timed_wait(Metrics& metrics, const char* name, Work&& work) {
   Span span(name, SpanKind::wait);
@@ -59,7 +59,7 @@ void timed_wait(Metrics& metrics, Work&& work) {
   timed_wait(metrics, "wait", work);
 }
 
-/// Does `work` and counts its time, and that of the processors, as the kernel's.
+/// Does `work` and adds its wall time and its CPU time to those of the kernel.
 template <class Work>
 void timed_compute(HopMetrics& metrics, Work&& work) {
   Span span("compute", SpanKind::compute);
@@ -69,12 +69,12 @@ void timed_compute(HopMetrics& metrics, Work&& work) {
   metrics.compute_seconds += span.close();
 }
 
-/// Flops of a forward pass that keeps `kept` (query, key, head) triples: q.k and p v, a multiply and an add each, D
-/// long.
+/// Flops of a forward pass that keeps `kept` (query, key, head) triples: q.k and p v, each of D multiplications and D
+/// additions.
 constexpr double forward_flops(double kept, Index head_dim) { return 4.0 * double(head_dim) * kept; }
 
-/// Flops of a backward pass, by the usual convention 2.5 forward passes: five products (q.k again, dout.v, and those
-/// that make dq, dk, dv) instead of two.
+/// Flops of a backward pass. By convention they are 2.5 times those of a forward pass, because it has five products
+/// (q.k again, dout.v, and those for dq, dk and dv) instead of two.
 constexpr double backward_flops(double kept, Index head_dim) { return 2.5 * forward_flops(kept, head_dim); }
 
 }  // namespace annulus::core

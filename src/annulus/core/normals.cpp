@@ -5,7 +5,7 @@
 namespace annulus::core {
 namespace {
 
-// Everything is inlined into one function per instruction set, below, and becomes vector code there: loops of a fixed
+// Everything below is inlined into one function per instruction set and becomes vector code there: loops of a fixed
 // length over arrays that stay in the first-level cache.
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 constexpr int chunk_pairs = 64, chunk_numbers = 2 * chunk_pairs;

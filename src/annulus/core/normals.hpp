@@ -1,4 +1,4 @@
-// Stretches of the numbers that random.hpp defines, on the processor's vector units.
+// Makes ranges of the numbers that random.hpp defines, with the processor's vector units.
 #pragma once
 
 #include "annulus/core/instruction_set.hpp"
@@ -7,8 +7,8 @@
 
 namespace annulus::core {
 
-/// The numbers of one tensor, and how they are stored: scale * number of random.hpp, a float32 product,
-/// rounded to `type`. So files of different types hold the same numbers, as far as the type goes.
+/// The numbers of one tensor, and how they are stored: scale times the number of random.hpp, multiplied in float32 and
+/// rounded to `type`. So files of different types hold the same numbers, except for that rounding.
 struct Normals {
   std::uint64_t seed = 1;
   TensorId tensor = TensorId::q;
@@ -16,8 +16,8 @@ struct Normals {
   float scale = 1;
 };
 
-/// Writes numbers.begin ... numbers.end - 1 to host memory, on the calling thread. Every instruction set makes the same
-/// bits; `set` must be a usable one.
+/// Writes numbers.begin ... numbers.end - 1 to host memory, on the calling thread. Every instruction set gives the same
+/// bits; this processor must have `set`.
 void fill_normals(const Normals& normals, Interval numbers, void* to, InstructionSet set = best_instruction_set());
 
 }  // namespace annulus::core

@@ -1,5 +1,5 @@
-// Rows of tensors that lie in a file instead of memory: strategies read and write them through this, store implements
-// it, app hands it in.
+// Rows of tensors that are in a file instead of memory. Strategies read and write them through this interface; the room
+// `store` implements it, and `app` passes it to the strategies.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ enum class StoredTensor {
   top_weights
 };
 
-/// Which rows a tensor has, what it has for each, and as what it is kept in memory.
+/// Which rows a tensor has, how many heads and numbers they have, and which type they have in memory.
 struct StoredTensorEntry {
   enum class Rows { query, key };                    ///< Sq rows, or S
   enum class Heads { query, key };                   ///< H heads, or Hkv
@@ -39,15 +39,15 @@ struct StoredTensorEntry {
   enum class Type { tensor, lse, sum, float64, int64 };  ///< that of q; of lse; of sums (precision)
 
   StoredTensor id;
-  std::string_view name;  ///< of its dataset in a result, and in an input file by default
+  std::string_view name;  ///< of its dataset in a result and, by default, in an input file
   Rows rows;
   Heads heads;
   Numbers numbers;
   Type type;
 };
 
-/// Every tensor, in the order of the enumeration. `normalizers` is what the forward pass leaves for the backward pass
-/// (kernels/normalizer.hpp); it is no part of the result.
+/// Every tensor, in the order of the enumeration. The forward pass leaves `normalizers` for the backward pass
+/// (kernels/normalizer.hpp); they are not part of the result.
 inline constexpr auto stored_tensor_table = [] {
   using Rows = StoredTensorEntry::Rows;
   using enum StoredTensorEntry::Heads;
@@ -75,7 +75,7 @@ inline constexpr auto stored_tensor_table = [] {
 constexpr const StoredTensorEntry& entry_of(StoredTensor tensor) { return stored_tensor_table[std::size_t(tensor)]; }
 constexpr std::string_view name_of(StoredTensor tensor) { return entry_of(tensor).name; }
 
-/// The tensor of this name; nothing for every other name (y, dwq of a layer).
+/// The tensor with this name; nothing for any other name (y or dwq of a layer, for example).
 constexpr std::optional<StoredTensor> stored_tensor(std::string_view name) {
   for (const StoredTensorEntry& one : stored_tensor_table) {
     if (one.name == name) return one.id;
@@ -83,11 +83,11 @@ constexpr std::optional<StoredTensor> stored_tensor(std::string_view name) {
   return std::nullopt;
 }
 
-/// Rows first, first + stride, ..., `count` of them, of one batch entry and of heads that lie side by side, and where
-/// they lie in host memory: row by row `pitch` bytes apart, in a row head by head `head_pitch` bytes apart, the numbers
-/// of a head next to each other.
-/// Worked example: key/value head 3 of rows 7, 11, 15 packed into 3 D numbers: {.first = 7, .stride = 4, .count = 3,
-/// .heads = {3, 4}, .pitch = bytes of D numbers}.
+/// `count` rows first, first + stride, ... of adjacent heads of one batch entry, and where these are in host memory.
+/// Rows are `pitch` bytes apart, the heads of a row are `head_pitch` bytes apart, and the numbers of a head are
+/// contiguous.
+/// Worked example: key/value head 3 of the rows 7, 11 and 15, packed so that its 3 D numbers are contiguous, is
+/// {.first = 7, .stride = 4, .count = 3, .heads = {3, 4}, .pitch = bytes of D numbers}.
 struct RowPiece {
   Index batch = 0;
   Index first = 0;
@@ -96,39 +96,39 @@ struct RowPiece {
   Interval heads;
   void* memory = nullptr;
   Index pitch = 0;
-  Index head_pitch = 0;  ///< of no meaning for one head
+  Index head_pitch = 0;  ///< has no effect for one head
 };
 
-/// Bytes that were asked for, and bytes that were moved for them: sparse rows are read in larger pieces.
+/// Bytes that were requested, and bytes that were moved for that: sparse rows are read in larger pieces.
 struct RowTraffic {
   Index asked = 0;
   Index moved = 0;
-  double seconds = 0;  ///< in which a thread was reading or writing
+  double seconds = 0;  ///< while a thread was reading or writing
 };
 
-/// Reads ahead. For one thread; a thread of its own may do the work.
+/// Reads ahead. Only one thread may use an object; the object may read in a thread of its own.
 class RowSource {
  public:
-  /// A read that was begun; the first is 1.
+  /// Number of a read that was started; the first is 1.
   using Ticket = std::uint64_t;
 
   virtual ~RowSource() = default;
 
-  /// Begins to read pieces of a tensor, in the type that it is stored in; reads are done in the order in which they are
-  /// begun. The memory stays where it is until wait() or the end of the source.
+  /// Starts to read pieces of a tensor, in the type in which it is stored. Reads are done in the order in which they
+  /// were started. The caller keeps the memory valid until wait() returns or the source is destroyed.
   virtual Ticket start(StoredTensor tensor, std::vector<RowPiece> pieces) = 0;
-  /// Returns when the read is done. Throws Error(failure) where it, or one before it, failed, or brought a number that
-  /// is none (NaN, infinity): dataset, global index and value.
+  /// Returns when the read is done. Throws Error(failure) if this read or an earlier one failed or met NaN or an
+  /// infinity; the message gives dataset, global index and value.
   virtual void wait(Ticket ticket) = 0;
   virtual RowTraffic traffic() const { return {}; }
 };
 
-/// Takes results. For one thread.
+/// Takes results. Only one thread may use an object.
 class RowSink {
  public:
   virtual ~RowSink() = default;
 
-  /// Writes pieces of a tensor; their memory is free again on return. Throws Error(failure).
+  /// Writes pieces of a tensor; on return the caller may reuse their memory. Throws Error(failure).
   virtual void write(StoredTensor tensor, const std::vector<RowPiece>& pieces) = 0;
   virtual RowTraffic traffic() const { return {}; }
 };

@@ -1,5 +1,5 @@
-// 16-bit storage types. Ours, because Kokkos' half_t and bhalf_t are plain float where no GPU backend is on.
-// They only store: every kernel converts while packing and computes in float or double.
+// 16-bit storage types. We define them because Kokkos' half_t and bhalf_t are plain float without a GPU backend. They
+// only store: every kernel converts while packing and computes in float or double.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -43,8 +43,8 @@ KOKKOS_INLINE_FUNCTION float to_float(Half x) {
   const std::uint32_t sign = std::uint32_t(x.bits & 0x8000u) << 16;
   const std::uint32_t rest = x.bits & 0x7fffu;
   if (rest >= 0x7c00u) return detail::float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-  // Exponent and mantissa moved into place are the number times 2^-112; the product is exact, for subnormal numbers
-  // too.
+  // With exponent and mantissa shifted into place the float is the number times 2^-112. The product with 2^112 is
+  // exact, also for subnormal numbers.
   return detail::float_of(sign | detail::bits_of(detail::float_of(rest << 13) * 0x1p112f));
 }
 
@@ -55,21 +55,21 @@ KOKKOS_INLINE_FUNCTION BFloat16 to_bfloat16(float x) {
   return {std::uint16_t((u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
 }
 
-/// Rounds to nearest, ties to even; beyond 65504 + half a step gives infinity; NaN stays NaN. Every case is computed
-/// and chosen by bits, not by ?:, which is a branch to GCC 12: so a loop of these becomes vector code.
+/// Rounds to nearest, ties to even; 65520 and more give infinity; NaN stays NaN. Every case is computed, then one is
+/// chosen by its bits, not by ?:, which GCC 12 compiles to a branch. So a loop of these becomes vector code.
 KOKKOS_INLINE_FUNCTION Half to_half(float x) {
   const std::uint32_t u = detail::bits_of(x);
   const std::uint32_t sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;
   const std::uint32_t top = mag < 0x477ff000u ? mag : 0x477ff000u;  // 65520 and more round to 0x7c00, infinity
   const std::uint32_t normal = (top + 0xfffu + (top >> 13 & 1u) - 0x38000000u) >> 13;
-  // Below 2^-14 a half is a multiple of 2^-24; adding 1/2 lets the hardware round to one.
+  // Below 2^-14 a half is a multiple of 2^-24; after 1/2 is added, the hardware rounds to such a multiple.
   const std::uint32_t subnormal = detail::bits_of(detail::float_of(mag) + 0.5f) - detail::bits_of(0.5f);
   const std::uint32_t small = 0u - ((mag - 0x38800000u) >> 31);  // all bits or none
   const std::uint32_t nan = (0x7f800000u - mag) >> 31 << 9;      // makes infinity a NaN
   return {std::uint16_t(sign | (subnormal & small) | (normal & ~small) | nan)};
 }
 
-// Loading and storing in the arithmetic's type T (float or double), whatever the storage type.
+// Load and store numbers as T, the type of the arithmetic (float or double), whatever the storage type is.
 template <class T>
 KOKKOS_INLINE_FUNCTION T load_as(const float& x) {
   return T(x);

@@ -1,7 +1,7 @@
-// What this rank does and when, as spans of time. One span gives a number of /run (core/metrics.hpp), a bar of the
-// trace (output.trace), and a region of Kokkos Tools, under one name.
+// What this rank does and when, as spans of time. Under one name, a span gives a number of /run (core/metrics.hpp), a
+// bar of the trace (output.trace), and a region of Kokkos Tools.
 //
-// Without a Timeline and without a tool a span costs two looks at the clock.
+// Without a Timeline and without a tool a span costs only two readings of the clock.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@
 
 namespace annulus::core {
 
-/// What a span is counted as.
-///   pass     a pass from barrier to barrier
-///   step     a step of a schedule; its number counts from 0, the work on own rows
+/// What a span counts as.
+///   pass     a forward or backward pass, from barrier to barrier
+///   step     a step of a schedule; step 0 is the work on the rank's own rows
 ///   compute  the attention kernel: what /run calls compute_seconds
 ///   wait     exposed communication: what /run calls wait_seconds
 ///   file     reading and writing
@@ -29,26 +29,26 @@ struct SpanRecord {
   double begin = 0, end = 0;  ///< s, wall_seconds()
   std::uint32_t name = 0;     ///< Timeline::name()
   SpanKind kind = SpanKind::other;
-  Index number = -1;  ///< of a step; -1: it has none
+  Index number = -1;  ///< of a step; -1 for other spans
 
   double seconds() const { return end - begin; }
 };
 
-/// Keeps the spans of the thread that made it, while it lives. One per thread at most.
+/// Records the spans of the thread that made it, while it lives. A thread has at most one.
 class Timeline {
  public:
   static constexpr std::size_t default_most = 100'000;
 
-  /// Keeps `most` spans at most, 2 or more. When there are more it forgets the shorter half, and from then on those
-  /// that are as short: what stays is the whole run, with fewer details.
+  /// Keeps at most `most` spans (2 or more). When there are more, it forgets the shorter half, and from then on all
+  /// spans that are no longer than those. So the record covers the whole run, with fewer details.
   explicit Timeline(std::size_t most = default_most);
   ~Timeline() { stop(); }
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  /// Records no more.
+  /// Stops the recording.
   void stop();
-  /// That of this thread; nullptr: nothing is recorded.
+  /// The timeline of this thread; nullptr: nothing is recorded.
   static Timeline* current();
 
   void add(std::string_view name, SpanKind kind, Index number, double begin, double end);
@@ -56,7 +56,7 @@ class Timeline {
   /// In the order of their ends.
   const std::vector<SpanRecord>& spans() const { return spans_; }
   const std::string& name(const SpanRecord& span) const { return names_[span.name]; }
-  /// How many spans were forgotten, all of them at most this long (s).
+  /// How many spans were forgotten; each lasted at most longest_forgotten() seconds.
   Index forgotten() const { return forgotten_; }
   double longest_forgotten() const { return shortest_; }
 
@@ -72,10 +72,10 @@ class Timeline {
   Index forgotten_ = 0;
 };
 
-/// Lasts from its making to close(), or to its end. Spans of a thread nest.
+/// Begins when it is constructed; ends at close() or when it is destroyed. Spans of a thread nest.
 class Span {
  public:
-  /// `name` must live as long.
+  /// `name` must live as long as the span.
   explicit Span(const char* name, SpanKind kind = SpanKind::other, Index number = -1);
   ~Span() {
     if (open_) close();
@@ -83,7 +83,7 @@ class Span {
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
 
-  /// Ends it, once; returns its seconds.
+  /// Ends the span; may be called once. Returns its seconds.
   double close();
 
  private:
@@ -101,7 +101,7 @@ auto in_span(const char* name, Work&& work) {
   return work();
 }
 
-/// Records a call that is over; the many that take next to no time are not kept, and Kokkos Tools hear of none.
+/// Records a call that is over, if it took at least 20 microseconds. Kokkos Tools do not see it.
 void note_call(std::string_view name, double begin);
 
 }  // namespace annulus::core

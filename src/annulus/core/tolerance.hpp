@@ -1,11 +1,11 @@
-// How far a result may lie from the float64 definition: what `verify` allows and the tests hold.
+// How far a result may differ from the float64 definition; `verify` and the tests use these numbers.
 #pragma once
 
 #include "annulus/core/types.hpp"
 
 namespace annulus::core {
 
-/// Largest error_of() of out and lse, by the type the tensors are stored in.
+/// Largest error_of() of out and lse, by the type in which the tensors are stored.
 constexpr double forward_tolerance(DType type) {
   switch (type) {
     case DType::float64:
@@ -32,8 +32,8 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
-/// Type of sums whose tolerance results of this precision meet: products of tf32 have float16's mantissa, and with
-/// products of bfloat16 rows sum up rounded weights.
+/// The type whose tolerance results of this precision meet. Products of tf32 have the mantissa of float16; with
+/// products of bfloat16 the weights are rounded to bfloat16 before they multiply v.
 constexpr DType rounding_of(Precision precision) {
   return precision == Precision::tf32       ? DType::float16
          : precision == Precision::bfloat16 ? DType::bfloat16

@@ -1,4 +1,4 @@
-// The vocabulary every room shares: index type, axis order, storage types.
+// The vocabulary that all rooms share: index type, axis order, storage types.
 //
 // Axis order, stated once: q, out, dout are (B, S, H, D), k and v are (B, S, Hkv, D), lse is (B, S, H), all row-major,
 // so the D numbers of one (batch, row, head) are contiguous and the next row of the same head lies H * D numbers
@@ -14,13 +14,13 @@
 
 namespace annulus::core {
 
-/// Rows, heads, bytes and counts of pairs: 64 bits everywhere, a million-token problem has more than 2^31 numbers.
+/// Rows, heads, bytes, counts of pairs: always 64 bits, because a million-token problem has more than 2^31 numbers.
 using Index = std::int64_t;
 
-/// Kept (query, key, head) triples: 2^32 rows that see each other are 2^64 of them for every head and batch entry.
+/// Kept (query, key, head) triples: 2^32 rows that see each other give 2^64 triples per head and batch entry.
 __extension__ using Count = __int128;
 
-/// Extents of one attention problem. kv_heads divides heads (grouped-query attention; equal for the plain one).
+/// Extents of one attention problem. kv_heads divides heads (fewer in grouped-query attention, otherwise equal).
 struct Shape {
   Index batch = 1;
   Index sequence = 0;
@@ -49,27 +49,27 @@ constexpr Interval intersect(Interval a, Interval b) {
   return both.begin < both.end ? both : Interval{both.begin, both.begin};
 }
 
-/// Part `i` of 0 ... n-1 cut into `parts` consecutive parts, the first n mod parts of which are one longer.
+/// Part `i` of 0 ... n-1 cut into `parts` consecutive parts; the first n mod parts of them are longer by one.
 constexpr Interval even_part(Index n, Index parts, Index i) {
   const Index each = n / parts, longer = n % parts;
   const Index begin = i * each + (i < longer ? i : longer);
   return {begin, begin + each + (i < longer ? 1 : 0)};
 }
 
-/// The rank that a rank counted beyond the ends of a ring of `ranks` is: wrap(-1, 4) = 3, wrap(9, 4) = 1.
+/// Maps a rank beyond the ends of a ring of `ranks` back into the ring: wrap(-1, 4) = 3, wrap(9, 4) = 1.
 template <class Integer>
 constexpr Integer wrap(Integer rank, Integer ranks) {
   return (rank % ranks + ranks) % ranks;
 }
 
-/// How tensors are stored, in files and in memory. Arithmetic is done in Precision.
+/// How tensors are stored, in files and in memory. Precision says in which type we compute.
 enum class DType { float64, float32, float16, bfloat16 };
 
-/// Type of scores, running sums and accumulators, and of the numbers whose products they are made of. Everything else
-/// is float32 where products are of
-///   bfloat16     bfloat16 numbers, P and dS rounded to them
+/// Type of scores, running sums and accumulators, and of the factors of products. The last three differ from float32
+/// only in the factors:
+///   bfloat16     bfloat16 numbers; P and dS are rounded to them
 ///   tf32         float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
-///   three_tf32   float32 numbers cut into two of TF32: three products, exact to 2^-21
+///   three_tf32   float32 numbers, each the sum of two of TF32: three products, exact to 2^-21
 enum class Precision { float64, float32, bfloat16, tf32, three_tf32 };
 
 /// Every one of them, for lists of choices and the tests' loops.
@@ -77,7 +77,7 @@ inline constexpr std::array all_dtypes{DType::float64, DType::float32, DType::fl
 inline constexpr std::array all_precisions{Precision::float32, Precision::float64, Precision::bfloat16, Precision::tf32,
                                            Precision::three_tf32};
 
-/// Who computes attention (kernels/attention.hpp).
+/// What computes attention (kernels/attention.hpp).
 enum class Backend { host, device, cudnn };
 inline constexpr std::array all_backends{Backend::host, Backend::device, Backend::cudnn};
 
@@ -85,7 +85,7 @@ constexpr std::string_view name_of(Backend backend) {
   return backend == Backend::host ? "host" : backend == Backend::device ? "device" : "cudnn";
 }
 
-/// Why a back end's sums have other bits for every cut of the work; empty: they need not.
+/// Why the bits of a back end's sums depend on how the work is cut; empty: they need not.
 constexpr std::string_view why_no_fixed_order(Backend backend) {
   return backend == Backend::cudnn ? "cuDNN adds in an order of its own" : "";
 }
@@ -124,36 +124,36 @@ constexpr std::string_view name_of(Precision type) {
   return "";
 }
 
-/// Whether products are of TF32 numbers.
+/// Whether the factors of products are TF32 numbers.
 constexpr bool is_tf32(Precision precision) {
   return precision == Precision::tf32 || precision == Precision::three_tf32;
 }
 
-/// Whether products are of other numbers than the sums.
+/// Whether the factors of products have another type than the sums.
 constexpr bool has_own_products(Precision precision) { return precision == Precision::bfloat16 || is_tf32(precision); }
 
-/// Why sums of such products have other bits for every cut of the work, but for cuts between what matrix units add in
-/// one step; empty: they need not.
+/// Why the bits of such sums depend on how the work is cut, except for cuts between groups that matrix units add in one
+/// step; empty: they need not.
 constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }
 
-/// How the tensors are to be stored then: others would be rounded unasked, or have products that are as exact and
-/// faster.
+/// How tensors must be stored for such a precision: others would be rounded without a request, or could use products
+/// that are as exact and faster.
 constexpr DType stored_for_products(Precision precision) {
   return precision == Precision::bfloat16 ? DType::bfloat16 : DType::float32;
 }
 
-/// Whether it is there for tensors stored so.
+/// Whether this precision can be used for tensors that are stored in this type.
 constexpr bool takes(Precision precision, DType stored) {
   return !has_own_products(precision) || stored == stored_for_products(precision);
 }
 
-/// Type of the log-sum-exp in memory and on file: float64 for float64 input, else float32.
+/// Type of the log-sum-exp in memory and in files: float64 for float64 input, otherwise float32.
 constexpr DType lse_type(DType input) { return input == DType::float64 ? DType::float64 : DType::float32; }
 
-/// When the user says `auto`: float64 for float64 input; bfloat16 for bfloat16 input where the machines have products
-/// of it (kernels::default_precision()); else float32.
+/// What `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have products of it
+/// (kernels::default_precision()); otherwise float32.
 constexpr Precision default_precision(DType input, bool bfloat16_products = false) {
   if (input == DType::bfloat16 && bfloat16_products) return Precision::bfloat16;
   return input == DType::float64 ? Precision::float64 : Precision::float32;

@@ -28,7 +28,7 @@ std::array<Entry, 16>
 std::atomic<bool> making{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-/// A second at most: the making of a file may hang, too.
+/// Waits at most a second, because the creation of a file may hang.
 void wait_for_making() {
   for (int i = 0; making && i < 1000; ++i) poll(nullptr, 0, /*ms=*/1);
 }
@@ -85,7 +85,7 @@ void remove_unfinished_files_within(double seconds) noexcept {
     }).detach();
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (!*done && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  } catch (...) {  // no thread to be had
+  } catch (...) {  // no thread could be started
     remove_unfinished_files();
   }
 }

@@ -1,4 +1,4 @@
-// Files that are being made, so that a process that must end at once takes them along: a table of fixed size that a
+// Files that are being written, so that a process that must end at once can remove them: a table of fixed size that a
 // signal handler may read.
 #pragma once
 
@@ -9,25 +9,25 @@
 
 namespace annulus::core {
 
-/// Which file a name stands for: the same device and inode are the same file.
+/// Which file a name refers to: the same device and inode mean the same file.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// Whichever file has the name: for names that no other process makes.
+/// Any file with that name: for names that no other process uses.
 inline constexpr FileIdentity any_file{};
 
-/// Notes a file until it is forgotten; returns its number in the table. -1 when the table is full or the path too long:
-/// the file then stays behind when the process is ended from outside. From one thread only.
+/// Notes a file until it is forgotten; returns its number in the table. Returns -1 if the table is full or the path too
+/// long: then the file stays if the process is killed from outside. Only one thread may call this.
 int note_unfinished_file(const std::string& path, FileIdentity identity);
-/// The file is finished, removed, or somebody else's business. -1 is allowed.
+/// Call it when the file is finished or removed, or when it is no longer ours to remove. -1 is allowed.
 void forget_unfinished_file(int number);
 
-/// Covers the time from the making of a file to its note, in which a signal that ends this process would leave the
-/// file. While a scope lives, signals wait in this thread, and remove_unfinished_files() in other threads, a second at
-/// most. One at a time.
+/// Covers the time between the creation of a file and its note; a signal that ended this process in between would leave
+/// the file. While a scope lives, signals wait in this thread, and remove_unfinished_files() waits in other threads,
+/// for at most a second. Only one scope at a time.
 class MakingScope {
  public:
   MakingScope();
@@ -39,10 +39,10 @@ class MakingScope {
   sigset_t before_;
 };
 
-/// Removes the files noted, each if its name still stands for the file that was noted. Async-signal-safe.
+/// Removes each noted file whose name still refers to the file that was noted. Async-signal-safe.
 void remove_unfinished_files() noexcept;
 
-/// The same, waiting `seconds` for it at most: a file system that hangs must not keep a job from ending.
+/// The same, but waits at most `seconds`: a file system that hangs must not keep a job from ending.
 void remove_unfinished_files_within(double seconds) noexcept;
 
 }  // namespace annulus::core

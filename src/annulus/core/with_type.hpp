@@ -1,4 +1,4 @@
-// From a storage type that is known when the program runs to one that the compiler knows.
+// Turns a storage type that is known at run time into one that the compiler knows.
 #pragma once
 
 #include "annulus/core/storage.hpp"

@@ -36,7 +36,7 @@ struct RowMap {
 };
 
 /// Which keys of an item a query row sees: those with -right <= t_query - t_key <= left, by comb index. A band may end
-/// before or after the diagonal; it is not empty, left + right >= 0, or hides every key.
+/// before or after the diagonal. It has left + right >= 0, otherwise it hides every key.
 ///   all    every key
 ///   upto   t_key <= t_query: causal attention, and the first part of the canonical order of keys
 ///   after  t_key > t_query: the second part of that order
@@ -58,7 +58,7 @@ inline constexpr Band Band::all{};
 inline constexpr Band Band::upto{unbounded, 0};
 inline constexpr Band Band::after{-1, unbounded};
 
-/// The keys that both bands show.
+/// The keys that lie in both bands.
 constexpr Band overlap(const Band& a, const Band& b) {
   return {a.left < b.left ? a.left : b.left, a.right < b.right ? a.right : b.right};
 }
@@ -73,16 +73,16 @@ struct WorkItem {
   Index head_stride = 1;
   Index head_count = 1;
   Band band = {};
-  /// Names of the rows, for those who list some: comb index t is row first_row + t * row_step of the document that
-  /// begins at global row `document`. Attention itself needs none.
+  /// Row numbers, for callers that list rows: comb index t is row first_row + t * row_step of the document that begins
+  /// at global row `document`. Attention itself does not need them.
   Index first_row = 0;
   Index row_step = 1;
   Index document = 0;
 };
 
-/// One pair of a pattern as one head sees it: row y of a document is picked where y mod segment mod dilation = offset.
-/// An offset of -1: the head takes no part in the pair. Or a window (offset 0): row x sees rows y with x - y = j
-/// dilation, -right <= j <= left, and those before row `first`.
+/// One pair of a pattern as one head sees it. A segment: row y of a document is picked if y mod segment mod dilation =
+/// offset; an offset of -1 means that the head takes no part. A window (offset 0): row x sees the rows y with x - y = j
+/// dilation, -right <= j <= left, and all rows before row `first`.
 struct HeadPair {
   Index segment = 1;
   Index dilation = 1;
@@ -93,7 +93,7 @@ struct HeadPair {
   Index first = 0;
 };
 
-/// Items that may be worked on in any order and at the same time: no two of them share a (query row, head).
+/// Items that may be computed in any order and at the same time: no two of them share a (query row, head).
 struct WorkList {
   std::vector<Run> runs;
   std::vector<WorkItem> items;
@@ -101,7 +101,7 @@ struct WorkList {
   bool empty() const { return items.empty(); }
 };
 
-/// "These rows also see `keys` keys of score 0 and value 0", which are nowhere stored: query rows row, row + stride,
+/// "These rows also see `keys` keys of score 0 and value 0", which are stored nowhere: query rows row, row + stride,
 /// ... (count of them) of a block, of every batch entry, of the heads head_first, head_first + head_stride, ...
 struct FilledRun {
   Index row = 0;
@@ -118,7 +118,7 @@ struct FilledRun {
 /// No two runs share a (row, head).
 using FilledRuns = std::vector<FilledRun>;
 
-/// All pairs of all heads: `pairs` of each head, head after head.
+/// All pairs of all heads: `pairs` entries for each head, head after head.
 struct HeadPairs {
   std::vector<HeadPair> of;
   Index pairs = 0;
