@@ -16,7 +16,7 @@ Interval indices_within(const Comb& comb, Interval rows) {
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads, Index rows) {
   const Index r = pattern.pairs[std::size_t(pair)].dilation;
   std::vector<UsedOffset> used;
-  // A window uses all offsets. Else grouped semantics has a single offset per pair; the others use offsets 0, 1, ...
+  // A window uses all offsets. Otherwise, `grouped` has one offset per pair; the other semantics use offsets 0, 1, ...
   // without gaps, at most one per head.
   const bool is_window = pattern.pairs[std::size_t(pair)].window.has_value();
   const bool grouped = pattern.semantics == Semantics::grouped && !is_window;
@@ -58,7 +58,7 @@ void append_reach(const Comb& comb, Interval t, const core::Band& band, Index gr
 }
 
 Interval document_of(const Documents& documents, Index row) {
-  // The last boundary at or before the row: zero-length documents share a boundary and hold no row.
+  // The last boundary at or before the row: documents of zero length share a boundary and hold no row.
   const auto next = std::upper_bound(documents.begin(), documents.end(), row);
   if (documents.is_gap(next - documents.begin() - 1)) return {row, row + 1};
   return {*(next - 1), *next};

@@ -9,9 +9,9 @@
 //   segment 8..9   offset 0 (heads 0, 1): row  8           offset 1 (heads 2, 3): row  9
 // Query row 6 of head 0, causal, thus sees rows 0 2 4 6 through this pair: comb indices t = 0 1 2 3.
 //
-// A window of dilation r is r combs of the whole document, offsets 0 ... r - 1, all heads at each of them: what a row
-// sees of its comb is a band of comb indices. Worked example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7
-// 10 ... and sees t = 1 2 3.
+// A window of dilation r is r combs of the whole document, at offsets 0 ... r - 1; every head has all of them. A row
+// sees a band of comb indices of its comb. Worked example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7 10
+// ... and sees t = 1 2 3.
 #pragma once
 
 #include <algorithm>
@@ -43,29 +43,29 @@ struct UsedOffset {
   HeadSet heads;
 };
 
-/// Offsets of pair `pair` that have at least one of `heads` heads, ascending; at most min(dilation, heads) of them, of
-/// a window all that have a row among `rows` rows.
+/// The offsets of pair `pair` that at least one of `heads` heads uses, ascending. These are at most
+/// min(dilation, heads); in a window, all offsets that have a row among the first `rows` rows.
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads,
                                      Index rows = std::numeric_limits<Index>::max());
 
-/// The combs of one pair by the rows that they have. A window of dilation r has r of them in every document, of which
-/// few have a row among few rows; they are not listed, for r may be 10^12.
+/// Finds the combs of one pair that have rows in an interval. A window of dilation r has r combs in every document, and
+/// few of them have a row among few rows; there is no list of them, because r may be 10^12.
 class PairCombs {
  public:
   PairCombs(const Pattern& pattern, Index pair, Index heads);
 
-  /// Those that lead to a head, ascending; of a window its first one.
+  /// The offsets that heads use, ascending; of a window only the first one.
   const std::vector<UsedOffset>& offsets() const { return offsets_; }
 
-  /// visit(offset, i) for each offset with a row of the segment in `rows`, ascending; it is offsets()[i], except that
-  /// i is 0 for all of a window.
+  /// Calls visit(offset, i) for each offset with a row of the segment in `rows`, ascending. The offset is offsets()[i];
+  /// for a window i is always 0.
   /// Worked example: dilation 8, segment 0 ... 99, rows 14 15 16: offsets 0, 6, 7.
   template <class Visit>
   void visit(Interval segment, Interval rows, Visit&& visit) const {
     rows = core::intersect(rows, segment);
     if (rows.empty() || offsets_.empty()) return;
     const Index first = (rows.begin - segment.begin) % dilation_;
-    const Index end = first + std::min(rows.size(), dilation_);  // may go round
+    const Index end = first + std::min(rows.size(), dilation_);  // if above dilation_, the rest wraps round to 0
     visit_range({0, end - dilation_}, visit);
     visit_range({first, std::min(end, dilation_)}, visit);
   }
@@ -89,37 +89,37 @@ class PairCombs {
   std::vector<UsedOffset> offsets_;
 };
 
-/// A part of what rows see through a pair: keys inside the band, of those with comb indices below `keys`.
+/// A part of what rows see through a pair: the keys inside the band whose comb indices are below `keys`.
 struct Sight {
   core::Band band;
   Index keys = std::numeric_limits<Index>::max();
 };
 
-/// The parts of what rows see through a pair, which have no key in common and are not empty, in the order in which a
-/// row takes keys in (order of keys: Problem's rounds_of()). A segment and a window have one; `first` has the rows
-/// before the window apart from it, and without causality those after it. Every part's item has rows of its own, so
-/// that parts cannot share a work list.
+/// Splits what rows see through a pair into parts, none of them empty and without common keys, in the order in which a
+/// row takes keys in (order of keys: Problem's rounds_of()). A segment or a window is one part. `first` adds a part for
+/// the first rows before the window, and one for those after it, if not causal. A row may be a query in several parts,
+/// but only once in a work list: so parts cannot share a list.
 /// Worked example: window [1, 1], first 3: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2 with
 /// t_query - t_key >= 2.
 std::vector<Sight> sights_of(const Pair& pair, bool causal);
 
-/// Appends the comb indices that queries with indices `t` see through the band, from the start of a granule on, to
-/// `ranges`, which stay ascending and apart where those of one call after another begin at the same index or after it.
-/// The other way round, with the band's limits exchanged, it gives the queries that see keys.
+/// Appends to `ranges` the comb indices that queries with indices `t` see through the band, from the start of a granule
+/// on. `ranges` stay ascending and disjoint if the next call appends at the same index or later. With the band's limits
+/// exchanged, `t` are the indices of keys, and the result is the queries that see them.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
-/// The document [begin, end) that holds global row `row`; of a row in a gap that row alone, so that gaps may be cut
-/// anywhere and nothing reaches over their rows.
+/// The document [begin, end) that holds global row `row`. A row in a gap counts as a document of its own, so that gaps
+/// may be cut anywhere and no segment crosses them.
 Interval document_of(const Documents& documents, Index row);
 
-/// The segment of `pair` that holds global row `row`: never reaches over the borders of the row's document. Of a window
+/// The segment of `pair` that holds global row `row`; it never crosses the borders of the row's document. For a window
 /// it is the document.
 Interval segment_of(const Pair& pair, const Documents& documents, Index row);
 
-/// Rows of `segment` picked by dilation `dilation` at `offset`; empty where the offset lies after the segment's end.
+/// The rows of `segment` that dilation `dilation` picks at `offset`; empty if the offset lies beyond the segment.
 Comb comb_of(Interval segment, Index dilation, Index offset);
 
-/// All segments of `pair` that touch `rows`, ascending; none of gaps.
+/// All segments of `pair` that touch `rows`, ascending. Gaps have no segments.
 std::vector<Interval> segments_touching(const Pair& pair, const Documents& documents, Interval rows);
 
 }  // namespace annulus::pattern

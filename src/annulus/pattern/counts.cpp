@@ -8,7 +8,7 @@ namespace annulus::pattern {
 KeptCounts::KeptCounts(const Layout& layout)
     : causal_(layout.pattern.causal), queries_(layout.queries), keys_(layout.keys), documents_(layout.documents) {
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
-    // One offset of a window stands for all: they have the same heads.
+    // All offsets of a window have the same heads, so one offset is enough.
     const std::vector<UsedOffset> used = used_offsets(layout.pattern, i, layout.heads, 1);
     PairHeads heads{layout.pattern.pairs[std::size_t(i)], used.empty() ? 0 : used.front().offset, {0}};
     for (const UsedOffset& one : used) {
@@ -32,7 +32,7 @@ Count KeptCounts::in_segment(const PairHeads& heads, Index length, Index y) cons
   Count kept = 0;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
     const Index offset = cuts[c];  // stands for all offsets of its class
-    // Where rows are missing among the keys, the segment is the sequence and r is 1 (Layout::keys).
+    // If some rows are not keys (Layout::keys), the segment is the whole sequence and r is 1.
     const Count m = y / r + (offset < y % r), t = std::min(length / r + (offset < length % r), keys_);
     kept += heads.heads_in(offset, cuts[c + 1]) * (causal_ ? m * (m + 1) / 2 : m * t);
   }
@@ -41,7 +41,7 @@ Count KeptCounts::in_segment(const PairHeads& heads, Index length, Index y) cons
 
 namespace {
 
-/// Sum over x in [0, rows) of min(x div r, most). Worked example: 7 rows, r = 2, most 2: 0 0 1 1 2 2 2 are 8.
+/// Sum over x in [0, rows) of min(x div r, most). Worked example: 7 rows, r = 2, most 2: 0 + 0 + 1 + 1 + 2 + 2 + 2 = 8.
 Count limited_sum(Index rows, Index r, Index most) {
   if (rows <= 0) return 0;
   const auto whole = [most](Count blocks) {  // of min(b, most) for b = 0 ... blocks - 1
@@ -57,11 +57,11 @@ Count limited_sum(Index rows, Index r, Index most) {
 Count KeptCounts::in_window(const Pair& pair, Index length, Index y) const {
   const auto& [left, right, first, viewers] = *pair.window;
   const Index r = pair.dilation, some = std::min(first, length);
-  // Themselves, the window, and of the first rows x - left before it.
+  // Row x sees itself, the window's rows before it, and those of the first rows that lie before the window.
   Count kept = y + limited_sum(y, r, left) + limited_sum(y - left, 1, some);
   if (causal_) return kept;
   kept += limited_sum(length, r, right) - limited_sum(length - y, r, right);
-  // Row x sees `beyond` - x of the first rows after its window.
+  // Row x sees also `beyond` - x first rows that lie after its window.
   const Count beyond = std::max<Index>(0, some - right - 1), rest = beyond - std::min<Count>(y, beyond);
   return kept + (beyond * (beyond + 1) - rest * (rest + 1)) / 2;
 }

@@ -10,8 +10,8 @@ class Cutter {
   Cutter(const KeptCounts& kept, bool causal, Interval document)
       : kept_(kept), causal_(causal), document_(document), last_(causal ? document.size() / 2 : document.size()) {}
 
-  /// The fewest rows, taken from the beginning (causal: and as many from the end), that have this much work: at least
-  /// `from` of them. Cuts mostly lie as far apart as the two before, so the search begins there and widens.
+  /// The smallest number of rows, at least `from`, with this much work: the document's first rows and, if causal, as
+  /// many of its last ones. Distances between cuts are mostly alike: the search begins at the last distance and widens.
   Index cut(Count work, Index from) {
     Index enough = std::min(last_, from + std::max<Index>(step_, 1)), below = from - 1;
     for (Index wider = 1; enough < last_ && taken(enough) < work; wider *= 2) {
@@ -43,7 +43,7 @@ class Cutter {
   const bool causal_;
   const Interval document_;
   const Index last_;
-  Index step_ = 0;  // of the cut before
+  Index step_ = 0;  // distance of the last cut from the one before
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace annulus::pattern {
 namespace {
 
-constexpr Index grains = 32;      // documents of less than F / grains go in runs
+constexpr Index grains = 32;      // documents with less work than F / grains go in runs
 constexpr Index allowances = 16;  // F may be exceeded by F / allowances before a document is cut
 
 struct Document {
@@ -17,9 +17,9 @@ struct Document {
   Count work = 0;
 };
 
-using Places = std::vector<std::size_t>;  // of some documents, ascending
+using Places = std::vector<std::size_t>;  // indices of some documents, ascending
 
-/// Documents being dealt; `light` ones first where `apart`.
+/// Deals documents to ranks; if `apart`, the `light` ones first.
 class Dealer {
  public:
   Dealer(const std::vector<Document>& documents, int ranks, bool apart)
@@ -49,7 +49,7 @@ class Dealer {
     return partition;
   }
 
-  /// How bad the worst rank has it: its work over F, or half its rows over the mean.
+  /// How bad the worst rank is: its work divided by F, or half its rows divided by the mean, whichever is larger.
   double strain(const Partition& partition) const {
     double worst = double(*std::max_element(loads_.begin(), loads_.end())) / double(share_);
     for (const StoredRows& one : partition) {
@@ -81,7 +81,7 @@ class Dealer {
     return shares;
   }
 
-  /// What each rank lacks up to the level at which so much more work makes them even, as water fills a vessel.
+  /// What each rank lacks to one common level; the level is such that all ranks together lack `work`.
   std::vector<Count> room_below_level(Count work) const {
     std::vector<Count> sorted = loads_, shares;
     std::sort(sorted.begin(), sorted.end());
@@ -107,7 +107,7 @@ class Dealer {
     }
   }
 
-  /// Each to the rank with the least work; one that would exceed what is allowed there to as few as have room for it.
+  /// Deals each document to the rank with the least work, or, if it does not fit there, cuts it over the fewest ranks.
   void deal_largest_first(Places some) {
     std::stable_sort(some.begin(), some.end(),
                      [&](std::size_t a, std::size_t b) { return documents_[a].work > documents_[b].work; });
@@ -120,7 +120,7 @@ class Dealer {
       while (left > 0) {
         const Index rank = least.begin()->second;
         least.erase(least.begin());
-        const bool all = fits || room(rank) == 0 || least.empty() || left - room(rank) <= grain_;  // no splinters
+        const bool all = fits || room(rank) == 0 || least.empty() || left - room(rank) <= grain_;  // no tiny parts
         parts.push_back({rank, all ? left : room(rank)});
         left -= parts.back().work;
       }
@@ -132,15 +132,15 @@ class Dealer {
     }
   }
 
-  /// Ranks from this one on whose room holds so much work.
+  /// How many ranks, from this one on, have room for this much work together.
   Index ranks_needed(Index rank, Count work) const {
     Index needed = 1;
     for (; rank + 1 < ranks_ && work - room(rank) > grain_; ++rank, ++needed) work -= room(rank);
     return needed;
   }
 
-  /// Fills the room of rank after rank. Where a document would need one rank less if it began at the next rank it does
-  /// so, as long as what is left over is `spare`: other documents will fill it.
+  /// Fills the room of one rank after another. A document begins at the next rank if it then needs one rank less, as
+  /// long as the room left empty is within `spare`: other documents will fill that room.
   void cut(const Places& some, Count spare) {
     Index rank = 0;
     for (const std::size_t d : some) {
@@ -151,7 +151,7 @@ class Dealer {
       for (; begins_behind(); ++rank) spare -= room(rank);
       for (Count left = documents_[d].work; left > 0;) {
         const Count most = rank + 1 == ranks_ ? left : std::min(left, room(rank));
-        const Count part = left - most <= grain_ ? left : most;  // no splinters
+        const Count part = left - most <= grain_ ? left : most;  // no tiny parts
         if (part > 0) give(d, rank, part);
         if ((left -= part) > 0) ++rank;
       }

@@ -7,12 +7,12 @@ namespace {
 
 using core::FilledRuns;
 
-/// Rows s of a full segment of the document.
+/// The number s of rows in a full segment of the document.
 Index full_segment(const Pair& pair, Interval document) {
   return pair.segment == whole_document ? document.size() : std::min(pair.segment, document.size());
 }
 
-/// Adds the run of those rows of a comb that lie in `rows`, the first of which is stored row `stored`.
+/// Adds the run of the comb rows that lie in `rows`; the first of `rows` is stored row `stored`.
 void append_run(const Comb& comb, const HeadSet& heads, Index keys, Interval rows, Index stored, FilledRuns& runs) {
   const Interval t = indices_within(comb, rows);
   if (keys == 0 || t.empty() || heads.count == 0) return;
@@ -20,7 +20,7 @@ void append_run(const Comb& comb, const HeadSet& heads, Index keys, Interval row
       {stored + comb.row(t.begin) - rows.begin, comb.stride, t.size(), heads.first, heads.stride, heads.count, keys});
 }
 
-/// Runs of one pair, whose offsets are used by these heads of the share.
+/// The runs of one pair; `offsets` are those that heads of the share use.
 FilledRuns runs_of(const Pair& pair, const Documents& documents, const std::vector<UsedOffset>& offsets,
                    const StoredRows& queries) {
   FilledRuns runs;

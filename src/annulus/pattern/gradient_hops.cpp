@@ -15,7 +15,7 @@ const OwnerInterval* interval_of(const PackedRows& packed, const Interval& rows)
   return same == packed.end() || same->rows != rows ? nullptr : &*same;
 }
 
-/// The ranges of `packed` for which keep(range, ranges of the same interval and head in `other`) holds.
+/// The ranges of `packed` for which keep(range, others) holds; others: the same interval and head in `other`.
 template <class Keep>
 PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
   const std::vector<StridedRange> none;
@@ -30,13 +30,13 @@ PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
   return packed;
 }
 
-/// What has anything in it when `read` has been read.
+/// The ranges of `packed` that may have sums: those of intervals and heads of which ranks have `read` rows.
 PackedRows touched(const PackedRows& packed, const PackedRows& read) {
   return filtered(packed, read,
                   [](const StridedRange&, const std::vector<StridedRange>& ranges) { return !ranges.empty(); });
 }
 
-/// Ranges of `packed` that are not ranges of `next`, which reduce() made.
+/// The ranges of `packed` that are not also ranges of `next` (which reduce() has sorted).
 PackedRows without(const PackedRows& packed, const PackedRows& next) {
   return filtered(packed, next, [](const StridedRange& range, const std::vector<StridedRange>& ranges) {
     const auto same = std::partition_point(ranges.begin(), ranges.end(), [&](const StridedRange& one) {
@@ -46,7 +46,7 @@ PackedRows without(const PackedRows& packed, const PackedRows& next) {
   });
 }
 
-/// Rows of `packed` that `next` does not have: of one pair's pieces, which a window shows to the next ranks in part.
+/// The rows of `packed` that are not in `next`: pieces of one pair; a window may show the next ranks part of a piece.
 PackedRows difference(PackedRows packed, const PackedRows& next) {
   for (OwnerInterval& owned : packed) {
     const OwnerInterval* same = interval_of(next, owned.rows);
@@ -71,16 +71,16 @@ OrderedRoute::OrderedRoute(const Layout& layout, const Partition& readers, const
     held_by_[std::size_t(pieces_[i].rank)].push_back(i);
 }
 
-/// Rows that ranks at distance d, d + 1, ... upward have of documents that the owner has a piece of: of each two
-/// intervals at most, because its pieces follow one another.
-/// Worked example: P = 4, 3 rows each of one document: those at distance 2 and 3 of rank 1 are ranks 3 and 0, with
+/// The rows that ranks at distance d, d + 1, ... upward have of documents in which the owner has a piece. They are at
+/// most two intervals per document, because its pieces follow one another.
+/// Worked example: P = 4, one document, 3 rows per rank, owner 1, d = 2: ranks 3 and 0 have these rows, which are
 /// [0, 3) and [9, 12).
 StoredRows OrderedRoute::rows_from(int owner, int d) const {
   const int ranks = int(held_by_.size()), first = owner + d;
   std::vector<Interval> rows;
   for (const std::size_t own : held_by_[std::size_t(owner)]) {
     const Interval document = pieces_[own].document;
-    // The first of the document's pieces that this rank or one above it has; the document's end where there is none.
+    // Where the document's first piece on this rank or a higher one begins; the document's end if there is none.
     const auto begin_of = [&](Index rank) {
       const auto found = std::partition_point(pieces_.begin(), pieces_.end(), [&](const SharedPiece& piece) {
         return piece.document.begin < document.begin || (piece.document == document && piece.rank < rank);
@@ -94,8 +94,8 @@ StoredRows OrderedRoute::rows_from(int owner, int d) const {
   return StoredRows(rows);
 }
 
-/// Pieces of combs of an owner's rows that ranks at distance d, d + 1, ... upward read; none for d = P. A piece is read
-/// where any of their rows sees it: one question for all of them.
+/// Pieces of combs of an owner's rows that ranks at distance d, d + 1, ... upward read; empty for d = P. A piece is
+/// read if any row of these ranks sees it, so one call covers them all.
 PackedRows OrderedRoute::pieces_carried(int owner, int d) const {
   if (d == int(owners_.size())) return {};
   PackedRows carried = pieces_read(layout_, owners_[std::size_t(owner)], rows_from(owner, d));

@@ -10,7 +10,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// granule * lcm of the dilations, or a number that is more than `most`.
+/// granule * lcm of the dilations; if that is more than `most`, some number above `most`.
 Index unit_of(const Pattern& pattern, Index granule, Index most) {
   Index unit = granule;
   for (const Pair& pair : pattern.pairs) {
@@ -63,7 +63,7 @@ Partition on_grid(const Partition& partition, const CutGrid& grid) {
 
 Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& grid) {
   const auto moved = [&](Index place) {
-    Index before = 0;  // rows in front of the interval
+    Index before = 0;  // rows before the interval
     for (const Interval& interval : rows.intervals()) {
       if (place < before + interval.size())
         return before + grid.nearest(interval.begin + place - before) - interval.begin;

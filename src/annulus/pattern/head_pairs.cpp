@@ -15,7 +15,7 @@ core::HeadPairs head_pairs(const Layout& layout) {
     const Index segment = pair.segment == whole_document ? longer_than_any : pair.segment;
     core::HeadPair head_pair{segment, pair.dilation, -1};
     if (pair.window) {
-      const Index most = layout.documents.back() / pair.dilation;  // a larger limit shows no other row
+      const Index most = layout.documents.back() / pair.dilation;  // a larger limit adds no row
       head_pair.is_window = true;
       head_pair.left = std::min(pair.window->left, most);
       head_pair.right = std::min(pair.window->right, most);

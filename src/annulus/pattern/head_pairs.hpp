@@ -1,13 +1,13 @@
-// All pairs as the heads see them, for those who ask how often two rows meet.
+// All pairs as the heads see them, for code that asks how often two rows meet.
 #pragma once
 
 #include "annulus/pattern/items.hpp"
 
 namespace annulus::pattern {
 
-/// The pattern's pairs of every head of the share, those that a layout leaves out included.
+/// The pattern's pairs for every head of the share, including pairs that the layout leaves out.
 /// Worked example: pairs (all, 1) and (8, 2), 2 heads, longnet: head 0 has (2^62, 1, 0) and (8, 2, 0), head 1 has
-/// (2^62, 1, 0) and (8, 2, 1): no document is as long.
+/// (2^62, 1, 0) and (8, 2, 1). A segment of 2^62 stands for `all`: no document is as long.
 core::HeadPairs head_pairs(const Layout& layout);
 
 }  // namespace annulus::pattern

@@ -16,16 +16,16 @@ using core::Run;
 using core::WorkItem;
 using core::WorkList;
 
-/// Comb rows with indices `t`, as a part.
+/// The comb rows with indices `t`, as a range.
 StridedRange piece_of(const Comb& comb, Interval t) { return {comb.row(t.begin), comb.stride, t.size()}; }
 
-/// Rows from the first to the last one that the window has of the comb.
+/// The rows from the first to the last comb row of `window`.
 Interval hull_of(const Comb& comb, Interval window) {
   if (window.empty()) return {};
   return {comb.row(window.begin), comb.row(window.end - 1) + 1};
 }
 
-/// Comb indices that matter: ascending, apart from one another.
+/// Wanted comb indices: ascending, disjoint intervals.
 using Ranges = std::vector<Interval>;
 
 /// Appends the runs of those comb indices in `ranges` that the query rows hold.
@@ -69,8 +69,8 @@ RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, const Ranges
   return map;
 }
 
-/// Pieces, whose runs may be stored apart, begin with a granule and end with one, or where nobody sees the rest.
-/// Worked example: runs {16, 1}, {17, 15} and {64, 16} (t and count) are the pieces 16 ... 31 and 64 ... 79.
+/// Pieces, whose runs may be stored apart, begin with a granule. They end with one, or where no row sees the rest.
+/// Worked example: runs (t, count) {16, 1}, {17, 15} and {64, 16} are the pieces 16 ... 31 and 64 ... 79.
 void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>& runs, Index granule,
                     const Ranges& ranges) {
   const auto ends_range = [&](Index t) {
@@ -88,20 +88,20 @@ void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>&
   }
 }
 
-/// Makes the items of one list: what query rows see of a block of keys in the combs that it is asked for.
+/// Makes the items of one list: what query rows see of a block of keys, in the combs given to append().
 class ItemMaker {
  public:
   ItemMaker(const Layout& layout, const StoredRows& queries, const KeyRows& keys, const Sight& sight, WorkList& list)
       : layout_(layout), queries_(queries), keys_(keys), sight_(sight), list_(list) {}
 
-  /// Adds the items of one comb, of the document that begins at row `document`: one per key/value head that its query
-  /// heads, those of the share, read.
+  /// Adds the items of one comb of the document that begins at row `document`: one item per key/value head that the
+  /// comb's query heads in the share read.
   void append(const Comb& comb, Index document, const HeadSet& heads) {
     for_each_key_head(layout_, heads, [&](Index kv, const HeadSet& served) { append(comb, document, kv, served); });
   }
 
  private:
-  /// The same of one key/value head, heads as the share numbers them.
+  /// Adds the item of one key/value head; heads are numbered as in the share.
   void append(const Comb& comb, Index document, Index kv, const HeadSet& heads) {
     const std::size_t mark = list_.runs.size();
     if (!find_ranges(comb, kv)) return;
@@ -119,9 +119,9 @@ class ItemMaker {
                            comb.stride, document});
   }
 
-  /// Rows that the band leaves without a partner are left out: first keys that no query sees, then queries that see
-  /// none of the others. False where no query sees a key. Worked example: with `upto` keys after the last query and
-  /// queries before the first key, with `after` keys up to the first query and queries from the last key on.
+  /// Leaves out rows that have no partner in the band: first keys that no query sees, then queries that see none of the
+  /// other keys. False if no query sees a key. Worked example: `upto` drops keys after the last query and queries
+  /// before the first key; `after` drops keys up to the first query and queries from the last key on.
   bool find_ranges(const Comb& comb, Index kv) {
     const std::size_t mark = list_.runs.size();
     const Band& band = sight_.band;
@@ -155,19 +155,19 @@ class ItemMaker {
 
 /// Sum over t in [query) of the number of s in [key) with s <= t.
 Count causal_count(Interval query, Interval key) {
-  // Triangle numbers: with f(m) = 1 + 2 + ... + m, rows that see part of the run sum to a difference of two triangles.
+  // With f(m) = 1 + 2 + ... + m: the rows that see only a part of the run sum to f(end) - f(begin).
   const auto f = [](Index m) { return m > 0 ? Count(m) * (m + 1) / 2 : Count(0); };
   const Index seen_fully = std::max<Index>(0, query.end - std::max(query.begin, key.end));
   const Interval partly = core::intersect(query, key);
   return Count(seen_fully) * key.size() + f(partly.end - key.begin) - f(partly.begin - key.begin);
 }
 
-/// The same over the runs of an item, with s <= t + shift. Both ascend, so keys that one query run sees in full are
-/// seen by all that follow.
+/// The same over the runs of an item, with s <= t + shift. Both lists of runs ascend, so keys that one query run sees
+/// in full are also seen by all later query runs.
 Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift) {
   const Run* key = runs.data() + item.key.first_run;
   const Run* const keys_end = key + item.key.runs;
-  Index before = 0;  // keys of the runs in front of `key`
+  Index before = 0;  // keys of the runs before `key`
   Count upto = 0;
   for (Index a = 0; a < item.query.runs; ++a) {
     Run query = runs[std::size_t(item.query.first_run + a)];
@@ -185,7 +185,7 @@ Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift
 
 namespace {
 
-/// The items of one pair, in the list of one of its parts.
+/// Appends the items of one pair to `list`, which is the list of one of its sights.
 void append_pair(const Layout& layout, Index i, const PairCombs& combs, const StoredRows& queries, const KeyRows& keys,
                  const Sight& sight, WorkList& list) {
   const Pair& pair = layout.pattern.pairs[std::size_t(i)];
@@ -193,13 +193,13 @@ void append_pair(const Layout& layout, Index i, const PairCombs& combs, const St
   ItemMaker items(layout, queries, keys, sight, list);
   Index done = 0;  // segments of one interval may reach into the next one
   for (const Interval& rows : queries.intervals()) {
-    // Only segments that reach the keys matter; those of other rows would be enumerated for nothing.
+    // A segment is visited once, even if it holds several intervals; one without keys has no items.
     const Index from = std::max(rows.begin, done);
     for (const Interval& segment : segments_touching(pair, layout.documents, {from, rows.end})) {
       done = segment.end;
       if (core::intersect(segment, key_hull).empty()) continue;
       const Index document = document_of(layout.documents, segment.begin).begin;
-      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // and nothing before it
+      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // no rows before that
       combs.visit(segment, held, [&](const UsedOffset& used, std::size_t) {
         items.append(comb_of(segment, pair.dilation, used.offset), document, used.heads);
       });

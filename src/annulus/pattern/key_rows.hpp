@@ -9,13 +9,13 @@
 namespace annulus::pattern {
 
 /// Two layouts of a block:
-///   raw     (rows, Hkv, D): all heads of a row side by side, as a rank holds its own rows; the stored row is where the
-///           row lies
-///   packed (head rows, D): head after head, range after range, as rows travel; the stored row is where the (row, head)
-///           pair lies
+///   raw     (rows, Hkv, D): all heads of a row side by side, as a rank holds its own rows; a "stored row" is the index
+///           of a row in the block
+///   packed (head rows, D): head after head, range after range, as rows travel; a "stored row" is the index of a
+///           (row, head) pair in the block
 class KeyRows {
  public:
-  /// A range and the stored row of its first row; its rows follow one after another.
+  /// A range, and the stored row of its first row; the others follow it without gaps.
   struct StoredRange {
     StridedRange range;
     Index stored = 0;
@@ -28,7 +28,7 @@ class KeyRows {
   KeyRows() = default;
   /// A raw block that stores these rows.
   static KeyRows raw(const StoredRows& rows);
-  /// A raw block that stores intervals of rows, each from the named stored row on; in any order.
+  /// A raw block that stores intervals of rows, in any order; each pair also says at which stored row it begins.
   static KeyRows raw(std::vector<std::pair<Interval, Index>> places);
   /// A packed block that stores these packed rows.
   static KeyRows packed(const PackedRows& packed);
@@ -39,9 +39,9 @@ class KeyRows {
   /// Rows (raw) or (row, head) pairs (packed) in the block.
   Index count() const { return count_; }
 
-  /// Place of the first owner interval that ends after global row `row`; owned().size() where none does.
+  /// Index of the first owner interval that ends after global row `row`; owned().size() if there is none.
   std::size_t first_behind(Index row) const;
-  /// The stored range of owner interval `i` that has all rows of `piece` for key/value head `kv`; nullptr: none has.
+  /// The stored range of owner interval `i` with all rows of `piece` for key/value head `kv`; nullptr if there is none.
   const StoredRange* find(std::size_t i, Index kv, const StridedRange& piece) const;
 
  private:

@@ -58,7 +58,7 @@ Partition zigzag_partition(const std::vector<Index>& documents, int ranks) {
   std::vector<std::vector<Interval>> rows(static_cast<std::size_t>(ranks));
   for (std::size_t d = 0; d + 1 < documents.size(); ++d) {
     const Index begin = documents[d], n = documents[d + 1] - begin;
-    for (Index c = 0; c < std::min(chunks, n); ++c) {  // of fewer rows than chunks the first n chunks have one each
+    for (Index c = 0; c < std::min(chunks, n); ++c) {  // if there are fewer rows than chunks, the first n have one each
       const Interval part = core::even_part(n, chunks, c);
       rows[std::size_t(std::min(c, chunks - 1 - c))].push_back({begin + part.begin, begin + part.end});
     }
@@ -87,9 +87,9 @@ Partition root_partition(Index n, int ranks) {
 
 StoredRows taken(const StoredRows& rows, Interval part) {
   std::vector<Interval> intervals;
-  Index before = 0;  // rows in front of the interval
+  Index before = 0;  // rows before the interval
   for (const Interval& whole : rows.intervals()) {
-    const Index first = whole.begin - before;  // global row less place
+    const Index first = whole.begin - before;  // global row minus stored row
     const Interval inside = core::intersect(whole, {part.begin + first, part.end + first});
     if (!inside.empty()) intervals.push_back(inside);
     before += whole.size();
@@ -124,7 +124,7 @@ StoredRows united(const Partition& partition, Interval ranks) {
     span = {std::min(span.begin, one.intervals().front().begin), std::max(span.end, one.intervals().back().end)};
   });
   if (count == 0) return {};
-  if (count == span.size()) return StoredRows({span});  // all of a sequence, which may be in millions of intervals
+  if (count == span.size()) return StoredRows({span});  // all rows of a sequence, which may be in millions of intervals
   some([&](const StoredRows& one) { rows.insert(rows.end(), one.intervals().begin(), one.intervals().end()); });
   std::sort(rows.begin(), rows.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   return joined(rows);
@@ -133,7 +133,7 @@ StoredRows united(const Partition& partition, Interval ranks) {
 std::vector<Interval> places(const StoredRows& whole, const StoredRows& part) {
   std::vector<Interval> stored;
   for (const Interval& rows : part.intervals()) {
-    // The last interval that begins at or before the rows: it holds them all, because neighbours are one interval.
+    // The last interval that begins at or before the rows: it holds them all, because adjacent intervals are joined.
     const auto& all = whole.intervals();
     const auto next = std::upper_bound(all.begin(), all.end(), rows.begin,
                                        [](Index row, const Interval& interval) { return row < interval.begin; });

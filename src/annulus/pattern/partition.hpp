@@ -1,4 +1,4 @@
-// Which rank holds which rows of the sequence. Rank and size are arguments: the whole room runs in one process.
+// Which rank holds which rows of the sequence. Rank and size are arguments: one process can ask for every rank.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ inline constexpr std::array<PartitionEntry, 4> partition_table{{
     {PartitionKind::zigzag, "zigzag",
      "every document in 2 P chunks, rank p holds chunks p and 2P-1-p: balances causal work"},
     {PartitionKind::block_cyclic, "block_cyclic",
-     "blocks of block_size rows dealt round; to compare, moves the most rows"},
+     "blocks of block_size rows dealt to ranks in turn; for comparison only: it moves the most rows"},
     {PartitionKind::documents, "documents",
      "whole documents dealt by work; only one that no rank has room for is cut, zigzag where causal"},
 }};
@@ -40,15 +40,15 @@ class StoredRows {
  public:
   StoredRows() = default;
   explicit StoredRows(const std::vector<Interval>& intervals);
-  /// Some rows of a block, in the places that they have there: ascending, disjoint, each interval inside one of
-  /// `whole`.
+  /// Some rows of the block `whole`, at the stored rows that they have in it: ascending, disjoint intervals, each
+  /// inside one interval of `whole`.
   StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals);
 
   const std::vector<Interval>& intervals() const { return intervals_; }
   Index count() const { return count_; }
   /// Stored row of the first row of interval `i`.
   Index stored_begin(std::size_t i) const { return begins_[i]; }
-  /// Place of the first interval that ends after `row`, found by bisection; intervals().size() where none does.
+  /// Index of the first interval that ends after `row`, found by bisection; intervals().size() if there is none.
   std::size_t first_behind(Index row) const;
 
  private:
@@ -60,14 +60,14 @@ class StoredRows {
 /// The rows of every rank; together they are 0 ... n-1, each row once.
 using Partition = std::vector<StoredRows>;
 
-/// The first rank with the most rows, and how many these are.
+/// The first rank that has the most rows, and how many rows these are.
 int fullest(const Partition& partition);
 Index most_rows(const Partition& partition);
 
 /// n rows over `ranks` ranks in order; the first n mod ranks hold one row more. Ranks beyond n hold none.
 Partition contiguous_partition(Index n, int ranks);
 
-/// Ascending disjoint intervals as rows; neighbours become one interval, empty ones none.
+/// Rows in ascending disjoint intervals; adjacent intervals are joined, empty ones dropped.
 StoredRows joined(const std::vector<Interval>& ascending);
 
 /// Every document cut into 2 P chunks (as even as contiguous_partition cuts); rank p holds its chunks p and 2P - 1 - p.
@@ -80,20 +80,20 @@ Partition block_cyclic_partition(Index n, int ranks, Index block);
 /// All n rows on rank 0.
 Partition root_partition(Index n, int ranks);
 
-/// Rows `part` of `rows`, counted in the order in which they are stored, as a block of their own. Worked example: rows
-/// [1, 3) of {[4, 6), [10, 13)} are {[5, 6), [10, 11)}.
+/// The rows of `rows` that are stored at `part`, as a new block. Worked example: stored rows [1, 3) of {[4, 6), [10,
+/// 13)} are {[5, 6), [10, 11)}.
 StoredRows taken(const StoredRows& rows, Interval part);
 
-/// The rows of a block, or of every rank, that lie in `range`, as blocks of their own. Worked example: of {[4, 6),
-/// [10, 13)} those in [5, 12) are {[5, 6), [10, 12)}, stored as rows 0 1 2.
+/// The rows of a block, or of every rank, that lie in `range`, as new blocks. Worked example: of {[4, 6), [10, 13)}
+/// those in [5, 12) are {[5, 6), [10, 12)}, stored as rows 0 1 2.
 StoredRows within(const StoredRows& rows, Interval range);
 Partition within(const Partition& partition, Interval range);
 
-/// Rows of ranks [ranks.begin, ranks.end) together: ascending, neighbours joined.
+/// The rows of ranks [ranks.begin, ranks.end) together: ascending, adjacent intervals joined.
 StoredRows united(const Partition& partition, Interval ranks);
 
-/// Stored rows of `whole`, a united() block, where each interval of `part`, one of its ranks, lies.
-/// Worked example: of {[0, 4), [10, 16)} the rows {[2, 4), [12, 14)} are stored at [2, 4) and [6, 8).
+/// Where the intervals of `part`, one of the ranks in the united() block `whole`, are stored in it. Worked example: the
+/// rows {[2, 4), [12, 14)} of {[0, 4), [10, 16)} are stored at [2, 4) and [6, 8).
 std::vector<Interval> places(const StoredRows& whole, const StoredRows& part);
 
 }  // namespace annulus::pattern

@@ -5,7 +5,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// `rows` without `cut`, which lie inside them; both ascending.
+/// `rows` without `cut`, which lies inside them; both ascend.
 std::vector<Interval> without(const std::vector<Interval>& rows, const std::vector<Interval>& cut) {
   std::vector<Interval> rest;
   auto next = cut.begin();
@@ -19,8 +19,8 @@ std::vector<Interval> without(const std::vector<Interval>& rows, const std::vect
   return rest;
 }
 
-/// What goes down again of a document's pieces, ascending, by rank: those of a rank that has one already, and of the
-/// one rank that has both chunks in the middle as one piece its second half.
+/// Appends, by rank, the rows of a document's pieces on the way back down through the ranks: a rank's second piece. If
+/// the top rank has one piece for both directions, the second half of that piece goes down.
 void add_second(const SharedPiece* begin, const SharedPiece* end, const CutGrid& grid,
                 std::vector<std::vector<Interval>>& second) {
   const auto below = [](const SharedPiece& a, const SharedPiece& b) { return a.rank < b.rank; };

@@ -40,11 +40,11 @@ inline constexpr std::array<SemanticsEntry, 4> semantics_table{{
 }};
 std::string_view name_of(Semantics semantics);
 
-/// Segment length that stands for the word `all`: one segment holding the whole document.
+/// The segment length for the word `all`: one segment holds the whole document.
 inline constexpr Index whole_document = 0;
 
-/// What row x of a document sees through a pair that is a window: rows p of the document with x - p = j r, r the pair's
-/// dilation, for whole numbers -right <= j <= left; both limits are 0 or more. Every row is picked, by every head.
+/// What row x of a document sees through a pair that is a window: the document's rows x - j r for whole numbers j with
+/// -right <= j <= left, where r is the pair's dilation; both limits are 0 or more. Every head picks every row.
 ///
 /// Worked example: causal, left 2, right 0, r = 3: row 10 sees rows 10, 7 and 4.
 struct Window {
@@ -63,7 +63,7 @@ struct Pair {
   bool operator==(const Pair&) const = default;
 };
 
-/// Why the window of a pair is invalid; empty: it is valid, or the pair has none.
+/// Why the window of a pair is invalid; empty if it is valid, or if the pair has none.
 std::string why_no_window(Semantics semantics, const Pair& pair);
 
 /// A pair's entry of `segments` in a run file: "2048", "all", "{window: [3, 0], first: 4}".
@@ -76,7 +76,7 @@ struct Pattern {
   bool causal = true;
   bool group_scale = false;  ///< grouped only: divide the output by the number of pairs
 
-  /// The factor of the output, and so of the gradients that flow back through it.
+  /// The output is multiplied by this factor, and so are the gradients that flow back through it.
   double output_scale() const { return group_scale ? 1.0 / double(pairs.size()) : 1.0; }
 };
 
@@ -99,23 +99,23 @@ HeadSet intersect(HeadSet set, core::Interval range);
 /// Key/value heads that query heads [query.begin, query.end) read when `group` query heads share one.
 core::Interval heads_read(core::Interval query, Index group);
 
-/// The pattern from the side of the keys: in it row p sees row x if x sees p in `pattern`. The result is not causal;
-/// its windows keep the limit that `causal` has set. Segments stay as they are.
+/// The pattern as keys see it: in it row p sees row x if x sees p in `pattern`. The result is not causal; its windows
+/// have the limit that `causal` implies. Segments stay as they are.
 Pattern mirrored(Pattern pattern);
 
-/// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Zero-length documents are allowed. Some of
-/// them may be gaps: their rows do not exist, neither as queries nor as keys, and what stands there is not looked at.
-/// Worked example: rows 3, 4, 5 of 10 are one document, 6 and 7 another one: {0, 3, 6, 8, 10} with gaps {0, 3}.
+/// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Documents may have zero length. Some of them
+/// may be gaps: their rows are neither queries nor keys, and what is stored there is never read. Worked example: of 10
+/// rows, 3, 4, 5 are one document, 6 and 7 another one: {0, 3, 6, 8, 10} with gaps {0, 3}.
 struct Documents : std::vector<Index> {
   using std::vector<Index>::vector;
-  std::vector<Index> gaps = {};  ///< numbers of those that are gaps, ascending
+  std::vector<Index> gaps = {};  ///< indices of the documents that are gaps, ascending
 
   bool is_gap(Index document) const { return std::binary_search(gaps.begin(), gaps.end(), document); }
   Index count() const { return Index(size()) - 1 - Index(gaps.size()); }
   bool operator==(const Documents&) const = default;
 };
 
-/// Documents at these rows of `sequence`, ascending and disjoint; what lies between them are gaps.
+/// Documents at these ascending, disjoint rows of `sequence`; the rows between them are gaps.
 Documents documents_at(const std::vector<core::Interval>& ranges, Index sequence);
 /// The parts of `rows` that lie in gaps, ascending, none empty.
 std::vector<core::Interval> in_gaps(const Documents& documents, core::Interval rows);

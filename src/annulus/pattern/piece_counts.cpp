@@ -27,7 +27,7 @@ std::optional<DistanceCounts> PieceCounts::of(int owner, const StoredRows& rows,
     reading_.clear();
     if (!found) return std::nullopt;
   }
-  // What is carried to a rank is what changed there and at ranks after it.
+  // The rows carried to a rank: those that were added there and at all farther ranks.
   for (std::size_t d = distances - 1; d-- > 0;) counts.carried[d] += counts.carried[d + 1];
   return counts;
 }
@@ -46,7 +46,7 @@ bool PieceCounts::find_readers(int owner, Interval rows, const std::vector<std::
   return true;
 }
 
-/// Appends the pieces of a pair's combs of the segment.
+/// Appends the pieces of a pair's combs of the segment. False for windows, and if there are too many pieces.
 bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   const Pair& its = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)];
   const PairCombs& combs = combs_[std::size_t(pair)];
@@ -62,7 +62,7 @@ bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   return true;
 }
 
-/// Adds to what each rank reads: those pieces of which it holds rows of the same comb, after the piece where causal.
+/// Adds to what each rank reads: the pieces in whose combs it holds rows (if causal, rows after the piece).
 void PieceCounts::find_readers(int owner, Index pair, Interval segment, Interval rows, Pieces all) {
   const Index dilation = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)].dilation;
   const Interval seen{layout_.pattern.causal ? std::max(segment.begin, rows.end) : segment.begin, segment.end};
@@ -82,10 +82,10 @@ void PieceCounts::find_readers(int owner, Index pair, Interval segment, Interval
   });
 }
 
-/// Adds what ranks read of the current interval, from the farthest rank back.
+/// Adds what ranks read of the current interval, the farthest rank first.
 void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   std::vector<Pieces> order;
-  std::vector<std::size_t> kinds;  // [reading_]: places in the order
+  std::vector<std::size_t> kinds;  // [i]: index in `order` of what distance reading_[i] reads
   for (const int distance : reading_) {
     const Pieces read = read_at_[std::size_t(distance)];
     kinds.push_back(std::size_t(std::find(order.begin(), order.end(), read) - order.begin()));
@@ -93,19 +93,19 @@ void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   }
   if (order.empty()) return;
   const std::vector<Joined>& sets = joined(rows, order);
-  std::size_t next = 0;  // the set that is to be joined
+  std::size_t next = 0;  // index of the next set to join
   Index carried = 0;
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const std::size_t d = std::size_t(reading_[i]);
     counts.read[d] += sets[kinds[i]].read;
-    if (kinds[i] != next) continue;  // it was joined before: nothing more is carried
+    if (kinds[i] != next) continue;  // this set is in already: no more is carried
     if (sets[next].changes) counts.passes_on_all[d] = false;
     counts.carried[d] += sets[next].carried - carried;
     carried = sets[next++].carried;
   }
 }
 
-/// What is read and carried as each set joins those before it, in this order.
+/// For each set, in this order: what it reads, and what is carried once it has joined the sets before it.
 const std::vector<PieceCounts::Joined>& PieceCounts::joined(Interval rows, const std::vector<Pieces>& order) {
   std::vector<Index> key;
   for (const Piece& piece : pieces_) {
@@ -124,7 +124,7 @@ const std::vector<PieceCounts::Joined>& PieceCounts::joined(Interval rows, const
   return sets;
 }
 
-/// As rows_read() has it.
+/// The rows of the given pieces, in the form of rows_read().
 PackedRows PieceCounts::read(Interval rows, Pieces pieces) const {
   OwnerInterval owned{rows, std::vector<std::vector<StridedRange>>(std::size_t(layout_.key_heads().size()))};
   for (std::size_t i = 0; i < pieces_.size(); ++i) {

@@ -1,8 +1,8 @@
-// How many rows of an owner every rank reads, and how many are carried past it, without spelling them out.
+// Counts how many rows of an owner every rank reads, and how many are carried to it, without listing the rows.
 //
-// A piece of a comb in an owner's interval is read whole or not at all (but for windows), so what a rank reads of an
-// interval is a set of its few pieces, and intervals whose pieces lie alike and are read alike have equal counts. So
-// thousands of short documents cost one look at the rows that may read them, and a few kinds of intervals to count.
+// Except in windows, a rank reads a piece of a comb in an owner's interval completely or not at all. So what it reads
+// of an interval is a set of its few pieces, and intervals with the same pieces and the same readers have equal counts.
+// Thousands of short documents then need one look at the rows that may read them, and counts of few kinds of intervals.
 // Worked example: interval [4, 8) of a document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6 7 and 4.
 // With four ranks of four rows each, not causal, all others read both pieces: 4 rows, because one lies in the other.
 #pragma once
@@ -15,10 +15,10 @@
 
 namespace annulus::pattern {
 
-/// Rows of an owner by the distance d of the rank; those of distance 0 mean nothing.
+/// Counts of an owner's rows by the distance d of the reading rank; entry 0 has no meaning.
 struct DistanceCounts {
-  std::vector<Index> read, carried;  ///< (row, key/value head) pairs that the rank reads, and that it is brought
-  std::vector<bool> passes_on_all;   ///< it passes on exactly what it is brought
+  std::vector<Index> read, carried;  ///< (row, key/value head) pairs that the rank reads, and that it receives
+  std::vector<bool> passes_on_all;   ///< whether it passes on exactly what it receives
 };
 
 /// Arguments are not copied. Distances count in steps of `direction` up to `reach`, as in routes.hpp.
@@ -26,7 +26,7 @@ class PieceCounts {
  public:
   PieceCounts(const Layout& layout, const Readers& readers, int ranks, int direction, int reach);
 
-  /// None where pieces are not read as a whole (windows), or an interval has more than can be told apart.
+  /// Nothing if pieces are read in part (windows), or if an interval has more than most_pieces.
   std::optional<DistanceCounts> of(int owner, const StoredRows& rows, const Crossings& crossings);
 
  private:
@@ -34,12 +34,12 @@ class PieceCounts {
   static constexpr std::size_t most_pieces = 64;
   struct Piece {
     StridedRange rows;
-    Index pair, offset;  ///< which used pair, which of its offsets: they lead to key/value heads
+    Index pair, offset;  ///< index of the used pair and of its offset: they give the key/value heads
   };
-  /// What a rank reads that is the first from the far end to read this set.
+  /// Counts for the farthest rank that reads a set.
   struct Joined {
     Index read = 0, carried = 0;
-    bool changes = false;  ///< what is carried
+    bool changes = false;  ///< whether this set adds to what is carried
   };
   bool find_readers(int owner, Interval rows, const std::vector<std::vector<Interval>>& crossings);
   bool find_pieces(Index pair, Interval segment, Interval rows);
@@ -53,8 +53,8 @@ class PieceCounts {
   const int ranks_, direction_, reach_;
   std::vector<PairCombs> combs_;   // [used pair]
   std::vector<Piece> pieces_;      // of the current interval
-  std::vector<Pieces> at_offset_;  // the piece of each offset of the current segment
-  std::vector<Pieces> read_at_;    // [distance]: of the current interval
+  std::vector<Pieces> at_offset_;  // [i]: the piece of offset i of the current segment
+  std::vector<Pieces> read_at_;    // [distance]: what is read of the current interval
   std::vector<int> reading_;       // distances that read any piece
   std::unordered_map<std::vector<Index>, std::vector<Joined>, HashKey> known_;
 };

@@ -6,7 +6,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// The last row of the comb that the consumer holds; -1 where it holds none.
+/// The last comb row that the consumer holds; -1 if it holds none.
 Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   if (comb.count == 0) return -1;
   const auto& intervals = consumer.intervals();
@@ -19,8 +19,8 @@ Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   return -1;
 }
 
-/// Finds what one consumer reads of one pair's segments. Asked in ascending order it looks at every segment once:
-/// neighbouring intervals of an owner mostly lie in the same one.
+/// Finds what one consumer reads of one pair's segments. If it is asked in ascending order, it looks at every segment
+/// once: neighbouring intervals of an owner are mostly in the same segment.
 class PairReader {
  public:
   PairReader(const Layout& layout, Index pair, const StoredRows& consumer)
@@ -30,7 +30,7 @@ class PairReader {
         last_rows_(combs_.offsets().size()),
         consumer_(consumer) {}
 
-  /// Appends what is read of an owner's interval. Only the segments that reach over its ends can have rows elsewhere.
+  /// Appends what is read of an owner's interval. Only segments that cross its ends can have rows of other ranks.
   void append(OwnerInterval& owned) {
     const Interval rows = owned.rows;
     const Interval first = segment_of(pair_, layout_.documents, rows.begin);
@@ -80,12 +80,12 @@ class PairReader {
       all.insert(all.end(), pieces.begin(), pieces.end());
     });
   }
-  /// What the consumer sees of the comb, so far as it may lie in `rows`.
+  /// Finds what the consumer sees of the comb, as far as it may lie in `rows`.
   void find_window(const Comb& comb, Interval document, Interval rows) {
     window_.clear();
     const Window& window = *pair_.window;
     const core::Band band{window.left, layout_.pattern.causal ? 0 : window.right};
-    // Only the consumer's intervals near by see any of the rows, but for the first rows of a document.
+    // Only the consumer's intervals near the rows see any of them, except the first rows of a document.
     const Interval near = viewers_of(pair_, layout_, document, rows);
     const auto& intervals = consumer_.intervals();
     if (window.first > 0 && last_row_held(consumer_, comb) >= (layout_.pattern.causal ? rows.end : 0))
@@ -101,14 +101,14 @@ class PairReader {
   const Layout& layout_;
   const Pair pair_;
   const PairCombs combs_;
-  std::vector<Interval> window_;  // of the comb in hand
-  std::vector<Index> last_rows_;  // [offsets]: of the segment seen last
+  std::vector<Interval> window_;  // of the current comb
+  std::vector<Index> last_rows_;  // [i]: of offset i, in the segment seen_
   Interval seen_;
   const StoredRows& consumer_;
 };
 
-/// Heads of one offset read the same, perhaps a range for each comb of a window: ranges are reduced once for all heads
-/// from `kv` up to the first that reads something else.
+/// Heads with one offset read the same ranges (in a window perhaps one per comb). So ranges are reduced once for all
+/// heads from `kv` up to the result, the first head that reads something else.
 std::size_t end_of_equal(const std::vector<std::vector<StridedRange>>& heads, std::size_t kv) {
   std::size_t end = kv + 1;
   while (end < heads.size() && heads[end] == heads[kv]) ++end;

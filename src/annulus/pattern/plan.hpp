@@ -1,4 +1,4 @@
-// Which rows of one rank another one reads.
+// Which rows of one rank another rank reads.
 #pragma once
 
 #include <vector>
@@ -7,18 +7,18 @@
 
 namespace annulus::pattern {
 
-/// Rows of `owner` of which queries of `consumer` see any, in the form in which they travel; owner and consumer hold
-/// different rows. Costs O(owner's intervals x pairs x offsets), whatever the number of rows: only a segment that
-/// reaches over the end of an interval can hold rows of two ranks. Causal: only rows before some query of the consumer.
-/// From a window only the rows that some query sees travel: those of r combs, `left` each before a consumer's interval,
-/// and `right` after it.
+/// The rows of `owner` that some query of `consumer` sees, in the form in which they travel; owner and consumer hold
+/// different rows. Causal: only rows before some query of the consumer. Costs O(owner's intervals x pairs x offsets),
+/// whatever the number of rows: only a segment that crosses the end of an interval can hold rows of two ranks. Of a
+/// window, only rows that some query sees travel: in each of the r combs, `left` rows before every interval of the
+/// consumer and `right` rows after it.
 PackedRows rows_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
 
-/// The same rows, every part a whole comb's piece of one of the owner's intervals, or what a window shows of that; in a
-/// layout of one pair no row lies in two parts.
+/// The same rows as ranges, each the piece of one comb in one of the owner's intervals, or what a window shows of that
+/// piece. In a layout of one pair no row is in two ranges.
 PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
 
-/// PackedRows that holds all rows of both, which rows_read() made; every part of either lies inside one of its parts.
+/// The rows of both, which rows_read() made, as PackedRows; each range of `a` and `b` lies inside one of its ranges.
 PackedRows join(PackedRows a, const PackedRows& b);
 
 }  // namespace annulus::pattern

@@ -1,11 +1,11 @@
-// Where the queries of a problem stand, which may have other rows than the keys.
+// Where the queries of a problem stand, if they have other rows than the keys.
 #pragma once
 
 #include "annulus/core/types.hpp"
 
 namespace annulus::pattern {
 
-/// At the last rows of the sequence, at those from a row on, or nowhere: queries without row numbers see every key.
+/// last: at the last rows of the sequence. row: from that row on. none: without row numbers, they see every key.
 struct QueryOffset {
   enum class Kind { last, row, none };
   Kind kind = Kind::last;

@@ -22,8 +22,8 @@ std::vector<Interval> crossing(const Pair& pair, const Layout& layout, Interval 
   return segments;
 }
 
-/// Whether the rows of a document, from piece to piece, go past this one from rank to neighbouring rank. They may turn
-/// back at an end of the ring, where runs end anyway, and go on from the last rank to the first.
+/// Whether a document's rows come to this piece from a neighbouring rank and go on to the next one in that direction.
+/// They may turn back at an end of the ring, where runs end anyway, and go on from the last rank to the first.
 bool is_passed(const std::vector<SharedPiece>& pieces, std::size_t i, Index ranks) {
   const auto step = [&](std::size_t to) -> Index {  // 0: another document
     if (to == 0 || to == pieces.size() || pieces[to].document != pieces[to - 1].document) return 0;
@@ -111,7 +111,7 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   std::vector<ReaderRun> runs;
-  std::size_t first = 0;  // place of the run after the owner
+  std::size_t first = 0;  // index of the first run after the owner
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
     if (cuts[i] == owner) {
       first = runs.size();
@@ -123,7 +123,7 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
   return runs;
 }
 
-/// Ranks at which what is read of the segment may change.
+/// Appends the ranks at which the rows that are read of the segment may change.
 void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   const auto cut_out = [&](Index rank) { cuts.insert(cuts.end(), {rank, rank + 1}); };
   segment = core::intersect(segment, held_);
@@ -135,9 +135,9 @@ void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   for (; turn != turns_.end() && turn->rows.begin < segment.end; ++turn) cut_out(turn->rank);
 }
 
-/// Ranks that may see some of the rows through a window, but not all: each of them is a run of its own. Of the other
-/// ranks those up to `left` dilations after the first row, or up to `right` before the last one, see all of them, and
-/// those farther away none.
+/// Appends the ranks that may see some of the rows through a window, but not all: each becomes a run of its own. The
+/// other ranks see all rows if they are at most `left` dilations after the first row or `right` before the last one;
+/// ranks farther away see none.
 void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const {
   own = core::intersect(own, document_of(layout_.documents, viewers.begin));
   const auto cut_out = [&](Interval rows) {
@@ -155,7 +155,7 @@ void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval ow
   cut_out(core::intersect(viewers, {own.begin - before, own.end - before}));
 }
 
-/// Rows of as many ranks as it takes to hold rows of every offset; nothing where one suffices.
+/// Rows of the first ranks, as many as together hold rows of every offset; empty if one rank is enough.
 StoredRows Readers::joined(Index begin, Index end) const {
   if (widen_ == 1 || end - begin == 1) return {};
   return united(readers_, {begin, std::min(end, begin + widen_)});
@@ -188,7 +188,7 @@ std::vector<Index> Readers::key(Index owner, const std::vector<ReaderRun>& runs,
   return key;
 }
 
-/// Where the interval's rows lie in their document's first rows, and which of the rows that may see them each run has.
+/// Appends where the interval lies relative to its document's first rows, and which viewers' rows each run has.
 void Readers::append_window_key(const Pair& pair, Interval viewers, Interval own, const std::vector<ReaderRun>& runs,
                                 bool coarse, std::vector<Index>& key) const {
   const Interval document = document_of(layout_.documents, viewers.begin);
@@ -208,7 +208,7 @@ void Readers::append_window_key(const Pair& pair, Interval viewers, Interval own
   }
 }
 
-/// Which offsets of the segment have a row at the reader: all (-1), or those in windows of less than r rows.
+/// Appends which offsets of the segment have a row at the reader: -1 for all, or intervals of fewer than r rows.
 void Readers::append_hits(Interval segment, Interval own, Index r, const StoredRows& reader, bool coarse,
                           std::vector<Index>& key) const {
   const std::size_t mark = key.size();

@@ -1,9 +1,9 @@
-// Who reads an owner's rows: runs of ranks that read the same of them.
+// Which ranks read an owner's rows: runs of ranks that read the same of them.
 //
-// Seen from one owner, the other ranks fall into few runs: what is read changes only at a rank at which a segment that
-// crosses the owner's rows begins or ends, or its rows jump or turn back. So O(pairs) runs stand for P readers, and
-// owners that look alike (same length, same places in their segments) have the same runs.
-// Worked example: dense causal, P = 4, contiguous: of owner 1 the runs are {0}: nothing, {2, 3}: all its rows.
+// Seen from one owner, the other ranks form few runs. What they read changes only at a rank where a segment that
+// crosses the owner's rows begins or ends, or where a document's rows do not go on at a neighbouring rank. So O(pairs)
+// runs stand for P readers. Owners that look alike (same length, same position in their segments) have the same runs.
+// Worked example: dense causal, P = 4, contiguous: for owner 1, the run {0} reads nothing, {2, 3} reads all its rows.
 #pragma once
 
 #include <algorithm>
@@ -17,19 +17,19 @@ namespace annulus::pattern {
 struct ReaderRun {
   Index begin = 0;
   Index end = 0;
-  StoredRows together;  ///< rows that stand for those of all; none: those of the first rank do
+  StoredRows together;  ///< rows that stand for those of every rank; empty: the first rank's rows do
 
   const StoredRows& rows(const Partition& readers) const {
     return together.count() > 0 ? together : readers[std::size_t(begin)];
   }
 };
 
-/// Where ranks hold fewer rows than a dilation, not every rank of a run reads every offset.
-///   exact     then every rank is a run of its own
-///   estimate  then what the first few ranks of a run read together stands for all
+/// What happens if ranks hold fewer rows than a dilation: then not every rank of a run reads every offset.
+///   exact     every rank is a run of its own
+///   estimate  the first few ranks of a run, taken together, stand for every rank of it
 enum class Runs { exact, estimate };
 
-/// FNV-1a of 64 bits, for keys of owners that look alike.
+/// FNV-1a of 64 bits, for the keys by which owners are compared.
 struct HashKey {
   std::size_t operator()(const std::vector<Index>& key) const {
     std::uint64_t hash = 1469598103934665603u;
@@ -38,27 +38,27 @@ struct HashKey {
   }
 };
 
-/// The segments that reach over an end of one of an owner's intervals; of a window, the rows that may see rows of the
-/// interval, where they reach over an end: [interval][used pair].
+/// The segments that cross an end of one of an owner's intervals: [interval][used pair]. For a window: the rows that
+/// may see rows of the interval, if these rows cross an end of it.
 using Crossings = std::vector<std::vector<std::vector<Interval>>>;
 
-/// Arguments are not copied. `owners` hold the rows that are read, `readers` those that read them: a rank's queries are
-/// among its rows, or after the rows of all owners.
+/// `owners` hold the rows that are read, `readers` the rows of the ranks that read them; a rank's queries are among
+/// these rows or come after the rows of all owners. Arguments are not copied.
 class Readers {
  public:
   Readers(const Layout& layout, const Partition& owners, const Partition& readers, Runs kind);
 
-  /// Some rank holds fewer rows than a dilation.
+  /// Whether some rank holds fewer rows than a dilation.
   bool are_small() const { return widen_ > 1; }
 
-  /// No segment of the owner's rows reaches beyond them, so no rank reads any.
+  /// is_any(crossings) is false if no segment of the owner's rows goes beyond them: then no rank reads any.
   Crossings crossings(Index owner) const;
   static bool is_any(const Crossings& crossings);
 
-  /// The other ranks in the order in which a ring upwards visits them; a run ends at distance `up`.
+  /// The other ranks in the order in which a ring upwards visits them; no run crosses distance `up`.
   std::vector<ReaderRun> runs(Index owner, const Crossings& crossings, Index up) const;
 
-  /// visit(rank, rows) for what each reader's intervals have of `rows`, ascending.
+  /// Calls visit(rank, rows) for what each of the readers' intervals has of `rows`, ascending.
   template <class Visit>
   void visit_holders(Interval rows, Visit&& visit) const {
     auto one = std::partition_point(locations_.begin(), locations_.end(),
@@ -67,8 +67,8 @@ class Readers {
       visit(one->rank, core::intersect(one->rows, rows));
   }
 
-  /// All that rows_read() looks at, relative to the owner's intervals: owners with equal keys have equal runs that read
-  /// equal rows. `coarse` keeps only what crosses and who reads anything.
+  /// All that rows_read() depends on, relative to the owner's intervals: owners with equal keys have equal runs, which
+  /// read equal rows. `coarse` keeps only which segments cross, and which runs read any row.
   std::vector<Index> key(Index owner, const std::vector<ReaderRun>& runs, const Crossings& crossings,
                          bool coarse = false) const;
 
@@ -94,9 +94,9 @@ class Readers {
   Interval pairs_;
   Index ranks_;
   std::vector<Location> locations_;  // all intervals of the readers, ascending
-  std::vector<Index> idle_cuts_;     // ranks at which ranks without rows begin or end
-  std::vector<Location> turns_;      // where inside a document the next or last rows are not a neighbour's, ascending
-  Interval held_;                    // from the first to the last row that readers have: they have all between
+  std::vector<Index> idle_cuts_;     // ranks at which a series of ranks without rows begins or ends
+  std::vector<Location> turns_;      // pieces where a document's rows do not pass through neighbours, ascending
+  Interval held_;                    // from the readers' first row to their last; they have all rows between
   Index widen_ = 1;                  // ranks that together hold rows of every offset
 };
 

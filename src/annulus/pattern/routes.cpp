@@ -8,8 +8,8 @@ using core::wrap;
 
 namespace {
 
-constexpr std::size_t kept_owners = 4;       // whose legs stay spelled out
-constexpr std::size_t named_intervals = 16;  // of an owner that is compared to others: keys grow with their square
+constexpr std::size_t kept_owners = 4;       // whose legs are kept in full
+constexpr std::size_t named_intervals = 16;  // the most in an owner that has a key; keys grow with their square
 
 }  // namespace
 
@@ -26,7 +26,7 @@ const Readers& Routes::lookup() const {
   return *lookup_;
 }
 
-/// In the order in which the rows reach them.
+/// The runs in the order in which the rows reach them.
 std::vector<ReaderRun> Routes::runs(int q, const Crossings& crossings) const {
   const int ranks = this->ranks();
   std::vector<ReaderRun> all = lookup().runs(q, crossings, direction_ > 0 ? reach_ : ranks - 1 - reach_);
@@ -119,7 +119,7 @@ bool Routes::count_pieces(int q, const Crossings& crossings) const {
 const Routes::Legs& Routes::legs(int q) const {
   const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const Legs& legs) { return legs.owner == q; });
   if (found != recent_.end()) {
-    std::rotate(recent_.begin(), found, found + 1);  // the one asked for last is the first
+    std::rotate(recent_.begin(), found, found + 1);  // the owner used last comes first
     return recent_.front();
   }
   return keep(spell_out(q, runs(q, lookup().crossings(q))));
@@ -131,7 +131,7 @@ const Routes::Legs& Routes::keep(Legs legs) const {
   return recent_.front();
 }
 
-/// The leg that a distance lies in; as many as there are where in none.
+/// Index of the leg that contains a distance; ends.size() if no leg does.
 std::size_t Routes::leg(const std::vector<int>& ends, int distance) {
   return std::size_t(std::upper_bound(ends.begin(), ends.end(), distance) - ends.begin());
 }
@@ -151,7 +151,7 @@ Index Routes::rows_carried(int q, int distance) const {
 bool Routes::passes_on_all(int q, int distance) const {
   const Owner& owner = this->owner(q);
   const std::size_t i = leg(owner.ends, distance);
-  if (i >= owner.ends.size()) return true;  // nothing
+  if (i >= owner.ends.size()) return true;  // nothing is carried so far
   if (distance + 1 < owner.ends[i]) return true;
   return owner.kind->passes_on_all[i] || owner.kind->carried[i] == 0;
 }

@@ -1,9 +1,9 @@
-// How far every owner's rows travel in one direction of a ring, and what each rank on their way reads of them.
+// How far every owner's rows travel in one direction of a ring, and what each rank on the way reads of them.
 //
-// A nearer rank passes on all that a farther one reads: from the far end back, what is carried to a rank is joined from
-// what it reads itself and what is carried on. Both change at a few distances only (readers.hpp), the legs; owners that
-// look alike are evaluated once. So the rows that any rank moves in any hop are looked up, and only hops that are
-// executed or printed are spelled out.
+// A nearer rank passes on all that farther ranks read. So what is carried to a rank is what it reads itself joined with
+// what is carried beyond it, from the far end back. Both change at a few distances only (readers.hpp); a leg is the
+// distances between two changes. Owners that look alike are evaluated once. So the numbers of rows in any hop are
+// looked up, and only for hops that are executed or printed the rows themselves are listed.
 #pragma once
 
 #include <memory>
@@ -24,34 +24,34 @@ class Routes {
   int ranks() const { return int(readers_.size()); }
   int direction() const { return direction_; }
 
-  // (row, key/value head) pairs of an owner's rows: that the rank at a distance reads, that are carried there.
+  // (row, key/value head) pairs of an owner's rows: those that the rank at a distance reads, and that it receives.
   Index rows_read(int owner, int distance) const;
   Index rows_carried(int owner, int distance) const;
-  /// The rank at a distance passes on exactly what it was brought.
+  /// Whether the rank at a distance passes on exactly what it received.
   bool passes_on_all(int owner, int distance) const;
-  /// The largest distance to which anything of any owner is carried.
+  /// The largest distance to which any row of any owner is carried.
   int farthest() const;
 
-  // The same spelled out; empty beyond the reach.
+  // The rows themselves; empty beyond the reach.
   PackedRows read(int owner, int distance) const;
   PackedRows carried(int owner, int distance) const;
   /// What ranks up to this distance read.
   PackedRows read_until(int owner, int distance) const;
 
  private:
-  /// Legs of owners that look alike, from the nearest on.
+  /// Legs of owners that look alike, the nearest first.
   struct Kind {
     std::vector<Index> read, carried;
     std::vector<bool> passes_on_all;
   };
   struct Owner {
     bool known = false;
-    const Kind* kind = nullptr;  ///< none: nothing of it is read
-    std::vector<int> ends;       ///< distances of its legs
+    const Kind* kind = nullptr;  ///< null: no rank reads its rows
+    std::vector<int> ends;       ///< distances at which its legs end
   };
   struct Legs {
     int owner = -1;
-    std::vector<int> ends;  ///< distances
+    std::vector<int> ends;  ///< distances at which the legs end
     std::vector<PackedRows> carried, read_until;
   };
   const Readers& lookup() const;
@@ -61,7 +61,7 @@ class Routes {
   std::vector<ReaderRun> runs(int q, const Crossings& crossings) const;
   Legs spell_out(int q, const std::vector<ReaderRun>& runs) const;
   std::unique_ptr<Kind> count(int q, const std::vector<ReaderRun>& runs) const;
-  /// The same of an owner of many intervals, as distances show it; false: only spelling it out can tell.
+  /// The same for an owner of many intervals, by distances; false: only listing its rows can tell.
   bool count_pieces(int q, const Crossings& crossings) const;
   const Kind& kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const;
   const Legs& keep(Legs legs) const;
@@ -72,12 +72,12 @@ class Routes {
   const Partition& readers_;
   const int direction_;
   const int reach_;
-  mutable std::optional<PieceCounts> pieces_;  // of lookup_
-  mutable std::optional<Readers> lookup_;      // made when first asked: who plans thousands of ranks may never ask
+  mutable std::optional<PieceCounts> pieces_;  // it uses lookup_
+  mutable std::optional<Readers> lookup_;      // made at first use: a plan for thousands of ranks may not need it
   mutable std::vector<Owner> known_;
   mutable std::unordered_map<std::vector<Index>, std::unique_ptr<Kind>, HashKey> kinds_;
-  mutable std::vector<std::unique_ptr<Kind>> singular_;  // of owners with more intervals than a key should name
-  mutable std::vector<Legs> recent_;                     // of the owners asked for last: a hop asks for two
+  mutable std::vector<std::unique_ptr<Kind>> singular_;  // of owners with more intervals than named_intervals
+  mutable std::vector<Legs> recent_;                     // of the owners used last: a hop uses two
   mutable int farthest_ = -1;
 };
 

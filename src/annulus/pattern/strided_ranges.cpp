@@ -15,7 +15,7 @@ bool contains(const StridedRange& outer, const StridedRange& inner) {
 
 namespace {
 
-/// A range in the order of combs, which are a stride and a rest each.
+/// A range in the order of combs; a comb is a stride and a remainder.
 struct Placed {
   explicit Placed(const StridedRange& range) : range(range), rest(range.first % range.stride) {}
   std::tuple<Index, Index, Index, Index> place() const { return {range.stride, rest, range.first, -range.count}; }
@@ -24,9 +24,9 @@ struct Placed {
   Index rest;
 };
 
-/// The ranges that lie inside no other one. Those of one comb stand side by side, in ascending order of their ends,
-/// too: whether one of them holds a range is a search, for there may be a range for every offset of a large dilation.
-/// Where several strides have the same single row, the range of the smallest stride stays.
+/// The ranges that lie inside no other range. In `all`, ranges of one comb are adjacent and their ends ascend, too. So
+/// a search finds whether one of them contains a range; there may be a range for every offset of a large dilation. If
+/// several strides have the same single row, the range of the smallest stride stays.
 std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges) {
   std::vector<Placed> all(ranges.begin(), ranges.end()), combs;
   std::sort(all.begin(), all.end(), [](const Placed& a, const Placed& b) { return a.place() < b.place(); });
@@ -59,7 +59,7 @@ std::vector<StridedRange> reduce(std::vector<StridedRange> ranges) {
   std::erase_if(ranges, [](const StridedRange& range) { return range.count == 0; });
   if (ranges.empty()) return ranges;
   if (ranges.size() == 1) {
-    if (ranges[0].count == 1) ranges[0].stride = 1;  // its span
+    if (ranges[0].count == 1) ranges[0].stride = 1;  // it is its own span
     return ranges;
   }
   std::vector<StridedRange> kept = without_nested(ranges);

@@ -12,16 +12,16 @@ namespace {
 
 using core::wrap;
 
-constexpr std::size_t affordable_kinds = 2000;  // of owners evaluated one by one; some 0.1 ms each
+constexpr std::size_t affordable_kinds = 2000;  // kinds of owners to evaluate one by one; some 0.1 ms each
 
-/// Sums of an owner's gradients that leave the ranks of a run in the order in which its rows reach them.
+/// Sums of an owner's gradients that leave the ranks of a run, in the order in which its rows reach the ranks.
 struct Leaving {
-  Index inside = 0;   ///< rows that each but the last passes on to the next of the run
-  Index forward = 0;  ///< that the last passes on to the next run
-  Index back = 0;     ///< that the last sends to the owner
+  Index inside = 0;   ///< rows that each rank but the last passes on to the next rank of the run
+  Index forward = 0;  ///< rows that the last rank passes on to the next run
+  Index back = 0;     ///< rows that the last rank sends to the owner
 };
 
-/// Rows that each rank of a run receives from one owner, and what it does with their sums.
+/// Rows that each rank of a run receives from one owner, and where it sends their sums.
 struct Sizes {
   Index direct = 0;
   Index ring = 0;
@@ -54,7 +54,7 @@ class RankSums {
   std::vector<Index> steps_;
 };
 
-/// A Traffic being summed up.
+/// Adds up a Traffic.
 struct Sums {
   RankSums received, sent, messages;
   Index largest = 0;
@@ -66,7 +66,7 @@ struct Sums {
     messages.add(begin, end, rows > 0 ? 1 : 0);
     largest = std::max(largest, rows);
   }
-  /// The sums of owner q's rows leave the run [begin, end), which rows walk through in this direction.
+  /// The sums of owner q's rows leave the run [begin, end); the rows go through it in this direction.
   void leave(Index q, Index begin, Index end, Index direction, const Leaving& rows) {
     const Index last = direction > 0 ? end - 1 : begin;
     const Index shift = direction > 0 ? 0 : 1;
@@ -136,7 +136,7 @@ class Counter {
     return kinds_[key] = std::move(sizes);
   }
 
-  /// The rule of plan.hpp itself: what a run reads, and what it must pass on, from the far end back.
+  /// Uses rows_read() of plan.hpp: what each run reads and what it must pass on, from the far end back.
   std::vector<Sizes> evaluate(Index q, const std::vector<ReaderRun>& runs) const {
     const StoredRows& own = owners_[std::size_t(q)];
     std::vector<PackedRows> read;
@@ -164,7 +164,7 @@ class Counter {
     return sizes;
   }
 
-  /// What reaches each run: what it reads, and what those after it read.
+  /// What is carried to each run: what it reads, and what the runs after it read.
   static void carry(const std::vector<PackedRows>& read, const std::vector<std::size_t>& order,
                     std::vector<PackedRows>& carried) {
     PackedRows all;
@@ -172,7 +172,7 @@ class Counter {
   }
   static void let_leave(const std::vector<PackedRows>& read, const std::vector<PackedRows>& carried,
                         const std::vector<std::size_t>& order, Leaving Sizes::*leaving, std::vector<Sizes>& sizes) {
-    PackedRows seen;  // by the runs up to here
+    PackedRows seen;  // what the runs up to here read
     for (std::size_t j = 0; j < order.size(); ++j) {
       const std::size_t i = order[j];
       seen = join(seen, read[i]);

@@ -14,7 +14,7 @@ namespace annulus::pattern {
 struct Traffic {
   std::vector<Index> received;  ///< [P]
   std::vector<Index> sent;      ///< [P]
-  std::vector<Index> messages;  ///< [P] that arrive
+  std::vector<Index> messages;  ///< [P] messages that arrive
   Index largest = 0;            ///< rows of the largest message
 
   bool operator==(const Traffic&) const = default;
@@ -22,17 +22,17 @@ struct Traffic {
 
 /// How good the counts are.
 ///   exact      what the hops of all ranks would count
-///   estimate   ranks hold fewer rows than a dilation, so that not every rank reads every offset, or the ranks are of
-///              too many kinds: ranks are taken like their likes
-///   bound      ranks hold too many intervals to look at: what the dense exchange moves, at most
+///   estimate   ranks hold fewer rows than a dilation, so that not every rank reads every offset; or there are too many
+///              kinds of ranks, and ranks that look alike are counted as equal
+///   bound      ranks hold too many intervals to look at: at most what the dense exchange moves
 enum class Accuracy { exact, estimate, bound };
 
 struct TrafficCounts {
-  Traffic direct;     ///< rotation_hops
-  Traffic ring;       ///< ring_hops, once round
-  Traffic both_ways;  ///< ring_hops upwards by P / 2 and downwards by (P - 1) / 2
-  // Sums of gradients on their way back (gradient_hops.hpp), where they are asked for. Those of `direct` need no
-  // counts: what was received goes back to where it came from.
+  Traffic direct;     ///< From::owners
+  Traffic ring;       ///< From::neighbours, once round
+  Traffic both_ways;  ///< From::neighbours, P / 2 hops upwards and (P - 1) / 2 downwards
+  // Sums of gradients on their way back (gradient_hops.hpp), if these are counted. `direct` needs no such counts: its
+  // sums go back as many and as far as the rows came.
   Traffic ring_sums;
   Traffic both_ways_sums;
   Accuracy accuracy = Accuracy::exact;
@@ -41,10 +41,10 @@ struct TrafficCounts {
 /// What to count: rows alone, or the sums of their gradients, too.
 enum class CountedTraffic { rows, rows_and_sums };
 
-/// Counts for all ranks. Where that would take more than some seconds, a bound.
+/// Counts for all ranks; a bound, if counting would take more than some seconds.
 TrafficCounts traffic_counts(const Layout& layout, const Partition& partition,
                              CountedTraffic counted = CountedTraffic::rows);
-/// The same where ranks compute with the rows in `readers` (readers.hpp).
+/// The same, if ranks compute with the rows in `readers` (readers.hpp).
 TrafficCounts traffic_counts(const Layout& layout, const Partition& owners, const Partition& readers,
                              CountedTraffic counted);
 

@@ -5,14 +5,14 @@
 namespace annulus::pattern {
 namespace {
 
-constexpr double affordable_work = 1 << 21;  // questions about an interval; some seconds on one core
+constexpr double affordable_work = 1 << 21;  // evaluations of an interval: some seconds on one core
 
-/// Intervals of one rank that lie in one segment, at most.
+/// The largest number of intervals of one rank in one segment.
 Index intervals_of_segment(const Layout& layout, const Partition& partition) {
   Index most = 1;
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
     for (const StoredRows& rows : partition) {
-      Index count = 0, end = 0;  // of the segment at hand
+      Index count = 0, end = 0;  // `end` is that of the current segment
       for (const Interval& interval : rows.intervals()) {
         count = interval.begin < end ? count + 1 : 1;
         most = std::max(most, count);
@@ -25,7 +25,7 @@ Index intervals_of_segment(const Layout& layout, const Partition& partition) {
   return most;
 }
 
-/// Whether others may read of an interval: not where it holds whole documents only.
+/// Whether other ranks may read rows of an interval: not if it holds only whole documents.
 bool is_shared(const Documents& documents, const Interval& rows) {
   return !std::binary_search(documents.begin(), documents.end(), rows.begin) ||
          !std::binary_search(documents.begin(), documents.end(), rows.end);

@@ -1,14 +1,14 @@
-// What is said of an exchange whose messages are too many to be counted.
+// The estimate for an exchange with too many messages to count.
 #pragma once
 
 #include "annulus/pattern/traffic.hpp"
 
 namespace annulus::pattern {
 
-/// Whether traffic_counts() can ask all owners about all runs of consumers, interval by interval, in some seconds.
+/// Whether traffic_counts() can evaluate all owners and all their runs of readers, interval by interval, in seconds.
 bool is_affordable(const Layout& layout, const Partition& partition);
 
-/// Everything travels to everybody (causal: to no fewer, as a bound).
+/// Every row travels to every rank. Causal attention needs less; the count is then a bound.
 Traffic dense_traffic(const Layout& layout, const Partition& partition);
 
 }  // namespace annulus::pattern
