@@ -1,5 +1,5 @@
-// How the thread that owns MPI says what it is doing, so that a hang can be told from honest work, and named. All of
-// this does next to nothing while no watchdog is there.
+// The thread that owns MPI says here what it is doing, so that the watchdog can tell a hang from work and name the
+// hang. Without a watchdog all of this costs next to nothing.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace annulus::comm {
 
-/// What a rank is doing, since when, and for `blocked` inside what.
+/// What a rank is doing, since when, and (only if `blocked`) inside which call.
 struct Doing {
   enum Activity { working, waiting, blocked };
   Activity activity = working;
@@ -15,7 +15,7 @@ struct Doing {
   std::string what;
 };
 
-/// Names what this rank is about, for the diagnosis: "reading", "hop 2 of 3". Nests.
+/// Names what this rank is doing, for the diagnosis of a stalled run: "reading", "hop 2 of 3". Nests.
 class Scope {
  public:
   explicit Scope(std::string name);
@@ -24,11 +24,11 @@ class Scope {
   Scope& operator=(const Scope&) = delete;
 };
 
-/// This rank is inside a call that may never return while this lives: it waits for other ranks by its own means, or for
-/// a file system. Longer than the time-out counts as hung. Nests.
+/// While this lives, this rank is inside a call that may never return: the call waits for other ranks by its own means,
+/// or for a file system. If it takes longer than the time-out, it counts as hung. Nests.
 class BlockingScope {
  public:
-  /// `what` is the call, "MPI_Comm_split" (a call of MPI begins like that), or what is done with which file.
+  /// `what` is the call of MPI ("MPI_Comm_split", always beginning with MPI_), or what is done with which file.
   explicit BlockingScope(std::string what);
   ~BlockingScope();
   BlockingScope(const BlockingScope&) = delete;
@@ -38,14 +38,14 @@ class BlockingScope {
   Doing before_;
 };
 
-/// This rank made progress: a request completed, the kernel advanced, a piece of work is done. Cheap enough for every
-/// poll. Work that lasts long should say so now and then, at least several times within the time-out: where MPI moves
-/// data only inside its calls (TCP), other ranks hear of it in no other way. Throws Error(failure) when MPI fails.
+/// Says that this rank made progress: a request completed, the kernel advanced, a piece of work is done. It is cheap
+/// enough for every poll. Long work should call it several times within the time-out: where MPI moves data only inside
+/// its calls (TCP), other ranks cannot learn of the work otherwise. Throws Error(failure) when MPI fails.
 void watchdog_progress();
 
-/// Calls function(args...), a call of MPI or HDF5 that may block, where the watchdog sees it, and returns its result.
-/// For destructors; elsewhere blocking() tells others, too, that the call returned. tools/check_layout.py finds calls
-/// that are made otherwise.
+/// Calls function(args...), a call of MPI or HDF5 that may block, so that the watchdog sees it, and returns its result.
+/// Use it in destructors; elsewhere use blocking(), which also tells other ranks that the call returned.
+/// tools/check_layout.py finds calls that use neither.
 template <class Function, class... Args>
 auto blocking_quietly(const char* name, Function* function, Args&&... args) {
   const BlockingScope inside(name);

@@ -5,20 +5,20 @@
 namespace annulus::comm {
 namespace {
 
-/// The array with all its rows selected: all of it travels, so all of it is staged.
+/// The array with all its rows selected: all of them travel, so all of them are staged.
 RowBlock whole(RowBlock array) {
   array.rows = {0, array.held};
   return array;
 }
 
-/// Whether pieces, which do not overlap, are all of an array.
+/// Whether the pieces, which do not overlap, cover the whole array.
 bool are_all_of(const RowBlock& array, const std::vector<Piece>& pieces) {
   Index bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.row_count() * piece.columns.size();
   return bytes == array.held * array.row_bytes;
 }
 
-/// In the order of Datatype::columns().
+/// The lines of a piece, in the order of Datatype::columns().
 NcclMessage message_of(int peer, const RowBlock& array, const Piece& piece) {
   NcclMessage message{peer, {}};
   if (piece.empty()) return message;
@@ -55,12 +55,12 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
   if (NcclChannel* const nccl = channel_of(comm)) return alltoall_by_nccl(*nccl, from, sends, to, receives);
   Staged source(whole(from)), target(whole(to));
   source.load();
-  // What is staged goes back as a whole, with the places that receive nothing.
+  // A staged array is copied back as a whole, so the rows that receive nothing must be loaded first.
   if (!are_all_of(to, receives)) target.load();
   source.wait_until_loaded();
   target.wait_until_loaded();
   Requests requests;
-  // Step d receives from rank - d and sends to rank + d: at any time every rank is the target of about one other.
+  // Step d receives from rank - d and sends to rank + d: at any time about one rank sends to each rank.
   const auto type_of = [](const Staged& array, const Piece& piece) {
     return Datatype::columns(array.block(), piece.rows, piece.columns);
   };

@@ -1,4 +1,4 @@
-// Bytes that a few ranks send to a few others, none of whom knows beforehand what it will receive.
+// Messages of bytes from a few ranks to a few others; no receiver knows beforehand what it will receive.
 #pragma once
 
 #include <map>
@@ -8,13 +8,13 @@
 
 namespace annulus::comm {
 
-/// What goes to, or comes from, each rank that is named.
+/// The message to, or from, each rank that has one.
 using ByteMessages = std::map<int, std::vector<std::byte>>;
 
-/// Sends every message to its rank and returns what arrived, by sender; collective and blocking. Empty messages are not
-/// sent. A message must be shorter than 2 GiB.
-/// Worked example, 3 ranks: rank 0 sends {1: "ab"}, rank 2 sends {1: "c"}. Rank 1 gets {0: "ab", 2: "c"}, the others
-/// nothing.
+/// Sends every message to its rank and returns the messages that arrived, by sender; collective and blocking. Empty
+/// messages are not sent. A message must be shorter than 2 GiB.
+/// Worked example, 3 ranks: rank 0 sends {1: "ab"}, rank 2 sends {1: "c"}. Rank 1 gets {0: "ab", 2: "c"}; ranks 0 and 2
+/// get nothing.
 ByteMessages exchange_bytes(const Communicator& comm, const ByteMessages& sends);
 
 }  // namespace annulus::comm

@@ -39,14 +39,14 @@ Communicator::Communicator(Owned owned) : comm_(owned.handle), exceptions_(std::
 
 Communicator::~Communicator() {
   int ended = 0;
-  if (is_alone() || MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0) return;  // it went with MPI
+  if (is_alone() || MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0) return;  // MPI_Finalize has freed it
   if (std::uncaught_exceptions() <= exceptions_) blocking_quietly("MPI_Comm_free", MPI_Comm_free, &comm_);
 }
 
 Communicator Communicator::split(int colour) const {
   if (is_alone()) return {};
   MPI_Comm part = MPI_COMM_NULL;
-  barrier();  // watched, where the call itself could not tell who waits for whom
+  barrier();  // the watchdog sees who waits for whom here, but not inside MPI_Comm_split
   call_mpi("MPI_Comm_split", MPI_Comm_split, comm_, colour, rank_, &part);
   return Communicator(Owned{part});
 }
@@ -62,7 +62,7 @@ Communicator Communicator::node() const {
 int Communicator::ranks_of_node() const { return node().size(); }
 Index Communicator::sum_of_node(Index value) const { return node().sum(value); }
 
-// Every collective is started without blocking and then waited for, so that a rank that does not come is noticed.
+// Every collective is started without blocking and then waited for, so that the watchdog notices an absent rank.
 
 void Communicator::barrier() const {
   if (is_alone()) return;
@@ -171,7 +171,7 @@ std::string Communicator::broadcast(const std::string& from_root) const {
 
 void agree_on_failure(const Communicator& comm, int kind, const std::string& message) {
   const Index failing = kind == 0 ? comm.size() : comm.rank();
-  const Index first = -comm.max(-failing);  // lowest failing rank, size() when all are well
+  const Index first = -comm.max(-failing);  // lowest failing rank; size() if none fails
   if (first == comm.size()) return;
   const Index failures = comm.sum(kind == 0 ? 0 : 1);
   const std::vector<Index> kinds = comm.gather_all(Index(kind));

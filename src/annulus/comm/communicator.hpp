@@ -1,4 +1,4 @@
-// A communicator of our own, with every return code checked. The comm room is the only one that calls MPI.
+// Our own communicator, which checks every return code. No other room calls MPI.
 #pragma once
 
 #include <mpi.h>
@@ -14,12 +14,12 @@ namespace annulus::comm {
 
 using core::Index;
 
-/// MPI's own words for an error.
+/// MPI's text for an error.
 std::string mpi_error(int code);
-/// Throws Error(failure) with MPI's own words when `code` is not MPI_SUCCESS. `what` names the call.
+/// Throws Error(failure) with MPI's text if `code` is not MPI_SUCCESS. `what` names the call.
 void check_mpi(int code, const char* what);
 
-/// Calls function(args...), a call of MPI that may block, where the watchdog sees it, and checks its code.
+/// Calls function(args...), a call of MPI that may block, so that the watchdog sees it, and checks its return code.
 template <class Function, class... Args>
 void call_mpi(const char* name, Function* function, Args&&... args) {
   check_mpi(blocking(name, function, std::forward<Args>(args)...), name);
@@ -28,28 +28,28 @@ void call_mpi(const char* name, Function* function, Args&&... args) {
 /// Owns a duplicate of a communicator, with errors returned instead of aborting. Not copyable.
 class Communicator {
  public:
-  /// This process alone: calls nothing of MPI, which need not have been started.
+  /// Only this process: calls no function of MPI, which need not have been started.
   Communicator() = default;
   explicit Communicator(MPI_Comm parent);
-  /// Collective, but not while an error ends this rank's part: the communicator is then left to the end of the program,
-  /// since freeing it would wait for ranks that may be waiting for this one.
+  /// Collective, except while an exception unwinds on this rank. Then the communicator is not freed, since freeing it
+  /// would wait for ranks that may be waiting for this one.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// The ranks that give the same colour, in the order of their ranks here; collective.
+  /// A communicator of the ranks that give the same colour, in the order of their ranks here; collective.
   Communicator split(int colour) const;
-  /// Ranks that share a machine's memory with this one; collective.
+  /// How many ranks, this one included, share this machine's memory; collective.
   int ranks_of_node() const;
-  /// Sum over these ranks; collective.
+  /// Sum over the ranks of this machine; collective.
   Index sum_of_node(Index value) const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
-  /// It was made without MPI.
+  /// Whether it was made without MPI.
   bool is_alone() const { return comm_ == MPI_COMM_NULL; }
-  /// For handing to HDF5, and to the rest of this room; MPI_COMM_NULL where it is alone.
+  /// For HDF5 and for the rest of this room; MPI_COMM_NULL if it was made without MPI.
   MPI_Comm handle() const { return comm_; }
 
   void barrier() const;
@@ -60,9 +60,9 @@ class Communicator {
   std::vector<Index> gather_all(Index value) const;
   std::vector<double> gather_all(double value) const;
   std::vector<std::string> gather_all(const std::string& text) const;
-  /// Every rank gives equally many numbers; rank 0 gets them one rank after another, the others nothing.
+  /// All ranks give equally many numbers; rank 0 gets those of rank 0, rank 1, ..., the others get nothing.
   std::vector<double> gather_to_root(const std::vector<double>& values) const;
-  /// Every number becomes its sum over the ranks, which give equally many.
+  /// Replaces every number by its sum over the ranks, which give equally many numbers.
   void add_up(std::vector<double>& values) const;
   void add_up(std::vector<Index>& values) const;
   std::string broadcast(const std::string& from_root) const;
@@ -77,22 +77,22 @@ class Communicator {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
-  int exceptions_ = 0;  // under way when it was made
+  int exceptions_ = 0;  // std::uncaught_exceptions() at construction
 };
 
-/// An error every rank knows of and throws alike: the program can end in good order, with one message.
+/// An error that every rank knows and throws: so the program can end in good order, with one message.
 class AgreedError : public core::Error {
  public:
   using core::Error::Error;
 };
 
-/// Runs `work` on every rank and lets all ranks learn whether one failed: if so, every rank throws the error of the
-/// lowest failing rank, with "rank R: " in front where not all ranks failed alike. So a bad rank never leaves the
-/// others waiting in a collective, as long as `work` itself keeps its collective calls matched until its first failure.
+/// Runs `work` on every rank, then tells all ranks whether one of them failed. If so, every rank throws the error of
+/// the lowest failing rank, with "rank R: " in front unless all ranks failed alike. So no rank waits in a collective
+/// for a failed one, as long as `work` itself makes matching collective calls until its first failure.
 template <class Work>
 void agree(const Communicator& comm, Work&& work);
 
-/// The exchange of failures behind agree(): `kind` is 0 when this rank is well.
+/// How agree() exchanges failures: `kind` is 0 if this rank did not fail.
 void agree_on_failure(const Communicator& comm, int kind, const std::string& message);
 
 template <class Work>

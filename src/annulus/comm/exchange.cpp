@@ -109,7 +109,7 @@ void Exchange::run_blocking(const std::vector<Message>& sends, const std::vector
       wait();
     }
   };
-  // Some even rank of a ring has an odd neighbour, also when P is odd, so the chain of waiting sends always ends.
+  // In a ring some even rank has an odd neighbour, even if P is odd: so the chain of sends that wait always ends.
   const bool even = comm_.rank() % 2 == 0;
   if (even) one_by_one(sends, &Exchange::start_send);
   one_by_one(receives, &Exchange::start_receive);

@@ -1,4 +1,4 @@
-// Hints for MPI-IO about a file: how to stripe it, who writes it. Hints that an MPI library does not know it ignores.
+// Hints for MPI-IO about a file: how to stripe it, which ranks write it. MPI libraries ignore unknown hints.
 #pragma once
 
 #include <mpi.h>
@@ -12,11 +12,11 @@ namespace annulus::comm {
 /// Names and values: {"striping_factor", "8"}.
 using FileHints = std::vector<std::pair<std::string, std::string>>;
 
-/// Letters that this MPI takes of a hint's name, and of its value.
+/// The most letters that this MPI allows in a hint's name and in its value.
 int longest_hint_name();
 int longest_hint_value();
 
-/// The hints as MPI takes them; MPI_INFO_NULL of none.
+/// The hints in MPI's form; MPI_INFO_NULL if there are none.
 class HintsInfo {
  public:
   explicit HintsInfo(const FileHints& hints);
@@ -30,8 +30,8 @@ class HintsInfo {
   MPI_Info info_ = MPI_INFO_NULL;
 };
 
-/// Makes an empty file that is not there yet, never through a link, by MPI: a file is striped when it is made. On this
-/// rank alone. Throws Error(failure).
+/// Makes an empty file through MPI, because a file is striped when it is made. The file must not exist; links are never
+/// followed. Only this rank does it. Throws Error(failure).
 void make_file(const std::string& path, const FileHints& hints);
 
 }  // namespace annulus::comm

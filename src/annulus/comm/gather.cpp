@@ -5,7 +5,7 @@
 namespace annulus::comm {
 namespace {
 
-constexpr int tag = 0;  // a rank sends at most one message of a gather to a peer
+constexpr int tag = 0;  // in one gather a rank sends at most one message to a peer
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
     start_send(requests_, comm_, core::wrap(comm_.rank() + d, comm_.size()), tag, *outgoing_);
 }
 
-/// A group for each distance, so that blocks come one after another.
+/// Uses one NCCL group per distance, so that blocks arrive one after another.
 void Gather::start_by_nccl(const RowBlock& own, const std::vector<RowBlock>& blocks) {
   std::vector<std::shared_ptr<NcclGroup>> only_sending;
   for (int d = 1; d < comm_.size(); ++d) {

@@ -21,12 +21,12 @@ namespace {
 
 static_assert(stalled_status == int(core::ErrorKind::stalled));
 constexpr double longest_step = 1;         // s
-constexpr double longest_interval = 0.25;  // s; an alarm is heard within two of them
+constexpr double longest_interval = 0.25;  // s; an alarm is noticed within two intervals
 
 std::atomic<double> timeout{default_stall_timeout};
 static_assert(std::atomic<double>::is_always_lock_free, "a signal handler changes it");
 std::atomic<bool> is_shortened{false};
-Guard* guard = nullptr;  // for the thread that owns MPI
+Guard* guard = nullptr;  // used by the thread that owns MPI
 
 std::chrono::duration<double> seconds(double number) { return std::chrono::duration<double>(number); }
 
@@ -50,7 +50,7 @@ double counted(double seconds) { return std::min({seconds, longest_step, timeout
 Guard::Guard() {
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the thread: signals are the program's business
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread: it must handle no signals
   try {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error& error) {
@@ -72,7 +72,7 @@ Guard::~Guard() {
 }
 
 void Guard::wake() {
-  const std::lock_guard<std::mutex> lock(mutex_);  // not between its look at the clock and its sleep
+  const std::lock_guard<std::mutex> lock(mutex_);  // not while the thread is between reading the clock and sleeping
   woken_.notify_one();
 }
 
@@ -88,14 +88,14 @@ void Guard::watch() {
     last = now;
     const bool working = watched.beat() == Doing::working;
     const std::uint64_t signs = watched.signs();
-    // Where the time-out has changed, it counts from now.
+    // If the time-out has changed, it counts from now.
     if (working || signs != seen || allowed != timeout) quiet = 0;
     seen = signs;
     allowed = timeout;
     if (quiet < allowed) continue;
     watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), allowed));
-    core::remove_unfinished_files_within(2);                    // s; the call may be the file system's
-    std::this_thread::sleep_for(seconds(4 * look_interval()));  // others, in the same call as long, say so, too
+    core::remove_unfinished_files_within(2);                    // s; the hung call may be the file system's
+    std::this_thread::sleep_for(seconds(4 * look_interval()));  // ranks hung in the same call write their lines, too
     _exit(stalled_status);
   }
 }

@@ -1,8 +1,8 @@
-// A thread that watches the one that owns MPI, from before MPI starts until after it ends: when that one gave no sign
-// of life for the time-out while it was waiting or inside a call, this process is ended by _exit(4), on which the
-// launcher ends the others. It also keeps this rank's heartbeat going while the other thread works.
+// A thread that watches the thread that owns MPI, from before MPI starts until after it ends. If that thread waits or
+// is inside a call and gives no sign of life for the time-out, the guard ends this process by _exit(4); the launcher
+// then ends the others. It also keeps this rank's heartbeat going while the other thread works.
 //
-// It makes no MPI call: MPI runs FUNNELED, and its owner may hold MPI's locks.
+// The guard makes no MPI call: MPI runs FUNNELED, and the thread that owns it may hold MPI's locks.
 #pragma once
 
 #include <atomic>
@@ -12,25 +12,25 @@
 
 namespace annulus::comm {
 
-/// Exit status of a run that was ended because it was stalled.
+/// Exit status of a run that was ended because it stalled.
 inline constexpr int stalled_status = 4;
-/// distribution.stall_timeout until somebody says otherwise.
+/// distribution.stall_timeout, unless it is set.
 inline constexpr double default_stall_timeout = 300;  // s
 
-/// From now on a run in which nothing happens for so long is stalled. On all ranks alike.
+/// From now on a run without any progress for this long is stalled. To be called on all ranks alike.
 void set_stall_timeout(double seconds);
-/// At most so long from now on, on this rank: the process has been told to end, and will be killed if it stays. May be
-/// called in a signal handler.
+/// From now on the time-out is at most this long, on this rank: the process has received a signal to end, and will be
+/// killed if it stays. May be called in a signal handler.
 void shorten_stall_timeout(double seconds);
 double stall_timeout();
-/// Where the time-out is from: "distribution.stall_timeout" or the signal.
+/// What set the time-out: "distribution.stall_timeout", or a signal ("as told to end").
 const char* stall_timeout_source();
-/// Seconds between two looks at what others do: a small part of the time-out.
+/// Seconds between two looks at other ranks: a small part of the time-out.
 double look_interval();
-/// The seconds between two looks at the clock that count. More means a suspended job, or a crowded machine.
+/// How much of the time between two readings of the clock counts; more of it means a suspended job.
 double counted(double seconds);
 
-/// One per process at most. Where no thread can be had it warns on stderr, and calls that hang are not ended.
+/// At most one per process. If no thread can be started, it warns on stderr, and calls that hang are not ended.
 class Guard {
  public:
   Guard();
@@ -38,7 +38,7 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  /// Has it look at once.
+  /// Makes the thread look at once.
   void wake();
 
  private:

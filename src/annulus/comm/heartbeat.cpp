@@ -8,7 +8,7 @@
 namespace annulus::comm {
 namespace {
 
-/// True when the request is complete, or there is none.
+/// Whether the request is complete; true if there is none.
 bool is_done(MPI_Request& request) {
   int done = 1;
   check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -27,11 +27,11 @@ Heartbeat::Heartbeat(const Communicator& comm) : comm_(comm), exceptions_(std::u
              comm.handle(), &numbers, &window_);
   });
   check_mpi(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
-  // No rank ever locks exclusively, so no lock needs to be asked for, which a stopped rank would not grant.
+  // No rank ever locks exclusively, so no lock must be requested: a stopped rank would not grant it.
   call_mpi("MPI_Win_lock_all", MPI_Win_lock_all, MPI_MODE_NOCHECK, window_);
   for (Index i = 0; i < entries; ++i) numbers[i] = 0;
   check_mpi(MPI_Win_sync(window_), "MPI_Win_sync");
-  comm.barrier();  // no rank writes before the numbers are 0
+  comm.barrier();  // no rank writes before all numbers are 0
   record().set_beats(numbers + beats);
 }
 
@@ -54,8 +54,8 @@ void Heartbeat::change(Entry entry) {
 }
 
 void Heartbeat::let_mpi_move() const {
-  // Reading one's own memory and testing what is complete need not give MPI a turn; asking for a message does. Several
-  // turns, because an access takes several steps (a connection, a request, an answer).
+  // MPI may do no work when a rank reads its own memory or tests a completed request; a probe for a message makes it
+  // work. Several probes, because an access has several steps (a connection, a request, an answer).
   for (int turn = 0; turn < 8; ++turn) {
     int found = 0;
     check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_.handle(), &found, MPI_STATUS_IGNORE), "MPI_Iprobe");

@@ -1,9 +1,9 @@
-// Heartbeat: a window on rank 0 with two counters, progress and alarm, and on every rank one of beats, which its guard
-// counts while the rank works (guard.hpp). Access is one-sided; the rank that holds a counter may be computing.
+// Heartbeat: a window with two counters on rank 0, progress and alarm, and one counter on every rank, beats. The rank's
+// guard increases beats while the rank works (guard.hpp). Access is one-sided; the counter's rank may be computing.
 //
-// Plain writes, the last of which stands: adding would have MPI lock the numbers (Open MPI's component for UCX does so
-// by a flag in rank 0's memory), and a rank that is stopped in that moment would leave all others spinning inside MPI.
-// Where MPI moves data only inside its calls (TCP), a number arrives when the rank that holds it next calls MPI.
+// Counters are written, not added to, and the last write wins. For an addition MPI would lock the numbers (Open MPI's
+// UCX component: by a flag in rank 0's memory), and a rank stopped at that moment would make all others spin inside
+// MPI. Where MPI moves data only inside its calls (TCP), a number arrives when the counter's rank next calls MPI.
 #pragma once
 
 #include <array>
@@ -13,29 +13,29 @@
 
 namespace annulus::comm {
 
-/// Made and destroyed collectively. No call here waits for another rank.
+/// Constructed and destroyed collectively. No other call waits for another rank.
 class Heartbeat {
  public:
   enum Entry { progress, alarm, beats, entries };
   using Numbers = std::array<Index, entries>;
 
-  /// Throws an AgreedError naming MPI's reason where windows cannot be made.
+  /// Throws an AgreedError with MPI's reason if windows cannot be made.
   explicit Heartbeat(const Communicator& comm);
-  /// Collective, but not while an exception ends this rank's part: then the window is left to the end of the program.
+  /// Collective, except while an exception unwinds on this rank: then the window is not freed.
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// Writes `progress` or `alarm`: a number, > 0, that no rank has written there before. Forgotten when the last change
-  /// of the same one is still in flight.
+  /// Writes `progress` or `alarm`: a number > 0 that no rank has written there before. Does nothing while the last
+  /// write of the same entry is in flight.
   void change(Entry entry);
-  /// Asks for rank 0's numbers again when the last answer has come. Returns the latest answer, at first zeros.
+  /// If the last read of rank 0's numbers is complete, starts another. Returns the latest numbers, zeros at first.
   const Numbers& look();
 
-  /// Asks every other rank for its beats, where the last answer has come. True when one of them differs from the
-  /// answer before. P small reads: for one rank, and seldom.
+  /// Starts a read of every other rank's beats where the last read is complete. True if the beats of some rank changed
+  /// between its last two reads. P small reads: only one rank should do this, and seldom.
   bool hear();
-  /// The next answers are the first: a change since the last time that somebody asked tells nothing.
+  /// The next reads are not compared with earlier ones: a change that happened long ago proves nothing.
   void forget_beats();
 
  private:
@@ -45,17 +45,17 @@ class Heartbeat {
     Index known = -1;  ///< -1: no answer yet
     bool asked = false;
   };
-  /// Serves other ranks' looks at this rank's numbers, where MPI moves data only inside its calls.
+  /// Lets MPI serve other ranks' reads of this rank's numbers where it moves data only inside its calls.
   void let_mpi_move() const;
 
   const Communicator& comm_;
   MPI_Win window_ = MPI_WIN_NULL;
   std::array<MPI_Request, alarm + 1> changing_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  std::array<Index, alarm + 1> leaving_{};  // rank + 1, that plus the number of ranks, ...
+  std::array<Index, alarm + 1> leaving_{};  // last numbers written: rank + 1 + k times the number of ranks
   MPI_Request looking_ = MPI_REQUEST_NULL;
   Numbers arriving_{}, known_{};
-  std::vector<Heart> hearts_;  // of all ranks; made when first asked for
-  int exceptions_;             // under way when it was made
+  std::vector<Heart> hearts_;  // of all ranks; made at the first hear()
+  int exceptions_;             // std::uncaught_exceptions() at construction
 };
 
 }  // namespace annulus::comm

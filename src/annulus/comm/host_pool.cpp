@@ -10,7 +10,7 @@ namespace {
 
 using core::Index;
 
-constexpr Index granule = 1 << 16;  // sizes are rounded up to it: messages of a ring differ by a few rows
+constexpr Index granule = 1 << 16;  // sizes are rounded up to it, because messages of a ring differ by a few rows
 
 struct Kept {
   core::HostMemory memory;
@@ -50,7 +50,7 @@ core::HostMemory take_host_memory(Index bytes) {
     taken = std::move(best->memory);
     kept.erase(kept.begin() + (best - kept.data()));
   } else {
-    release_host_memory();  // what has become too small
+    release_host_memory();  // kept memory that is too small
     taken = core::HostMemory(core::ceil_div(bytes, granule) * granule);
   }
   pool().in_use += taken.bytes();
@@ -63,7 +63,7 @@ void keep_host_memory(core::HostMemory memory, core::CopyQueue& queue, core::Whe
 }
 
 void leave_host_memory(core::HostMemory memory) {
-  static auto* const left = new std::vector<core::HostMemory>();  // outlives everything
+  static auto* const left = new std::vector<core::HostMemory>();  // never destroyed
   pool().in_use -= memory.bytes();
   left->push_back(std::move(memory));
 }

@@ -1,25 +1,25 @@
-// Host memory of staged messages, kept from message to message: making memory that a GPU can reach takes longer than
-// filling it.
+// Keeps the host memory of staged messages from message to message, because to allocate memory that a GPU can access
+// takes longer than to fill it.
 #pragma once
 
 #include "annulus/core/copy_queue.hpp"
 
 namespace annulus::comm {
 
-/// `bytes` or more that are free: no message uses them, and no copy of an earlier one. From the thread that owns MPI.
+/// Memory of `bytes` or more that no message and no copy uses. Only the thread that owns MPI may call these functions.
 core::HostMemory take_host_memory(core::Index bytes);
 
-/// Gives it back; somebody may have it when that moment of the queue is over.
+/// Gives memory back; it may be taken again when the moment `until` of `queue` is over.
 void keep_host_memory(core::HostMemory memory, core::CopyQueue& queue, core::When until);
 
-/// It must not be used again: an error ended a message, and MPI may still read or write there.
+/// Gives memory back that must never be used again: after an error MPI may still read or write there.
 void leave_host_memory(core::HostMemory memory);
 
-/// Bytes in use by messages or their copies, and kept for others.
+/// Bytes of all this memory: in use by messages and their copies, or kept for later ones.
 core::Index kept_host_bytes();
 
-/// Frees what is not in use, or all that was given back when its copies are done. The latter is done of itself before
-/// Kokkos ends.
+/// The first function frees kept memory that no copy uses; the second waits for the copies and frees all kept memory.
+/// The second is called before Kokkos ends.
 void release_host_memory();
 void release_all_host_memory();
 

@@ -1,4 +1,4 @@
-// Texts of all ranks on rank 0, of which it holds one at a time.
+// Brings the texts of all ranks to rank 0, which holds one at a time.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace annulus::comm {
 
-/// Calls take(text) on rank 0 with every rank's text, one after another in the order of the ranks; collective. Texts
-/// are shorter than 2 GiB. `take` must not throw: the others wait until their texts have been received.
+/// Calls take(text) on rank 0 with every rank's text, in the order of the ranks; collective. Texts must be shorter than
+/// 2 GiB. `take` must not throw: the other ranks wait until rank 0 has received their texts.
 void take_in_turn(const Communicator& comm, const std::string& text,
                   const std::function<void(const std::string& text)>& take);
 

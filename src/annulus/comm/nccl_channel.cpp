@@ -13,7 +13,7 @@ namespace annulus::comm {
 
 namespace {
 
-/// One message as NCCL takes it: bytes one after another, a packed copy where the lines lie apart.
+/// One message in NCCL's form: contiguous bytes; if the lines are not contiguous, in a packed copy.
 struct Wire {
   explicit Wire(NcclMessage&& message) : peer(message.peer), lines(std::move(message.lines)), bytes(0) {
     for (const core::Lines& one : lines) bytes += one.width * one.count;
@@ -22,7 +22,7 @@ struct Wire {
     data = is_whole ? lines[0].data : packed.data();
   }
 
-  /// Calls copy(lines of the message, the same in the packed copy).
+  /// Calls copy(lines of the message, the same lines in the packed copy).
   template <class Copy>
   void for_each_packed(Copy&& copy) const {
     if (packed.bytes() == 0) return;
@@ -58,7 +58,7 @@ std::vector<NcclChannel*>& channels() {
 class NcclGroup {
  public:
   std::vector<Wire> sends, receives;
-  core::When kernels_before;  // launched before it was asked for
+  core::When kernels_before;  // the kernels launched before start()
   bool is_issued = false, is_over = false;
   core::When over;
 };
@@ -121,7 +121,7 @@ void NcclChannel::check_begun(int result, const char* call) {
 }
 
 void NcclChannel::fail(int result, const char* call) {
-  core::fail(core::ErrorKind::failure, "{} on rank {}: {} (NCCL {}; NCCL_DEBUG=INFO has it say more)", call, rank_,
+  core::fail(core::ErrorKind::failure, "{} on rank {}: {} (NCCL {}; NCCL_DEBUG=INFO prints more)", call, rank_,
              nccl_.name_of(result), nccl_.version);
 }
 
@@ -161,7 +161,7 @@ void NcclChannel::issue(NcclGroup& group) {
   check_begun(nccl_.end_group(), "ncclGroupEnd");
 }
 
-/// NCCL has put it into the queue.
+/// Called when NCCL has put the group into the queue.
 void NcclChannel::settle(NcclGroup& group) {
   for (const Wire& wire : group.receives) {
     wire.for_each_packed([&](const core::Lines& lines, const core::Lines& packed) { queue_.copy(packed, lines); });
@@ -187,7 +187,7 @@ void NcclChannel::progress() {
 
 bool NcclChannel::is_over(const NcclGroup& group) {
   if (group.is_over) return true;
-  is_ready();  // throws what has failed meanwhile
+  is_ready();  // throws if NCCL has failed meanwhile
   progress();
   return group.is_issued && queue_.is_over(group.over);
 }

@@ -1,8 +1,8 @@
-// Messages between device buffers by NCCL: between the ranks of a communicator, on a queue (a stream) of their own
-// beside the kernels.
+// Messages between device buffers by NCCL, between the ranks of a communicator. They have a queue (a stream) of their
+// own and run beside the kernels.
 //
-// NCCL matches messages by their order alone, and does one group after another. So all ranks must ask for their groups
-// in one order (each may leave some out that it has no part in), which is how the loops over steps do it anyway.
+// NCCL matches messages only by their order, and does one group after another. So all ranks must start their groups in
+// the same order, as loops over steps do anyway; a rank may leave out groups in which it takes no part.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@
 
 namespace annulus::comm {
 
-/// Bytes to or from a peer: lines of one or several arrays, one after another.
+/// Bytes to or from a peer: lines of one or several arrays, in this order.
 struct NcclMessage {
   int peer = 0;
   std::vector<core::Lines> lines;
@@ -27,32 +27,32 @@ struct NcclMessage {
 /// The selected rows of a block.
 NcclMessage nccl_message(int peer, const RowBlock& block);
 
-/// Messages that were asked for together, all of which are on their way at once.
+/// Messages that were started together; all of them are in flight at once.
 class NcclGroup;
 
 class NcclChannel {
  public:
-  /// Collective; waits for the others, watched. Functions and queue must outlive it.
+  /// Collective; waits for the other ranks, and the watchdog sees it. `nccl` and `queue` must outlive the channel.
   NcclChannel(const Communicator& comm, const NcclFunctions& nccl, core::CopyQueue& queue);
-  /// Waits for the others, but not while an error unwinds or groups are unfinished: these are aborted.
+  /// Waits for the other ranks. While an error unwinds, or if groups are unfinished, it aborts them instead.
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
-  /// Asks for messages. Sent rows are as the kernels launched so far leave them; from now until it is over no kernel
-  /// may be launched that touches any of the rows. Several messages from one rank to another match in their order here.
+  /// Starts messages. Sent rows are as the kernels launched so far leave them; until the group is over no kernel may be
+  /// launched that touches any of the rows. Messages from one rank to another match in the order of the lists.
   std::shared_ptr<NcclGroup> start(std::vector<NcclMessage> sends, std::vector<NcclMessage> receives);
-  /// Hands groups to NCCL when it can take them. Throws Error(failure) with NCCL's words when it failed.
+  /// Hands waiting groups to NCCL if it can take them. Throws Error(failure) with NCCL's text if NCCL failed.
   void progress();
   bool is_over(const NcclGroup& group);
-  /// Waits for groups, watched; what they brought is there on return.
+  /// Waits until groups are over, and the watchdog sees it; on return received rows are in their blocks.
   void wait(const std::vector<std::shared_ptr<NcclGroup>>& groups);
 
  private:
   void check(int result, const char* call);
-  void check_begun(int result, const char* call);  // it may go on
+  void check_begun(int result, const char* call);  // `in progress` is no failure
   [[noreturn]] void fail(int result, const char* call);
-  /// True when NCCL is done with what it was asked to begin.
+  /// Whether NCCL has finished what it was asked to begin.
   bool is_ready();
   void issue(NcclGroup& group);
   void settle(NcclGroup& group);
@@ -62,12 +62,12 @@ class NcclChannel {
   const int rank_;
   NcclFunctions::Handle handle_ = nullptr;
   std::deque<std::shared_ptr<NcclGroup>> waiting_;  // not handed to NCCL yet
-  std::shared_ptr<NcclGroup> beginning_;            // handed to it, not in the queue yet
-  std::vector<std::weak_ptr<NcclGroup>> begun_;     // perhaps not over
-  const int exceptions_;                            // under way when it was made
+  std::shared_ptr<NcclGroup> beginning_;            // handed to NCCL, but not in its queue yet
+  std::vector<std::weak_ptr<NcclGroup>> begun_;     // in the queue, perhaps not over
+  const int exceptions_;                            // std::uncaught_exceptions() at construction
 };
 
-/// Drives the channels of all communicators: what one rank waits for may be another channel's turn on this one.
+/// Calls progress() of all communicators' channels: other ranks may wait for any of them.
 void progress_nccl();
 
 }  // namespace annulus::comm

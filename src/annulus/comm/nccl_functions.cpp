@@ -16,7 +16,7 @@
 namespace annulus::comm {
 namespace {
 
-/// The functions, or why there are none.
+/// The functions, or the reason why there are none.
 struct Library {
   NcclFunctions functions;
   std::string trouble;
@@ -27,7 +27,7 @@ struct Library {
 static_assert(ncclSuccess == nccl_success && ncclInProgress == nccl_in_progress);
 static_assert(sizeof(ncclUniqueId) == sizeof(NcclFunctions::Id));
 
-/// Functions of the library by name; the message names the first one that is missing.
+/// Looks up functions of the library by name; the text names the first one that is missing.
 class Symbols {
  public:
   Symbols() : library_(dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL)) {
@@ -106,7 +106,7 @@ Library load() {
 #elif defined(KOKKOS_ENABLE_CUDA)
 
 Library load() {
-  return {{}, "this build was made without NCCL: CMake found no nccl.h, or was told -DANNULUS_NCCL=OFF"};
+  return {{}, "this build was made without NCCL: CMake found no nccl.h, or ANNULUS_NCCL was switched off"};
 }
 
 #else

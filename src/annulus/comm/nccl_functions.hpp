@@ -1,5 +1,5 @@
-// The few functions of NCCL that carry messages, looked up in its library when they are first needed: the program also
-// starts where the library is missing, and tests put a fake in their place.
+// The few functions of NCCL that carry messages. They are looked up in its library at first use: so the program also
+// starts without the library, and tests can replace them.
 #pragma once
 
 #include <array>
@@ -9,19 +9,19 @@
 
 namespace annulus::comm {
 
-/// NCCL's results that mean something here; all others are errors.
+/// The results of NCCL that we distinguish; all others are errors.
 inline constexpr int nccl_success = 0;
 inline constexpr int nccl_in_progress = 7;
 
-/// Communicators of NCCL are handles, and so are streams. Each returns one of NCCL's results.
+/// A Handle is an NCCL communicator; streams are pointers, too. Each function returns one of NCCL's results.
 struct NcclFunctions {
   using Handle = void*;
   using Id = std::array<char, 128>;
 
   std::function<int(Id*)> make_id;
-  /// Without blocking: the communicator can be used when its state is success.
+  /// Does not block: the communicator can be used when its state is success.
   std::function<int(Handle*, int ranks, const Id&, int rank)> init;
-  /// What has become of what was asked for: success, in progress, or what failed.
+  /// The state of what was started: success, in progress, or the failure.
   std::function<int(Handle, int* state)> state;
   std::function<int()> begin_group;
   std::function<int()> end_group;
@@ -34,10 +34,10 @@ struct NcclFunctions {
   std::string version;  ///< "2.28.9"
 };
 
-/// Why this process has no NCCL: the build, or the library that was not found; empty where it has.
+/// Why this process has no NCCL: its build, or a library that was not found; empty if it has NCCL.
 std::string why_no_nccl();
 
-/// Those of the library. Throws Error(usage) with why_no_nccl().
+/// The functions of NCCL's library. Throws Error(usage) with why_no_nccl() if there are none.
 const NcclFunctions& nccl_library();
 
 }  // namespace annulus::comm

@@ -78,7 +78,7 @@ void Record::diagnose(const std::string& reason) {
   const std::string who = rank >= 0 ? fmt::format("rank {}", rank.load()) : fmt::format("process {}", getpid());
   const std::string line =
       fmt::format("annulus: stalled: {}: {} ({}); {}\n", who, reason, stall_timeout_source(), text());
-  std::fwrite(line.data(), 1, line.size(), stderr);  // at once, so that ranks' lines do not mix
+  std::fwrite(line.data(), 1, line.size(), stderr);  // in one call, so that the lines of several ranks do not mix
   std::fflush(stderr);
 }
 

@@ -1,4 +1,4 @@
-// What the thread that owns MPI is doing, as the guard's thread may read it. For this room's own use.
+// What the thread that owns MPI is doing; the guard's thread may read it. Only this room uses it.
 #pragma once
 
 #include <atomic>
@@ -16,29 +16,29 @@ class Record {
  public:
   void push_scope(std::string name);
   void pop_scope();
-  /// Returns what was done before, for nesting.
+  /// Returns what was being done before, for go_back().
   Doing begin(Doing::Activity activity, std::string what = "");
-  /// Returns what was done until now. A call that returned changes the heartbeat: a row of long calls is no hang.
+  /// Goes back to `before`; returns what was being done until now. If a call returned, this counts as a beat.
   Doing go_back(Doing before);
   void wait_for(const std::vector<Outstanding>& outstanding);
 
-  /// Counts anything that proves that this thread is not stuck. Also read by the guard.
+  /// Counts anything that proves that this thread is not stuck. The guard reads the count.
   void sign_of_life() { ++signs_; }
   std::uint64_t signs() const { return signs_; }
 
-  /// Another rank can read `*number`; null: no longer, and the memory may go. See beat().
+  /// Sets the counter of beats, `*number`, which other ranks can read; null before that memory is freed. See beat().
   void set_beats(Index* number);
-  /// Changes the heartbeat if this rank is working. Returns what it is doing. For the guard's thread.
+  /// Counts a beat if this rank is working. Returns what it is doing. Called by the guard's thread.
   Doing::Activity beat();
 
   /// "waiting in reading in.h5 for 2.0 s: ...".
   std::string text();
-  /// "a file operation" or "a call of MPI": what it is inside of.
+  /// "a file operation" or "a call of MPI": the kind of call that it is inside.
   std::string kind_of_call();
   /// Writes this rank's line about a stalled run to stderr.
   void diagnose(const std::string& reason);
 
-  std::atomic<int> rank{-1};  ///< before MPI has told it
+  std::atomic<int> rank{-1};  ///< -1 until MPI has started
 
  private:
   void count_beat();
@@ -51,7 +51,7 @@ class Record {
   std::atomic<std::uint64_t> signs_{0};
 };
 
-/// One, because a process has one thread that owns MPI. Never destroyed: the guard's thread may still write it out
+/// One object, because a process has one thread that owns MPI. Never destroyed: the guard's thread may still print it
 /// while the program ends.
 Record& record();
 

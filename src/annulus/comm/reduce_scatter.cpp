@@ -20,10 +20,10 @@ template <class Number>
 void add_numbers(const void* from, void* to, Index count) {
   Kokkos::parallel_for("annulus::add_piece", Kokkos::RangePolicy<Kokkos::IndexType<Index>>(0, count),
                        Add<Number>{static_cast<const Number*>(from), static_cast<Number*>(to)});
-  Kokkos::DefaultExecutionSpace().fence();  // copies of other messages go on
+  Kokkos::DefaultExecutionSpace().fence();  // waits for kernels only; copies of other messages go on
 }
 
-/// Numbers as one message: rows of one number, because bytes may be more than MPI counts.
+/// Numbers as one message of `count` rows of one number each, because MPI may not be able to count the bytes.
 RowBlock block_of(const core::Buffer& buffer, Index count, Index width) {
   return {buffer.data(), 1, count, width, {0, count}};
 }
@@ -53,7 +53,7 @@ std::pair<Index, Index> reduce_scatter(const Communicator& comm, Exchange& excha
     const Message send{to, block_of(leaving, numbers[std::size_t(to)], width)};
     const Message receive{from, block_of(arriving, own, width)};
     exchange.start({send}, {receive}, d);
-    if (d == 1) make_piece(rank, sum);  // beside the first message; what arrives is added to it
+    if (d == 1) make_piece(rank, sum);  // while the first message travels; what arrives is then added to it
     if (d + 1 < ranks) make_piece(core::wrap(rank + d + 1, ranks), next.data());
     exchange.wait();
     if (precision == core::Precision::float64) {

@@ -14,8 +14,8 @@
 namespace annulus::comm {
 namespace {
 
-// A wait tests without pause at first, because most are short; then it leaves the core to others between tests. A
-// pause of 20 us is some 75 us as Linux counts: nothing beside a hop, and too short for a network card to run dry.
+// A wait first tests without pause, because most waits are short; then it pauses between tests to free the core. On
+// Linux a pause of 20 us lasts some 75 us: little beside a hop, and too short for a network card to run idle.
 constexpr double eager_seconds = 1e-3;
 constexpr std::chrono::microseconds pause{20};
 
@@ -50,7 +50,7 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   const Waiting waiting;
   std::vector<Outstanding> told;
   while (!done()) {
-    Requests::begin_ready();  // also for others: their messages may be what the other ranks wait for
+    Requests::begin_ready();  // even of other Requests: other ranks may wait for their messages
     progress_nccl();
     if (std::vector<Outstanding> now = outstanding(); now != told) {
       waiting.about(now);
@@ -65,7 +65,7 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   }
 }
 
-/// A call that is to be made when something else is done.
+/// A call to be made when ready() is true.
 struct Requests::Later {
   Requests* of;
   std::size_t index;
@@ -92,8 +92,8 @@ void Requests::begin_ready() {
 void check_started(int code, const char* call) { check_mpi(code, call); }
 
 Requests::~Requests() {
-  // Only an error unwinds through here with requests open. Their buffers are about to be freed, so the receives are
-  // withdrawn and the requests let go; the job is ending. Collectives can neither be withdrawn nor freed.
+  // Requests are still open here only while an error unwinds. Their buffers are about to be freed, so we cancel
+  // receives and free requests; the job is ending. Collectives can be neither cancelled nor freed.
   std::erase_if(later(), [this](const Later& one) { return one.of == this; });
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL || about_[i].kind == Outstanding::Kind::collective) continue;
@@ -132,7 +132,7 @@ void Requests::advance(const std::function<void(std::size_t)>& completed) {
     }
   }
   check_mpi(code, "MPI_Testsome");
-  if (count == MPI_UNDEFINED) {  // none is under way
+  if (count == MPI_UNDEFINED) {  // no request is active
     if (not_begun_ > 0) return;
     requests_.clear();
     about_.clear();

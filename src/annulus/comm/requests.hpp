@@ -15,7 +15,7 @@ namespace annulus::comm {
 
 using core::Index;
 
-/// What a request is about, for a diagnosis.
+/// What a request does, for a diagnosis.
 struct Outstanding {
   enum class Kind { receive, send, collective };
   Kind kind = Kind::collective;
@@ -26,11 +26,11 @@ struct Outstanding {
   bool operator==(const Outstanding&) const = default;
 };
 
-/// "receive of 512 bytes from rank 1, send of 256 bytes to rank 2; 512 bytes in and 256 bytes out outstanding".
+/// "receive of 8 bytes from rank 1, send of 4 bytes to rank 2 outstanding; 8 bytes in and 4 bytes out are missing".
 std::string describe(const std::vector<Outstanding>& outstanding);
 
 /// Calls `done` again and again until it returns true, instead of sleeping inside MPI, so that the watchdog can end a
-/// wait that has become hopeless. `done` must let MPI move data; `outstanding` says what is waited for.
+/// wait without hope. `done` must let MPI move data; `outstanding` returns what the wait is for.
 void wait_until(const std::function<bool()>& done, const std::function<std::vector<Outstanding>()>& outstanding);
 
 /// Requests started together and waited for together.
@@ -53,7 +53,7 @@ class Requests {
   /// a request failed; the message describes the request and names the peer. So a dead rank is noticed here, also
   /// between two pieces of computation.
   void advance(const std::function<void(std::size_t)>& completed = {});
-  /// Returns when all are complete; see wait_until().
+  /// Returns when all requests are complete; see wait_until().
   void wait();
   /// Returns when done(), which must call advance(), returns true.
   void wait(const std::function<bool()>& done);
@@ -69,7 +69,7 @@ class Requests {
   std::vector<Outstanding> about_;
   std::vector<bool> begun_;
   std::size_t not_begun_ = 0;
-  std::vector<int> finished_;  // room for MPI's answers
+  std::vector<int> finished_;  // memory for MPI's answers
   std::vector<MPI_Status> statuses_;
 };
 

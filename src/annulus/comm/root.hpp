@@ -11,8 +11,8 @@ namespace annulus::comm {
 
 using core::Index;
 
-/// Runs `work` (a callable that returns a string) on rank 0 and gives its result to every rank; collective. An
-/// exception becomes the same AgreedError on every rank.
+/// Runs `work` (a callable that returns a string) on rank 0 and gives the result to every rank; collective. If it
+/// throws, every rank throws the same AgreedError.
 template <class Work>
 std::string from_root(const Communicator& comm, Work&& work) {
   std::string answer;

@@ -53,7 +53,7 @@ Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held
 }
 
 Datatype Datatype::columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns) {
-  // From the inside out: the bytes of a row, as far apart as rows; intervals of rows; parts.
+  // From the inside out: the bytes of a row, at the distance of rows; intervals of rows; parts.
   const Datatype bytes = contiguous(columns.size());
   const Datatype row =
       made("MPI_Type_create_resized", MPI_Type_create_resized, bytes.handle(), MPI_Aint(0), MPI_Aint(array.row_bytes));

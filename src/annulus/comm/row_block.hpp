@@ -33,16 +33,16 @@ struct RowRun {
 /// An MPI datatype freed at the end of its scope.
 class Datatype {
  public:
-  /// `bytes` contiguous bytes, as `number`s: counts of it stay below 2^31 where counts of bytes would not.
+  /// `bytes` contiguous bytes as elements `number`: so the count stays below 2^31 where a count of bytes would not.
   static Datatype contiguous(Index bytes, MPI_Datatype number = MPI_BYTE);
   /// The rows of a block, relative to the address of its first selected row.
   static Datatype rows(const RowBlock& block, MPI_Datatype number = MPI_BYTE);
-  /// Run after run of every part of an array (parts, held, row_bytes), relative to the array's address.
+  /// The rows of all runs, run after run, in every part of an array (parts, held, row_bytes), relative to its address.
   /// Worked example: runs {0, 2, 3} and {7, 1, 2} of (2, 10, 1): bytes 0 2 4 7 8, then 10 12 14 17 18.
   static Datatype runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes,
                        MPI_Datatype number = MPI_BYTE);
-  /// Bytes `columns` of some rows of every part of an array, relative to the array's address; its selected rows are not
-  /// looked at.
+  /// The bytes `columns` of some rows of every part of an array, relative to the array's address; array.rows has no
+  /// effect. Rows go interval by interval, part by part.
   static Datatype columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns);
   ~Datatype();
   Datatype(Datatype&& other) noexcept;
@@ -54,14 +54,14 @@ class Datatype {
 
  private:
   explicit Datatype(MPI_Datatype type) : type_(type) {}
-  /// The type that call(arguments..., &type), one of MPI's, makes, for use in others.
+  /// The type that MPI's function `call` makes from these arguments, as a component of other types.
   template <class Call, class... Arguments>
   static Datatype made(const char* name, Call* call, Arguments... arguments) {
     Datatype made(MPI_DATATYPE_NULL);
     check_mpi(call(arguments..., &made.type_), name);
     return made;
   }
-  /// One for messages.
+  /// The type, ready for use in messages.
   Datatype committed() &&;
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };

@@ -16,7 +16,7 @@
 namespace annulus::comm {
 namespace {
 
-/// Rank among the ranks of this machine: chooses the GPU.
+/// This rank's number among the ranks of its machine; it selects the GPU.
 int node_local_rank() {
   MPI_Comm node = MPI_COMM_NULL;
   blocking("MPI_Comm_split_type", MPI_Comm_split_type, MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -26,20 +26,20 @@ int node_local_rank() {
   return rank;
 }
 
-/// Between machines that only TCP joins, Open MPI 4 takes the one of its RMA components that cannot make windows there
-/// (4.1.4: MPI_ERR_WIN), although another one can. Whoever has chosen one keeps it. Open MPI 5 has no other one.
+/// Between machines connected only by TCP, Open MPI 4 chooses the one RMA component that cannot make windows there
+/// (4.1.4: MPI_ERR_WIN), so we exclude it. A choice of the user has priority. Open MPI 5 has only that one.
 void leave_out_rdma_component() {
   if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
 }
 
-/// Two of Open MPI's components for shared file pointers, which nothing here uses, prepare names of their own when a
-/// file is opened, in buffers too short for a path of some 250 letters (4.1.4: the process is aborted).
+/// Open MPI has components for shared file pointers, which we do not use. Two of them make names when a file is opened,
+/// in buffers too short for a path of some 250 letters (4.1.4: the process is aborted).
 void leave_out_shared_file_pointers() {
   if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_sharedfp", "^lockedfile,sm", /*overwrite=*/0);
 }
 
-/// A process alone opens no ports. (Open MPI 4.1's TCP component can end a process in MPI_Init on a busy machine: a
-/// call of address 0 in mca_btl_tcp, seen with several ranks.)
+/// A process without other ranks opens no ports. (On a busy machine Open MPI 4.1's TCP component can crash a process in
+/// MPI_Init: it calls address 0 in mca_btl_tcp; seen with several ranks.)
 void leave_out_network() {
   if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_btl", "self", /*overwrite=*/0);
 }
@@ -65,7 +65,7 @@ Runtime::~Runtime() {
 }
 
 void abort_job(int status) {
-  core::remove_unfinished_files_within(2);  // s; any rank may be the last to do anything
+  core::remove_unfinished_files_within(2);  // s; this may be the last rank that can do it
   blocking_quietly("MPI_Abort", MPI_Abort, MPI_COMM_WORLD, status);
   std::_Exit(status);
 }

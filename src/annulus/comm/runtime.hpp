@@ -1,5 +1,5 @@
-// Start and end of MPI and Kokkos, in the one order that works: MPI first, so that Kokkos sees the binding the launcher
-// made.
+// Starts and ends MPI and Kokkos in the only order that works: MPI first, so that Kokkos sees the binding that the
+// launcher made.
 #pragma once
 
 #include <string>
@@ -8,26 +8,26 @@
 
 namespace annulus::comm {
 
-/// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. One per process, in main, outliving everything
-/// else. Kokkos takes its own options (--kokkos-...) out of argc and argv. Each rank takes the GPU of its node-local
-/// rank, unless told otherwise; without a GPU a build for GPUs starts without Kokkos (core/kokkos_compat.hpp).
+/// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. Make one per process, in main; it must outlive
+/// all else. Removes Kokkos' own options (--kokkos-...) from argc and argv. Each rank uses the GPU of its node-local
+/// rank, unless an option names one; without a GPU a build for GPUs does not start Kokkos (core/kokkos_compat.hpp).
 class Runtime {
  public:
-  /// `alone`: no launcher started this process, which speaks to no other.
+  /// `alone`: no launcher started this process, and there are no other ranks.
   Runtime(int& argc, char**& argv, bool alone = false);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
  private:
-  Guard guard_;  // around all of it
+  Guard guard_;  // lives longer than MPI and Kokkos
 };
 
-/// Ends the whole job at once with this exit status: for a rank that cannot go on while others may be waiting for it.
-/// Files that are being made are removed (core/unfinished_files.hpp).
+/// Ends the whole job at once with this exit status: for a rank that cannot go on while others may wait for it. Removes
+/// unfinished files (core/unfinished_files.hpp).
 [[noreturn]] void abort_job(int status);
 
-/// One line naming the MPI library and the standard it keeps.
+/// One line with the MPI library and the version of the standard that it implements.
 std::string mpi_library();
 /// Name of this rank's machine.
 std::string host_name();

@@ -1,17 +1,17 @@
-// Messages between ranks of a node: MPI libraries copy long ones once, out of the sender's memory, where the system
-// lets them.
+// Long messages between ranks of a node: MPI libraries copy these once, directly from the sender's memory, if the
+// system permits it.
 #pragma once
 
 #include <string>
 
 namespace annulus::comm {
 
-/// Why a process may not read the memory of another one (process_vm_readv), in the system's words; empty: it may, as
-/// far as a process can try alone. Containers forbid it that lack the capability SYS_PTRACE.
+/// Why a process may not read another process's memory (process_vm_readv), in the system's words; empty if it may, as
+/// far as one process can test it. Containers without the capability SYS_PTRACE forbid it.
 std::string why_no_single_copy();
 
-/// Before MPI starts: where that is forbidden Open MPI is told to do without, unless the user has chosen. It does not
-/// try by itself, and prints a line for every message that it has to copy in another way.
+/// Call this before MPI starts: where such reads are forbidden it tells Open MPI not to use them, unless the user has
+/// set this. Open MPI does not test it, and prints a line for every message that it must copy in another way.
 void leave_out_single_copy_where_forbidden();
 
 }  // namespace annulus::comm

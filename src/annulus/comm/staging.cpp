@@ -16,7 +16,7 @@
 namespace annulus::comm {
 namespace {
 
-/// The selected rows of every part, and the same lines one after another in a packed copy.
+/// The selected rows of every part as lines; packed(): the same lines, contiguous in a copy.
 core::Lines rows_of(const RowBlock& block) {
   return {block.first_row(), block.rows.size() * block.row_bytes, block.parts, block.held * block.row_bytes};
 }
@@ -30,7 +30,7 @@ StagingQueues& forced() {
   return queues;
 }
 
-/// Queues that copy from and to device memory; they are gone before Kokkos ends.
+/// Queues that copy from and to device memory; they are destroyed before Kokkos ends.
 StagingQueues own_queues() {
   static std::unique_ptr<core::CopyQueue> to_host, to_device;
   if (!to_host) {
@@ -45,7 +45,7 @@ StagingQueues own_queues() {
   return {to_host.get(), to_device.get()};
 }
 
-/// How this process' messages travel; as on a process of one rank until choose_transfers() says more.
+/// How messages of this process travel; the initial value holds until choose_transfers() is called.
 struct Choice {
   bool straight;
   std::string words;
@@ -93,7 +93,7 @@ std::string transfers() {
 }
 
 int send_device_memory_to_self() {
-  constexpr Index bytes = 1 << 20;  // beyond any library's limit for small messages
+  constexpr Index bytes = 1 << 20;  // above any library's limit for small messages
   const core::Buffer from("self-send", bytes), to("self-send", bytes);
   std::vector<unsigned char> sent(bytes), arrived(bytes, 0);
   for (Index i = 0; i < bytes; ++i) sent[std::size_t(i)] = static_cast<unsigned char>(i * 7 + i / 251);
@@ -108,7 +108,7 @@ int send_device_memory_to_self() {
 }
 
 void stage_by(const StagingQueues& queues) {
-  release_all_host_memory();  // it knows the queues that were there
+  release_all_host_memory();  // kept memory refers to the old queues
   forced() = queues;
 }
 

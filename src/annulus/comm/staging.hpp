@@ -1,6 +1,6 @@
-// The only place that knows whether MPI may touch the execution space's memory. Host memory goes to MPI as it lies;
-// device memory does where distribution.gpu_aware says so, and is staged through host memory else: by copies that run
-// beside the kernels, a queue for each direction, so that neither the host nor the kernels wait for them.
+// The only file that knows whether MPI may access the execution space's memory. Host memory goes to MPI directly;
+// device memory, too, if distribution.gpu_aware allows it. Otherwise device memory is staged through host memory:
+// copies run beside the kernels, in one queue per direction, so that neither the host nor the kernels wait for them.
 #pragma once
 
 #include <functional>
@@ -11,55 +11,55 @@
 
 namespace annulus::comm {
 
-/// What distribution.gpu_aware asks for.
+/// The values of distribution.gpu_aware.
 enum class GpuAware { automatic, on, off };
 
-/// Decides how device memory travels; collective, the same on all ranks. Neither version macros nor query functions
-/// are believed, which are wrong both ways: on rank 0 `trial` has a child process do send_device_memory_to_self(). A
-/// library that cannot do it then ends the child and not the run. `trial` returns what went wrong, or nothing; it is
-/// called only where the answer matters. `on` goes straight whatever it says, and warns: a GPU may be one that no
-/// second process may use.
+/// Decides how device memory travels; collective, with the same result on all ranks. MPI's version macros and query
+/// functions can be wrong both ways, so they are not used. Instead, rank 0 calls `trial`, which has a child process
+/// call send_device_memory_to_self(): a library that cannot do it ends the child, not the run. `trial` returns what
+/// went wrong, or nothing; it is called only if the result matters. `on` sends device memory directly even if the trial
+/// fails, and warns: perhaps the GPU only allows no second process.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
 /// How rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by NCCL
-/// (transport.hpp). Before any choice device memory is staged.
+/// (transport.hpp). Until choose_transfers() is called, device memory is staged.
 std::string transfers();
 
-/// The child's part. Returns 0 when device memory that was sent arrived unchanged.
+/// The trial in the child process. Returns 0 if device memory that was sent arrived unchanged.
 int send_device_memory_to_self();
 
-/// What staged messages are copied by.
+/// The queues that copy staged messages.
 struct StagingQueues {
   core::CopyQueue* to_host = nullptr;
   core::CopyQueue* to_device = nullptr;
 };
-/// For tests: from now on all blocks are staged, host memory, too, and copied by these; null: as before.
+/// For tests: from now on all blocks are staged, even host memory, and these queues copy them; null: as before.
 void stage_by(const StagingQueues& queues);
 
-/// A block as MPI may read or write it: the block itself, or a packed copy in host memory. Made when its message is
-/// asked for: its rows are then as the kernels that have been launched leave them, and no kernel launched later touches
-/// them until the message is complete.
-///   to send      load(); MPI may have it from the moment is_loaded() says yes
-///   to receive   store() when MPI is done with it; arrive() before a kernel that reads it is launched
-/// Nothing happens in any of these where the block is not staged.
+/// A block in a form that MPI may read or write: the block itself, or a packed copy in host memory. Make it when the
+/// message is started. Its rows are then as the kernels launched so far leave them; until the message is complete, no
+/// kernel may be launched that touches the rows.
+///   to send      load(); MPI may have the block as soon as is_loaded() returns true
+///   to receive   store() when MPI has written the block; arrive() before a kernel that reads the rows is launched
+/// If the block is not staged, these functions do nothing.
 class Staged {
  public:
   explicit Staged(const RowBlock& block);
-  /// MPI is done with it, unless an error unwinds: then its memory is left to the end of the program.
+  /// MPI must be done with the block. While an error unwinds it may not be: then the memory is never freed.
   ~Staged();
   Staged(const Staged&) = delete;
   Staged& operator=(const Staged&) = delete;
 
-  /// What to hand to MPI: block().data begins `parts` ranges of rows.
+  /// The block for MPI: block().data is the first of `parts` ranges of rows.
   const RowBlock& block() const { return visible_; }
 
-  /// Begins device memory -> host copy.
+  /// Starts the copy from device memory to the host.
   void load();
   bool is_loaded();
   void wait_until_loaded();
-  /// Begins host copy -> device memory, the selected rows; after whatever kernels were launched before this was made.
+  /// Starts the copy of the selected rows to device memory, after the kernels launched before construction.
   void store();
-  /// Kernels that are launched from now on see what was stored.
+  /// Kernels that are launched from now on see the stored rows.
   void arrive();
 
  private:
@@ -69,9 +69,9 @@ class Staged {
   RowBlock visible_;
   StagingQueues queues_;
   core::HostMemory memory_;
-  core::When kernels_before_;  // launched before this was made
+  core::When kernels_before_;  // the kernels launched before construction
   core::When loaded_, stored_;
-  const int exceptions_;  // under way when it was made
+  const int exceptions_;  // std::uncaught_exceptions() at construction
 };
 
 }  // namespace annulus::comm

@@ -9,7 +9,7 @@
 namespace annulus::comm {
 namespace {
 
-/// By what rows travel: null, null for MPI.
+/// What carries rows; null, null means MPI.
 struct Way {
   const NcclFunctions* nccl = nullptr;
   core::CopyQueue* queue = nullptr;
@@ -19,7 +19,7 @@ Way& way() {
   return one;
 }
 
-/// A stream of this process' own; gone before Kokkos ends.
+/// A stream of our own; it is destroyed before Kokkos ends.
 core::CopyQueue& own_queue() {
   static std::unique_ptr<core::CopyQueue> queue;
   if (!queue) {
@@ -34,7 +34,7 @@ int end_channel(MPI_Comm, int, void* channel, void*) {
   return MPI_SUCCESS;
 }
 
-/// Under which MPI keeps a communicator's channel, and ends it with the communicator.
+/// The key under which MPI stores a communicator's channel; MPI destroys the channel with the communicator.
 int channel_key() {
   static const int key = [] {
     int made = MPI_KEYVAL_INVALID;
@@ -63,7 +63,7 @@ void choose_transport(Transport wanted, const Communicator& comm) {
   if (wanted == Transport::mpi) return;
   agree(comm, [] {
     if (const std::string trouble = why_no_nccl(); !trouble.empty()) {
-      core::fail(core::ErrorKind::usage, "distribution.transport: nccl cannot be had: {}; expected mpi", trouble);
+      core::fail(core::ErrorKind::usage, "distribution.transport: nccl is not available: {}; expected mpi", trouble);
     }
   });
   const std::vector<std::string> hosts = comm.gather_all(host_name()), gpus = comm.gather_all(core::gpu_address());

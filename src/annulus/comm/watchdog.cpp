@@ -12,7 +12,7 @@
 namespace annulus::comm {
 namespace {
 
-constexpr double alarm_patience = 5;  // s; then whoever heard an alarm ends the job, should its raiser be dead
+constexpr double alarm_patience = 5;  // s; after it a rank that saw the alarm ends the job itself
 
 Watchdog* current = nullptr;
 
@@ -25,7 +25,7 @@ Waiting::Waiting() : before_(record().begin(Doing::waiting)) {
 }
 Waiting::~Waiting() { record().go_back(std::move(before_)); }
 void Waiting::about(const std::vector<Outstanding>& outstanding) const { record().wait_for(outstanding); }
-// Before there is a watchdog only MPI is being started, and no rank has work to do: there the guard ends waits, too.
+// Before there is a watchdog, only MPI is starting, and no rank has work to do: so the guard may end waits, too.
 void Waiting::look() const {
   if (current != nullptr) current->look();
 }
@@ -56,7 +56,7 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds) : comm_(com
 Watchdog::~Watchdog() {
   if (comm_.size() > 1 && std::uncaught_exceptions() == 0) {
     const Scope place("the end of the program");
-    comm_.barrier();  // watched; in MPI_Finalize, ranks that wait for one that is still busy would look hung
+    comm_.barrier();  // watched; in MPI_Finalize, ranks that wait for a busy one would look hung
   }
   current = nullptr;
   heartbeat_.reset();
@@ -107,7 +107,7 @@ void Watchdog::read_heartbeat() {
   if (numbers[Heartbeat::alarm] > 0 && !alarmed_) join_alarm();
 }
 
-/// Asks for beats now and then, first for what to compare with; so early that others hear of one in time.
+/// Reads the others' beats now and then, first to have values to compare with; early enough to tell others in time.
 void Watchdog::listen() {
   const double first = allowed_ / 4, step = allowed_ / 16;
   if (idle_ < std::max(first, next_listening_)) return;
@@ -133,7 +133,7 @@ void Watchdog::join_alarm() {
   abort_job(stalled_status);
 }
 
-/// Goes on with MPI, which may have to serve other ranks' reads of the heartbeat.
+/// Keeps calling MPI, which may have to serve other ranks' reads of the heartbeat.
 void Watchdog::linger(double seconds) {
   for (const double end = core::wall_seconds() + seconds; core::wall_seconds() < end;) {
     heartbeat_->look();

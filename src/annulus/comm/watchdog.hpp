@@ -1,22 +1,22 @@
-// Ends a stalled run, whose ranks wait for each other, and says who waits where for whom.
+// Ends a stalled run, in which ranks wait for each other, and prints which rank waits where for which rank.
 //
-// A run is stalled when for the time-out NO rank of it has made progress: no request completed anywhere, no call
-// returned, and no rank worked. A rank that waits only because another one still computes (an hour, if it must) is not
-// stalled. Time counts in small steps between two looks at the clock, so a job that was suspended as a whole does not
-// look stalled when it goes on.
+// A run is stalled if during the time-out NO rank has made progress: no request completed, no call returned, and no
+// rank worked. A rank that only waits because another one still computes (even for an hour) is not stalled. Time is
+// counted in small steps between two readings of the clock, so a job that was suspended as a whole does not look
+// stalled when it goes on.
 //
-// How a rank that waits knows that another one works (heartbeat.hpp): that one counts progress at its polls
-// (watchdog_progress()) in rank 0's memory, which waiting ranks read; and its guard counts beats in its own memory,
-// also where it does not poll. Waiting ranks read rank 0's beats with its progress. When rank 0 waits, and a quarter of
-// the time-out has passed without progress, it reads the beats of all others, and counts as progress that it found one.
+// How a waiting rank knows that another rank works (heartbeat.hpp): the working rank counts progress in rank 0's memory
+// at its polls (watchdog_progress()), and its guard counts beats in its own memory, even if it does not poll. Waiting
+// ranks read rank 0's progress and beats. If rank 0 waits, and a quarter of the time-out has passed without progress,
+// it reads the beats of all other ranks; if one of them has changed, rank 0 counts that as progress.
 //
-// Who notices:
-//   a wait for MPI    the waiting thread itself, which tests its requests again and again (requests.hpp). It writes the
-//                     diagnosis, raises the alarm, gives the others a moment to write theirs, and ends the job by
+// What notices a stall:
+//   a wait for MPI    the waiting thread itself, which tests its requests again and again (requests.hpp). It prints the
+//                     diagnosis, raises the alarm, gives the other ranks a moment to print theirs, and ends the job by
 //                     MPI_Abort(4).
-//   a call that       the guard's thread (guard.hpp), when the thread that owns MPI gave no sign of life: inside HDF5
-//   or does not return   the file system, or inside an MPI call that hangs (activity.hpp). So one single file
-//                     operation must not take longer than the time-out either.
+//   a call that does  the guard's thread (guard.hpp), if the thread that owns MPI gave no sign of life: it may
+//   not return        be inside HDF5 or the file system, or inside an MPI call that hangs (activity.hpp). So a single
+//                     file operation must not take longer than the time-out either.
 #pragma once
 
 #include <optional>
@@ -30,31 +30,31 @@
 
 namespace annulus::comm {
 
-/// This rank waits for MPI while this lives.
+/// While this lives, this rank waits for MPI.
 class Waiting {
  public:
   Waiting();
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
-  /// What it waits for, as often as that changes.
+  /// Sets what it waits for; to be called whenever that changes.
   void about(const std::vector<Outstanding>& outstanding) const;
-  /// To be called again and again; does not return when the time is over.
+  /// Must be called again and again; does not return if the run has stalled.
   void look() const;
 
  private:
   Doing before_;
 };
 
-/// A watchdog is there.
+/// Whether a watchdog exists.
 bool is_watched();
 
-/// One per process at most, made and destroyed by all ranks together. Its guard has been there since MPI started.
+/// At most one per process, constructed and destroyed by all ranks together. The guard exists since MPI started.
 class Watchdog {
  public:
-  /// Sets the stall timeout, > 0, until its end. With one rank there is no other to wait for, and only the guard
-  /// watches. Where MPI makes no windows, rank 0 warns on stderr: waits are then not ended, since it is not known
-  /// whether another rank still computes.
+  /// Sets the time-out, > 0, until it is destroyed. With one rank there is no other rank to wait for, and only the
+  /// guard watches. If MPI makes no windows, rank 0 warns on stderr: stalled waits are then not ended, because no rank
+  /// knows whether another one still computes.
   Watchdog(const Communicator& comm, double timeout_seconds);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -76,11 +76,11 @@ class Watchdog {
 
   const Communicator& comm_;
   const double timeout_before_;
-  std::optional<Heartbeat> heartbeat_;  // none with one rank, or where MPI makes no windows
+  std::optional<Heartbeat> heartbeat_;  // none with one rank, or if MPI makes no windows
   double last_look_ = 0, next_read_ = 0, idle_ = 0;
   Index progress_seen_ = 0, beat_seen_ = 0;
-  double next_listening_ = 0;  // when this long idle, 0: at the first chance; rank 0's
-  double allowed_ = 0;         // the time-out that idle_ counts for
+  double next_listening_ = 0;  // the value of idle_ at which rank 0 next listens; 0: as soon as it may
+  double allowed_ = 0;         // the time-out with which idle_ is compared
   bool alarmed_ = false;
 };
 

@@ -12,9 +12,9 @@
 namespace annulus::comm {
 
 std::string window_defect(std::string_view library) {
-  // "MPICH Version:\t4.0.2\nMPICH Release date: ...\nMPICH Device:\tch4:ucx\n...", as Debian 12 has it. Requests of
-  // reads end before the rows arrive, some strided rows come wrong even after a flush, and no row moves while its
-  // owner is outside MPI.
+  // "MPICH Version:\t4.0.2\nMPICH Release date: ...\nMPICH Device:\tch4:ucx\n...", as in Debian 12. Read requests
+  // complete before the rows arrive, some strided rows are wrong even after a flush, and no row moves while its owner
+  // is outside MPI.
   if (library.find("MPICH Version:\t4.0") == std::string_view::npos) return "";
   return "MPICH 4.0 ends reads from windows before the rows have arrived";
 }
@@ -28,7 +28,7 @@ std::string window_defect() {
 
 Window::Window(const Communicator& comm, std::string purpose, Index bytes)
     : comm_(comm), purpose_(std::move(purpose)), bytes_(bytes) {
-  comm.barrier();  // watched, where the call itself could not tell who waits for whom
+  comm.barrier();  // the watchdog sees who waits for whom here, but not in the call
   const int made = blocking("MPI_Win_allocate", MPI_Win_allocate, MPI_Aint(bytes), 1, MPI_INFO_NULL, comm.handle(),
                             &data_, &window_);
   if (made != MPI_SUCCESS) {
@@ -39,7 +39,7 @@ Window::Window(const Communicator& comm, std::string purpose, Index bytes)
   }
   core::memory_ledger().add(purpose_, bytes_);
   check_mpi(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
-  // One epoch from here to close(): no rank ever locks exclusively, so no lock needs to be asked for.
+  // One epoch from here to close(): no rank ever locks exclusively, so no lock must be requested.
   call_mpi("MPI_Win_lock_all", MPI_Win_lock_all, MPI_MODE_NOCHECK, window_);
 }
 
@@ -73,15 +73,15 @@ void Window::collect() {
 }
 
 void Window::close() {
-  comm_.barrier();  // MPI_Win_free waits for the others, too, but where the watchdog could not tell why
+  comm_.barrier();  // MPI_Win_free waits for the others, too, but the watchdog could not see why
   call_mpi("MPI_Win_unlock_all", MPI_Win_unlock_all, window_);
   call_mpi("MPI_Win_free", MPI_Win_free, &window_);
   core::memory_ledger().remove(purpose_, bytes_);
 }
 
 WindowAccess::~WindowAccess() {
-  // Open only when an error unwinds. An access cannot be withdrawn, and its rows are about to be freed; it ends without
-  // the owner's help.
+  // Requests are open here only while an error unwinds. An access cannot be cancelled, and its rows are about to be
+  // freed. It completes without the owner's help.
   blocking_quietly("MPI_Waitall", MPI_Waitall, int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
 }
 
@@ -108,8 +108,8 @@ void WindowAccess::wait() {
   };
   wait_until(complete, [this] { return std::vector<Outstanding>{{kind_, owner_, rows_->block().bytes(), call_}}; });
   if (rows_) {
-    // By the standard the rows are there now; this keeps an MPI that ends its requests too early (window_defect()) from
-    // writing into rows that have been freed. Where that is in order there is nothing left to wait for.
+    // By the standard the rows have arrived. An MPI that completes requests too early (window_defect()) could still
+    // write into rows that have been freed; the flush prevents that, and costs nothing with a correct MPI.
     call_mpi("MPI_Win_flush", MPI_Win_flush, owner_, window_.handle());
   }
   if (rows_ && kind_ == Outstanding::Kind::receive) rows_->store(), rows_->arrive();

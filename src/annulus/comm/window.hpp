@@ -1,4 +1,4 @@
-// Memory that other ranks read, or add to, by themselves (MPI RMA, passive target): its owner computes on meanwhile.
+// Memory that other ranks read, or add to, while its owner computes (MPI RMA, passive target).
 #pragma once
 
 #include <functional>
@@ -12,20 +12,20 @@
 
 namespace annulus::comm {
 
-/// Why the windows of an MPI library of this version text cannot be relied on; empty: nothing is known against them.
+/// Why windows of the MPI library with this version text are unreliable; empty if no defect is known.
 std::string window_defect(std::string_view library);
-/// The same of the library in use. Needs no MPI_Init.
+/// The same for the library in use. Does not need MPI_Init.
 std::string window_defect();
 
 /// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close(). MPI
-/// allocates it: strided reads of memory that was allocated elsewhere were 40 times slower (Open MPI 4.1, 4,096
-/// pieces).
+/// allocates it: strided reads of memory from elsewhere were 40 times slower (Open MPI 4.1, 4,096 pieces). The
+/// destructor does not free it; close() does.
 class Window {
  public:
-  /// Collective; ranks may offer different sizes, also none. Counted in the memory ledger under `purpose`.
+  /// Collective; ranks may give different sizes, 0 included. Counted in the memory ledger under `purpose`.
   Window(const Communicator& comm, std::string purpose, Index bytes);
-  /// A window that was never closed is left to the end of the job: an error unwinds here, and freeing would wait for
-  /// ranks that may be waiting for this one.
+  /// A window without close() is never freed: then an error unwinds here, and to free the window would wait for ranks
+  /// that may be waiting for this one.
   ~Window() = default;
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -43,7 +43,7 @@ class Window {
   void collect();
   /// Copies the window's bytes [offset, offset + bytes) to the default execution space's memory.
   void read(Index offset, void* data, Index bytes) const;
-  /// Collective: returns when no rank reads any more, the memory is gone.
+  /// Collective: returns when no rank reads any more; the memory is then freed.
   void close();
 
  private:
@@ -54,8 +54,8 @@ class Window {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
-/// Accesses to another rank's window in flight, and this rank's rows that it reads or writes. Use: start() of a derived
-/// class, progress() now and then while computing, wait() before touching the rows.
+/// Accesses in flight to another rank's window, and this rank's rows that they read or write. Use: start() of a derived
+/// class, progress() now and then while computing, wait() before the rows are touched.
 class WindowAccess {
  public:
   WindowAccess(const WindowAccess&) = delete;
@@ -63,7 +63,7 @@ class WindowAccess {
 
   /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
   void progress();
-  /// Returns when MPI is done with this rank's rows and what was read lies there.
+  /// Returns when MPI is done with this rank's rows; rows that were read have then arrived.
   void wait();
 
  protected:
@@ -76,9 +76,9 @@ class WindowAccess {
   const Outstanding::Kind kind_;
   const char* const call_;
   std::vector<MPI_Request> requests_;
-  int owner_ = 0;                // of the window, while an access is in flight
-  std::optional<Staged> rows_;   // likewise
-  std::function<void()> begin_;  // begins the access when rows_ are loaded; empty: it has begun
+  int owner_ = 0;                // the window's rank, while an access is in flight
+  std::optional<Staged> rows_;   // the rows, while an access is in flight
+  std::function<void()> begin_;  // begins the access once rows_ are loaded; empty: it has begun
 };
 
 /// One read from a window.
@@ -86,19 +86,19 @@ class WindowRead : public WindowAccess {
  public:
   explicit WindowRead(const Window& window) : WindowAccess(window, Outstanding::Kind::receive, "MPI_Rget") {}
 
-  /// Starts reading from `owner`, whose window begins with an array (into.parts, held, into.row_bytes): of each part
-  /// run after run, which become the rows of `into`. Returns the bytes that travel. No rows, no message.
+  /// Starts to read from the window of `owner`, which begins with an array (into.parts, held, into.row_bytes). The runs
+  /// of each part, one after another, become the rows of `into`. Returns the bytes that travel. No rows, no message.
   Index start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& into);
 };
 
-/// One addition to a window; after wait() this rank's rows may change, while the sum is there after Window::collect().
-/// Several ranks may add to the same number at a time: no addition is lost, their order is not fixed.
+/// One addition to a window. After wait() this rank's rows may change; the sum is complete after Window::collect().
+/// Several ranks may add to the same number at once: no addition is lost, but their order is not fixed.
 class WindowAdd : public WindowAccess {
  public:
   explicit WindowAdd(const Window& window) : WindowAccess(window, Outstanding::Kind::send, "MPI_Raccumulate") {}
 
-  /// Starts adding the rows of `from`, numbers of `precision`, to the runs of the owner's window, laid out as above.
-  /// Runs may have rows in common: each is an access of its own, since MPI forbids overlaps inside one.
+  /// Starts to add the rows of `from`, numbers of `precision`, to the runs of the owner's window (layout as in
+  /// WindowRead). Runs may have rows in common: each run is its own access, because MPI forbids overlaps inside one.
   void start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& from, core::Precision precision);
 
  private:

@@ -1,4 +1,4 @@
-// Shared memory for windows: MPI makes them out of files in a folder of memory, which may be small (64 MiB in Docker).
+// Shared memory for windows: MPI makes windows as files in a folder in memory, which may be small (64 MiB in Docker).
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 namespace annulus::comm {
 
 struct WindowRoom {
-  std::string folder;  ///< as this MPI library says, else /dev/shm
-  Index bytes = -1;    ///< free in it; -1: nothing is known, there is no such folder
+  std::string folder;  ///< as the MPI library reports it, otherwise /dev/shm
+  Index bytes = -1;    ///< free bytes in it; -1: unknown, because there is no such folder
 };
-/// Room for the windows of all ranks of this node together.
+/// The memory for the windows of all ranks of this node together.
 WindowRoom window_room();
 
-/// What is wrong with windows of `need` bytes of all ranks of a node in this room, and what to do; empty: they fit,
-/// with the twentieth more that Open MPI wants to see.
+/// Why windows of `need` bytes (of all ranks of a node) do not fit into this room, and what to do; empty if they fit.
+/// Open MPI demands a twentieth more than `need`.
 std::string window_lack(Index need, const WindowRoom& room);
 
-/// Throws the same Error(failure) on every rank where the windows of a node, `bytes` of them this rank's, do not fit.
-/// Files in such a folder get their memory when it is touched, and a rank that finds none dies of SIGBUS: ask for all
-/// windows that are there at a time together. Collective.
+/// Throws the same Error(failure) on every rank if the windows of a node do not fit; `bytes` are this rank's. Files in
+/// such a folder get their memory only when it is touched, and a rank that gets none dies of SIGBUS: so ask once, for
+/// all windows that exist at the same time. Collective.
 void require_window_room(const Communicator& comm, Index bytes, const WindowRoom& room = window_room());
 
 }  // namespace annulus::comm

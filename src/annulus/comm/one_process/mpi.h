@@ -1,6 +1,6 @@
-// What stands in for <mpi.h> where the library is built without MPI (-DANNULUS_MPI=OFF): names, so that the comm room
-// compiles, and no messages. A communicator of one process (comm::Communicator()) calls none of them; whatever is
-// called all the same fails, and says so.
+// Replaces <mpi.h> if the library is built without MPI (-DANNULUS_MPI=OFF): it declares the names, so that the comm
+// room compiles, but sends no messages. A communicator of one process (comm::Communicator()) calls none of these
+// functions; if one is called nevertheless, it fails with a message.
 #pragma once
 
 #include <cstring>
@@ -36,7 +36,7 @@ inline constexpr int MPI_FILE_NULL = 0, MPI_MODE_CREATE = 1, MPI_MODE_EXCL = 2, 
 inline constexpr int MPI_MAX_INFO_KEY = 256, MPI_MAX_INFO_VAL = 1024;
 inline constexpr int MPI_MAX_ERROR_STRING = 64, MPI_MAX_LIBRARY_VERSION_STRING = 64, MPI_MAX_PROCESSOR_NAME = 64;
 
-// They take any arguments. They are functions and not templates, because blocking() takes their addresses.
+// They accept any arguments. They are functions, not templates, because blocking() takes their addresses.
 #define ANNULUS_WITHOUT_MPI(name) \
   inline int name(...) { return MPI_ERR_OTHER; }
 ANNULUS_WITHOUT_MPI(MPI_Abort)
@@ -106,7 +106,7 @@ ANNULUS_WITHOUT_MPI(MPI_Win_sync)
 ANNULUS_WITHOUT_MPI(MPI_Win_unlock_all)
 #undef ANNULUS_WITHOUT_MPI
 
-/// Plans for several ranks may be made all the same.
+/// Succeeds, because plans for several ranks can be made without MPI, too.
 inline int MPI_Get_library_version(char* text, int* length) {
   std::strcpy(text, "none");
   *length = 4;
