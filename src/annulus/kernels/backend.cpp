@@ -1,4 +1,4 @@
-// Which back end does the work: the one place that knows what was compiled.
+// Which back end does the work. Only this file knows which ones were compiled.
 #include "annulus/kernels/backend.hpp"
 
 #include "annulus/core/error.hpp"
@@ -16,7 +16,7 @@
 namespace annulus::kernels {
 namespace {
 
-/// What this machine lacks for products of TF32 on a device; empty: nothing, or no GPU to ask is in sight.
+/// What this machine lacks for products of TF32 on a device; empty if it lacks nothing, or if there is no GPU to ask.
 std::string what_tf32_lacks() {
   if constexpr (cuda::is_built) {
     if (core::gpu_count() == 0 || cuda::can_multiply_tf32()) return "";
@@ -25,7 +25,7 @@ std::string what_tf32_lacks() {
   return "this build is for no such GPU";
 }
 
-/// What this machine lacks for results made granule by granule; empty: nothing, or no GPU to ask is in sight.
+/// What this machine lacks for results made granule by granule; empty if nothing, or if there is no GPU to ask.
 std::string what_granules_lack(const core::Shape& shape, core::DType stored, core::Precision precision) {
   if constexpr (cuda::is_built) {
     if (core::gpu_count() == 0 || cuda::has_granules(shape, stored, precision)) return "";
@@ -147,8 +147,8 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
 }
 
 #if !defined(ANNULUS_HAS_HOST_TILES)
-double multiply_add_peak(core::Precision) { return 0; }  // else host/host_peak.cpp
-void release_kept_memory() {                             // else host/host_scratch.cpp
+double multiply_add_peak(core::Precision) { return 0; }  // otherwise host/host_peak.cpp
+void release_kept_memory() {                             // otherwise host/host_scratch.cpp
   device::release_kept_lists();
   core::release_free_blocks();
 }

@@ -1,4 +1,4 @@
-// The functions of a back end: those of attention.hpp, backward.hpp and statistics.hpp, without the back end in front.
+// A back end's functions: those of attention.hpp, backward.hpp and statistics.hpp without the argument `backend`.
 #pragma once
 
 #include "annulus/kernels/attention.hpp"
@@ -29,27 +29,27 @@ struct BackendFunctions {
                           double output_scale);
 };
 
-/// Teams of threads on the default execution space compute.
+/// Computes with teams of threads on the default execution space.
 extern const BackendFunctions device_backend;
-/// The processor's vector units compute, by the best instruction set there is; only for tensors in host memory. Missing
-/// where the default execution space is a GPU.
+/// Computes with the processor's vector units and the best instruction set that it has; only for tensors in host
+/// memory. Does not exist if the default execution space is a GPU.
 extern const BackendFunctions host_backend;
 
-/// cuDNN computes, and `device` what cuDNN does not take.
+/// Computes with cuDNN, and with `device` what cuDNN does not take.
 const BackendFunctions& cudnn_backend();
 LibraryBackend cudnn_description();
 
-/// Throws Error where the back end takes no products of this precision of tensors of this type.
+/// Throws Error if the back end has no products of this precision for tensors of this type.
 void check_products(Backend backend, core::Precision precision, core::DType stored);
 
-/// Throws Error where a call that is to be done granule by granule (State::by_granules) is none for matrix units, whose
-/// reason it is. On every back end, so that what a GPU would refuse shows without one.
+/// Throws Error if matrix units cannot do a call that must be done granule by granule (State::by_granules); `why_not`
+/// is the reason. Every back end calls this, so that a call that a GPU would refuse fails without a GPU, too.
 void check_granules(const std::string& why_not);
 
-/// Throws Error where the back end takes no scores with a cap or a bias.
+/// Throws Error if the back end cannot compute scores with a cap or a bias.
 void check_rule(Backend backend, const CallRule& rule);
 
-/// Throws Error(failure) where this build has no such back end.
+/// Throws Error(failure) if this build has no such back end.
 const BackendFunctions& functions_of(Backend backend);
 
 }  // namespace annulus::kernels

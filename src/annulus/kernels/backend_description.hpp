@@ -1,5 +1,5 @@
-// What a back end says of itself: limits, version, and what it computed. The rest of the program asks by this table and
-// knows no back end by name.
+// What a back end says about itself: limits, version, and what it computed. The rest of the program uses this table and
+// contains no back end's name.
 #pragma once
 
 #include <optional>
@@ -10,64 +10,64 @@
 
 namespace annulus::kernels {
 
-/// What a run wants beside attention itself.
+/// What a run wants in addition to attention.
 struct WantedOfBackend {
   core::DType type = core::DType::float32;
   core::Precision precision = core::Precision::float32;
   bool statistics = false;
   bool dlse = false;              ///< gradients of the LSE
-  bool scaled_gradients = false;  ///< gradients of an output that is scaled
+  bool scaled_gradients = false;  ///< gradients of an output that has an output_scale
   bool reproducible = false;      ///< the same bits for every cut of the work
   bool score_rule = false;        ///< scores have a cap or a bias
 };
 
-/// A key of the run file whose value a back end does not take, and why: "output.statistics", "cudnn makes no
+/// A key of the run file whose value a back end refuses, and why: "output.statistics", "cudnn makes no
 /// statistics".
 struct Refusal {
   std::string key;
   std::string reason;
 };
 
-/// The (query, key) pairs that a foreign library has computed in this process so far, hidden pairs included, and those
-/// that our own kernels computed in its place.
+/// How many (query, key) pairs a foreign library has computed in this process so far, including hidden pairs, and how
+/// many our own kernels computed instead.
 struct ComputedPairs {
   double library = 0;
   double own = 0;
   std::string reason{};  ///< why our own kernels computed some: the first reason
 
-  /// Between 0 and 1; NaN where nothing was computed.
+  /// Between 0 and 1; NaN if nothing was computed.
   double library_share() const { return library / (library + own); }
-  /// Adds what was computed between two moments.
+  /// Adds what was computed between two readings.
   void add(const ComputedPairs& before, const ComputedPairs& after) {
     library += after.library - before.library;
     own += after.own - before.own;
   }
 };
 
-/// A back end that leaves the work to a library. Its functions may be called without that library and without a GPU.
+/// A back end that uses a library. Its functions may be called without that library and without a GPU.
 struct LibraryBackend {
   core::Backend backend;
-  /// One call takes all heads of a work list, whose memory therefore grows with them.
+  /// Whether one call takes all heads of a work list: then memory grows with the number of heads.
   bool takes_heads_together = false;
   /// "9.19.0", or "none: " and why this process does not have the library.
   std::string (*version)();
-  /// Nothing where it takes what is wanted.
+  /// Nothing if it can do what is wanted.
   std::optional<Refusal> (*refuses)(const WantedOfBackend& wanted);
   const ComputedPairs& (*computed)();
   /// "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
   std::string (*describe)();
 };
 
-/// All of them, whether this build has them or not.
+/// All of them, even those that this build does not have.
 const std::vector<LibraryBackend>& library_backends();
-/// nullptr where our own kernels are the back end.
+/// nullptr if this back end is our own kernels.
 const LibraryBackend* library_of(core::Backend backend);
 
-/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty: it does. Only the host does yet.
+/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty if it does. So far only the host does.
 std::string why_no_rule(core::Backend backend);
 
-/// What `auto` stands for: the first library that this process has and that refuses nothing of this, else our own
-/// kernels. For 16-bit tensors cuDNN is up to 2.3 times as fast as those (docs/performance.md).
+/// What `auto` means: the first library that this process has and that refuses none of what is wanted; otherwise our
+/// own kernels. For 16-bit tensors cuDNN is up to 2.3 times as fast as these (docs/performance.md).
 core::Backend default_backend(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels

@@ -1,5 +1,5 @@
-// The portable back end: Kokkos teams and scratch memory on the default execution space; in builds for CUDA the matrix
-// units of the GPU where they can do the work (kernels/cuda).
+// The portable back end: Kokkos teams and scratch memory on the default execution space. Builds for CUDA use the GPU's
+// matrix units where these can do the work (kernels/cuda).
 #include "annulus/core/error.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/kernels/backend.hpp"
@@ -11,16 +11,16 @@
 namespace annulus::kernels {
 namespace {
 
-// Names of their own: nvcc writes what has a namesake outside of this unnamed namespace as if it were that.
+// These names are unique: nvcc confuses a name in an unnamed namespace with the same name outside of it.
 
 using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Tuning = device::TuningOf<Space>::type;
 
-/// Tiles live in the teams' scratch memory, which is no allocation of ours.
+/// Tiles are in the teams' scratch memory, which we do not allocate.
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
-/// One call of many may not be done in another way than the others.
+/// All calls for one result must be done in the same way.
 [[maybe_unused]] void require_no_granules(bool by_granules) {
   core::require(!by_granules, [] {
     return fmt::format("the {} cannot run the kernel of matrix units that makes reproducible results",

@@ -1,7 +1,7 @@
-// Sums of float64 numbers without rounding: the same bits in whatever order, and by however many ranks, they are added.
+// Sums of float64 numbers without rounding: the bits are the same in whatever order, and on however many ranks, we add.
 //
-// Every float64 number is a multiple of 2^-1074 below 2^1024 (U. Kulisch's long accumulator). Digit i is worth
-// 2^(32 i - 1074) and stands in a word of 64 bits, so that 2^31 numbers can be added before carries have to travel.
+// Every float64 number is a multiple of 2^-1074 below 2^1024 (U. Kulisch's long accumulator). Digit i is worth 2^(32
+// i - 1074) and is stored in a word of 64 bits, so that 2^31 numbers can be added before carries must be moved up.
 // Worked example: 1 is 2^1074 units, and 1074 = 33 * 32 + 18, so 1 adds 2^18 to digit 33.
 #pragma once
 
@@ -15,10 +15,10 @@
 
 namespace annulus::kernels {
 
-/// Digits of a sum: the largest number begins in digit 63 and reaches digit 65, and the last digit takes the sign and
-/// what is carried.
+/// Digits of a sum: the largest number begins in digit 63 and reaches digit 65; the last digit holds the sign and the
+/// carries.
 inline constexpr int exact_digits = 67;
-/// Words of a sum: its digits, then how many of its terms were no numbers (NaN, infinity). All zero: no terms.
+/// Words of a sum: its digits, then how many of its terms were NaN or infinite. All zero: no terms.
 inline constexpr int exact_words = exact_digits + 1;
 
 /// Adds x.
@@ -41,7 +41,7 @@ KOKKOS_INLINE_FUNCTION void add_exactly(std::int64_t* words, double x) {
   first[2] += sign * std::int64_t(fraction >> 32 >> (32 - within));
 }
 
-/// Brings all digits but the last into 0 ... 2^32 - 1: the same words for the same sum, however it came about.
+/// Brings all digits except the last into 0 ... 2^32 - 1. Equal sums then have equal words, however they were added.
 KOKKOS_INLINE_FUNCTION void carry_exactly(std::int64_t* words) {
   for (int i = 0; i + 1 < exact_digits; ++i) {
     const std::int64_t carried = words[i] >> 32;  // rounded down: what is left is not negative
@@ -50,7 +50,7 @@ KOKKOS_INLINE_FUNCTION void carry_exactly(std::int64_t* words) {
   }
 }
 
-/// The sum, rounded to within a unit in the last place, always in the same way; NaN where a term was no number. For
+/// The sum, rounded to within a unit in the last place, always in the same way; NaN if a term was NaN or infinite. For
 /// host code.
 inline double exact_value(const std::int64_t* words) {
   if (words[exact_digits] != 0) return std::numeric_limits<double>::quiet_NaN();

@@ -16,12 +16,12 @@ using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Word = std::uint16_t;  // the smallest storage type; a row of any type is a whole number of them
 
-/// What a thread of a GPU moves at once where everything is a multiple of it: neighbours then fill whole cache lines.
+/// What a GPU's thread moves at once if all sizes are multiples of it: then neighbours fill whole cache lines.
 struct alignas(16) Wide {
   std::uint64_t low = 0, high = 0;
 };
 
-// What happens to a number at `far`, in the array whose rows lie apart, and the one at `near`, in the collected rows.
+// What happens to a number at `far` (the array, whose rows are far apart) and one at `near` (the collected rows).
 struct Copy {
   static constexpr bool writes_far = false, writes_near = true;
   template <class T>
@@ -45,14 +45,14 @@ struct Add {
   }
 };
 
-/// A copy, and how many rows those before it in the same launch have.
+/// A copy, and how many rows the copies before it in the same launch have.
 struct PlacedCopy {
   RowCopy copy;
   Index rows_before;
 };
 
-/// All copies of a turn. Index i counts (part, block of rows of any copies, piece of a row), pieces fastest:
-/// neighbouring threads of a GPU touch neighbours.
+/// All copies of one launch. Index i counts (part, block of rows of any copies, piece of a row), pieces fastest: so
+/// neighbouring threads of a GPU touch neighbouring numbers.
 template <class T, class Operation>
 struct WalkRows {
   T* far;
@@ -62,7 +62,7 @@ struct WalkRows {
   Index step;                 // numbers per index
   Index block;                // rows per index
   const PlacedCopy* copies = nullptr;
-  Index copy_count = 0, rows = 0;  // rows: of all of them
+  Index copy_count = 0, rows = 0;  // rows: of all copies
 
   /// The last copy that begins at or before a row.
   KOKKOS_FUNCTION const PlacedCopy* find(const Index row) const {
@@ -89,7 +89,7 @@ struct WalkRows {
   }
 };
 
-/// Copies that write no row in common run in one launch, copies that do in the order of their list.
+/// Copies that write different rows run in one launch; copies that write the same row run in the order of their list.
 struct Turns {
   template <class Operation>
   static Turns of(const std::vector<RowCopy>& copies, Operation) {
@@ -115,7 +115,7 @@ struct Turns {
   }
 
   struct OneLaunch {
-    Index end, rows;  // after its last copy; rows of its copies
+    Index end, rows;  // end: after its last copy; rows: of its copies
   };
   std::vector<PlacedCopy> placed;  // launch after launch
   std::vector<OneLaunch> launches;
@@ -125,7 +125,7 @@ template <class T, class Operation>
 void walk_numbers(const std::vector<RowCopy>& copies, const RowArray& far, const RowArray& near) {
   const Index numbers = far.row_bytes / Index(sizeof(T));
   constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible;
-  // A host thread takes some whole rows, threads of a GPU a number each.
+  // A host thread takes some whole rows, a GPU's thread one number.
   const Index step = on_host ? numbers : 1, block = on_host ? 32 : 1;
   const Turns turns = Turns::of(copies, Operation());
   const Index bytes = on_host ? 0 : Index(turns.placed.size() * sizeof(PlacedCopy));

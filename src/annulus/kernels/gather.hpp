@@ -1,5 +1,5 @@
-// Collecting rows for a message, and adding those of a message where they belong. All copies of a list are one launch,
-// but for copies that write a row which an earlier one writes, too: those wait for it.
+// Collects rows for a message, and adds the rows of a message where they belong. All copies of a list run in one
+// launch, except copies that write a row which an earlier copy writes, too: these run after it.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace annulus::kernels {
 
-/// Rows from, from + stride, ... (count of them) of one array belong to rows to, to + to_stride, ... of another.
+/// Rows from, from + stride, ... (count of them) of one array correspond to rows to, to + to_stride, ... of another.
 struct RowCopy {
   core::Index from = 0;
   core::Index stride = 1;
@@ -25,11 +25,11 @@ struct RowArray {
   core::Index row_bytes = 0;
 };
 
-/// Copies the named rows of every part. Source and target have the same parts and row_bytes and do not overlap.
+/// Copies the given rows of every part. Source and target have the same parts and row_bytes, and do not overlap.
 /// Complete on return.
 void gather_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
-/// The same, and the source rows become zero: a row that two copies name is moved by the first, the second finds zeros.
+/// The same, and the source rows become zero: if two copies name a row, the first moves it, the second finds zeros.
 void move_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
 /// The way back, for numbers of `precision`: adds rows to ... of `collected` to rows from ... of `target`, copy after

@@ -12,7 +12,7 @@ namespace {
 
 using core::Index;
 
-/// Where (b, row, head) number `at` of (B, rows, H) stands in part `part` of (B, parts * rows, H).
+/// Where number `at` of (B, rows, H), which is (b, row, head), is in part `part` of (B, parts * rows, H).
 struct PartsOf {
   Index rows, heads, parts;
 
@@ -26,7 +26,7 @@ template <class T>
 struct StateNumbers {
   T* m;
   T* l;
-  T* score_sum;  // or none
+  T* score_sum;  // null: not wanted
   T* acc;
 };
 

@@ -1,13 +1,13 @@
-// What the processor can multiply and add at most, measured: the number that kernels are held against.
+// What the processor can multiply and add at most, measured: kernels are compared with this number.
 #pragma once
 
 #include "annulus/core/types.hpp"
 
 namespace annulus::kernels {
 
-/// GFLOP per CPU second of a thread, all threads of this process at once, in multiply-adds of the kernels' instruction
-/// set that wait for nothing: the mean over the threads, which takes some ten milliseconds. 0 where the back end is a
-/// device.
+/// GFLOP per CPU second of a thread, while all threads of this process compute: multiply-adds of the kernels'
+/// instruction set that do not wait for each other. The mean over the threads; it takes some ten milliseconds. 0 if the
+/// back end is a device.
 double multiply_add_peak(core::Precision precision);
 
 }  // namespace annulus::kernels

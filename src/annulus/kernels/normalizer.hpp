@@ -1,9 +1,9 @@
-// What makes probabilities of a row's scores again once its softmax is finished: P = factor * 2^(s2 - shift), where
+// What turns a row's scores into probabilities again, once its softmax is finished: P = factor * 2^(s2 - shift), where
 // s2 = scale * log2(e) * q.k.
 //
-// An LSE would do it, too, but rounded to float32 it is wrong by 6e-5 at 2,000 and by 4e-3 at 100,000, and P with it,
-// while scores that are as large are rounded to the same numbers in both passes. Here `shift` is an integer that
-// float32 holds exactly and `factor`, between 1/2 and sqrt(2), has all the digits of the sum.
+// An LSE would do it, too, but rounded to float32 it has an error of 6e-5 at 2,000 and of 4e-3 at 100,000, and so has
+// P. (Large scores have no such error: both passes round them to the same numbers.) Here `shift` is an integer that
+// float32 holds exactly; `factor`, between 1/2 and sqrt(2), has all the digits of the sum.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -29,16 +29,16 @@ KOKKOS_INLINE_FUNCTION Normalizer<T> no_normalizer() {
   return {T(INFINITY), T(0)};
 }
 
-/// The same probabilities from a factor that is finite: where it is not, they are NaN by the shift, and 0 where a pair
-/// is hidden.
+/// The same probabilities from a finite factor: if it is not finite, the shift becomes NaN, so that probabilities are
+/// NaN, except for hidden pairs, whose probability is 0.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> with_finite_factor(const Normalizer<T>& normalizer) {
   return normalizer.factor * T(0) == T(0) ? normalizer : Normalizer<T>{T(NAN), T(1)};
 }
 
-/// The normalizer of a row whose weights 2^(s2 - m + bias) add up to f 2^e. Neither of its numbers depends on how the
-/// sum and m share the scale. Beyond 2^24 float32 has no odd integers, so the factor makes good what rounding takes
-/// from the shift.
+/// The normalizer of a row whose weights 2^(s2 - m + bias) add up to f 2^e. Neither number depends on how the sum and
+/// m divide the scale. Above 2^24 float32 has no odd integers: what rounding takes from the shift is then in the
+/// factor.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> normalizer_of(T m, double f, double e, double bias) {
   const T shift = m + T(e - bias);

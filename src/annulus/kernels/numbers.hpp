@@ -1,5 +1,5 @@
-// Numbers of a tensor whose type is looked at here and not in a template: for kernels that only move memory, and all
-// threads of which go the same way.
+// Numbers of a tensor whose type is decided at run time, not by a template: for kernels that only move memory, and in
+// which all threads take the same branch.
 #pragma once
 
 #include <Kokkos_Core.hpp>

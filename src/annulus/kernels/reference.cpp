@@ -27,7 +27,7 @@ struct HeadPair {
     const Index steps = (x - p) / dilation;
     return (x - p) % dilation == 0 && -window->right <= steps && steps <= window->left;
   }
-  /// The same for very many rows: a window's rows, every `dilation`-th of these, and its document's first rows.
+  /// As intervals, for very many rows: the window's rows (every `dilation`-th of these), and its document's first rows.
   Interval window_of(Index x, Index rows) const {
     return {x - std::min(window->left, x / dilation) * dilation,
             x + std::min(window->right, (rows - 1 - x) / dilation) * dilation + 1};
@@ -60,7 +60,7 @@ Index offset_of(ReferenceSemantics semantics, Index pair, Index dilation, Index 
   return 0;
 }
 
-/// Calls visit(HeadPair) for every pair of the pattern that head `head` takes part in.
+/// Calls visit(HeadPair) for every pair of the pattern in which head `head` takes part.
 template <class Visit>
 void for_each_pair(const ReferencePattern& pattern, Index heads, Index head, Interval document, Visit&& visit) {
   const Index count = Index(pattern.pairs.size());
@@ -86,7 +86,7 @@ ReferencePattern mirrored(ReferencePattern pattern) {
 
 Interval document_of(const ReferencePattern& pattern, Index sequence, Index x) {
   if (pattern.documents.empty()) return {0, sequence};
-  // The first offset beyond x ends x's document; empty documents (equal offsets) are passed over.
+  // The first offset after x ends x's document; empty documents (equal offsets) are skipped.
   const auto end = std::upper_bound(pattern.documents.begin(), pattern.documents.end(), x);
   const Index number = Index(end - pattern.documents.begin()) - 1;
   if (std::find(pattern.gaps.begin(), pattern.gaps.end(), number) != pattern.gaps.end()) return {x, x};
@@ -113,7 +113,7 @@ Index filled_in(const ReferencePattern& pattern, Index heads, Index head, Index 
     if (pair.window || !pair.picks(query)) return;
     const Index length = std::min(pair.segment, rows);
     const Index first = query / length * length, end = std::min(first + length, rows);
-    // Every slot of the padded segment, one after another: is there a row in it?
+    // For every slot of the padded segment, one after another: does it hold a row?
     for (Index begin = 0; begin < length; begin += pair.dilation) {
       if (first + begin + pair.offset >= end) ++filled;
     }

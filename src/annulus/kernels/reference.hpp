@@ -1,11 +1,11 @@
-// Dilated attention by its definition, in float64 and without any cleverness: the truth that tests and `verify` hold
-// results against.
+// Dilated attention by its definition, in float64 and without optimisation: tests and `verify` compare results with
+// this.
 //
-// It deliberately has its own words for patterns and asks, for every single pair of rows, "are both picked?" It shares
-// no comb arithmetic with the pattern room: a mistake made there must show here.
+// On purpose it has its own types for patterns, and asks for every single pair of rows: "are both picked?" It shares no
+// comb arithmetic with the pattern room, so that a mistake there shows here.
 //
 // Worked example: 10 rows, 4 heads, pairs (4, 1) and (8, 2), causal, longnet. Head 0, query row 6 sees rows 4 5 6 in
-// the first pair and rows 0 2 4 6 in the second: multiplicity 2 for rows 4 and 6, 1 for rows 0, 2, 5, else 0.
+// the first pair and rows 0 2 4 6 in the second: multiplicity 2 for rows 4 and 6, 1 for rows 0, 2, 5, otherwise 0.
 #pragma once
 
 #include <optional>
@@ -16,16 +16,16 @@
 
 namespace annulus::kernels {
 
-/// Which rows of a segment a head picks, see multiplicity(), and what stands in for rows that are not there, see
+/// Which rows of a segment a head picks, see multiplicity(), and which keys replace missing rows, see
 /// filled_in().
 enum class ReferenceSemantics { longnet, paper, grouped, torchscale };
 
 /// ReferencePair::segment of a pair whose one segment is the whole document (the word `all` in a run file).
 inline constexpr core::Index whole_document = 0;
 
-/// In place of a pair's segments, a window: row x sees row p of its document where x - p = j * dilation for a whole
-/// number j with -right <= j <= left, and where p, counted from the document's start, is below `first`.
-/// `mirrored`: in the last words x stands for p; see mirrored().
+/// A window, instead of a pair's segments. Row x sees row p of its document if x - p = j * dilation for a whole number
+/// j with -right <= j <= left, or if p, counted from the document's start, is below `first`. `mirrored`: the last
+/// condition is about x instead of p; see mirrored().
 struct ReferenceWindow {
   core::Index left = 0;
   core::Index right = 0;
@@ -49,19 +49,19 @@ struct ReferencePattern {
   std::vector<core::Index> documents = {};  ///< ascending offsets 0 ... S of packed documents; empty: one document
   std::vector<core::Index> gaps =
       {};  ///< numbers of documents that do not exist: their rows see no row, and no row sees them
-  /// For each query head the score of one more key, of value 0, that a row with other keys sees; finite or -inf (no
-  /// such key). Empty: none.
+  /// For each query head the score of one more key, of value 0, which every row sees that sees any key; finite or -inf
+  /// (no such key). Empty: there are none.
   std::vector<double> sink = {};
   double softcap = 0;                    ///< scores s become softcap tanh(s / softcap); 0: they stay as they are
-  std::vector<double> slopes = {};       ///< for each query head: scores less slope * distance(); empty: no bias
+  std::vector<double> slopes = {};       ///< per query head: slope * distance() is subtracted; empty: no bias
   core::Index exempt = 0;                ///< rows at the start of a document that are at distance 0 of every row
-  std::vector<double> coordinates = {};  ///< (S, 2); empty: rows are as far apart as their numbers
+  std::vector<double> coordinates = {};  ///< (S, 2); empty: distances are differences of row numbers
 };
 
-/// How far row x is from row p, rows of the sequence, in x's document.
+/// The distance of rows x and p of the sequence; `document` is x's.
 double distance(const ReferencePattern& pattern, core::Index x, core::Index p, core::Interval document);
 
-/// The score of query row x and key row p out of `product`, scale * q.k, and its derivative by that.
+/// The score of query row x and key row p, made from `product` = scale * q.k, and its derivative by `product`.
 struct ReferenceScore {
   double value;
   double slope;
@@ -69,27 +69,27 @@ struct ReferenceScore {
 ReferenceScore score_of(const ReferencePattern& pattern, core::Index head, core::Index x, core::Index p,
                         core::Interval document, double product);
 
-/// The pattern, not causal, in which row p sees row x where in this one, were it not causal, x sees p.
+/// The pattern, not causal, in which row p sees row x if x sees p in this one, taken as not causal.
 ReferencePattern mirrored(ReferencePattern pattern);
 
-/// Rows of the document that holds row x of S; [x, x), no row, where x is in a gap.
+/// Rows of the document that holds row x of S; [x, x), which has no rows, if x is in a gap.
 core::Interval document_of(const ReferencePattern& pattern, core::Index sequence, core::Index x);
 
-/// Number of pairs in which rows x (query) and p (key) are both picked in the same segment of the same document, or p
-/// lies in the window of x; 0 where causal hides p. x and p count from the start of the sequence, `document` is x's.
+/// In how many pairs rows x (query) and p (key) are both picked in one segment of one document, or p lies in the window
+/// of x; 0 if causality hides p. x and p count from the start of the sequence; `document` is x's.
 core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                          core::Index p, core::Interval document);
 
-/// Keys of score 0 and value 0 that row x sees beside rows: torchscale fills a segment of s = min(segment, rows of the
-/// document) rows up to ceil(s / dilation) slots of `dilation` rows each and does not mask what it filled in. A slot is
-/// filled in for a head where the row at the head's offset in it is none of the segment's.
+/// How many keys of score 0 and value 0 row x sees in addition to rows. torchscale fills a segment of s = min(segment,
+/// rows of the document) rows up to ceil(s / dilation) slots of `dilation` rows each, and does not mask what it filled
+/// in. In a slot a head sees such a key if the row at the head's offset is not one of the segment's rows.
 ///
 /// Worked example: 10 rows, one pair (8, 2), 2 heads. The last segment, rows 8 and 9, has 4 slots; head 0 finds row 8
 /// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. Head 1: row 9 likewise.
 core::Index filled_in(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                       core::Interval document);
 
-/// Smallest range that holds every row of non-zero multiplicity for row x; empty when there is none.
+/// The smallest range that holds all rows of non-zero multiplicity for row x; empty if there are none.
 core::Interval key_range(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                          core::Index x);
 
@@ -100,13 +100,13 @@ struct RowRun {
   core::Index step = 1;
 };
 
-/// Where the rows of non-zero multiplicity for row x lie, a run for each pair in which x is picked: for rows so many
+/// Where the rows of non-zero multiplicity for row x are: one run for each pair in which x is picked. For so many rows
 /// that not every one can be asked for. A row may lie in several runs.
 std::vector<RowRun> key_runs(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                              core::Index x);
 
-/// One row of one query head, fed with keys in any order: for files too large to hold. Holds O(D) numbers and refers to
-/// the pattern, which must outlive it: its documents can be thousands, and verify has a row per query and head.
+/// One row of one query head; keys come in any order: for files too large for memory. Holds O(D) numbers; the pattern,
+/// which may have thousands of documents, must outlive it: verify has a row for every query and head.
 class ReferenceRow {
  public:
   /// Row x of `shape.sequence` rows, query head `head`, its query vector (D).
@@ -114,18 +114,18 @@ class ReferenceRow {
                std::span<const double> q);
   ReferenceRow(ReferencePattern&&, const core::Shape&, core::Index, core::Index, std::span<const double>) = delete;
 
-  /// Adds key row p with vectors k and v (D) as often as it counts; each row must be offered exactly once.
+  /// Adds key row p with vectors k and v (D) as often as it counts; call it exactly once for each row.
   void add(core::Index p, std::span<const double> k, std::span<const double> v);
 
-  /// Writes the output vector (D) and the log-sum-exp: zeros and -inf when no key counted.
+  /// Writes the output vector (D) and the log-sum-exp: zeros and -inf if no key counted.
   void finish(std::span<double> out, double& lse) const;
 
-  /// -sum P ln P over the multiset, filled-in keys and the sink included, in nats: lse less the mean score; 0 when no
-  /// key counted.
+  /// -sum P ln P over all keys, as often as they count, with filled-in keys and the sink, in nats: lse minus the mean
+  /// score; 0 if no key counted.
   double entropy() const;
 
  private:
-  /// The sums below with the sink among the keys, on a scale of their own: shrink * acc_ is that of the values.
+  /// The sums below with the sink as one more key, on their own scale: the sum of values is shrink * acc_.
   struct Totals {
     double max, sum, scores, shrink;
   };
@@ -137,7 +137,7 @@ class ReferenceRow {
   core::Index x_;
   core::Interval document_;
   std::vector<double> q_;
-  double max_;               // largest score so far, -inf before the first; those of filled-in keys are 0
+  double max_;               // largest score so far; -inf before the first key; filled-in keys have score 0
   double sum_ = 0;           // of multiplicity * exp(score - max_)
   double scores_ = 0;        // the same sum times the score; filled-in keys have score 0
   std::vector<double> acc_;  // the same sum times v

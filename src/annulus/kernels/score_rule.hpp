@@ -1,7 +1,7 @@
 // How scores are changed before they are weighed (docs/semantics.md, "Scores"). With s = scale * q.k of row x, key p:
-//   s = cap tanh(s / cap)                  where there is a cap
-//   s = s - slope of the head * dist(x, p)     where there are slopes (ALiBi, Press et al. 2022)
-// dist is |x - p| in rows of the sequence, or the Euclidean distance of the two rows' coordinates; 0 where x or p is
+//   s = cap tanh(s / cap)                  if there is a cap
+//   s = s - slope of the head * dist(x, p)     if there are slopes (ALiBi, Press et al. 2022)
+// dist is |x - p| in rows of the sequence, or the Euclidean distance of the two rows' coordinates; it is 0 if x or p is
 // one of the first `exempt` rows of its document.
 //
 // Worked example: cap 2, slope 0.5, s = 3 of rows x = 7 and p = 4: 2 tanh(1.5) - 0.5 * 3 = 0.310.
@@ -17,8 +17,8 @@ namespace annulus::kernels {
 
 /// Coordinates of the rows of a sequence, the same on every rank: 16 bytes a row.
 ///
-/// Kernels take them as whole numbers, in units of a power of two that leaves room for the largest difference:
-/// differences of whole numbers are exact, so that a distance has the same bits wherever the rows lie.
+/// Kernels use them as whole numbers, in a unit (a power of two) for which the largest difference fits: differences of
+/// whole numbers are exact, so that a distance has the same bits wherever the rows are.
 class Coordinates {
  public:
   /// (S, 2), finite.
@@ -28,9 +28,9 @@ class Coordinates {
   const std::vector<double>& numbers() const { return xy_; }
   /// The larger of the two sides of the rectangle that holds all rows.
   double extent() const { return extent_; }
-  /// The unit of whole numbers of `bits` bits and a sign: 2^k, the extent is at most 2^bits of it.
+  /// The unit for whole numbers of `bits` bits and a sign: a power of two; the extent is at most 2^bits units.
   double unit(int bits) const;
-  /// Coordinate 0 or 1 of a row in this unit, counted from the least one there is: 0 ... 2^bits.
+  /// Coordinate 0 or 1 of a row in this unit, counted from the smallest such coordinate: 0 ... 2^bits.
   std::int64_t whole(core::Index row, int axis, double unit) const;
 
  private:
@@ -43,25 +43,25 @@ struct ScoreRule {
   double cap = 0;                   ///< above 0; 0: none
   std::vector<double> slopes = {};  ///< one for each query head of the whole problem; empty: no bias
   core::Index exempt = 0;           ///< rows at the start of a document
-  std::shared_ptr<const Coordinates> coordinates = {};  ///< none: rows are as far apart as their numbers
+  std::shared_ptr<const Coordinates> coordinates = {};  ///< none: distances are differences of row numbers
 
   bool has_cap() const { return cap > 0; }
   bool has_bias() const { return !slopes.empty(); }
   bool any() const { return has_cap() || has_bias(); }
 };
 
-/// The rule of a call, whose tensors begin with query head `first_head` of the rule.
+/// The rule of a call; the call's tensors begin with query head `first_head` of the rule.
 struct CallRule {
   const ScoreRule* rule = nullptr;  ///< none: scores are scale * q.k
   core::Index first_head = 0;
 };
 
-/// The slopes of ALiBi for H heads: 2^(-8 i / H), i = 1 ... H, where H is a power of two; else those of the largest
+/// The slopes of ALiBi for H heads: 2^(-8 i / H), i = 1 ... H, if H is a power of two; otherwise those of the largest
 /// power of two m below H, then the 1st, 3rd, ... of those of 2 m.
-/// 6 heads: 1/4, 1/16, 1/64, 1/256, then 1/2, 1/8.
+/// Worked example, 6 heads: 1/4, 1/16, 1/64, 1/256, then 1/2, 1/8.
 std::vector<double> alibi_slopes(core::Index heads);
 
-/// Rows that a bias without coordinates can tell apart: kernels subtract their numbers in 32 bits.
+/// How many rows a bias without coordinates can distinguish: kernels subtract their numbers in 32 bits.
 inline constexpr core::Index most_biased_rows = core::Index(1) << 30;
 
 }  // namespace annulus::kernels

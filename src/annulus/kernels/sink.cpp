@@ -15,7 +15,7 @@ namespace {
 using core::Index;
 using core::TensorView;
 
-/// A key's score in base 2: score = whole + a fraction, whose power is made once.
+/// A key's score in base 2: score = whole + fraction; 2^fraction is computed once.
 template <class T>
 struct SinkScore {
   T score;
@@ -23,7 +23,7 @@ struct SinkScore {
   T power;  ///< 2^fraction; 0: no key
 };
 
-/// Rows that a thread adds up before it adds to what all have in common.
+/// How many rows a thread adds up before it adds to the sums that all threads share.
 constexpr Index rows_at_once = 64;
 
 template <class T>
@@ -34,15 +34,15 @@ SinkScore<T> score_of(double sink) {
   return {T(score), T(whole), T(std::exp2(score - whole))};
 }
 
-/// A key of its own shifts no state but one that is far below it: then that state is worth next to nothing, and its
-/// accumulator is brought to the new scale here. Powers of two are exact, so that results do not depend on the scale.
+/// Adds the key. It raises a state's shift only if that is far below the key's: then the state counts for next to
+/// nothing, and its accumulator is rescaled here. Powers of two are exact, so that results do not depend on the scale.
 template <class T>
 struct AddSink {
   const SinkScore<T>* scores;
   Index heads, head_dim;
   T* m;
   T* l;
-  T* score_sum;  // or none
+  T* score_sum;  // null: not wanted
   T* acc;
   T bias;
 
@@ -65,7 +65,7 @@ struct AddSink {
   }
 };
 
-/// Index i counts (stretch of rows, head), heads fastest; rows of all batch entries follow one another.
+/// Index i counts (group of rows, head), heads fastest; the rows of all batch entries follow one another.
 struct AddGradient {
   TensorView normalizers, delta;
   const double* scores;  ///< in base 2

@@ -1,8 +1,8 @@
-// Sink logits: of every head one more key, of value 0, that every row sees which sees any key.
+// Sink logits: each head has one more key, of value 0, which every row sees that sees any key.
 //
 // With its score z_h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), and out is divided by
-// that sum. A running softmax takes the key when all others have been added, because only then is it known which rows
-// have seen one; whoever added them, and in how many passes, does not matter. P of all other keys follow from lse, and
+// that sum. A running softmax takes this key last, because only then is it known which rows have seen a key; it does
+// not matter which ranks added the others, and in how many passes. P of all other keys follow from lse, and
 //   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (its value is 0, and so is dP)
 #pragma once
 
@@ -16,23 +16,23 @@
 
 namespace annulus::kernels {
 
-/// Scores (H) of the keys, finite or -inf (no such key). Adds them to states that have seen all other keys; l, acc and
-/// score_sum remain what attention.hpp says, so that finish() need not know. Complete on return.
+/// Scores (H) of these keys, finite or -inf (no such key). Adds them to states that have seen all other keys; l, acc
+/// and score_sum keep their meaning (attention.hpp), so that finish() needs no change. Complete on return.
 void add_sink(std::span<const double> sink, State& state);
-/// Bytes that it takes meanwhile.
+/// Bytes that add_sink() needs while it runs.
 core::Index add_sink_bytes(core::Index heads);
 
-/// What `rows` rows of all batch entries give the gradients of the scores: (H, exact_words) words, carried, on the
-/// host. Words of several such calls are added, and give the same gradient for whatever rows each was called.
+/// What `rows` rows of all batch entries add to the gradients of the scores: (H, exact_words) words, carried, on the
+/// host. Words of several calls can be added; the gradient is the same however rows were divided among calls.
 ///   normalizers  (B, rows, H, 2), as finish() writes them
-///   delta        (B, rows, H), of backward_delta(); not read where a row saw no key
+///   delta        (B, rows, H), of backward_delta(); not read if a row saw no key
 std::vector<std::int64_t> sink_gradient(const core::Shape& shape, core::Index rows, std::span<const double> sink,
                                         const core::TensorView& normalizers, const core::TensorView& delta);
 core::Index sink_gradient_bytes(core::Index heads);
 
-/// Adds the words of some sums to those of as many others.
+/// Adds the words of several sums to those of equally many other sums.
 void add_words(const std::vector<std::int64_t>& from, std::vector<std::int64_t>& to);
-/// The gradients (H) of their words.
+/// The gradients (H) that these words stand for.
 std::vector<double> sink_gradients_of(const std::vector<std::int64_t>& words);
 
 }  // namespace annulus::kernels

@@ -12,13 +12,13 @@ using core::Index;
 
 namespace {
 
-/// m = -inf, l = 0, score_sum = 0. The accumulator is first written by the threads that work on the rows, and so into
-/// the memory near them.
+/// m = -inf, l = 0, score_sum = 0. The accumulator is not written here: the threads that work on the rows write it
+/// first, so that it is in memory near them.
 template <class T>
 struct Clear {
   T* m;
   T* l;
-  T* score_sum;  // or none
+  T* score_sum;  // null: not wanted
   T lowest;      // minus infinity; std:: functions are not for device code
 
   KOKKOS_FUNCTION void operator()(const Index row) const {
@@ -66,7 +66,7 @@ State::State(const core::Shape& shape, Index rows, core::Precision precision, in
 
 void State::clear() {
   const Index states = states_of(shape, rows);
-  if (states == 0) return;  // also before Kokkos has started, where a plan asks what a GPU can
+  if (states == 0) return;  // also before Kokkos has started, when a plan asks what a GPU can do
   if (precision == core::Precision::float64) {
     clear_states<double>(*this, states);
   } else {

@@ -35,10 +35,10 @@ struct FinishTop {
   KOKKOS_FUNCTION void operator()(const Index i) const {
     const Index list = i / size, row = list / heads;
     const Index normalizer = number_of(normalizers, row / rows, row % rows, list % heads);
-    // Read before it is written: they may be the same number.
+    // Read before it is written, because both may be the same number.
     const T weight = weights[i] * load_number<T>(normalizers, normalizer + 1);
     store_number(to, i, weight);
-    if (load_number<T>(to, i) == T(0)) listed[i] = -1;  // nothing is left of it in a narrower type
+    if (load_number<T>(to, i) == T(0)) listed[i] = -1;  // a narrower type has rounded it to 0
   }
 };
 

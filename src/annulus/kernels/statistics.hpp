@@ -1,7 +1,7 @@
 // Statistics of the probabilities P = exp(s - lse) of query rows and keys (backward.hpp). P is computed again from the
-// scores; no n x n buffer exists.
-//   received   of a key row: sum over query rows of P, for each query head
-//   top        of a query row: the key rows of largest P, each with its multiplicity: how many pairs it is seen through
+// scores; there is no n x n buffer.
+//   received   of a key row: for each query head, the sum of P over the query rows
+//   top        of a query row: the key rows of largest P; P counts a key once per pair through which the row sees it
 #pragma once
 
 #include <functional>
@@ -30,7 +30,7 @@ struct StatisticOperands {
   CallRule rule = {};
 };
 
-/// Where statistics are added up. Zero, and lists empty, before the first call.
+/// Where statistics are added up. Before the first call sums must be zero, and lists empty.
 struct StatisticViews {
   core::TensorView received;  ///< (B, stored rows, Hkv, slots) float64, as k lies
   /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys): global rows, and weights of the accumulation
@@ -40,23 +40,23 @@ struct StatisticViews {
   core::Index top_keys = 0;
 };
 
-/// Adds what the items' (query, key) pairs contribute. Same promise about items as attend_backward(): every (query row,
-/// head) and every (key row, key/value head) appears in at most one item of the list. A key row adds queries in
-/// ascending comb order, one after another. Lists are the same in whatever order keys come. `poll` as in attend().
-/// Complete on return.
+/// Adds what the items' (query, key) pairs contribute. As in attend_backward(), every (query row, head), and every
+/// (key row, key/value head), is in at most one item of the list. A key row adds queries in ascending comb order,
+/// one after another. Lists do not depend on the order in which keys come. `poll` as in attend(). Complete on
+/// return.
 ///   rows  query rows: q's and the lists'
 void attend_statistics(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                        core::Precision precision, const StatisticOperands& operands, const StatisticViews& statistics,
                        const std::function<void()>& poll = {});
 
-/// Bytes that attend_statistics() takes at most for its own panels, all threads together, for `rows` query rows.
+/// The most bytes that attend_statistics() takes for its own panels, for all threads together.
 core::Index attend_statistics_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Index slots,
                                     core::Index pairs, core::Precision precision);
 
 /// Empties the lists of (B, rows, H).
 void clear_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics);
-/// Writes P, rounded to the type of `to`, into `to` (B, rows, H, top_keys); where the rounded P is 0, the row becomes
-/// -1. `to` may be the memory of `top_weights` if both have the same type. Complete on return.
+/// Writes P, rounded to the type of `to`, into `to` (B, rows, H, top_keys); if the rounded P is 0, the row becomes -1.
+/// `to` may be the memory of `top_weights` if both have the same type. Complete on return.
 void finish_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics,
                 const core::TensorView& normalizers, const core::TensorView& to);
 

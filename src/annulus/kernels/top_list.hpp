@@ -1,6 +1,6 @@
-// A row's largest weights: entries (weight, row) by descending weight, those of equal weight by ascending row, no row
-// twice; weight 0 and row -1 where there is none. The list does not depend on the order in which rows are offered, nor
-// on how often a row is.
+// A row's largest weights: entries (weight, row) in descending order of weight, and for equal weights in ascending
+// order of row. No row appears twice; an empty entry has weight 0 and row -1. The list does not depend on the order in
+// which rows are offered, nor on how often.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -30,12 +30,12 @@ struct TopList {
   }
 
   /// A weight of at most last() * caution(m), where m is the largest multiplicity, need not be offered: m times this
-  /// weight is below the last entry's, whatever rounding does.
+  /// weight is below the last entry's weight, even after rounding.
   KOKKOS_INLINE_FUNCTION static T caution(core::Index most_times) { return (1 - T(1e-6)) / T(most_times); }
   KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }
 
  private:
-  /// The first entry for which a property holds that all entries after it have, too; there is one.
+  /// The first entry with a property that all later entries have, too; at least one entry must have it.
   template <class Holds>
   KOKKOS_INLINE_FUNCTION core::Index first(const Holds& holds) const {
     core::Index low = 0, high = size - 1;

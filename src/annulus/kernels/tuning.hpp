@@ -1,18 +1,18 @@
-// Numbers that were measured, not derived, each with what it was chosen by. None of them changes what is computed.
+// Numbers that were measured, not derived, each with the measurement behind it. They do not change what is computed.
 #pragma once
 
 #include "annulus/core/types.hpp"
 
 namespace annulus::kernels::tuning {
 
-/// Packed keys and values of one tile at most: half of a 512 KiB second-level cache.
+/// The most bytes of packed keys and values of one tile: half of a 512 KiB second-level cache.
 inline constexpr core::Index host_tile_bytes = 256 * 1024;
 
-/// Keys of a tile at most: with the rows of a task, about 10 ms of work lie between two polls.
+/// The most keys of a tile: with the rows of a task, there are about 10 ms of work between two polls.
 inline constexpr core::Index host_tile_keys = 192;
 
-/// The same of matrix units (AMX), which are ten times as fast and stand beside caches of 2 MiB: 256 KiB cost 2 % at
-/// D = 64 and 5 % at D = 128, 1 MiB gains nothing (4096 rows, full).
+/// The same for matrix units (AMX), which are ten times as fast and have caches of 2 MiB: 256 KiB cost 2 % at D = 64
+/// and 5 % at D = 128; 1 MiB gains nothing (4096 rows, full).
 inline constexpr core::Index matrix_tile_bytes = 512 * 1024;
 inline constexpr core::Index matrix_tile_keys = 4096;
 
@@ -20,56 +20,56 @@ inline constexpr core::Index matrix_tile_keys = 4096;
 /// D = 64 and 4 % at D = 128 (AVX2, causal, 4096 rows): keys are packed once more for each task.
 inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 
-/// The same before matrix units: half of this costs 4 % (4096 rows, D = 64 and 128), where packing weighs more.
+/// The same for matrix units: half of this costs 4 % (4096 rows, D = 64 and 128), because packing weighs more.
 inline constexpr core::Index matrix_panel_bytes = 2048 * 1024;
 
-/// Rows that are asked for before other rows are packed.
+/// How many rows are prefetched before other rows are packed.
 inline constexpr core::Index host_rows_ahead = 32;
 
-/// Query rows of a task, times heads, at least, where there are too few tasks for the threads: packing a key takes
-/// about as long as 5 to 10 query rows need for it.
+/// The fewest query rows of a task, times heads, if there are too few tasks for the threads: packing a key takes about
+/// as long as 5 to 10 query rows need for the key.
 inline constexpr core::Index host_min_task_rows = 192;
 
-/// Backward: packed keys, values and accumulators of one task: 768 keys at D = 64 in float32, 1536 at D = 32. Queries
-/// are packed once more for each task, dq is read and written. Against 960 KiB (AVX-512, 1 MiB second-level cache,
+/// Backward: packed keys, values and accumulators of one task: 768 keys at D = 64 in float32, 1536 at D = 32. For each
+/// task queries are packed again, and dq is read and written. Compared with 960 KiB (AVX-512, 1 MiB second-level cache,
 /// full, 4096 and 2048 rows): 120 KiB cost 7 %, 240 KiB 1 % at D = 64.
 inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
 
-/// Where these would be fewer keys, this many, in this many bytes: 768 keys at D = 128 in float32 and D = 64 in
-/// float64, 384 at D = 256 and D = 128. Against 960 KiB there: 1 to 2.5 % faster, 5 % at D = 256 (AVX-512; AVX2 2 to 4
-/// %).
+/// If a task would have fewer keys than this, it has this many, in at most the bytes below: 768 keys at D = 128 in
+/// float32 and D = 64 in float64, 384 at D = 256 and D = 128. Compared with 960 KiB there: 1 to 2.5 % faster, 5 % at
+/// D = 256 (AVX-512; AVX2 2 to 4 %).
 inline constexpr core::Index host_panel_keys = 768;
 inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 
-/// The same of matrix units, 1.8 MiB at D = 64: keys are streamed, 256 at a time, and queries are packed less often.
+/// The same for matrix units, 1.8 MiB at D = 64: keys are streamed, 256 at a time, and queries packed less often.
 inline constexpr core::Index matrix_panel_keys = 2048;
 
-/// Query rows, times heads, that pass over a task's keys at a time. Flat: 48 and 192 lie within 2 %.
+/// How many query rows, times heads, pass over a task's keys at a time. Not critical: 48 and 192 are within 2 %.
 inline constexpr core::Index host_query_chunk = 96;
 
-/// The same of matrix units: packed operands, dq and dS of so many rows stay in the second-level cache while a task's
-/// keys pass by, 800 at D = 64 and 512 at D = 128.
+/// The same for matrix units, in bytes: packed operands, dq and dS of the rows stay in the second-level cache while a
+/// task's keys pass by. These are 800 rows at D = 64 and 512 at D = 128.
 inline constexpr core::Index matrix_chunk_bytes = 1024 * 1024;
 
-/// Query rows, by comb index, of a block whose terms a key adds up before they join its sum. This one changes bits: the
-/// errors of 8,192 and 65,536 terms are least near the square root of their number, and a chunk of one head is a block.
+/// How many query rows, by comb index, a block has: a key first adds up a block's terms. This one changes bits: errors
+/// of 8,192 and 65,536 terms are least near the square root of their number, and a chunk of one head is a block.
 inline constexpr core::Index host_sum_rows = host_query_chunk;
 
-/// Keys of a backward task at least, where there are too few tasks for the threads: 96 cost 7 % (as above).
+/// The fewest keys of a backward task, if there are too few tasks for the threads: 96 cost 7 % (as above).
 inline constexpr core::Index host_min_task_keys = 192;
 
-/// Accumulators of a block of query rows for each thread, where rows are computed block after block: 16 tasks of full
-/// size, so that keys are packed no more often and threads end at about the same time. 24 blocks of 262,144 rows (4
-/// heads of 64, float16, 4 pairs, one thread) against all at once: 5.81 and 5.83 CPU seconds, medians of three.
+/// If rows are computed block after block: a block's bytes of accumulators, per thread. They are 16 tasks of full size,
+/// so keys are packed no more often, and threads end at about the same time. 24 blocks of 262,144 rows (4 heads of 64,
+/// float16, 4 pairs, one thread) took 5.81 CPU seconds, all rows at once 5.83 (medians of three).
 inline constexpr core::Index host_block_bytes = 8 * 1024 * 1024;
 
-/// Backward: sums of dq, dk and dv for each thread of a block of batch entries, where these are many and short.
+/// Backward: bytes of sums of dq, dk and dv of a block of batch entries, per thread, if these are many and short.
 inline constexpr core::Index host_entries_bytes = 2 * 1024 * 1024;
 
-/// The same of a device, all of it.
+/// The same for a whole device.
 inline constexpr core::Index device_block_bytes = 64 * 1024 * 1024;
 
-/// Tasks per thread wanted, so that threads end at about the same time.
+/// How many tasks there should be per thread, so that threads end at about the same time.
 inline constexpr core::Index host_tasks_per_thread = 6;
 
 }  // namespace annulus::kernels::tuning

@@ -1,4 +1,4 @@
-// Which copies of rows may run side by side, and which must wait for each other.
+// Which copies of rows may run at the same time, and which must wait for each other.
 #pragma once
 
 #include <vector>

@@ -1,20 +1,20 @@
-// One team's work where keys and queries of an item meet once their LSE is known, for gradients or for statistics: a
-// tile of rows that it owns against all rows of the other side of its item, tile by tile. For owned rows i and rows j
-// that it meets, they hold:
+// One team's work where keys and queries of an item meet again after their LSE is known, for gradients or statistics: a
+// tile of rows that the team owns against all rows of the other side of its item, tile by tile. For owned rows i and
+// rows j that they meet:
 //
-//   S = X Y^T      X, Y = Q, K where the team owns queries, K, Q where it owns keys; Q times scale log2(e), as in the
-//                  forward pass, so that scores have its bits
-//   W = X' Y'^T    X', Y' = dO, V and V, dO
+//   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys; Q times scale log2(e), as in the
+//                  forward pass, so that scores have the same bits
+//   W = X' Y'^T    X', Y' = dO, V or V, dO
 //   P = factor 2^(S - shift), hidden ones 0 (normalizer.hpp)       dS = P (output_scale W - delta)
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
-// Statistics need S and E = 2^(S - shift) only: queries list the keys of largest E, keys add up factor E of each head.
+// Statistics need only S and E = 2^(S - shift): queries list the keys of largest E, keys add up factor E of each head.
 //
-// Each sum takes one row after another, keys met descending, queries met ascending: its bits depend neither on the
-// tiles nor on where lists are cut. dq goes on from the accumulator in memory; dk and dv add up blocks of queries,
-// which then join it (GradientViews). Each thread holds its blocks of the sums, or of a block's terms, in registers
-// from the first row met to the last (tile.hpp), of heads that are not too large. Scratch memory holds a piece of X or
-// X', a piece of Y or Y', and P or dS, one after the other, while scores and dS lie in registers; or X, Y and E.
+// Each sum takes one row after another, keys in descending and queries in ascending order: its bits depend neither on
+// the tiles nor on where lists are cut. dq continues the accumulator in memory; dk and dv add up blocks of queries,
+// which are then added to it (GradientViews). If heads are not too large, each thread keeps its part of the sums, or of
+// a block's terms, in registers from first row to last (tile.hpp). Scratch memory holds pieces of X or X' and of Y or
+// Y', and P and dS one after the other, while scores and dS are in registers; for statistics: X, Y and E.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -37,7 +37,7 @@
 
 namespace annulus::kernels::device {
 
-/// What the pairs of an item give: each has its operands, and where it adds them up.
+/// What the pairs of an item give, here gradients: the operands, and where the results are added up.
 struct Gradients {
   BackwardOperands operands;
   GradientViews sums;
@@ -51,7 +51,7 @@ struct Probabilities {
 template <class Makes>
 constexpr bool makes_gradients = std::is_same_v<Makes, Gradients>;
 
-/// `kept`: chunks of a head whose sums lie in registers, all of the head's; 0: they do not.
+/// `kept`: how many chunks of a head keep their sums in registers: all of the head's, or 0.
 template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, int kept, class Makes = Gradients>
 class BackwardTeam {
  public:
@@ -64,7 +64,7 @@ class BackwardTeam {
   DeviceWorkView work;
   Index first_team;  ///< of this launch
   Makes makes;
-  bool whole_pieces;  ///< have_whole_pieces() says yes
+  bool whole_pieces;  ///< what have_whole_pieces() returned
   int head_dim;
   T score_factor;  ///< scale * log2(e)
 
@@ -105,14 +105,14 @@ class BackwardTeam {
   static constexpr bool owns_queries = owner == Owner::queries;
   static constexpr int queries = owns_queries ? Tile::rows : Tile::met;  // at most, in a tile
 
-  // Scratch memory: own, met, weights; shift, factor, delta (of the side that is queries), and what lets own begin at a
-  // multiple of 16 bytes; t, row, head of the owned rows and of those met, not_finite.
+  // Scratch memory: own, met, weights; shift, factor, delta (of the query side); padding, so that own begins at a
+  // multiple of 16 bytes; t, row, head of the owned rows and of the rows met; not_finite.
   static constexpr int numbers = Tile::own_size + Tile::met_size + Tile::weight_size + 3 * queries + Tile::piece;
   static constexpr int indices = 3 * (Tile::rows + Tile::met) + 1;
 
   /// Sums of the owned rows: dq, or dk and dv.
   struct Sums {
-    typename Tile::Output dq_or_dk[kept + (kept == 0)] = {};  // an array has one number at least
+    typename Tile::Output dq_or_dk[kept + (kept == 0)] = {};  // an array needs at least one number
     typename Tile::Output dv[owns_queries ? 1 : kept + (kept == 0)] = {};
   };
 
@@ -123,7 +123,7 @@ class BackwardTeam {
     Index* head;
   };
 
-  /// Where this team finds its things.
+  /// Where this team's data are.
   struct Context {
     const Member& team;
     TeamTile tile;
@@ -159,17 +159,17 @@ class BackwardTeam {
   KOKKOS_FUNCTION ItemRow owned_row(const core::WorkItem& item, Index number) const {
     return owns_queries ? work.query_of(item, number) : work.key_of(item, number);
   }
-  /// Number 0, 1, ... in the order of meeting: keys descending, queries ascending.
+  /// Row number 0, 1, ... in the order of meeting: keys descending, queries ascending.
   KOKKOS_FUNCTION ItemRow met_row(const core::WorkItem& item, Index number) const {
     return owns_queries ? work.key_of(item, item.key.count - 1 - number) : work.query_of(item, number);
   }
 
-  /// Keys add up in two levels (GradientViews): whether blocks of rows may go on in other lists.
+  /// Whether blocks of rows may continue in other lists (GradientViews).
   KOKKOS_FUNCTION bool is_in_blocks() const {
     if constexpr (makes_gradients<Makes> && !owns_queries) return makes.sums.begun_dk.data != nullptr;
     return false;
   }
-  /// How many rows are met together from number `first` on: they lie in one block, where there are any.
+  /// How many rows are met together from number `first` on: they are in one block, if there are blocks.
   KOKKOS_FUNCTION int tile_from(const core::WorkItem& item, Index first, Index all) const {
     const Index left = all - first;
     int low = 1, high = left < Tile::met ? int(left) : Tile::met;
@@ -184,8 +184,8 @@ class BackwardTeam {
     }
     return low;
   }
-  /// Whether the last row of a tile ends a block, and its comb index. Without blocks that go on, sums in memory take in
-  /// each tile, those in registers three at a time.
+  /// Whether the last row of a tile ends a block, and its comb index. If blocks do not continue in other lists, sums in
+  /// memory take in each tile, and sums in registers three tiles at a time.
   struct EndOfBlock {
     bool is_here;
     Index t;
@@ -196,12 +196,12 @@ class BackwardTeam {
     const Index t = met_row(item, first + count - 1).t;
     return {(t + 1) % sum_rows == 0 && (first + count) % item.head_count == 0, t};
   }
-  /// Blocks end for keys that see their last row.
+  /// A block ends only for keys that see its last row.
   KOKKOS_FUNCTION bool ends(const Context& c, int i, const EndOfBlock& end) const {
     return end.is_here && (!is_in_blocks() || !is_hidden(c.tile.item.band, end.t, c.own_rows.t[i]));
   }
 
-  /// Numbers, in the order of meeting, between which the rows lie that the owned ones see or are seen by.
+  /// The range of numbers, in the order of meeting, with all rows that the owned ones see or are seen by.
   KOKKOS_FUNCTION KeyRange met_by_owned(const Context& c) const {
     const core::WorkItem& item = c.tile.item;
     const core::Band& band = item.band;
@@ -212,7 +212,7 @@ class BackwardTeam {
     return {rows.begin * item.head_count, rows.end * item.head_count};
   }
 
-  /// What the owned rows and those met between comb indices `first` and `last`, in the order of meeting, see of each
+  /// What the owned rows and the rows met between comb indices `first` and `last`, in the order of meeting, see of each
   /// other.
   KOKKOS_FUNCTION Sight sight_between(const Context& c, Index first, Index last) const {
     return owns_queries ? sight_of(c.tile.item.band, c.owned_t, {last, first})
@@ -224,8 +224,8 @@ class BackwardTeam {
                         : is_hidden(c.tile.item.band, c.met_rows.t[j], c.own_rows.t[i]);
   }
 
-  /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Barrier: they are
-  /// there.
+  /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Ends with a barrier:
+  /// all are there.
   template <class RowAt>
   KOKKOS_FUNCTION void look_up(const Context& c, const Rows& rows, int count, bool queries, const RowAt& row_at) const {
     for (int i = c.team.team_rank(); i < count; i += c.team.team_size()) {
@@ -254,7 +254,7 @@ class BackwardTeam {
     look_up(c, c.own_rows, c.tile.count, owns_queries, [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
   }
 
-  /// What rows of Q or K are taken times for the scores.
+  /// The factor of rows of Q or K in the scores.
   KOKKOS_FUNCTION T query_factor(bool owned) const { return owned == owns_queries ? score_factor : T(1); }
 
   KOKKOS_FUNCTION static auto rows_of(const core::TensorView& tensor, Index batch, const Rows& rows, int count,
@@ -271,7 +271,7 @@ class BackwardTeam {
     return rows_of(tensor, c.tile.batch, c.met_rows, count, factor);
   }
 
-  /// Where the sums of an owned row lie.
+  /// Where the sums of an owned row are.
   KOKKOS_FUNCTION static auto sums_in(const Context& c, const core::TensorView& gradient) {
     return [&](int i) {
       return static_cast<T*>(gradient.data) + number_of(gradient, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
@@ -308,8 +308,8 @@ class BackwardTeam {
     }
   }
 
-  /// dq, or dk and dv, take in the rows met. Every thread turns the scores that it has computed itself into weights and
-  /// dS; these take each other's place in memory.
+  /// Adds the rows met to dq, or to dk and dv. Every thread turns the scores that it computed into weights and dS;
+  /// weights, then dS, use the same scratch memory.
   KOKKOS_FUNCTION void add_gradients(const Context& c, int count, bool some_hidden, const EndOfBlock& end,
                                      typename Tile::Scores& scores, Sums& sums) const {
     const auto& operands = makes.operands;
@@ -349,8 +349,8 @@ class BackwardTeam {
       c.products.template for_each_chunk_of_terms<kept>(sums.dq_or_dk, levels_of(c, 0, end), add);
   }
 
-  /// Lists, or what keys receive, take in the rows met: every owned row is one thread's. Barriers: all weights are
-  /// there; the rows met are no longer asked for.
+  /// Adds the rows met to the lists, or to what keys receive; one thread does each owned row. Barriers: before, all
+  /// weights are there; after, the rows met are no longer needed.
   KOKKOS_FUNCTION void add_statistics(const Context& c, int count, typename Tile::Scores& scores) const {
     c.products.for_each_score(count, scores, [&](int i, int j, T score) {
       const T shift = c.shift[owns_queries ? i : j];

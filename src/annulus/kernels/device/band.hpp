@@ -1,4 +1,4 @@
-// Which keys a query sees, as comb indices tell.
+// Which keys a query sees, decided by comb indices.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -18,17 +18,17 @@ KOKKOS_INLINE_FUNCTION bool is_hidden(const core::Band& band, core::Index query_
   return query_t - key_t > band.left || key_t - query_t > band.right;
 }
 
-/// What queries see of keys: nothing, so that a tile of them need not be loaded; some of them; all.
+/// What queries see of keys: none (then a tile of these need not be loaded), some, or all.
 enum class Sight { none, some, all };
 
 KOKKOS_INLINE_FUNCTION Sight sight_of(const core::Band& band, CombRange queries, CombRange keys) {
-  // The pairs furthest apart on either side.
+  // The largest distances between a query and a key, in both directions.
   const core::Index most_after = keys.highest - queries.lowest, least_after = keys.lowest - queries.highest;
   if (least_after > band.right || -most_after > band.left) return Sight::none;
   return most_after <= band.right && -least_after <= band.left ? Sight::all : Sight::some;
 }
 
-/// How many rows of a map have a comb index of at most t. They are its first ones.
+/// How many rows of a map have a comb index of at most t; these are its first rows.
 KOKKOS_INLINE_FUNCTION Index rows_upto(const DeviceWorkView& work, const core::RowMap& map, Index t) {
   Index low = map.first_run;
   Index high = map.first_run + map.runs;
@@ -43,13 +43,13 @@ KOKKOS_INLINE_FUNCTION Index rows_upto(const DeviceWorkView& work, const core::R
          (reached < last.run.count ? reached : last.run.count);
 }
 
-/// Positions begin, ..., end - 1 of a map.
+/// The rows at positions begin, ..., end - 1 of a map.
 struct KeyRange {
   Index begin;
   Index end;
 };
 
-/// Rows of a map with comb indices from `first` to `last`, neither with a limit where it lies beyond all of them.
+/// Rows of a map with comb indices from `first` to `last`; a limit beyond all comb indices limits nothing.
 KOKKOS_INLINE_FUNCTION KeyRange rows_between(const DeviceWorkView& work, const core::RowMap& map, Index first,
                                              Index last) {
   constexpr Index beyond = core::Band::unbounded / 2;

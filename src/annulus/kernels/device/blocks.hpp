@@ -1,12 +1,12 @@
-// Small device functions a team is built from.
+// Small device functions that teams use.
 #pragma once
 
 #include <Kokkos_Core.hpp>
 
 namespace annulus::kernels::device {
 
-/// Calls visit(row, column) for every element of a rows x columns tile, columns fastest over the team's threads, so
-/// that neighbouring threads touch neighbouring addresses. Walks without a division per element.
+/// Calls visit(row, column) for every element of a rows x columns tile. Neighbouring threads of the team get
+/// neighbouring columns, so that they touch neighbouring addresses. Needs no division per element.
 template <class Member, class Visit>
 KOKKOS_INLINE_FUNCTION void for_each_element(const Member& team, int rows, int columns, const Visit& visit) {
   const int row_step = team.team_size() / columns;

@@ -1,5 +1,5 @@
-// What stands at the ends of the two passes, row by row: running softmax states to out, lse and normalizers; delta
-// before, and sums to gradients after the backward teams.
+// The work before and after the two passes, row by row: running softmax states to out, lse and normalizers; delta
+// before the backward teams, and sums to gradients after them.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -17,7 +17,7 @@
 
 namespace annulus::kernels::device {
 
-/// Number `at`, in memory order, of B * rows * heads vectors.
+/// Vector number `at`, in memory order, of B * rows * heads vectors.
 struct VectorOf {
   Index at, batch, row, head;
 
@@ -30,14 +30,14 @@ struct VectorOf {
   KOKKOS_FUNCTION Index in(const core::TensorView& tensor) const { return number_of(tensor, batch, row, head); }
 };
 
-/// A thread's numbers of a vector: first, first + step, first + 2 step, ..., so that threads side by side touch
-/// addresses side by side.
+/// A thread's numbers of a vector: first, first + step, first + 2 step, ...; so neighbouring threads touch neighbouring
+/// addresses.
 struct ThreadNumbers {
   int first, step;
 };
 
-/// Threads that share a vector of `head_dim` numbers: one on hosts, on a GPU one for eight of them. Finding the
-/// vector takes it divisions, which it should not take for each number.
+/// How many threads share a vector of `head_dim` numbers: one on hosts, on a GPU one per eight numbers. A thread needs
+/// divisions to find its vector: too slow for each number.
 template <class ExecSpace>
 int threads_of_vector(Index head_dim) {
   using Memory = typename ExecSpace::memory_space;
@@ -45,12 +45,12 @@ int threads_of_vector(Index head_dim) {
   return on_host ? 1 : int(core::ceil_div(head_dim, 8));
 }
 
-/// body(vector, numbers) for one thread's numbers of one of B * rows * heads vectors.
+/// Calls body(vector, numbers) for the numbers of one thread, in one of B * rows * heads vectors.
 template <class Body>
 struct OfThread {
   Body body;
   Index rows, heads;
-  int threads;  ///< of a vector
+  int threads;  ///< per vector
 
   KOKKOS_FUNCTION void operator()(const Index i) const {
     const Index at = quotient(i, threads);
@@ -58,7 +58,7 @@ struct OfThread {
   }
 };
 
-/// For all numbers of `vectors` vectors; does not wait.
+/// Calls body for all numbers of `vectors` vectors; does not wait.
 template <class ExecSpace, class Body>
 void launch_numbers(const char* label, Index vectors, Index rows, Index heads, Index head_dim, const Body& body) {
   const int threads = threads_of_vector<ExecSpace>(head_dim);
@@ -66,7 +66,7 @@ void launch_numbers(const char* label, Index vectors, Index rows, Index heads, I
   Kokkos::parallel_for(label, all, OfThread<Body>{body, rows, heads, threads});
 }
 
-/// For all numbers of shape.batch * rows * shape.heads vectors; complete on return.
+/// The same for all numbers of shape.batch * rows * shape.heads vectors; complete on return.
 template <class ExecSpace, class Body>
 void for_each_number(const char* label, const core::Shape& shape, Index rows, const Body& body) {
   launch_numbers<ExecSpace>(label, shape.batch * rows * shape.heads, rows, shape.heads, shape.head_dim, body);
@@ -92,8 +92,8 @@ struct Finish {
   }
 
  private:
-  /// ln(l 2^(m - bias)) and the normalizer, with l = f 2^e, 1 <= f < 2: they do not depend on how l and m share the
-  /// scale.
+  /// ln(l 2^(m - bias)) and the normalizer, with l = f 2^e, 1 <= f < 2: they do not depend on which part of the scale
+  /// is in l and which in m.
   KOKKOS_FUNCTION void finish_row(const VectorOf& vector) const {
     const double l = double(state.l[vector.at]);
     const bool empty = l == 0;
@@ -114,7 +114,7 @@ struct Finish {
   }
 };
 
-/// finish() on ExecSpace, which must reach the default execution space's memory.
+/// finish() on ExecSpace, which must have access to the default execution space's memory.
 template <class ExecSpace>
 void launch_finish(const State& state, const Finished& to, double output_scale) {
   core::with_precision(state.precision, [&](auto number) {
@@ -125,7 +125,7 @@ void launch_finish(const State& state, const Finished& to, double output_scale) 
   });
 }
 
-/// delta = dout.out - dlse. dlse.data = nullptr: zeros. The threads of a vector are the lanes of a team's thread.
+/// delta = dout.out - dlse. dlse.data = nullptr: zeros. The vector lanes of one thread of a team share a vector.
 template <class ExecSpace, class T>
 struct Delta {
   using Policy = Kokkos::TeamPolicy<ExecSpace>;
@@ -151,7 +151,7 @@ struct Delta {
   }
 };
 
-/// backward_delta() on ExecSpace, which must reach the default execution space's memory.
+/// backward_delta() on ExecSpace, which must have access to the default execution space's memory.
 template <class ExecSpace>
 void launch_delta(const core::Shape& shape, Index rows, const core::TensorView& out, const core::TensorView& dout,
                   const core::TensorView& dlse, const core::TensorView& delta) {
@@ -182,8 +182,8 @@ struct ScaleGradient {
   }
 };
 
-/// to = unit * sums, (B, rows, heads, D) both, on ExecSpace, which must reach the default execution space's memory.
-/// `shape` gives B, heads and D.
+/// to = unit * sums, both (B, rows, heads, D), on ExecSpace, which must have access to the default execution space's
+/// memory. `shape` gives B, heads and D.
 template <class ExecSpace>
 void launch_gradient(const core::Shape& shape, Index rows, const core::TensorView& sums, const core::TensorView& to,
                      double unit) {

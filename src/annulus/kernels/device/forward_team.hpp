@@ -1,16 +1,16 @@
 // One team's work in the forward pass: a tile of query rows of one head against all key rows of its item, tile by tile
 // as in FlashAttention (Dao et al. 2022), with the online softmax (Milakov and Gimelshein 2018).
 //
-//   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2, hidden ones -inf
-//   m'                                    an even integer, no less than m and all S_ij of the row
+//   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2; hidden ones are -inf
+//   m'                                    an even integer, at least m and all S_ij of the row
 //   P   = 2^(S - m' + bias),  l = l 2^(m - m') + sum_j P_ij,  acc = acc 2^(m - m') + P V
 //
-// Keys come in descending order of t and are added one after another to what was there, and the powers of two are
-// exact: like the host kernel's, results do not depend on how keys are cut into tiles and calls (State).
+// Keys come in descending order of t and are added one after another, and powers of two are exact. So results, like
+// those of the host kernel, do not depend on how keys are cut into tiles and calls (State).
 //
-// Scratch memory holds a piece of Q, a piece of K or V, and S. Of acc each thread holds its blocks (tile.hpp) in
-// registers from the item's first key to its last; where a head is too large for that, acc stays in the State's own
-// memory, visited once per tile of keys.
+// Scratch memory holds a piece of Q, a piece of K or V, and S. Each thread keeps its blocks of acc (tile.hpp) in
+// registers from the item's first key to its last. If a head is too large for that, acc stays in the State's memory,
+// and every tile of keys reads and writes it once.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -33,7 +33,7 @@ template <class T>
 struct StatePointers {
   T* m;
   T* l;
-  T* score_sum;  // or none
+  T* score_sum;  // null: not wanted
   T* acc;
   Index rows;
   Index heads;
@@ -52,7 +52,7 @@ StatePointers<T> pointers_of(const State& state) {
           state.shape.heads};
 }
 
-/// `kept`: chunks of a head whose accumulators lie in registers, all of the head's; 0: they do not.
+/// `kept`: how many chunks of a head keep their accumulators in registers: all of the head's, or 0.
 template <class ExecSpace, class Tuning, class Storage, class T, int kept>
 class ForwardTeam {
  public:
@@ -67,7 +67,7 @@ class ForwardTeam {
   DeviceWorkView work;
   Index first_team;  ///< of this launch
   Operands operands;
-  bool whole_pieces;  ///< have_whole_pieces() says yes
+  bool whole_pieces;  ///< what have_whole_pieces() returned
   int head_dim;
   StatePointers<T> state;
   T score_factor;  ///< scale * log2(e)
@@ -112,13 +112,13 @@ class ForwardTeam {
   }
 
  private:
-  // Scratch memory: q, kv, s; m, fresh_m, shrink, l, score_sum (query rows), part_m (row_parts x query rows), and what
-  // lets q begin at a multiple of 16 bytes; query_row, query_t (query rows), key_row, key_t (key rows), not_finite.
+  // Scratch memory: q, kv, s; m, fresh_m, shrink, l, score_sum (query rows), part_m (row_parts x query rows); padding,
+  // so that q begins at a multiple of 16 bytes; query_row, query_t (query rows), key_row, key_t (key rows), not_finite.
   static constexpr int numbers =
       Tile::own_size + Tile::met_size + Tile::weight_size + (5 + Tuning::row_parts) * Tile::rows + Tile::piece;
   static constexpr int indices = 2 * (Tile::rows + Tile::met) + 1;
 
-  /// Where this team finds its things.
+  /// Where this team's data are.
   struct Context {
     const Member& team;
     TeamTile tile;
@@ -127,7 +127,7 @@ class ForwardTeam {
     T* s;
     T* m;        // shift of the sums so far
     T* fresh_m;  // shift from this tile of keys on
-    T* shrink;   // the square root of 2^(m - fresh_m), which may be too small for a number itself; 0 while empty
+    T* shrink;   // the square root of 2^(m - fresh_m), which may itself be too small for a number; 0 while empty
     T* l;
     T* score_sum;
     T* part_m;  // largest score of a row among every row_parts-th piece of keys
@@ -161,7 +161,7 @@ class ForwardTeam {
     }
   };
 
-  /// Rows of one head.
+  /// The rows of one head.
   KOKKOS_FUNCTION static auto rows_of(const core::TensorView& tensor, Index batch, Index head, const Index* rows,
                                       int count, T factor) {
     const Storage* const first = static_cast<const Storage*>(tensor.data) + number_of(tensor, batch, 0, head);
@@ -169,12 +169,12 @@ class ForwardTeam {
     return RowsOf{count, factor, [=](int i) { return first + rows[i] * stride; }};
   }
 
-  /// Row number `position` of a map of keys taken in descending order of t.
+  /// Row number `position` of a map whose keys are taken in descending order of t.
   KOKKOS_FUNCTION CombRow key_at(const core::RowMap& keys, Index position) const {
     return work.row_of(keys, keys.count - 1 - position);
   }
 
-  /// Comb indices of the keys at positions first ... first + count - 1, which descend; of no interest without a mask.
+  /// Comb indices of the keys at positions first ... first + count - 1, which descend; not needed without a mask.
   KOKKOS_FUNCTION CombRange key_range(const Context& c, Index first, int count) const {
     const core::WorkItem& item = c.tile.item;
     constexpr Index unbounded = core::Band::unbounded;
@@ -182,7 +182,7 @@ class ForwardTeam {
     return {key_at(item.key, first + count - 1).t, key_at(item.key, first).t};
   }
 
-  /// Looks up `count` rows, row_of(0), row_of(1), ... Barrier: they are there.
+  /// Looks up `count` rows, row_of(0), row_of(1), ... Ends with a barrier: all are there.
   template <class RowOf>
   KOKKOS_FUNCTION void look_up(const Context& c, int count, const RowOf& row_of, Index* rows, Index* ts) const {
     for (int i = c.team.team_rank(); i < count; i += c.team.team_size()) {
@@ -208,7 +208,7 @@ class ForwardTeam {
 
   KOKKOS_FUNCTION bool has_entropy() const { return state.score_sum != nullptr; }
 
-  /// s = Q K^T, hidden scores and those up to a whole piece -inf. Barrier: they are there, and K is no longer read.
+  /// s = Q K^T; hidden scores and the padding to a whole piece are -inf. Ends with a barrier, after all reads of K.
   KOKKOS_FUNCTION void multiply_scores(const Context& c, int count) const {
     const TeamTile& tile = c.tile;
     typename Tile::Scores scores = {};
@@ -221,8 +221,8 @@ class ForwardTeam {
     c.team.team_barrier();
   }
 
-  /// Turns scores into weights and brings m, l and shrink up to date; row_parts threads share a row. Barrier: weights
-  /// are there, and what was loaded before.
+  /// Turns scores into weights and updates m, l and shrink; row_parts threads share a row. Ends with a barrier: the
+  /// weights are there, and what was loaded before.
   KOKKOS_FUNCTION void update_rows(const Context& c, int count) const {
     const int rows = c.tile.count;
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {
@@ -241,7 +241,7 @@ class ForwardTeam {
     }
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) { weigh(c, count, part, i); });
     c.team.team_barrier();
-    // Key after key, by one thread: the others go on to the values.
+    // Key after key, by one thread per row; the others go on to the values.
     for (int i = c.team.team_rank(); i < rows; i += c.team.team_size()) {
       T sum = c.l[i] * c.shrink[i] * c.shrink[i];
       for (int j = 0; j < count; j += Tile::piece) {
@@ -254,14 +254,14 @@ class ForwardTeam {
     }
   }
 
-  /// Calls visit(piece) for a row_parts-th of the scores of row i.
+  /// Calls visit(piece) for one of row_parts parts of the scores of row i.
   template <class Visit>
   KOKKOS_FUNCTION void for_each_piece(const Context& c, int count, int part, int i, const Visit& visit) const {
     for (int j = part * Tile::piece; j < count; j += Tuning::row_parts * Tile::piece)
       visit(*reinterpret_cast<Scores*>(c.s + i * Tile::weight_stride + j));
   }
 
-  /// Shift of row i from this tile of keys on.
+  /// The shift of row i from this tile of keys on.
   KOKKOS_FUNCTION T fresh_shift(const Context& c, int i) const {
     T largest = T(-INFINITY);
     for (int other = 0; other < Tuning::row_parts; ++other) {
@@ -275,7 +275,7 @@ class ForwardTeam {
     return before == T(-INFINITY) ? T(0) : power_of_two((before - fresh) / 2);
   }
 
-  /// Weights times scores of row i, key after key, while the scores still are there.
+  /// Adds weights times scores of row i, key after key, before weights replace the scores.
   KOKKOS_FUNCTION void add_scores(const Context& c, int count, int i) const {
     const T fresh = fresh_shift(c, i), shrink = shrink_of(c.m[i], fresh);
     const T* s = c.s + i * Tile::weight_stride;
@@ -286,7 +286,7 @@ class ForwardTeam {
     c.score_sum[i] = sum;
   }
 
-  /// A row_parts-th of the weights of row i.
+  /// Computes one of row_parts parts of the weights of row i.
   KOKKOS_FUNCTION void weigh(const Context& c, int count, int part, int i) const {
     const T before = c.m[i], fresh = fresh_shift(c, i);
     for_each_piece(c, count, part, i, [&](Scores& in_memory) {
@@ -314,7 +314,7 @@ class ForwardTeam {
     });
   }
 
-  /// No barrier: every thread stores the rows whose m and l it brought up to date itself.
+  /// Needs no barrier: every thread stores the rows whose m and l it has computed itself.
   KOKKOS_FUNCTION void store_rows(const Context& c) const {
     for (int i = c.team.team_rank(); i < c.tile.count; i += c.team.team_size()) {
       const Index at = state.at(c.tile.batch, c.query_row[i], c.tile.head);

@@ -1,4 +1,4 @@
-// Device memory of work lists and of partial states, kept from call to call: a GPU stops for every allocation.
+// Keeps device memory of work lists and of partial states from call to call: a GPU stops for every allocation.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace annulus::kernels::device {
 
-/// A buffer of `bytes` or more that no other call holds, one of an earlier call for this purpose where one is large
-/// enough. It is free again when its last copy is gone. From one thread.
+/// A buffer of `bytes` or more that no other call uses: one of an earlier call for this purpose if it is large enough,
+/// otherwise a new one. It is free again when its last copy is destroyed. Only one thread may call.
 core::Buffer kept_memory(const std::string& purpose, core::Index bytes);
 /// The same for a work list.
 core::Buffer kept_list(core::Index bytes);
@@ -22,7 +22,7 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
   return buffer;
 }
 
-/// Frees the buffers that no call holds. Runs by itself before Kokkos ends; else between calls.
+/// Frees the buffers that no call uses. Runs by itself before Kokkos ends; otherwise only between calls.
 void release_kept_lists();
 
 }  // namespace annulus::kernels::device

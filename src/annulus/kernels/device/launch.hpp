@@ -1,5 +1,5 @@
-// Launches the teams of both passes over a work list. Templates of execution space and tuning, so that tests run every
-// combination, the GPU's numbers on host threads included.
+// Launches the teams of both passes over a work list. Templates of execution space and tuning, so that tests can run
+// every combination, even the GPU's numbers on host threads.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -17,7 +17,7 @@
 
 namespace annulus::kernels::device {
 
-/// Where and when teams run.
+/// What launch_teams() needs besides the kernel.
 struct Launch {
   const core::WorkList& list;
   Index batch;
@@ -27,7 +27,7 @@ struct Launch {
 };
 
 /// Launches all teams and polls until they are done. Where launches run beside the host, as on a GPU, one launch is
-/// enough; host threads are one themselves, so that their work is cut.
+/// enough. On host threads a launch blocks the polling thread, so there the work is cut into several.
 template <class ExecSpace, class Tuning, class Kernel>
 void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   core::require(launch.team_size >= Tuning::team_size, [&] {
@@ -50,8 +50,8 @@ void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   }
 }
 
-/// Calls run with how many chunks of a head keep their sums in registers, as a constant: all of them, 1, 2 or 4, where
-/// `outputs` such sums fit; or 0.
+/// Calls run(kept), where the constant `kept` is how many chunks of a head keep their sums in registers: all of them
+/// (1, 2 or 4) if `outputs` such sums fit, otherwise 0.
 template <class Tuning, class T, int outputs, class Run>
 void with_kept(int head_dim, const Run& run) {
   using Tile = device::Tile<Tuning, T>;
@@ -69,7 +69,7 @@ void with_kept(int head_dim, const Run& run) {
   run(std::integral_constant<int, 0>());
 }
 
-/// attend() on ExecSpace, which must reach the default execution space's memory, with teams of `team_size` threads.
+/// attend() on ExecSpace, with access to the default execution space's memory, with teams of `team_size` threads.
 template <class ExecSpace, class Tuning>
 void launch_attend(const core::WorkList& list, const Operands& operands, State& state,
                    const std::function<void()>& poll, int team_size) {
@@ -90,8 +90,8 @@ void launch_attend(const core::WorkList& list, const Operands& operands, State& 
   });
 }
 
-/// attend_backward() likewise, one launch for dq and one for dk and dv. Accumulators are the sums without `scale` (dq,
-/// dk) and `output_scale` (dv).
+/// The same for attend_backward(), one launch for dq and one for dk and dv. Accumulators are the sums without the
+/// factors `scale` (dq, dk) and `output_scale` (dv).
 template <class ExecSpace, class Tuning>
 void launch_attend_backward(const core::WorkList& list, const core::Shape& shape, core::Precision precision,
                             const BackwardOperands& operands, const GradientViews& gradients,
@@ -121,7 +121,7 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
   });
 }
 
-/// attend_statistics() likewise, one launch for the lists, where they are wanted, and one for what keys receive.
+/// The same for attend_statistics(), one launch for the lists, if they are wanted, and one for what keys receive.
 template <class ExecSpace, class Tuning>
 void launch_attend_statistics(const core::WorkList& list, const core::Shape& shape, Index rows,
                               core::Precision precision, const StatisticOperands& operands,

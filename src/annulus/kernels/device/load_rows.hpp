@@ -1,4 +1,4 @@
-// Rows of a tensor on their way into scratch memory, from their storage type to the accumulation type.
+// Loads rows of a tensor into scratch memory, from their storage type to the accumulation type.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,7 +12,7 @@
 
 namespace annulus::kernels::device {
 
-/// Whether rows of D numbers can be read by pieces of 16 bytes: in each tensor they begin and end at multiples of it.
+/// Whether rows of D numbers can be read in pieces of 16 bytes: in each tensor, rows begin and end at multiples of 16.
 inline bool have_whole_pieces(std::initializer_list<core::TensorView> tensors, int head_dim) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const core::TensorView& tensor) {
     const core::Index piece = 16 / core::Index(core::bytes_of(tensor.type));
@@ -21,9 +21,9 @@ inline bool have_whole_pieces(std::initializer_list<core::TensorView> tensors, i
   });
 }
 
-/// to[i * stride + d] = factor * row_at(i)[d] for i < count and d < width; 0 for d >= available. By the whole team, in
-/// pieces of so many numbers, neighbouring pieces by neighbouring threads. Each thread asks for some before it waits
-/// for the first. *not_finite, where there is one, becomes 1 if a number is not; any thread may write it.
+/// to[i * stride + d] = factor * row_at(i)[d] for i < count and d < width; 0 for d >= available. The whole team does
+/// it, in pieces of `piece` numbers, neighbouring pieces by neighbouring threads. Each thread requests some pieces
+/// before it waits for the first. *not_finite, if given, becomes 1 if a number is not finite; any thread may write it.
 template <int piece, int width, class Storage, class T, class Member, class RowAt>
 KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int available, T factor, const RowAt& row_at,
                                         T* to, int stride, core::Index* not_finite) {
@@ -59,7 +59,7 @@ KOKKOS_INLINE_FUNCTION void load_pieces(const Member& team, int count, int avail
   }
 }
 
-/// The same by pieces of 16 bytes where rows have whole ones, or else by single numbers.
+/// The same: in pieces of 16 bytes if rows consist of whole ones, otherwise by single numbers.
 template <int width, class Storage, class T, class Member, class RowAt>
 KOKKOS_INLINE_FUNCTION void load_rows(const Member& team, bool whole_pieces, int count, int available, T factor,
                                       const RowAt& row_at, T* to, int stride, core::Index* not_finite = nullptr) {

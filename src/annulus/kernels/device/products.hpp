@@ -1,5 +1,5 @@
-// The two products of both passes as a team makes them: pieces of the operands brought to scratch memory, all threads'
-// blocks multiplied, sums held in registers or added up in memory.
+// The two products of both passes, as a team computes them: pieces of the operands are loaded into scratch memory, all
+// threads multiply their blocks, and sums are kept in registers or added up in memory.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -10,7 +10,7 @@
 
 namespace annulus::kernels::device {
 
-/// Rows of an operand: row i < count begins at at(i) and is taken times `factor`.
+/// Rows of an operand: row i < count begins at at(i) and is multiplied by `factor`.
 template <class T, class At>
 struct RowsOf {
   int count;
@@ -20,7 +20,7 @@ struct RowsOf {
 template <class T, class At>
 RowsOf(int, T, At) -> RowsOf<T, At>;
 
-/// Which pairs of a tile see each other: all where nothing is `hidden`, else those for which sees(i, j) holds.
+/// Which pairs of a tile see each other: all, unless `some_hidden`; then those for which sees(i, j) holds.
 template <class Sees>
 struct Pairs {
   bool some_hidden;
@@ -29,8 +29,8 @@ struct Pairs {
 template <class Sees>
 Pairs(bool, Sees) -> Pairs<Sees>;
 
-/// Sums of owned rows in two levels: where those of row i lie, sums(i), and, where blocks of rows met go on in other
-/// lists, what they have given so far, begun(i). Terms join the sums of rows for which ends(i) holds.
+/// Sums of owned rows in two levels. Those of row i are at sums(i). If blocks of rows met continue in other lists, what
+/// the current block has given so far is at begun(i). Terms are added to the sums of rows for which ends(i) holds.
 template <class Sums, class Begun, class Ends>
 struct TwoLevels {
   bool goes_on;
@@ -48,19 +48,19 @@ struct Products {
 
   const Member& team;
   int head_dim;
-  bool whole_pieces;        ///< have_whole_pieces() of all operands
+  bool whole_pieces;        ///< what have_whole_pieces() returned for all operands
   int rows;                 ///< of the tile
   T* own;                   ///< own_size numbers
   T* met;                   ///< met_size
   T* weights;               ///< weight_size
-  core::Index* not_finite;  ///< 1 from the first number of a tile with hidden pairs on that is not finite, 0 before
+  core::Index* not_finite;  ///< in a tile with hidden pairs: 1 from the first number on that is not finite, 0 before
 
-  /// sums += A B^T. Blocks reach beyond the tile: what they compute there is not used.
+  /// sums += A B^T. Blocks reach beyond the tile; what they compute there is not used.
   template <class A, class B>
   KOKKOS_FUNCTION void add_scores(const RowsOf<T, A>& a, const RowsOf<T, B>& b, typename Tile::Scores& sums) const {
     for (int first = 0; first < head_dim; first += Tile::depth) {
       const int left = head_dim - first, width = left < Tile::depth ? round_up(left, Tile::piece) : Tile::depth;
-      team.team_barrier();  // all threads have read what lay there
+      team.team_barrier();  // all threads have read the old numbers
       load_rows<Tile::depth, Storage>(
           team, whole_pieces, a.count, left, a.factor, [&](int i) { return a.at(i) + first; }, own, Tile::row_stride);
       load_rows<Tile::depth, Storage>(
@@ -72,7 +72,7 @@ struct Products {
     }
   }
 
-  /// Calls visit(slot, first row, column of blocks) for this thread's blocks of the scores of `count` rows met, all
+  /// Calls visit(slot, first row, column of blocks) for this thread's blocks of the scores of `count` rows met, for all
   /// columns up to a whole piece.
   template <class Visit>
   KOKKOS_FUNCTION void for_each_score_block(int count, const Visit& visit) const {
@@ -95,7 +95,7 @@ struct Products {
     });
   }
 
-  /// met = one chunk of `depth` rows of V, or of those that are left.
+  /// Loads one chunk of `depth` rows of V (or of those that are left) into `met`.
   template <class V>
   KOKKOS_FUNCTION void load_chunk(const RowsOf<T, V>& v, int chunk, int first, bool some_hidden) const {
     const int begin = chunk * Tile::columns, left = v.count - first;
@@ -104,8 +104,8 @@ struct Products {
         [&](int j) { return v.at(first + j) + begin; }, met, Tile::columns, some_hidden ? not_finite : nullptr);
   }
 
-  /// sums += weights V, of one chunk. `is_loaded`: the chunk's first rows are there. The weight 0 of a hidden pair
-  /// takes out no number that is not finite: where there is one, such pairs are left out one by one.
+  /// sums += weights V for one chunk. `is_loaded`: the chunk's first rows are there. A hidden pair has weight 0, but 0
+  /// times infinity or NaN is NaN: if V has such a number, hidden pairs are left out one by one.
   template <class V, class Sees>
   KOKKOS_FUNCTION void add_chunk(const RowsOf<T, V>& v, int chunk, bool is_loaded, const Pairs<Sees>& pairs,
                                  Output& sums) const {
@@ -128,12 +128,12 @@ struct Products {
         else
           Tile::multiply_weights(sums[slot], w, columns, count);
       });
-      if (leave_out) team.team_barrier();  // rows are looked up anew where sees() looks
+      if (leave_out) team.team_barrier();  // the rows that sees() reads will be looked up anew
     }
   }
 
-  /// Calls body(chunk, sums) for all chunks of the head: with the sums that are kept for it; or, where none are, with
-  /// those of row_at(i), which are written back.
+  /// Calls body(chunk, sums) for all chunks of the head: with the sums kept in registers, or, if none are kept, with
+  /// those in memory at row_at(i), which are then written back.
   template <int kept, class RowAt, class Body>
   KOKKOS_FUNCTION void for_each_chunk(Output* sums, const RowAt& row_at, const Body& body) const {
     if constexpr (kept > 0) {
@@ -150,8 +150,8 @@ struct Products {
     }
   }
 
-  /// Calls body(chunk, terms) for all chunks of the head: with the terms that are kept for it; or, where none are, with
-  /// those that were begun, and puts them where they belong.
+  /// Calls body(chunk, terms) for all chunks of the head: with the terms kept in registers, or, if none are kept, with
+  /// those begun in memory; these are then stored again, or added to the sums.
   template <int kept, class To, class Body>
   KOKKOS_FUNCTION void for_each_chunk_of_terms(Output* terms, const To& to, const Body& body) const {
     if constexpr (kept > 0) {
@@ -167,14 +167,14 @@ struct Products {
       }
     }
   }
-  /// The terms that are kept join the sums.
+  /// Adds the kept terms to the sums.
   template <int kept, class To>
   KOKKOS_FUNCTION void end_kept(Output* terms, const To& to) const {
     ANNULUS_UNROLL
     for (int chunk = 0; chunk < kept; ++chunk) end_terms(chunk, terms[chunk], to);
   }
 
-  /// Reads the sums that are kept, or writes them back.
+  /// Reads the kept sums from memory, or writes them back.
   template <int kept, class RowAt>
   KOKKOS_FUNCTION void read_kept(Output* sums, const RowAt& row_at) const {
     ANNULUS_UNROLL
@@ -198,8 +198,8 @@ struct Products {
     });
   }
 
-  /// Calls visit(this thread's, row_at(i)[d]) for the sums of a chunk that exist, of rows that row_at() does not leave
-  /// out.
+  /// Calls visit(a sum of this thread, the number at row_at(i)[d]) for the sums of a chunk that exist, except for rows
+  /// that row_at() leaves out.
   template <class RowAt, class Visit>
   KOKKOS_FUNCTION void for_each_sum(int chunk, Output& sums, const RowAt& row_at, const Visit& visit) const {
     Tile::template for_each_block<Tile::columns>(team, [&](int slot, int row, int column) {

@@ -1,4 +1,4 @@
-// Weights of the softmax with exact powers of two, as kernels/host/online_softmax.hpp has them: the shift m is an even
+// Weights of the softmax with exact powers of two, as in kernels/host/online_softmax.hpp: the shift m is an even
 // integer, and a weight's fraction comes from its score alone.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace annulus::kernels::device {
 
-/// 2^n for an integer n; 0 below the normal numbers, and n is never above them. From bits: exp2() may err in its last.
+/// 2^n for an integer n, never above the normal numbers; 0 below them. By bits, as exp2() may be wrong in the last one.
 KOKKOS_INLINE_FUNCTION float power_of_two(float n) {
   if (!(n >= -126)) return 0;
   const std::uint32_t bits = std::uint32_t(std::int32_t(n) + 127) << 23;
@@ -31,7 +31,7 @@ KOKKOS_INLINE_FUNCTION double power_of_two(double n) {
 template <class T>
 constexpr T largest_number = sizeof(T) == 8 ? T(DBL_MAX) : T(FLT_MAX);
 
-/// The shift for a row whose largest score is `score`: 16 to 18 above it, or the largest number.
+/// The shift for a row whose largest score is `score`: 16 to 18 above it, at most the largest number.
 template <class T>
 KOKKOS_INLINE_FUNCTION T shift_above(T score) {
   constexpr T largest = largest_number<T>;
@@ -39,7 +39,7 @@ KOKKOS_INLINE_FUNCTION T shift_above(T score) {
   return shift < largest ? shift : largest;
 }
 
-/// 2^(score - shift + bias). Scores of +inf share the weight of the largest number, those of -inf have none.
+/// 2^(score - shift + bias). Scores of +inf have the weight of the largest number, those of -inf have weight 0.
 template <class T>
 KOKKOS_INLINE_FUNCTION T weight_of(T score, T shift, T bias) {
   constexpr T largest = largest_number<T>;

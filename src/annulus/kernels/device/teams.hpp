@@ -1,5 +1,5 @@
-// Teams of threads on an execution space, as both passes' kernels run on them. A template of its own, so that tests let
-// the teams of a GPU run where there is none.
+// Teams of threads on an execution space, for the kernels of both passes. A template, so that tests can run the teams
+// of a GPU without a GPU.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,7 +12,7 @@ struct Teams {
   using Member = typename Policy::member_type;
   using ScratchSpace = typename ExecSpace::scratch_memory_space;
 
-  /// kernel(member) by the threads of `teams` teams, which have scratch memory; does not wait.
+  /// Runs kernel(member) on the threads of `teams` teams with scratch memory; does not wait.
   template <class Kernel>
   static void launch(const char* label, const ExecSpace& space, int teams, int team_size, const Kernel& kernel) {
     Policy policy(space, teams, team_size);

@@ -1,16 +1,16 @@
 // A team's tile: how its numbers lie in scratch memory, which of them a thread computes, and the two products of both
-// passes. T is the accumulation type; storage types end at loading (load_rows.hpp).
+// passes. T is the accumulation type; load_rows.hpp converts storage types.
 //
 //   S = A B^T     rows x met       of A (rows x D) and B (met x D), `depth` numbers of each row at a time
 //   O += W V      rows x columns   of weights W (rows x met) and V (met x D), `depth` rows of V at a time, for one
 //                                  chunk of `columns` of D after the other
 //
-// So the scratch memory does not depend on D, and no thread is without a block of scores. Blocks are read by pieces of
-// 16 bytes, which cost a GPU as much as one number: a block of 4 x 4 floats takes 8 reads for 64 multiply-adds.
+// So the size of scratch memory does not depend on D, and every thread has a block of scores. Blocks are read in pieces
+// of 16 bytes, which cost a GPU as much as one number: a block of 4 x 4 floats takes 8 reads for 64 multiply-adds.
 //
 // Example: GpuTuning, float. 32 x 64 numbers are 8 x 16 blocks of 4 x 4, one for each of 128 threads. Thread 17 has
-// rows 4 5 6 7 and, of the scores, columns 1 17 33 49: its neighbour reads the next rows of B, which begin in other
-// memory banks. Of the output it has columns 4 5 6 7, in double 2 3 34 35: its neighbour reads the next pieces of V.
+// rows 4 5 6 7. Of the scores it has columns 1 17 33 49: its neighbour reads the next rows of B, from other memory
+// banks. Of the output it has columns 4 5 6 7 (double: 2 3 34 35): its neighbour reads the next pieces of V.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -21,8 +21,8 @@
 
 namespace annulus::kernels::device {
 
-/// Neighbouring numbers, read or written at once where they are 16 bytes or fewer. What is written in pieces of one
-/// size is read in those of another: on hosts compilers have to be told that such types may lie in the same place.
+/// Neighbouring numbers, read or written at once if they are 16 bytes or fewer. Numbers are written in pieces of one
+/// size and read in pieces of another: compilers on hosts must be told that such types may share memory.
 template <class T, int count>
 struct [[gnu::may_alias]] alignas(sizeof(T) * count) Numbers {
   T of[count];
@@ -61,14 +61,14 @@ struct Tile {
   struct Block {
     T of[block_rows][block_columns];
   };
-  /// Blocks of a product of this many columns that a thread has.
+  /// How many blocks of a product of this many columns a thread has.
   template <int width>
   static constexpr int slots = (rows / block_rows * (width / block_columns) - 1) / Tuning::team_size + 1;
 
   using Scores = Block[slots<met>];
   using Output = Block[slots<columns>];  ///< of one chunk
 
-  /// Chunks of D numbers.
+  /// How many chunks D numbers have.
   KOKKOS_FUNCTION static int chunks(int head_dim) { return (head_dim + columns - 1) / columns; }
 
   /// Calls visit(slot, first row, column of blocks) for this thread's blocks of a product of `width` columns.
@@ -82,9 +82,9 @@ struct Tile {
     }
   }
 
-  /// Column of a score: number c of its block.
+  /// The column of a score: number c of a block.
   KOKKOS_FUNCTION static constexpr int score_column(int block, int c) { return block + c * (met / block_columns); }
-  /// Column inside its chunk of an output: number c of its block.
+  /// The column, inside its chunk, of an output: number c of a block.
   KOKKOS_FUNCTION static constexpr int output_column(int block, int c) {
     return c / piece * (columns / block_columns * piece) + block * piece + c % piece;
   }
@@ -124,7 +124,7 @@ struct Tile {
     for (; x < count; ++x) add_row(sum, v + x * columns, [&](int r) { return weights[r * weight_stride + x]; });
   }
 
-  /// The same of those pairs alone for which sees(r, x) holds.
+  /// The same for only those pairs for which sees(r, x) holds.
   template <class Sees>
   KOKKOS_FUNCTION static void multiply_seen(Block& sum, const T* weights, const T* v, int count, const Sees& sees) {
     for (int x = 0; x < count; ++x) {

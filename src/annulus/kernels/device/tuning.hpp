@@ -1,23 +1,23 @@
-// The numbers the device algorithm runs with, per kind of execution space. Numbers only.
+// The numbers with which the device algorithm runs, for each kind of execution space.
 //
 //                    GPU                                 host threads
 //   team             128 threads                         1 thread (tests: 4)
 //   tile             32 rows that the team owns meet     64 rows meet 64
 //                    64 of the other side
-//   chunk            64 numbers of a head                128: threads wait for each other as seldom as may be
+//   chunk            64 numbers of a head                128: so threads wait for each other less often
 //   depth            128 bytes of a row at a time: 32    1024 bytes
 //                    float, 16 double
 //   block of a       4 x 4 numbers: 128 blocks           4 x 8 numbers
 //   thread           of scores
 //
-// So many of 128 threads of a GPU have work, in float, whatever the storage type:
+// How many of a GPU's 128 threads have work, in float, whatever the storage type:
 //   head size              32         64    80              96              128    256
 //   scores                 128        128   128             128             128    128
 //   sums of chunks         64         128   128 and 32      128 and 64      128    128
-// In double the last chunk is shared by twice as many, who have half a block each. With whole rows in scratch memory
-// tiles of 32 x 64 fit at D = 64 in float only: scores were the work of 64 threads at 128, of 16 at 256.
+// In double twice as many threads share the last chunk, each with half a block. If scratch memory held whole rows,
+// tiles of 32 x 64 would fit only at D = 64 in float: 64 threads would compute scores at D = 128, and 16 at D = 256.
 //
-// On host threads the algorithm is there to be tested; the host back end is several times as fast.
+// On host threads the algorithm exists for tests; the host back end is several times as fast.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -27,14 +27,14 @@
 
 namespace annulus::kernels::device {
 
-/// Rows, by comb index, of a block of queries whose terms a key adds up before they join its sum: three tiles of one
-/// head. This one changes bits.
+/// How many rows, by comb index, a block of queries has; a key adds up its terms before they join the key's sum. It is
+/// three tiles of one head. This number changes the bits of results.
 inline constexpr core::Index sum_rows = 192;
 
-/// GPUs. A team takes 26 kB of scratch memory in float, 35 kB in double, of the 40 kB that Kokkos hands out on CUDA.
+/// GPUs. A team takes 26 kB of scratch memory in float, 35 kB in double; on CUDA Kokkos has 40 kB for it.
 struct GpuTuning {
   static constexpr int team_size = 128;  ///< or more
-  static constexpr int rows = 32;        ///< that a team owns (forward: queries)
+  static constexpr int rows = 32;        ///< rows that a team owns (forward: queries)
   static constexpr int met = 64;         ///< rows of the other side at a time
   static constexpr int columns = 64;     ///< numbers of a head whose sums are made at a time: a chunk
   static constexpr int depth_bytes = 128;
@@ -43,7 +43,7 @@ struct GpuTuning {
   static constexpr int row_parts = 4;  ///< threads that share the softmax of one row
   /// Sums that a thread keeps in registers for each of its blocks of a chunk: 64 floats.
   static constexpr int kept_bytes = 256;
-  /// All at once: the host polls while a GPU works, and a part of the work would leave multiprocessors idle.
+  /// Everything in one launch: the host polls while a GPU works, and smaller launches would leave multiprocessors idle.
   static double flops_per_launch(int /*concurrency*/) { return std::numeric_limits<double>::max(); }
 };
 

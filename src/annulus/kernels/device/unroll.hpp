@@ -1,4 +1,4 @@
-// Arrays that are to lie in registers want their loops unrolled, which only a GPU's compiler is to be told.
+// Arrays stay in registers only if loops over them are unrolled. Only a GPU's compiler must be told to do so.
 #pragma once
 
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)

@@ -1,6 +1,6 @@
-// A WorkList as teams read it: in device memory, its items cut into tiles of rows, one for each team. A team owns a
-// tile, meets all rows of the other side of its item, and alone writes what belongs to its rows, so that no number is
-// added atomically:
+// A WorkList in the form that teams read: in device memory, with items cut into tiles of rows, one tile per team. A
+// team owns a tile and meets all rows of the other side of its item. It alone writes the results of its rows, so that
+// no addition must be atomic:
 //   Owner::rows      forward: query rows of one head
 //   Owner::queries   backward: (row, head) pairs, makes dq
 //   Owner::keys      backward: key rows, makes dk and dv
@@ -43,7 +43,7 @@ struct CombRow {
   Index row;
 };
 
-/// The same of one query or key of an item, with its head.
+/// The same for one query or key of an item, with its head.
 struct ItemRow {
   Index t;
   Index row;
@@ -54,12 +54,12 @@ struct ItemRow {
 struct TeamTile {
   core::WorkItem item;
   Index batch;
-  Index head;  ///< of the query rows; with Owner::queries and Owner::keys rows bring their own
+  Index head;  ///< of the query rows; with Owner::queries and Owner::keys each row has its own
   Index begin;
   int count;
 };
 
-/// Rows of an item that teams own, of one head where a team has only one.
+/// How many rows of an item teams own; with Owner::rows these are rows of one head.
 KOKKOS_INLINE_FUNCTION Index owned_rows(const core::WorkItem& item, Owner owner) {
   if (owner == Owner::keys) return item.key.count;
   return owner == Owner::rows ? item.query.count : item.query.count * item.head_count;
@@ -83,7 +83,7 @@ struct DeviceWorkView {
     const CombRow found = row_of(item.key, number);
     return {found.t, found.row, item.kv_head};
   }
-  /// The item that team number `team` works on: the last one whose first team is not beyond it.
+  /// The item that team number `team` works on: the last one whose first team is at most `team`.
   KOKKOS_FUNCTION const DeviceItem& item_of(Index team) const;
   template <Owner owner>
   KOKKOS_FUNCTION TeamTile tile_of(Index team) const;
@@ -92,12 +92,12 @@ struct DeviceWorkView {
 /// Owner of a list's copy in device memory.
 class DeviceWork {
  public:
-  /// Copies the list; complete on return. Items without queries or keys get no team. `tile_rows`: rows that a team
+  /// Copies the list; complete on return. Items without queries or keys get no team. `tile_rows`: how many rows a team
   /// owns.
   DeviceWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows);
 
   const DeviceWorkView& view() const { return view_; }
-  /// The same tables in host memory, while this object is there.
+  /// The same tables in host memory, valid as long as this object.
   DeviceWorkView host_view() const { return {runs_.data(), items_.data(), view_.item_count, view_.tile_rows}; }
   Index teams() const { return teams_; }
 
@@ -144,10 +144,10 @@ template <Owner owner>
 KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
   const DeviceItem& found = item_of(team);
   const core::WorkItem& item = found.item;
-  const Index heads = owner == Owner::rows ? item.head_count : 1;  // neighbouring teams: the same rows, other heads
+  const Index heads = owner == Owner::rows ? item.head_count : 1;  // neighbouring teams have the same rows, other heads
   const Index owned = owned_rows(item, owner), tiles = (owned + tile_rows - 1) / tile_rows;
   const Index number = team - found.first_team, rest = number / heads;
-  // The longest work first: with causal the last queries see the most keys, and the first keys are seen most.
+  // The longest work first: if causal, the last queries see the most keys, and the most queries see the first keys.
   const Index tile = owner == Owner::keys ? rest % tiles : tiles - 1 - rest % tiles;
   const Index left = owned - tile * tile_rows;
   return {item, rest / tiles, item.head_first + number % heads * item.head_stride, tile * tile_rows,

@@ -1,9 +1,9 @@
-// The register-blocked product behind all five of the backward pass: MR x NV vectors of accumulators that take in
-// outer products of a column of A (broadcast numbers) and a row of B (vectors), one after another. The five differ only
-// in where A lies and which way the sum runs, given as compile-time strides.
+// The register-blocked product behind all five products of the backward pass: MR x NV vectors of accumulators, to which
+// outer products of a column of A (broadcast numbers) and a row of B (vectors) are added one after another. The five
+// differ only in where A is and in which direction the sum runs; both are compile-time strides.
 //
-// Blocks are functions of their own, never inlined: GCC would otherwise keep what it needs after the product (constants
-// of exp2, addresses) in registers during it and move accumulators to the stack, up to 30 times per 96 multiply-adds.
+// Blocks are functions that are never inlined. Otherwise GCC would keep what it needs after the product (constants of
+// exp2, addresses) in registers and move accumulators to the stack, up to 30 times per 96 multiply-adds.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -13,7 +13,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// A block of sums; T is a word of what is multiplied, or a number of the sums.
+/// A block of sums; T is the word type of the factors, or the number type of the sums.
 template <class T, int NV>
 using Block = Vec<Number<T>>[kRowBlock][NV];
 
@@ -41,8 +41,8 @@ ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Vec<Number<T
   }
 }
 
-/// Rows of Q (or G) times a panel of keys (or values): c[i][...] = sum_d rows[i][d] * panel[d][...], d ascending. One
-/// loop over all slabs, for the same reason.
+/// Rows of Q (or G) times a panel of keys (or values): c[i][...] = sum_d rows[i][d] * panel[d][...], d ascending. There
+/// is one loop over all slabs, for the reason given above.
 ///   rows [slab][capacity][NR], the first of MR rows   panel [depth][NR]
 template <class T, int NV>
 ANNULUS_INLINE void row_times_panel(const T* rows, std::int64_t slab_stride, const T* panel, int depth,
@@ -70,13 +70,13 @@ ANNULUS_INLINE void store_block(Number<T>* to, const Block<T, NV>& c) {
     for (int v = 0; v < NV; ++v) store(to + i * kKeyBlock<T> + v * kLanes<T>, c[i][v]);
 }
 
-/// Keys that MR rows see, from key number `first` on: begin and end of each row.
+/// Which keys of a panel MR rows see: begin and end for each row; `first` is the panel's first key.
 struct PanelMask {
   const int* begin;
   const int* end;
   int first;
 
-  /// x for keys that row i sees, of vector number v, and 0 for others, whatever x is.
+  /// x (vector number v) for keys that row i sees, and 0 for other keys, whatever x is.
   template <class N>
   ANNULUS_INLINE_MEMBER Vec<N> only(int i, int v, Vec<N> x) const {
     const Vec<IntOf<N>> key = count_up<N>() + IntOf<N>(first + v * kLanes<N>);
@@ -136,8 +136,8 @@ __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stri
   }
 }
 
-/// The same of pairs, and P with it, both rounded: weights [MR][kStripStride] are E, ds[...] = P * (dP - delta[i]) with
-/// P = E * factors[i] unrounded.
+/// The same for pairs, and also P, both rounded: weights [MR][kStripStride] are E; ds[...] = P * (dP - delta[i]) with
+/// the unrounded P = E * factors[i].
 ///   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride] of 16 bits
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stride, const T* values, int depth,
@@ -173,17 +173,17 @@ struct Range {
   int end;
 };
 
-/// Sums of dv (or dk) of some keys, and what the rows of a block have given so far (KeyChunk). A chunk's terms go on
-/// from there, and join the sums of those keys that see the last row of the block.
+/// Sums of dv (or dk) of some keys, and what the rows of an unfinished block have given so far (KeyChunk). A chunk's
+/// terms continue the latter. They are added to the sums of those keys that see the last row of the block.
 template <class N>
 struct KeySums {
   N* sums;
   N* begun;
   bool is_open;
-  Range ended;  // such keys
+  Range ended;  // the keys that see the block's last row
 };
 
-/// What the terms of NV vectors of MR keys begin with.
+/// The numbers with which the terms of NV vectors of MR keys begin.
 template <class T, int MR, int NV>
 ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&terms)[MR][NV]) {
   constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
@@ -198,7 +198,7 @@ ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&t
     for (int v = 0; v < NV; ++v) terms[i][v] = load<Vec<Number<T>>>(of.begun + i * nr + v * n);
 }
 
-/// Where they go with all of the chunk's rows.
+/// Stores the terms after all rows of the chunk.
 template <class T, int MR, int NV>
 ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>> (&terms)[MR][NV]) {
   using V = Vec<Number<T>>;
@@ -223,7 +223,7 @@ ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>>
   }
 }
 
-/// One slab of dv (or dk) of MR keys takes in `rows` words of query rows, ascending: terms[i] = sum_u p[u][i] * b[u].
+/// Adds `rows` words of query rows, ascending, to one slab of dv (or dk) of MR keys: terms[i] = sum_u p[u][i] * b[u].
 ///   p [rows][kStripStride], the first of MR keys   b [rows][NR]   sums [MR][NR]
 template <class T, int NV>
 __attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int rows, const KeySums<Number<T>>& to) {
@@ -233,7 +233,7 @@ __attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int ro
   end_terms<T>(to, terms);
 }
 
-/// One slab of dq of MR rows takes in `count` words of keys, descending: acc[i][...] += sum_j ds[i][j] * keys[j].
+/// Adds `count` words of keys, descending, to one slab of dq of MR rows: acc[i][...] += sum_j ds[i][j] * keys[j].
 ///   ds [MR][kStripStride / kPerWord]   keys [count][NR]   acc [MR][NR]
 template <class T, int NV>
 __attribute__((noinline)) void query_gradient_block(const T* ds, const T* keys, int count, Number<T>* acc) {

@@ -1,17 +1,17 @@
-// What the backward tiles work on: plain data, for the reasons given in tile_functions.hpp.
+// What the backward tiles work on: plain data, for the reasons in tile_functions.hpp.
 //
 // With s2 = scale * log2(e) * q.k, P = factor * 2^(s2 - shift) (normalizer.hpp), G = factor * output_scale * dout,
 // delta' = factor * delta and Q = scale * log2(e) * q, a tile is five products:
 //   S = Q K^T    E = 2^(S - shift)    dP = G V^T    dS = E (dP - delta')
 //   dV += E^T G    dK += dS^T Q    dQ += dS K
-// where a row's factor, which is all that E lacks of P, has gone into what else the row brings: it costs nothing here.
-// So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
+// E lacks a row's factor, compared with P; the factor has been multiplied into the row's other numbers, which costs
+// nothing here. So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
 //
-// Words that are pairs keep what they are made of: Q, G and the row's factor are left out of the panels then,
+// If words are pairs, panels hold the stored numbers, without the factors that are in Q and G:
 //   S = score_factor * q K^T    P = factor * output_scale * 2^(S - shift)    dS = P (dout V^T - delta / output_scale)
 //   dV += P^T dout    dK += dS^T q    dQ += dS K
-// with P and dS rounded to bfloat16 for the last three, and accumulators of dk hold dk / scale. The set amx has its
-// panels in tiles: see amx/backward_pack.hpp.
+// with P and dS rounded to bfloat16 for the last three; accumulators of dk hold dk / scale. The set amx has its panels
+// in tiles: see amx/backward_pack.hpp.
 #pragma once
 
 #include "annulus/kernels/host/ruled_pairs.hpp"
@@ -19,10 +19,10 @@
 
 namespace annulus::kernels::host {
 
-/// Up to `capacity` query rows (a row is a (query row, head) pair) against keys, private to a thread: what E is made
-/// of. With D cut into slabs of NR columns:
+/// Up to `capacity` query rows (a row is a (query row, head) pair) that meet keys, private to a thread: what E is made
+/// from. D is cut into slabs of NR columns:
 ///   queries     [slab][capacity][NR]    Q, NR words of a row each; rows beyond the real ones, up to `rows`, are zero
-///   shift       [capacity]              +inf for rows that give nothing
+///   shift       [capacity]              +inf for rows that add nothing
 ///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; both ascend with the row
 template <class T>
 struct ScoreRows {
@@ -33,10 +33,10 @@ struct ScoreRows {
   int rows;  // a multiple of row_step
   int capacity;
   int head_dim;
-  Number<T> score_factor;  // of pairs
+  Number<T> score_factor;  // only for pairs
 };
 
-/// `count` keys in ascending order, private to a thread; those beyond, up to `capacity`, are zero.
+/// `count` keys in ascending order, private to a thread; the places after them, up to `capacity`, are zero.
 ///   keys  [panel][depth][NR]    NR keys side by side
 template <class T>
 struct ScoreKeys {
@@ -45,14 +45,14 @@ struct ScoreKeys {
   int capacity;  // a multiple of key_panel
 };
 
-/// With what gradients need:
+/// The same with what gradients need:
 ///   dout     [slab][capacity][NR]     G, zero like the queries
-///   dq       [group][slab][MR][NR]    groups of MR rows; none: not wanted
-///   added_queries, added_dout         the same two as dK and dV take them in: numbers in the same memory, pairs
-///            [slab][capacity / 2][NR] of two rows that follow each other
-///   delta    [capacity]               delta'; of pairs delta / output_scale
+///   dq       [group][slab][MR][NR]    groups of MR rows; null: not wanted
+///   added_queries, added_dout         the same two as they are added to dK and dV: numbers: the same memory; pairs
+///            [slab][capacity / 2][NR] of two successive rows
+///   delta    [capacity]               delta'; for pairs delta / output_scale
 ///   factors  [capacity]               of dout, or of P: factor * output_scale
-///   finite                            all added numbers are: the 0 of a pair that does not meet takes them out
+///   finite                            all added numbers are: then the weight 0 leaves out a pair that does not meet
 ///   ends                              the last row is the last one of a block (GradientViews)
 ///   by_granules                       matrix units: terms join dk and dv 32 rows at a time, not chunk by chunk
 template <class T>
@@ -70,10 +70,10 @@ struct QueryChunk : ScoreRows<T> {
 
 ///   values    [panel][depth][NR]       like the keys
 ///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR] of two keys
-///   dk, dv    [block][slab][MR][NR]    blocks of MR keys that cover `capacity`; none: not wanted
-///   begun_dk, begun_dv                 what the rows of a block have given that has not ended; none: each chunk is one
-///   open      [block]                  of MR keys, whether these may hold something
-///   finite                             all numbers of key_rows are
+///   dk, dv    [block][slab][MR][NR]    blocks of MR keys that cover `capacity`; null: not wanted
+///   begun_dk, begun_dv                 what rows of an unfinished block have given; null: each chunk is a block
+///   open      [block]                  whether these may hold something for a block of MR keys
+///   finite                             all numbers of key_rows are finite
 template <class T>
 struct KeyChunk : ScoreKeys<T> {
   T* key_rows;
@@ -88,25 +88,25 @@ struct KeyChunk : ScoreKeys<T> {
 
 /// Where statistics of E go, for the rows and keys of two chunks.
 ///   received    [slots][capacity of the keys]    sums of factor * E, a slot for each query head of the key/value head
-///   slots       [capacity of the queries]        of the rows
+///   slots       [capacity of the queries]        the slot of each row
 ///   factors     [capacity of the queries]
-///   thresholds  [capacity of the queries]        admit() is told of weights E above them, and may raise them; no less
-///                                                than 0
+///   thresholds  [capacity of the queries]        admit() is called for weights E above them, and may raise them;
+///                                                at least 0
 template <class T>
 struct StatisticSums {
   double* received;
   const int* slots;
   const double* factors;
-  T* thresholds;  // none: no row asks for its largest weights
+  T* thresholds;  // null: no row wants its largest weights
   void (*admit)(void* lists, int row, int key, T weight);
   void* lists;
   const RuledPairs<T>* rule = nullptr;  // of the rows and keys of the chunks
 };
 
-/// P (E of numbers) and dS of one tile, in the caches from step to step.
+/// P (of numbers E) and dS of one tile, in the caches from step to step.
 ///   p, ds    [capacity of the queries][strip_stride]      pairs: two rows share a word, [capacity / 2][strip_stride]
-///   ds_rows  dS once more: numbers ds itself, of pairs two keys share a word, [capacity][strip_stride / 2]
-///   weights  [MR][strip_stride]                           E of the rows at work; numbers: none
+///   ds_rows  dS again: numbers: ds itself; pairs: two keys share a word, [capacity][strip_stride / 2]
+///   weights  [MR][strip_stride]                           pairs: E of the current rows; numbers: null
 template <class T>
 struct Strips {
   T* p;

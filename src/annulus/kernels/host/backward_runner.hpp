@@ -1,4 +1,4 @@
-// Gradients of the keys of one task, and of the query rows that see them: what KeyTasks does for attend_backward().
+// What KeyTasks needs for attend_backward(): gradients of one task's keys, and of the query rows that see them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace annulus::kernels::host {
 
 /// A thread's memory for one task of `count` keys. Query rows are (query row, head) pairs, the head running fastest.
-/// `in_blocks`: rows of a block may be in several lists (GradientViews). `ruled`: scores have a rule.
+/// `in_blocks`: the rows of a block may be in several lists (GradientViews). `ruled`: scores have a rule.
 template <class T>
 struct BackwardMemory {
   BackwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index count,
@@ -31,7 +31,7 @@ struct BackwardMemory {
     operands = scratch.take<const void*>(std::max(all, rows));
     others = scratch.take<const void*>(std::max(all, rows));
     const Index strip = rows / kPerWord<T> * tiles.strip_stride;
-    const bool keeps_strips = tiles.key_granule == 1;  // matrix units: dS for dQ alone
+    const bool keeps_strips = tiles.key_granule == 1;  // matrix units keep only dS, for dQ
     strips = {keeps_strips ? words(strip) : nullptr, keeps_strips ? words(strip) : nullptr, nullptr, nullptr};
     strips.ds_rows = is_pair ? words(strip) : strips.ds;
     if (is_pair && keeps_strips) strips.weights = numbers(tiles.row_block * tiles.strip_stride);
@@ -82,7 +82,7 @@ class GradientSums {
                const BackwardOperands& operands, const GradientViews& gradients)
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients), rule_(operands.rule) {}
 
-  /// Where lists are cut between granules alone, a granule's sum is whole: it is added as matrix units add it.
+  /// If lists are cut only between granules, a granule's sum is complete: it is added as matrix units add it.
   Index block() const {
     if (is_in_blocks()) return tuning::host_sum_rows;
     return operands_.by_granules && tiles_.key_granule == 1 ? granule : 0;
@@ -128,7 +128,7 @@ class GradientSums {
     std::fill(q.shift + count, q.shift + q.rows, none.shift);
     std::fill(q.delta + count, q.delta + q.rows, N(0));
     std::fill(q.factors + count, q.factors + q.rows, none.factor);
-    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have its bits
+    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have the same bits
     const int storage = storage_index(operands_.q.type);
     const auto pack = tiles_.pack_row_slabs[storage], pack_added = tiles_.pack_slabs[storage];
     const bool finite_queries = pack(w.operands, q.rows, q.head_dim, q.capacity, {&q.score_factor, 0}, q.queries);
@@ -139,7 +139,7 @@ class GradientSums {
     pack_added(w.others, q.rows, q.head_dim, q.capacity / kPerWord<T>, {q.factors, 1}, q.added_dout);
   }
 
-  /// Works on the chunk; tasks of higher keys are done with these rows.
+  /// Works on the chunk; tasks of higher keys have finished with these rows.
   void add(Index count, Memory& w) const {
     const bool wanted = w.queries.dq != nullptr;
     if (wanted) tiles_.load_query_sums(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);

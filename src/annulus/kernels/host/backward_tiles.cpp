@@ -1,6 +1,6 @@
 // The backward operations of one instruction set (see tiles.cpp). Tile after tile of kTileKeys keys:
 //   for groups of MR rows: P, dS    for blocks of MR keys: dV, dK    for groups of MR rows: dQ
-// with P and dS of all rows for one tile in the caches.
+// P and dS of all rows for one tile stay in the caches.
 #include "annulus/kernels/host/backward_tiles.hpp"
 
 #include "annulus/kernels/host/weight_panels.hpp"
@@ -8,7 +8,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// dS of a row of pairs, key after key.
+/// dS of one row of pairs, key after key.
 ANNULUS_INLINE std::uint16_t* halves_of_row(const Strips<BFloat16Pair>& strips, int row) {
   void* const first = strips.ds_rows + std::int64_t(row) * kStripStride<BFloat16Pair> / 2;
   return static_cast<std::uint16_t*>(first);
@@ -35,8 +35,8 @@ ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, con
   }
 }
 
-/// P and dS of MR rows for a tile of `keys` keys; zero in every place of its blocks of MR keys that no row of the group
-/// needs.
+/// P and dS of MR rows for a tile of `keys` keys. In the tile's blocks of MR keys, every place that no row of the group
+/// needs is zero.
 template <class T, class Rule>
 void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile, int keys,
                 Rule rule) {
@@ -58,7 +58,7 @@ void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
 
 /// Blocks of MR keys of a tile.
 ///   rows    query rows of the chunk that see one of the keys, whole steps of kUnrolledRows
-///   ended   keys that see the last row of a block of rows which the chunk ends (KeySums); all where blocks are chunks
+///   ended   keys that see the last row of a block which ends in the chunk (KeySums); all if each chunk is a block
 struct KeyBlocks {
   Range rows[kTileKeys / kRowBlock];
   Range ended[kTileKeys / kRowBlock];
@@ -68,7 +68,7 @@ ANNULUS_INLINE Range ended_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, in
   if (k.begun_dk == nullptr) return {0, kRowBlock};
   if (!q.ends) return {0, 0};
   const int end = q.end[q.rows - 1];
-  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // after the last key are none
+  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // there are no keys after the last one
 }
 template <class T>
 ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k, int tile, int keys) {
@@ -84,13 +84,13 @@ ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k,
   return blocks;
 }
 
-/// Number `at` on of dV or dK.
+/// The sums of dV or dK from number `at` on.
 template <class N>
 ANNULUS_INLINE KeySums<N> sums_at(N* sums, N* begun, std::int64_t at, bool is_open, const Range& ended) {
   return {sums + at, begun == nullptr ? nullptr : begun + at, is_open, ended};
 }
 
-/// One slab of dV (or dK) of a tile's keys, block after block of MR keys, takes in P^T G (or dS^T Q).
+/// Adds P^T G (or dS^T Q) to one slab of dV (or dK) of a tile's keys, block after block of MR keys.
 template <class T, int NV>
 ANNULUS_INLINE void add_to_slab(const KeyBlocks& blocks, const T* p, const T* b, int keys, int block_stride,
                                 const bool* open, Number<T>* sums, Number<T>* begun) {
@@ -105,7 +105,7 @@ ANNULUS_INLINE void add_to_slab(const KeyBlocks& blocks, const T* p, const T* b,
   }
 }
 
-/// Which blocks of keys have begun what goes on, after a chunk.
+/// Notes, after a chunk, which blocks of keys have begun sums that continue.
 template <class T>
 ANNULUS_INLINE void keep_open(const KeyBlocks& blocks, const KeyChunk<T>& k, int tile, int keys) {
   for (int number = 0; number * kRowBlock < keys; ++number) {
@@ -157,13 +157,13 @@ void add_to_queries(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T
   }
 }
 
-/// Whether a row of the chunk sees a key of it.
+/// Whether row `row` of the chunk sees key `key`.
 template <class T>
 ANNULUS_INLINE bool sees(const QueryChunk<T>& q, int row, int key) {
   return q.begin[row] <= key && key < q.end[row];
 }
 
-/// One column vector of dV (or dK) of a key, number `key` of the chunk, takes in the rows that see it.
+/// Adds the rows that see a key, number `key` of the chunk, to one column vector of its dV (or dK).
 ///   p [rows][kStripStride], of the key   b [rows][NR], of the columns
 template <class T>
 ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* p, const T* b,
@@ -178,8 +178,8 @@ ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* 
   end_terms<T>(to, terms);
 }
 
-/// add_to_keys() where rows of G or Q are not finite: the 0 of a pair that does not meet would not take them out, so
-/// that it is left out.
+/// add_to_keys() if rows of G or Q are not finite: pairs that do not meet are left out, because their weight 0 times
+/// infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips,
                                                 int tile, int keys) {
@@ -206,7 +206,7 @@ __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const Ke
   keep_open(blocks, k, tile, keys);
 }
 
-/// One column vector of dQ of a row takes in the keys of a tile that it sees, descending.
+/// Adds the keys of a tile that a row sees, descending, to one column vector of the row's dQ.
 ///   ds [keys], of the row   b [keys][NR], of the columns
 template <class T>
 ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int keys, const T* ds, const T* b,
@@ -220,7 +220,7 @@ ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int
   store(acc, sum);
 }
 
-/// add_to_queries() where rows of K are not finite.
+/// add_to_queries() if rows of K are not finite.
 template <class T>
 __attribute__((noinline)) void add_to_queries_seen(const QueryChunk<T>& q, const KeyChunk<T>& k,
                                                    const Strips<T>& strips, int tile, int keys) {
@@ -257,7 +257,7 @@ void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
 }
 template <class T>
 void add_ruled_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips) {
-  alignas(kVectorBytes) Number<T> slopes[kRowBlock * kStripStride<T>];  // of a panel at a time
+  alignas(kVectorBytes) Number<T> slopes[kRowBlock * kStripStride<T>];  // of one panel at a time
   add_tiles(q, k, strips, RuledKeys<Number<T>>{strips.rule, strips.rule->cap > 0 ? slopes : nullptr, 0, 0});
 }
 

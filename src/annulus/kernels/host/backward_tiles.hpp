@@ -1,4 +1,4 @@
-// The backward pass of one pair of chunks, in the instruction set that is compiled; see TileFunctions::add_chunks.
+// The backward pass of one pair of chunks, for the instruction set of the compilation; see TileFunctions::add_chunks.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"

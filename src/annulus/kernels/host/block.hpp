@@ -1,5 +1,5 @@
-// The register-blocked product of the forward pass, query rows across the lanes: scores take a broadcast number of a
-// key, outputs one of a column of the values.
+// The register-blocked product of the forward pass, with query rows across the lanes: for scores the broadcast number
+// is from a key, for outputs from a column of the values.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -9,8 +9,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// C columns of products for NV vectors of rows: c[j][v] += sum_k rows[k][v] * columns[j][k], k ascending (of pairs the
-/// odd one first).
+/// C columns of products for NV vectors of rows: c[j][v] += sum_k rows[k][v] * columns[j][k], k ascending (in a pair
+/// the odd number first).
 ///   rows [count][kRows], the first of the vectors   columns [C][stride]
 template <class T, int kRows, int C, int NV>
 ANNULUS_INLINE void add_column_products(const T* rows, const T* columns, int stride, int count,
@@ -34,7 +34,7 @@ ANNULUS_INLINE void add_column_products(const T* rows, const T* columns, int str
   for (; k < count; ++k, rows += kRows) add(rows, k);
 }
 
-/// Those of pairs still lack the score factor.
+/// Multiplies scores of pairs by the score factor, which they still lack.
 template <class T, int NV>
 ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKeys][NV]) {
   if constexpr (kPerWord < T >> 1) {
@@ -46,8 +46,8 @@ ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKe
   }
 }
 
-/// Scores of NV vectors of rows against kScoreKeys keys, stored. With kMaximum, row_max takes
-/// them in. A rule (ruled_scores.hpp) has changed them before.
+/// Stores the scores of NV vectors of rows against kScoreKeys keys, after a rule (ruled_scores.hpp) has changed them.
+/// With kMaximum, row_max takes in their maxima.
 ///   queries [depth][kQueryBlock]   keys [kScoreKeys][depth]
 ///   strip [kScoreKeys][kGroupRows]
 template <class T, int NV, bool kMaximum, class Rule>
@@ -71,23 +71,23 @@ __attribute__((noinline)) void score_block(const T* queries, const T* keys, int 
   }
 }
 
-/// Vectors of rows of running softmax whose maxima stand.
+/// Vectors of rows of running softmax whose maxima do not change.
 template <class T, int NV>
 struct StandingRows {
   Vec<T> shift[NV];      // m - bias
   Vec<T> sum[NV];        // takes in the weights, key after key
   Vec<T> score_sum[NV];  // takes in weights times scores, with kEntropy
-  Vec<T> most[NV];       // takes in the scores, to see whether the maxima may stand
+  Vec<T> most[NV];       // takes in the scores, to check that no maximum must rise
 };
 
-/// Whether weight_block() pays. Doubles in 16 registers would be spilled by their exp2: 0 to 3 % slower.
+/// Whether weight_block() is faster. In 16 registers exp2 would spill doubles: 0 to 3 % slower.
 template <class T>
 constexpr bool kWeighsAtOnce = kVectorRegisters == 32 || sizeof(T) == 4;
 
-/// Those scores as weights 2^(score - shift), straight from the registers. Against scores stored first and weighed
-/// strip by strip this gains 2 to 4 % (float, D = 64, full): part of exp2 runs in the shadow of the next block's
-/// multiply-adds, and every number is stored once. Spreading exp2 over the next block's product in the source gains no
-/// more: GCC then spills accumulators or addresses, and written in assembly it gave 1 to 2 %.
+/// The same scores as weights 2^(score - shift), directly from registers. Compared with scores that are stored first
+/// and weighed strip by strip, this gains 2 to 4 % (float, D = 64, full): part of exp2 runs beside the next block's
+/// multiply-adds, and every number is stored once. To spread exp2 over the next block's product in the source gains no
+/// more: GCC then spills accumulators or addresses; written in assembly it gained 1 to 2 %.
 ///   strip [kScoreKeys / kPerWord][kGroupRows]
 template <class T, int NV, bool kEntropy, class Rule>
 __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int depth, Number<T> factor, T* strip,

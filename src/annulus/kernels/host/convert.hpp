@@ -1,4 +1,4 @@
-// Vectors of T (float or double) from and to storage: double, float, IEEE half, bfloat16. Rounds to nearest even.
+// Converts vectors of T (float, double) from and to storage: double, float, half, bfloat16. Rounds to nearest even.
 #pragma once
 
 #include "annulus/kernels/host/simd.hpp"
@@ -6,8 +6,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// 16-bit numbers, N at once: by the machine's own conversion where it has one for this width, else by integer
-// arithmetic; the comments of core/storage.hpp say why that is right.
+// 16-bit numbers, N at once: by the machine's own conversion if it has one for this width, otherwise by integer
+// arithmetic; core/storage.hpp explains why that is right.
 template <int N>
 using Words = Pack<std::uint32_t, N>;
 template <int N>
@@ -39,7 +39,7 @@ ANNULUS_INLINE Pack<float, N> widen(Shorts<N> x, const HalfBits*) {
                                  select<N>(special, 0x7f800000u | (rest & 0x3ffu) << 13, bits_as<Words<N>>(scaled)));
 }
 
-/// Rounded to bfloat16, which is the upper half of each; the lower one may hold anything.
+/// x rounded to bfloat16, which is the upper half of each result; the lower half may hold anything.
 template <int N>
 ANNULUS_INLINE Words<N> rounded_bits(Pack<float, N> x) {
   const auto u = bits_as<Words<N>>(x);

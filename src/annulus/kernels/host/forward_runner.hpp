@@ -1,4 +1,4 @@
-// What one task does: packs its queries, walks over its keys tile by tile, keeps the running softmax in between.
+// What one task does: it packs its queries and walks over its keys tile by tile, with the running softmax in between.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using core::TensorView;
 using core::WorkItem;
 using core::WorkList;
 
-/// What stands in for rows that do not exist: zero in every storage type.
+/// Used instead of rows that do not exist: zero in every storage type.
 alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = {};
 
 /// Sizes of panels and tiles for one head size; see QueryPanels and KeyTile.
@@ -48,7 +48,7 @@ struct ForwardLayout {
   Index depth;  // words of a row
   Index columns;
   Index tile_keys;  // keys of a tile
-  Index max_rows;   // query rows times heads of a task
+  Index max_rows;   // (query row, head) pairs of a task
 };
 
 /// A thread's memory for one task of `rows` (query row, head) pairs, the head running fastest, so that they ascend in
@@ -80,8 +80,8 @@ struct ForwardMemory {
     if (ruled) rule = ruled_pairs<Number<T>>(scratch, padded_rows, keys);
   }
 
-  Index rows;              // real ones
-  Index padded_rows;       // whole groups
+  Index rows;              // those that exist
+  Index padded_rows;       // rounded up to whole groups
   Index* state_row;        // [rows] (batch, row, head) as an index into m and l
   Index* begin;            // [rows] positions of the keys that a row sees
   Index* end;              // [rows]
@@ -111,7 +111,7 @@ class ForwardRunner {
   void run(const Task& task, const Poll& poll) {
     Work w = start(task);
     const WorkItem& item = work_.items[task.item];
-    RowWalk keys(work_, item.key);  // the last ones are packed first
+    RowWalk keys(work_, item.key);  // the last keys are packed first
     keys.skip(std::max<Index>(0, item.key.count - task.key_begin - tuning::host_rows_ahead));
     for (const TensorView& tensor : {operands_.k, operands_.v})
       ask_for_rows(tensor, task.batch, item.kv_head, w.panels.head_dim, keys, item.key.count - task.key_begin);
@@ -130,9 +130,9 @@ class ForwardRunner {
   using Work = ForwardMemory<T>;
   using N = Number<T>;
 
-  /// Where the first tile of keys begins: with a whole granule, even if not all its rows exist or are seen. Granules
-  /// are counted from the first row of the piece, which is its last position.
-  ///   granules of 32, 70 keys: they begin at positions -26, 6 and 38
+  /// Where the first tile of keys begins: at the start of a granule, even if not all rows of the granule exist or are
+  /// seen. Granules are counted from the first row of the piece, which is its last position.
+  /// Worked example: granules of 32, 70 keys: they begin at positions -26, 6 and 38.
   Index first_tile(const Task& task) const {
     const Index step = tiles_.key_granule, keys = work_.items[task.item].key.count;
     const Index missing = core::ceil_div(keys, step) * step - keys;
@@ -180,7 +180,7 @@ class ForwardRunner {
     load_state(w, packed);
   }
 
-  /// `packed`: rows that tiles look at; the last ones may not exist.
+  /// `packed`: how many rows tiles read; the last ones may not exist.
   void load_state(Work& w, Index packed) const {
     const N* m = static_cast<const N*>(state_.m.data());
     const N* l = static_cast<const N*>(state_.l.data());
@@ -219,7 +219,7 @@ class ForwardRunner {
   }
 
   /// Packs the keys at positions [first, first + tile_keys) of the piece, or as many as the task's rows see; positions
-  /// below 0 are zeros. A piece is walked upwards in t, so the addresses are filled in from the last one.
+  /// below 0 are zeros. The walk goes upwards in t, so the addresses are filled in from the last one on.
   void load_keys(const Task& task, Index first, Work& w) const {
     const WorkItem& item = work_.items[task.item];
     const Index count = std::min(layout_.tile_keys, task.key_end - first);

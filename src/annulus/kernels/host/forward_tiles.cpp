@@ -2,8 +2,8 @@
 // (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of rows passes over it,
 // strip by strip:
 //   scores -> running maximum -> weights -> accumulator, the strip of scores in the first-level cache.
-// Running maxima hardly ever rise after the first strips (online_softmax.hpp). So where rows see all of a strip, scores
-// become weights at once, with the maxima as they are; only if one had to rise the strip is done again, in order.
+// Running maxima hardly ever rise after the first strips (online_softmax.hpp). So if rows see all of a strip, scores
+// become weights at once, with the current maxima; only if one had to rise, the strip is done again, step by step.
 #include "annulus/kernels/host/forward_tiles.hpp"
 
 #include "annulus/kernels/host/block.hpp"
@@ -18,33 +18,33 @@ struct Range {
   int begin;
   int end;
 
-  /// With the keys that share a word with these.
+  /// The same with all keys that share a word with these.
   template <class T>
   Range whole_words() const {
     return {begin / kPerWord<T> * kPerWord<T>, round_up(end, kPerWord<T>)};
   }
 };
 
-/// One group of rows before one strip of keys of a tile.
+/// One group of rows and one strip of keys of a tile.
 template <class T>
 struct Strip {
   const QueryPanels<T>& panels;
   std::int64_t first_row;  // of the group
   std::int64_t first_key;  // position in the piece
-  int rows;                // real ones in the group; the others are copies of the last
+  int rows;                // rows of the group that exist; the others are copies of the last
   int keys;
-  bool finite;        // the tile's values are
+  bool finite;        // whether all values of the tile are finite
   Number<T>* scores;  // [kStripKeys][kGroupRows]
 
-  /// What becomes of them, in the same memory: [kStripKeys / kPerWord][kGroupRows].
+  /// The weights that replace the scores in the same memory: [kStripKeys / kPerWord][kGroupRows].
   T* weights() const { return static_cast<T*>(static_cast<void*>(scores)); }
 
   int within(std::int64_t position) const {
     const std::int64_t key = position - first_key;
     return key < 0 ? 0 : key < keys ? int(key) : keys;
   }
-  /// Keys that any of the rows [row, row + count) sees, and those that all of them see. A later row of a group never
-  /// begins or ends after an earlier one (QueryPanels), so the outermost rows tell.
+  /// Keys that any of the rows [row, row + count) sees, and keys that all of them see. From one row of a group to the
+  /// next, begin and end never rise (QueryPanels), so the first and the last row decide.
   Range seen_by_any(int row, int count) const {
     const int last = row + count < rows ? row + count : rows;
     return {within(panels.begin[first_row + last - 1]), within(panels.end[first_row + row])};
@@ -101,9 +101,9 @@ ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, Nu
   score_block<T, 1, kMaximum>(queries, keys, depth, factor, scores, most, rule);
 }
 
-/// Scores of query block number `block` of the group against the strip's keys, masked where a row must not look; most
-/// gets the rows' maxima, visible what the rows of each vector see.
-///   AVX-512, 48 rows, causal, reversed keys: the first keys are seen by the last vector of rows only.
+/// Scores of query block number `block` of the group for the strip's keys, masked where a row does not see a key.
+/// `most` gets the rows' maxima; `visible` is what the rows of each vector see. Example: AVX-512, 48 rows, causal,
+/// reversed keys: only the last vector of rows sees the first keys.
 template <class T, class Rule>
 ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T* keys, int depth, const Range* visible,
                                       Vec<Number<T>>* most, Rule rule) {
@@ -129,9 +129,9 @@ ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T*
   }
 }
 
-/// Columns of the values that a block takes: all of them shared out evenly, so that no block is left with too few
-/// accumulators to keep the multiply-adds busy.
-///   AVX2, 6 at most: 32 = 6 + 6 + 6 + 6 + 4 + 4
+/// How many columns of the values a block takes. Columns are shared out evenly, so that no block has
+/// too few accumulators to keep the multiply-adds busy. Example: AVX2, at most 6:
+/// 32 = 6 + 6 + 6 + 6 + 4 + 4
 ANNULUS_INLINE int next_columns(int columns) {
   const int blocks = (columns + kScoreKeys - 1) / kScoreKeys;
   return round_up((columns + blocks - 1) / blocks, kColumnStep);
@@ -147,14 +147,14 @@ ANNULUS_INLINE void add_columns(int columns, const T* weights, const T* values, 
   value_block<T, 2, NV>(weights, values, stride, words, acc);
 }
 
-/// Words of keys [begin, end) of a strip, all of which the vectors of rows [first, last) see.
+/// Words of keys [begin, end) of a strip; all vectors of rows [first, last) see all of them.
 struct Span {
   int begin, end, first, last;
 };
 
-/// What the vectors of a query block, from number v0, see of a strip, in ascending spans. Neither begin nor end ever
-/// ascends from one row to the next, so the vectors that see a key follow one another.
-///   AVX-512, 48 rows, causal, reversed keys: the first span is seen by the last vector of rows only.
+/// Appends, as ascending spans, what the vectors of a query block see of a strip, from vector number v0 on. From one
+/// row to the next, begin and end never rise, so the vectors that see a key follow one another. Example: AVX-512, 48
+/// rows, causal, reversed keys: only the last vector of rows sees the first span.
 ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
   const int v_end = v0 + kQueryVectors;
   for (int at = 0;; at = to++->end) {
@@ -178,7 +178,7 @@ ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
   }
 }
 
-/// Adds the weighted values of a strip to the accumulators of its group; visible are the words of keys that each vector
+/// Adds the weighted values of a strip to the accumulators of its group; `visible`: the words of keys that each vector
 /// of rows sees.
 template <class T>
 ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, const T* values, int stride,
@@ -208,8 +208,8 @@ ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, cons
   }
 }
 
-/// The same where values are not finite, which the weight 0 of a key that a row does not see would not take out: such
-/// keys are left out row by row.
+/// The same if values are not finite: keys that a row does not see are left out row by row, because their weight 0
+/// times infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Range* visible, const T* values, int stride,
                                                Number<T>* acc) {
@@ -235,8 +235,8 @@ __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Rang
   }
 }
 
-/// Weights of query block number `block` of the group, all of whose rows see all of the strip's keys, with the maxima
-/// as they are. False where a row has none yet or one has to rise: nothing but the strip has changed then.
+/// Turns scores of query block number `block`, whose rows all see all of the strip's keys, into weights with the
+/// current maxima. False if a row has no maximum yet or one must rise: then nothing but the strip has changed.
 template <class T, bool kEntropy, class Rule>
 ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth, Rule rule) {
   using N = Number<T>;
@@ -266,8 +266,8 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
   return true;
 }
 
-/// Whether weigh_at_once() will do: all rows of a query block exist and see all of the strip's keys, which are whole
-/// blocks.
+/// Whether weigh_at_once() can be used: all rows of a query block exist and see all of the strip's keys, which fill
+/// whole blocks.
 template <class T>
 ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
   if (!kWeighsAtOnce<Number<T>>) return false;

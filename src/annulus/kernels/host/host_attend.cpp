@@ -1,4 +1,4 @@
-// attend() and attend_backward() on the host: a work list's tasks dealt to the threads.
+// attend() and attend_backward() on the host: the tasks of a work list are dealt to the threads.
 #include <algorithm>
 
 #include "annulus/core/error.hpp"
@@ -21,7 +21,7 @@ void check_head_dim(const core::Shape& shape) {
                 [&] { return fmt::format("head size {} is not 1 ... {}", shape.head_dim, kMaxHeadDim); });
 }
 
-/// The tables of the two passes for words T: of the set amx those of the matrix unit for products of bfloat16.
+/// A pass's function table for words T; with the set amx and products of bfloat16, that of the matrix unit.
 template <class T>
 const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit,
                                    const TileFunctions<BFloat16Pair>* MatrixUnit::*pass) {
@@ -40,7 +40,7 @@ const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit) 
   return pass_tiles<T>(set, on_matrix_unit, &MatrixUnit::backward);
 }
 
-/// Runs the tasks that own keys; make_sums(tiles, layout) is what is made of their pairs (KeyTasks).
+/// Runs the tasks that own keys; make_sums(tiles, layout) makes the object that uses their pairs (KeyTasks).
 template <class MakeSums>
 void run_key_tasks(const char* label, const WorkList& work, const core::Shape& shape, Index rows,
                    core::Precision precision, const std::function<void()>& poll, InstructionSet set,

@@ -12,7 +12,7 @@ namespace annulus::kernels {
 namespace host {
 namespace {
 
-/// The table for T of the three.
+/// The one of the three tables that is for T.
 template <class T>
 const TileFunctions<T>& pick(const TileFunctions<float>& narrow, const TileFunctions<double>& wide,
                              const TileFunctions<BFloat16Pair>& pairs) {

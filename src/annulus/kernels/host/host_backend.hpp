@@ -1,5 +1,5 @@
-// The host back end: the functions of attention.hpp and backward.hpp on the vector units of the processor, in any
-// instruction set that is usable here. Only for tensors in host memory.
+// The host back end: the functions of attention.hpp and backward.hpp on the processor's vector units, in any
+// instruction set that this processor has. Only for tensors in host memory.
 #pragma once
 
 #include <functional>
@@ -16,26 +16,26 @@ using core::best_instruction_set;
 using core::InstructionSet;
 using core::usable_instruction_sets;
 
-/// The table of words T: float, double or BFloat16Pair. Of amx that of the vectors beside it. Throws Error where the
-/// set is not usable here.
+/// The function table for words T: float, double or BFloat16Pair. For amx it is that of the vectors beside it. Throws
+/// Error if this processor does not have the set.
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
 
-/// Who does the products of the set amx: the processor's matrix unit, or vectors in its place.
+/// What computes the products of the set amx: the processor's matrix unit, or vectors instead.
 struct MatrixUnit {
   std::string_view name;  ///< "amx", "avx2", "baseline"
   const TileFunctions<BFloat16Pair>*forward, *backward;
   MultiplyTiles multiply;
 };
-/// Those of this machine, slowest first; all give the same bits.
+/// The units of this machine, slowest first; all give the same bits.
 const std::vector<MatrixUnit>& usable_matrix_units();
 
-/// Why attend() of such states is for vectors even in the set amx; empty: the matrix unit can do it.
-/// "the same bits for any cut are asked for".
+/// Why attend() of such states uses vectors even in the set amx; empty if the matrix unit can do it. "the same bits for
+/// any cut are asked for".
 std::string_view why_not_matrix(const State& state, const CallRule& rule = {});
 std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients);
 
-/// Calls visit(Word{}) with the words that products of this precision are taken of.
+/// Calls visit(Word{}) with the word type of products of this precision.
 template <class Visit>
 auto with_words(core::Precision precision, Visit&& visit) {
   if (precision == core::Precision::bfloat16) return visit(BFloat16Pair{});
@@ -49,8 +49,8 @@ inline int storage_index(core::DType type) {
   return int(type);
 }
 
-/// Keys of a packed tile, and query rows times heads of a task; 0: what tuning.hpp says. Tests show that no bit of a
-/// result depends on them.
+/// Keys of a packed tile, and query rows times heads of a task; 0: as in tuning.hpp. Tests show that no bit of a result
+/// depends on these sizes.
 struct TileSizes {
   core::Index keys = 0;
   core::Index rows = 0;
@@ -66,7 +66,7 @@ core::Index host_attend_bytes(const core::Shape& shape, core::Index rows, core::
 void host_finish(const State& state, const Finished& to, double output_scale,
                  InstructionSet set = best_instruction_set());
 
-/// out and dout of one storage type.
+/// out and dout must have one storage type.
 void host_backward_delta(const core::Shape& shape, core::Index rows, const core::TensorView& out,
                          const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta,
                          InstructionSet set = best_instruction_set());
@@ -89,8 +89,8 @@ core::Index host_attend_statistics_bytes(const core::Shape& shape, core::Index r
                                          core::Index pairs, core::Precision precision,
                                          InstructionSet set = best_instruction_set());
 
-/// (B, S, H, D) of `shape` both. Accumulators hold dq / scale, log2(e) dk and dv; output_scale is in all of them.
-/// With products of bfloat16 those of dk hold dk / scale instead.
+/// Both are (B, S, H, D) of `shape`. Accumulators hold dq / scale, log2(e) dk and dv, each with the factor
+/// output_scale. With products of bfloat16, those of dk hold dk / scale instead.
 void host_finish_gradient(Gradient which, const core::Shape& shape, core::Precision precision,
                           const core::TensorView& accumulator, const core::TensorView& to, double scale,
                           InstructionSet set = best_instruction_set());

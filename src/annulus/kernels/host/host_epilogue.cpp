@@ -1,4 +1,4 @@
-// The row-wise ends of the two passes on the host: running softmax states to results, delta, and sums to gradients.
+// The work before and after the passes on the host, by row: softmax states to results, delta, sums to gradients.
 #include <Kokkos_Core.hpp>
 #include <cmath>
 #include <limits>
@@ -18,7 +18,7 @@ using core::TensorView;
 
 namespace {
 
-/// Calls visit(batch, row, head) for all, a row's heads in one thread. Complete on return.
+/// Calls visit(batch, row, head) for all; one thread does all heads of a row. Complete on return.
 template <class Visit>
 void for_each_vector(const char* label, const core::Shape& shape, Index rows, const Visit& visit) {
   using Space = Kokkos::DefaultHostExecutionSpace;
@@ -28,7 +28,7 @@ void for_each_vector(const char* label, const core::Shape& shape, Index rows, co
   Space().fence();
 }
 
-/// l = f 2^e, 1/sqrt(2) <= f < sqrt(2). What is made of f and m + e does not depend on how l and m share the scale.
+/// l = f 2^e, 1/sqrt(2) <= f < sqrt(2). Results made from f and m + e do not depend on how l and m divide the scale.
 struct Split {
   explicit Split(double l) : f(std::frexp(l, &e)) {
     if (f >= std::numbers::sqrt2 / 2) return;

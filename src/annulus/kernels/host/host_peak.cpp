@@ -72,7 +72,7 @@ ANNULUS_PEAK(baseline_double, , TwoDoubles, sum[i] * x + y)
 #undef ANNULUS_PEAK
 
 #if defined(ANNULUS_HAS_AMX_TILES)
-/// Four accumulators take turns. No operand is loaded: the time does not depend on its numbers.
+/// Four accumulators in turn. No operand is loaded, because the time does not depend on the numbers.
 __attribute__((target("amx-tile"))) double amx_pairs(long rounds) {
   asm volatile("ldtilecfg %0" ::"m"(host::full_tiles));
   for (long n = 0; n < rounds; ++n) {

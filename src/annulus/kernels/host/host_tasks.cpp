@@ -11,8 +11,8 @@ using core::Index;
 using core::WorkItem;
 using core::WorkList;
 
-/// About the (query row, head, key) triples of an item: half of all where a band has one end, and where it has two what
-/// lies between them.
+/// About how many (query row, head, key) triples an item has: half of all if the band has one end; if it has two, those
+/// between its ends.
 Index item_cost(const WorkItem& item) {
   const Index rows = item.query.count * item.head_count, all = rows * item.key.count;
   if (item.band == core::Band::all) return all;
@@ -50,7 +50,7 @@ std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, 
     const WorkItem& item = work.items[i];
     const Index pairs = rows_for(item.query.count * item.head_count, tuning::host_min_task_rows, max_rows);
     const Index most = std::max<Index>(1, pairs / item.head_count);
-    // Tasks of equal size: a small last one would pack all the keys for few rows.
+    // Tasks of equal size, because a small last one would pack all the keys for few rows.
     const Index rows = core::ceil_div(item.query.count, std::max<Index>(1, core::ceil_div(item.query.count, most)));
     RowWalk walk(work, item.query);
     SeenKeys seen(work, item);
@@ -58,7 +58,7 @@ std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, 
       const Index count = std::min(rows, item.query.count - first);
       RowWalk last = walk;
       last.skip(count - 1);
-      // Rows ascend in t: the first one's keys end last, the last one's begin first.
+      // Rows ascend in t: so the first row's range of positions ends last, and the last row's begins first.
       const Index end = seen.at(walk.next().t).end, begin = seen.at(last.next().t).begin;
       if (begin < end) tasks.push_back({b, i, first, count, begin, end, count * item.head_count * (end - begin)});
       walk = last;
@@ -74,7 +74,7 @@ std::vector<BackwardTask> make_backward_tasks(const WorkList& work, Index batch,
     const auto whole_steps = [&](Index keys) { return core::ceil_div(keys, key_step) * key_step; };
     const Index most = whole_steps(rows_for(item.key.count, tuning::host_min_task_keys, max_keys));
     const Index parts = core::ceil_div(item.key.count, most);
-    // Parts of about equal size, so that none packs all the queries for a few keys.
+    // Parts of about equal size, so that no part packs all the queries for a few keys.
     const Index keys = whole_steps(core::ceil_div(item.key.count, parts));
     for (Index first = (item.key.count - 1) / keys * keys; first >= 0; first -= keys) {
       const Index count = std::min(keys, item.key.count - first);

@@ -1,6 +1,6 @@
 # The host tiles, compiled once per instruction set and chosen at run time, so that one binary is fast everywhere.
-# Included by src/annulus/CMakeLists.txt after the target annulus_kernels. Left out where the default execution space is
-# a GPU: its front end does not take vector types, and host tiles could not read device memory anyway.
+# Included by src/annulus/CMakeLists.txt after the target annulus_kernels. Not used if the default execution space is a
+# GPU: its compiler does not take vector types, and host tiles could not read device memory anyway.
 if(Kokkos_DEVICES MATCHES "CUDA|HIP|SYCL|OPENMPTARGET")
   return()
 endif()
@@ -10,9 +10,9 @@ file(GLOB host_sources CONFIGURE_DEPENDS ${host_dir}/host_*.cpp)
 target_sources(annulus_kernels PRIVATE ${host_sources})
 target_compile_definitions(annulus_kernels PUBLIC ANNULUS_HAS_HOST_TILES=1)
 
-# annulus_host_tiles(NAME flag...): tiles.cpp and forward_, backward_ and statistic_tiles.cpp in the namespace NAME, or the
-# files of amx/. -O3 in every build type but an unoptimised one; the tiles are arithmetic without bounds of their own,
-# and tests in a debug build should not take minutes.
+# annulus_host_tiles(NAME flag...): compiles tiles.cpp and forward_, backward_ and statistic_tiles.cpp in the namespace
+# NAME, or the files of amx/. Always with -O3, even in a build without optimisation: the tiles are arithmetic without
+# bounds checks, and tests of a debug build should not take minutes.
 function(annulus_host_tiles NAME)
   set(sources ${host_dir}/tiles.cpp ${host_dir}/forward_tiles.cpp ${host_dir}/backward_tiles.cpp
               ${host_dir}/statistic_tiles.cpp)
@@ -22,8 +22,8 @@ function(annulus_host_tiles NAME)
   add_library(annulus_tiles_${NAME} OBJECT ${sources})
   target_link_libraries(annulus_tiles_${NAME} PRIVATE annulus_options)
   target_compile_definitions(annulus_tiles_${NAME} PRIVATE ANNULUS_INSTRUCTION_SET=${NAME})
-  # GCC warns of vectors wider than the machine's as arguments (all functions that take them are inlined) and of the
-  # deliberately undefined operands inside its own AVX-512 intrinsics.
+  # GCC warns of arguments that are vectors wider than the machine's (all functions that take them are inlined) and of
+  # the deliberately undefined operands inside its own AVX-512 intrinsics.
   target_compile_options(annulus_tiles_${NAME} PRIVATE -O3 -fno-exceptions ${ARGN}
     -Wno-psabi $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>)
   target_sources(annulus_kernels PRIVATE $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
@@ -31,12 +31,12 @@ function(annulus_host_tiles NAME)
 endfunction()
 
 annulus_host_tiles(baseline)
-# The set amx: vectors in place of the matrix unit here, with the same bits on every processor.
+# The set amx: here with vectors instead of the matrix unit, with the same bits on every processor.
 annulus_host_tiles(amx_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   annulus_host_tiles(avx2 -mavx2 -mfma -mf16c)
   annulus_host_tiles(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl)
-  # Only the tiles of pairs: numbers have the bits and the rates of avx512.
+  # Only the tiles of pairs: for numbers the set has the same bits and the same speed as avx512.
   annulus_host_tiles(avx512_bf16 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16)
   target_compile_definitions(annulus_tiles_avx512_bf16 PRIVATE ANNULUS_ONLY_PAIRS=1)
   target_compile_definitions(annulus_kernels PRIVATE ANNULUS_HAS_X86_TILES=1)

@@ -1,5 +1,5 @@
-// What a task that owns keys does, whatever it makes of them: packs its keys, walks over the query rows that see them,
-// chunk by chunk. To what belongs to a query row the tasks of an item add one after another, higher keys first.
+// What a task that owns keys does, whatever it computes: it packs its keys and walks over the query rows that see them,
+// chunk by chunk. The tasks of an item add to a query row's results one after another, higher keys first.
 #pragma once
 
 #include <algorithm>
@@ -38,9 +38,9 @@ struct BackwardLayout {
   Index head_dim;
   Index depth;  // words of a row
   Index columns;
-  Index row_words;   // those of slabs
+  Index row_words;   // words of a row in slabs
   Index max_keys;    // keys of a task
-  Index chunk_rows;  // query rows, times heads, of a chunk
+  Index chunk_rows;  // (query row, head) pairs of a chunk
 };
 
 /// Memory for a chunk's rows.
@@ -57,8 +57,8 @@ ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
           0};
 }
 
-/// `count` (query row, head) pairs of an item, from its number `first` on, the head running fastest: `most` of them, or
-/// those up to the end of the item or of a block of `block` comb indices (0: there are no blocks).
+/// `count` (query row, head) pairs of an item, from pair number `first` on, the head running fastest: `most` pairs, or
+/// fewer up to the end of the item or of a block of `block` comb indices (0: there are no blocks).
 struct ChunkRows {
   ChunkRows(const WorkItem& item, const RowWalk& walk, Index first, Index most, Index block)
       : item(item),
@@ -79,12 +79,12 @@ struct ChunkRows {
   }
 
   const WorkItem& item;
-  RowWalk walk;  // stands at the first one's row
+  RowWalk walk;  // is at the row of the first pair
   Index first;
   Index count;
   Index first_t;  // comb index of the first row, and of the last one
   Index last_t = 0;
-  bool ends = true;  // a block, with its last row
+  bool ends = true;  // whether a block ends with the last row
 
   /// Calls visit(i, t, stored row, head) for pair i = 0 ... count - 1 of the chunk.
   template <class Visit>
@@ -98,17 +98,17 @@ struct ChunkRows {
   }
 };
 
-/// Runs tasks of one work list; one object serves all threads. `Sums` is what is made of the pairs: Memory with
-/// `queries`, a ScoreRows; block(), comb indices that chunks keep inside of, or 0; start(task), which packs the keys;
-/// load_queries(task, rows, memory) for each chunk of rows that sees some of them, add(count, memory) in order;
-/// finish(memory).
+/// Runs tasks of one work list; one object serves all threads. `Sums` uses the pairs. It has a type Memory with a
+/// member `queries` (a ScoreRows), and block(), the comb indices that a chunk must not cross, or 0; start(task), which
+/// packs the keys; load_queries(task, rows, memory) for each chunk of rows that sees some of the keys;
+/// add(count, memory), in order; finish(memory).
 template <class T, class Sums>
 class KeyTasks {
  public:
   KeyTasks(const TileFunctions<T>& tiles, const WorkList& work, Index chunk_rows, const Sums& sums, std::size_t tasks)
       : tiles_(tiles), work_(work), chunk_rows_(chunk_rows), sums_(sums), done_(tasks) {}
 
-  /// wait(ready) returns once ready() holds. poll() is called after every chunk of query rows.
+  /// wait(ready) returns when ready() is true. poll() is called after every chunk of query rows.
   template <class Wait, class Poll>
   void run(const BackwardTask& task, const Wait& wait, const Poll& poll) {
     const WorkItem& item = work_.items[task.item];
@@ -116,8 +116,8 @@ class KeyTasks {
     std::atomic<Index>& done = done_[task.number];
     const std::atomic<Index>* above = task.highest ? nullptr : &done_[task.number - 1];
     typename Sums::Memory memory = sums_.start(task);
-    RowWalk walk(work_, item.query);  // stands at the first query row of the chunk
-    BandKeys visible(work_, item);    // the keys of the whole piece that row sees
+    RowWalk walk(work_, item.query);  // is at the first query row of the chunk
+    BandKeys visible(work_, item);    // the keys of the whole piece that a row sees
     const Index first_key = key_t(item, task.first), last_key = key_t(item, task.first + task.count - 1);
     for (Index first = 0; first < all;) {
       const ChunkRows rows(item, walk, first, chunk_rows_, sums_.block());
@@ -142,7 +142,7 @@ class KeyTasks {
     return walk.next().t;
   }
 
-  /// The keys of the task that the rows of a chunk see; false: none.
+  /// Sets which keys of the task the rows of a chunk see; false if they see none.
   bool load_ranges(const BackwardTask& task, const ChunkRows& rows, BandKeys& visible, ScoreRows<T>& q) const {
     const Index count = rows.count;
     q.rows = int(core::ceil_div(count, Index(tiles_.backward_row_step)) * tiles_.backward_row_step);
@@ -160,7 +160,7 @@ class KeyTasks {
   const WorkList& work_;
   const Index chunk_rows_;
   const Sums& sums_;
-  std::vector<std::atomic<Index>> done_;  // [number of the task] query rows of the item it needs no more
+  std::vector<std::atomic<Index>> done_;  // [task]: how many query rows of the item it no longer needs
 };
 
 }  // namespace annulus::kernels::host

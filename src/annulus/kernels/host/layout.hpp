@@ -5,16 +5,16 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Backward: a block of MR rows x 2 vectors of accumulators; two vectors of keys (or values) and a broadcast number
-/// beside them.
+/// Backward: a block of MR rows x 2 vectors of accumulators; in addition two vectors of keys (or values) and a
+/// broadcast number.
 ///   16 registers: 6 x 2 + 2 + 1 = 15.   32 registers: 12 x 2 + 2 + 1 = 27.
 constexpr int kRowBlock = kVectorRegisters == 32 ? 12 : 6;
 
 template <class T>
 constexpr int kKeyBlock = 2 * kLanes<T>;
 
-/// Forward: query rows lie across the lanes. A block of 3 (2) vectors of rows x 8 (6) keys, or columns of the values,
-/// and a broadcast number of one beside them.
+/// Forward: query rows lie across the lanes. A block of 3 (2) vectors of rows x 8 (6) keys, or columns of the values;
+/// in addition the vectors of rows and a broadcast number.
 ///   16 registers: 2 x 6 + 2 + 1 = 15.   32 registers: 3 x 8 + 3 + 1 = 28.
 constexpr int kQueryVectors = kVectorRegisters == 32 ? 3 : 2;
 constexpr int kScoreKeys = kVectorRegisters == 32 ? 8 : 6;
@@ -22,11 +22,11 @@ constexpr int kScoreKeys = kVectorRegisters == 32 ? 8 : 6;
 template <class T>
 constexpr int kQueryBlock = kQueryVectors* kLanes<T>;
 
-/// Accumulators have a multiple of this many columns: a block of one column would wait for its own multiply-adds.
+/// The number of columns of accumulators is a multiple of this: one column alone would wait for its own multiply-adds.
 constexpr int kColumnStep = 2;
 
-/// Rows that a strip of scores is shared by: three cache lines of them, 48 in float, 24 in double, whole query blocks
-/// of every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and SSE2).
+/// How many rows share a strip of scores: three cache lines, 48 in float, 24 in double; these are whole query blocks in
+/// every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and SSE2).
 template <class T>
 constexpr int kGroupRows = 192 / int(sizeof(Number<T>));
 template <class T>
@@ -35,14 +35,14 @@ static_assert(kGroupVectors<float> % kQueryVectors == 0 && kGroupVectors<double>
 
 constexpr int greatest_divisor(int a, int b) { return b == 0 ? a : greatest_divisor(b, a % b); }
 
-/// Keys of a strip: 48 rows of them in float take 18 KiB of the first-level cache.
+/// Keys of a strip: in float, its scores for 48 rows take 18 KiB of the first-level cache.
 constexpr int kStripKeys = 96;
 
-/// Backward: keys of a tile, a multiple of MR and NR: what P and dS hold at a time.
+/// Backward: keys of a tile, for which P and dS are held at a time; a multiple of MR and NR.
 constexpr int kTileKeys = 96;
 
-/// Words from one row of P (or dS) to the next. Not a power of two: a column of a block would otherwise fall into few
-/// sets of the first-level cache.
+/// Words from one row of P (or dS) to the next. Not a power of two, because a column of a block would then fall into
+/// few sets of the first-level cache.
 template <class T>
 constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
 
@@ -54,16 +54,16 @@ static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0);
 // Keys and rows of these blocks begin with whole words.
 static_assert(kScoreKeys % 2 == 0 && kStripKeys % 2 == 0 && kRowBlock % 2 == 0);
 
-/// Steps of the inner loops unrolled by hand. Those of the backward pass run over whole multiples, over zeros at the
-/// end.
+/// How many steps of the inner loops are unrolled by hand. Loops of the backward pass run over whole multiples of it,
+/// over zeros at the end.
 template <class T>
 constexpr int kUnroll = kLanes<T> / kPerWord<T> < 4 ? kLanes<T> / kPerWord<T> : 4;
 
-/// Query rows of such a step.
+/// Query rows of such an unrolled step.
 template <class T>
 constexpr int kUnrolledRows = kUnroll<T>* kPerWord<T>;
 
-/// Rows of queries are padded to this: whole groups of MR = 6 or 12, and whole steps of kUnroll. 12, of pairs 24.
+/// Rows of queries are padded to a multiple of this: whole groups of MR = 6 or 12, whole steps. 12, of pairs 24.
 template <class T>
 constexpr int kRowStep = 12 * kUnrolledRows<T> / greatest_divisor(12, kUnrolledRows<T>);
 static_assert(12 % kRowBlock == 0);
@@ -72,17 +72,17 @@ constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
 constexpr int at_least(int x, int least) { return x < least ? least : x; }
 constexpr int at_most(int x, int most) { return x > most ? most : x; }
 
-/// Words of a row.
+/// How many words a row has.
 template <class T>
 constexpr int row_words(int head_dim) {
   return (head_dim + kPerWord<T> - 1) / kPerWord<T>;
 }
-/// The same in the panels of the backward pass.
+/// The same, padded, in the panels of the backward pass.
 template <class T>
 constexpr int padded_depth(int head_dim) {
   return round_up(row_words<T>(head_dim), kUnroll<T>);
 }
-/// Slabs of kKeyBlock columns of the accumulators of the backward pass.
+/// How many slabs of kKeyBlock columns the accumulators of the backward pass have.
 template <class T>
 constexpr int slab_count(int head_dim) {
   return (head_dim + kKeyBlock<T> - 1) / kKeyBlock<T>;

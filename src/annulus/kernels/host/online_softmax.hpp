@@ -1,13 +1,13 @@
 // The running softmax of a vector of rows by rule K: base-2 scores in, weights 2^(score - m + bias) out.
 //
-// m is an even integer no less than the row's largest score so far, and a weight's fraction comes from its score alone
-// (exp2.hpp). Rescaling by 2^(m_old - m_new) then is exact, so it does not matter when or how often m rises: the row's
-// sums have the same bits however its keys were cut into tiles and calls, since they are added one after another.
-// m lies kHeadroom above the score that raised it: weights are at most 2^(bias - 16) then and 2^bias until the next
-// time, so that with bias = 0 the sum of 65,536 equal weights times the largest values still is a number.
+// m is an even integer, at least the row's largest score so far, and a weight's fraction comes from its score alone
+// (exp2.hpp). So rescaling by 2^(m_old - m_new) is exact, and it does not matter when or how often m rises: a row's
+// sums have the same bits however its keys were cut into tiles and calls, because keys are added one after another. m
+// is set kHeadroom above the score that raised it. Weights are then at most 2^(bias - 16), and 2^bias until m rises
+// again. So with bias = 0, the sum of 65,536 equal weights times the largest values is still finite.
 //
-// What is exact needs room below, too: a key weighing 2^-126 against m has to be kept where the heaviest keys' values
-// are 0. Hence the exponent bias, which moves the weights up by that many powers of two; see State::exponent_bias.
+// Small weights must be exact, too: a key of weight 2^-126 relative to m must be kept, because the values of the
+// heaviest keys may be 0. Hence the exponent bias, which multiplies weights by 2^bias; see State::exponent_bias.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -22,8 +22,8 @@ template <class T>
 constexpr T kLargest = sizeof(T) == 8 ? T(__DBL_MAX__) : T(__FLT_MAX__);
 constexpr int kHeadroom = 16;
 
-/// Smallest even integer >= x, with the headroom on top. Beyond 2^25 every number of type T is an even integer itself
-/// and the headroom is lost in rounding.
+/// The smallest even integer >= x, plus the headroom. Above 2^25 every number of type T is itself an even integer, and
+/// the headroom is lost in rounding.
 ANNULUS_INLINE float maximum_for(float x) { return 2 * __builtin_ceilf(x / 2) + kHeadroom; }
 ANNULUS_INLINE double maximum_for(double x) { return 2 * __builtin_ceil(x / 2) + kHeadroom; }
 
@@ -32,20 +32,20 @@ template <class T>
 struct RunningRows {
   T* max;
   T* sum;
-  T* score_sum;  // or none
+  T* score_sum;  // null: not wanted
   T* acc;        // [columns][kGroupRows], the first of the vector
   int columns;
 };
 
-/// Brings row number i of the vector to another scale. The factor is the square of `root`, a power of two: it may be
-/// too small for a number of its own where the exponent is biased, and then has to come in two steps.
+/// Brings row number i of the vector to another scale. The factor is the square of `root`, a power of two. It is
+/// applied in two steps, because with a biased exponent the factor itself may be too small for a number.
 template <class T>
 void rescale_accumulator(const RunningRows<T>& rows, int i, T root) {
   T* number = rows.acc + i;
   for (int column = 0; column < rows.columns; ++column, number += kGroupRows<T>) *number = *number * root * root;
 }
 
-/// Raises m above the scores `most` of those rows that need it and brings their sums and accumulators to the new scale.
+/// Raises m of rows that need it above their scores `most`, and brings their sums and accumulators to the new scale.
 template <class T>
 void raise_maxima(const RunningRows<T>& rows, const T* most) {
   for (int i = 0; i < kLanes<T>; ++i) {
@@ -80,8 +80,8 @@ struct Sums {
   Vec<T> scores;
 };
 
-/// Scores of N keys become weights, and `sums` takes them in. A key that a row does not see has score -inf, weight 0.
-/// `words` may be where the scores are, or before.
+/// Turns scores of N keys into weights and adds these to `sums`. A key that a row does not see has score -inf, weight
+/// 0. `words` may be the same memory as the scores, or lie before it.
 template <class Word, int N, bool kEntropy, class T = Number<Word>>
 ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& sums) {
   Vec<T> x[N], score[N];
@@ -102,9 +102,9 @@ ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& s
   }
 }
 
-/// Scores of `keys` keys, whole words, with the largest of every row, become weights.
-///   scores [keys][kGroupRows], of which a vector of rows is worked on
-///   words  [keys / kPerWord][kGroupRows], where the scores are or before
+/// Turns scores of `keys` keys, whole words, into weights; `most` is the largest score of every row.
+///   scores [keys][kGroupRows], of which this call handles one vector of rows
+///   words  [keys / kPerWord][kGroupRows], in the memory of the scores or before it
 template <class Word, bool kEntropy, class T = Number<Word>>
 ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, Word* words, int keys, Vec<T> most, T bias) {
   constexpr int at_once = kVectorRegisters == 32 ? 2 : 4;

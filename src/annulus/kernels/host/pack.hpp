@@ -1,4 +1,4 @@
-// From rows in memory, whatever their stride and storage type, to the panels the tiles read.
+// Packs rows in memory, of any stride and storage type, into the panels that tiles read.
 #pragma once
 
 #include "annulus/kernels/host/convert.hpp"
@@ -34,7 +34,7 @@ ANNULUS_INLINE void transpose(Vec<T> (&a)[kLanes<T>]) {
   }
 }
 
-/// A vector of whole words of a row. A pair is loaded as it lies in memory.
+/// A vector of whole words of a row. Pairs are loaded as they are in memory.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
   if constexpr (kPerWord<T> == 1)
@@ -58,7 +58,7 @@ ANNULUS_INLINE Vec<T> load_words(const Storage* row, int w, int head_dim) {
     return load_some_pairs(row + d, rest);
 }
 
-/// Words times `factor`. For pairs the factor is left out: products take them as they are stored.
+/// Words times `factor`. Pairs are not multiplied: products take them as they are stored.
 template <class T>
 ANNULUS_INLINE Vec<T> scaled(Vec<T> words, Number<T> factor) {
   if constexpr (kPerWord<T> == 1)
@@ -129,7 +129,7 @@ ANNULUS_INLINE Pairs pair_up(const BFloat16Bits* odd, const BFloat16Bits* even, 
 }
 
 /// Makes a word of each column of rows 2 i and 2 i + 1, and cuts these words into slabs: [slab][capacity][NR words],
-/// zero beyond head_dim and after the last row. Row 2 i is added first; where `kDescending`, row 2 i + 1. Returns
+/// zero beyond head_dim and after the last row. Row 2 i is added first; with `kDescending`, row 2 i + 1. Returns
 /// whether all numbers are finite.
 template <bool kDescending>
 bool pack_pair_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<float>&,
@@ -153,8 +153,8 @@ bool pack_pair_slabs(const void* const* rows, int count, int head_dim, int capac
   return finite.holds();
 }
 
-/// Columns d, d + 1, ... as words: a word is a number of row i, or a pair of numbers of rows 2 i and 2 i + 1, of which
-/// row 2 i is added first.
+/// Columns d, d + 1, ... as words. A word is a number of row i, or a pair of numbers of the rows 2 i and 2 i + 1; row 2
+/// i is added first.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_value_words(const void* const* rows, int i, int d, int head_dim) {
   if constexpr (kPerWord<T> == 1)
@@ -163,7 +163,7 @@ ANNULUS_INLINE Vec<T> load_value_words(const void* const* rows, int i, int d, in
     return pair_up(static_cast<const Storage*>(rows[2 * i]), static_cast<const Storage*>(rows[2 * i + 1]), d, head_dim);
 }
 
-/// Rows of values become columns, each `capacity` words from the next. Returns whether all numbers are finite.
+/// Turns rows of values into columns, each `capacity` words after the last one. Returns whether all numbers are finite.
 template <class T, class Storage>
 bool pack_values(const void* const* rows, int count, int head_dim, int capacity, T* values) {
   constexpr int n = kLanes<T>, at_once = n * kPerWord<T>;

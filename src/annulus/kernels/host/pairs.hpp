@@ -1,8 +1,8 @@
 // Products of words: c += a * b for numbers and for pairs of bfloat16 (words.hpp), and sums rounded to pairs.
 //
-// Where the machine has no instruction for pairs two multiply-adds take its place. Products of two bfloat16 numbers are
-// exact in float, so even without a fused one they round alike, unless they lie below the normal numbers. Bits are the
-// same as long as both take denormal numbers as 0: the tiles of pairs switch the whole processor to that
+// If the machine has no instruction for pairs, two multiply-adds replace it. Products of two bfloat16 numbers are exact
+// in float, so even a multiply-add that is not fused gives the same result, unless it lies below the normal numbers.
+// Bits are the same as long as both treat denormal numbers as 0: the tiles of pairs set this mode of the processor
 // (DenormalsAreZero).
 #pragma once
 
@@ -30,8 +30,8 @@ ANNULUS_INLINE void multiply_add(Vec<Number<T>>& c, Vec<T> a, Vec<T> b) {
   }
 }
 
-/// c += a * b of one number of each word: of pairs that of the odd halves (i = 0), which multiply_add() adds first, or
-/// of the even ones.
+/// c += a * b for one number of each word. For pairs: i = 0 takes the odd halves, which multiply_add() adds first, and
+/// otherwise the even ones.
 template <class T>
 ANNULUS_INLINE void multiply_add_one(Vec<Number<T>>& c, Vec<T> a, Vec<T> b, int i) {
   if constexpr (kPerWord<T> == 1)
@@ -42,7 +42,7 @@ ANNULUS_INLINE void multiply_add_one(Vec<Number<T>>& c, Vec<T> a, Vec<T> b, int 
     accumulate(c, even_halves(a), even_halves(b));
 }
 
-/// Takes in words and tells whether all their numbers are finite: x - x is 0 then, and NaN of any other x.
+/// Takes in words and checks whether all their numbers are finite: x - x is 0 for finite x, otherwise NaN.
 template <class T>
 struct FiniteCheck {
   using Bits = Vec<UnsignedOf<Number<T>>>;
@@ -63,8 +63,8 @@ struct FiniteCheck {
   }
 };
 
-/// Two vectors of numbers, rounded to nearest even. `rows` has those of `low`, then those of `high`, 16 bits each;
-/// pairs() has one of each in a word, that of `high` in the odd half.
+/// Two vectors of numbers, rounded to nearest even. `rows` has the numbers of `low`, then those of `high`, 16 bits
+/// each; pairs() puts one of each into a word, that of `high` into the odd half.
 struct Rounded {
 #if defined(__AVX512BF16__)
   using Rows = Pack<std::uint16_t, 2 * kLanes<float>>;
@@ -98,7 +98,7 @@ struct Rounded {
 #endif
 };
 
-/// The words in which products take weights (numbers, one after the other) in.
+/// The words in which products take weights; x has the weights of a word one after the other.
 template <class T>
 ANNULUS_INLINE Vec<T> words_of(const Vec<Number<T>> (&x)[kPerWord<T>]) {
   if constexpr (kPerWord<T> == 1)
@@ -107,8 +107,8 @@ ANNULUS_INLINE Vec<T> words_of(const Vec<Number<T>> (&x)[kPerWord<T>]) {
     return Rounded(x[0], x[1]).pairs();
 }
 
-/// words_of(x), and x becomes what products take in. Rows sum up that: a key that is seen alone then has weight 1, to
-/// the bit, though its weight before the sum is 2^(score - m), an integer m, and loses bits in rounding.
+/// words_of(x); x becomes the rounded weights, and rows sum up these. So a key that is seen alone has weight 1, to the
+/// bit, even if 2^(score - m) is rounded: the same rounded number is divided by itself.
 template <class T>
 ANNULUS_INLINE Vec<T> round_to_words(Vec<Number<T>> (&x)[kPerWord<T>]) {
   const Vec<T> words = words_of<T>(x);
@@ -119,8 +119,8 @@ ANNULUS_INLINE Vec<T> round_to_words(Vec<Number<T>> (&x)[kPerWord<T>]) {
   return words;
 }
 
-/// As long as it lives the calling thread takes denormal numbers as 0, operands and results: what the instruction for
-/// pairs does by itself. `enabled` = false: nothing happens.
+/// While it lives, the calling thread treats denormal numbers as 0, as operands and as results, as the instruction for
+/// pairs always does. If `enabled` is false, nothing happens.
 class DenormalsAreZero {
  public:
   ANNULUS_INLINE_MEMBER explicit DenormalsAreZero(bool enabled) : enabled_(enabled) {

@@ -1,4 +1,4 @@
-// Walking the pieces of combs that work items name (core/work_item.hpp).
+// Walks over the pieces of combs in work items (core/work_item.hpp).
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class RowWalk {
     core::Index row;
   };
   Row next() {
-    while (at_ >= run_->count) {  // only ever before a row that exists, so the last run is not passed
+    while (at_ >= run_->count) {  // only before a row that exists, so the last run is not passed
       at_ -= run_->count;
       ++run_;
     }
@@ -54,8 +54,8 @@ class RowWalk {
   core::Index at_ = 0;  // rows of *run_ passed
 };
 
-/// Asks for the first rows of a tensor that a task reads soon, and for the memory's time meanwhile: tasks of few rows
-/// would do little but wait.
+/// Prefetches the first rows of a tensor that a task will read soon: otherwise tasks of few rows would mostly wait for
+/// memory.
 inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core::Index head, core::Index head_dim,
                          RowWalk walk, core::Index rows) {
   const core::Index bytes = head_dim * core::Index(core::bytes_of(tensor.type));
@@ -65,7 +65,7 @@ inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core
   }
 }
 
-/// How many keys of a piece have comb index <= t: they are its first ones. Ask for ascending t.
+/// How many keys of a piece have comb index <= t; these are its first keys. Must be called in ascending order of t.
 ///   keys t = 2 3 | 7 8 9:   t = 3 sees 2, t = 6 sees 2, t = 8 sees 4
 class VisibleKeys {
  public:
@@ -89,7 +89,7 @@ struct KeyNumbers {
   core::Index end;
 };
 
-/// Which keys of an item a query row sees: they follow one another. Ask for ascending t.
+/// Which keys of an item a query row sees: they follow one another. Must be called in ascending order of t.
 ///   keys t = 2 3 7 8 9:   t = 3: upto sees [0, 2), after sees [2, 5), left 5 and right 4 see [0, 3)
 class BandKeys {
  public:
@@ -109,7 +109,7 @@ class BandKeys {
 };
 
 /// Which keys of an item a query row sees, as positions of the keys taken in descending order of t: position i is key
-/// number count - 1 - i of the piece. Ask for ascending t.
+/// number count - 1 - i of the piece. Must be called in ascending order of t.
 ///   keys t = 2 3 7 8 9 at positions 4 3 2 1 0:   t = 3: upto sees [3, 5), after sees [0, 3)
 class SeenKeys {
  public:

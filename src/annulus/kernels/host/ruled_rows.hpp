@@ -1,4 +1,4 @@
-// What a rule says of a task's query rows and keys (ruled_pairs.hpp), filled in from work items.
+// The numbers of a rule for a task's query rows and keys (ruled_pairs.hpp), made from work items.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace annulus::kernels::host {
 
-/// Memory of a thread for the rule of `rows` query rows and `keys` keys.
+/// A thread's memory for the rule of `rows` query rows and `keys` keys.
 template <class N>
 RuledPairs<N> ruled_pairs(Scratch& scratch, core::Index rows, core::Index keys) {
   const auto places = [&](core::Index count) { return scratch.take<Place<N>>(count); };
@@ -31,7 +31,7 @@ class RuleOf {
 
   bool is_there() const { return call_.rule != nullptr; }
 
-  /// What is the same for all rows.
+  /// Sets what is the same for all rows.
   void begin(RuledPairs<N>& pairs) const {
     const ScoreRule& rule = *call_.rule;
     pairs.cap = N(rule.cap * std::numbers::log2e);
@@ -39,7 +39,7 @@ class RuleOf {
     if (!rule.has_bias()) pairs.slopes = nullptr;
     if (!rule.coordinates) pairs.row_y = pairs.key_y = nullptr;
   }
-  /// Query row number i is comb index t of the item, seen by query head `head` of the tensors.
+  /// Sets query row number i: comb index t of the item, for query head `head` of the tensors.
   void set_row(RuledPairs<N>& pairs, core::Index i, const core::WorkItem& item, core::Index t, core::Index head) const {
     if (pairs.slopes == nullptr) return;
     const ScoreRule& rule = *call_.rule;
@@ -54,7 +54,7 @@ class RuleOf {
     pairs.near[j] = row < call_.rule->exempt ? N(0) : N(1);
     place(item.document + row, j, pairs.key_x, pairs.key_y);
   }
-  /// Rows and keys [from, to) that there are none of.
+  /// Clears rows and keys [from, to), which do not exist.
   static void clear_rows(RuledPairs<N>& pairs, core::Index from, core::Index to) {
     if (pairs.slopes != nullptr) std::fill(pairs.slopes + from, pairs.slopes + to, N(0));
     clear(pairs, pairs.row_x, pairs.row_y, from, to);
@@ -65,7 +65,7 @@ class RuleOf {
   }
 
  private:
-  /// Differences of places must have room in a Place, with a sign.
+  /// Differences of positions, with their sign, must fit into a Place.
   static constexpr int place_bits = sizeof(N) == 8 ? 60 : 30;
 
   void place(core::Index row, core::Index i, Place<N>* x, Place<N>* y) const {

@@ -1,6 +1,6 @@
-// Blocks of scores under a rule (ruled_pairs.hpp), in one instruction set: the register blocks call change() on scores
-// they have made, with rows across the lanes (forward) or keys (backward). Both do the same operations on a pair of
-// rows, so a score has the same bits in either pass and wherever its rows were cut.
+// Changes blocks of scores by a rule (ruled_pairs.hpp), in one instruction set: the register blocks call change() on
+// their scores, with rows (forward) or keys (backward) across the lanes. Both do the same operations on a pair of rows,
+// so a score has the same bits in both passes and however its rows were cut.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"
@@ -8,7 +8,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// (2^r - 1) / r for r in [-1/2, 1/2], interpolated in Chebyshev's points: errs by 9.3e-9 and by 3e-19.
+// (2^r - 1) / r for r in [-1/2, 1/2], interpolated at Chebyshev's points: errors of 9.3e-9 and of 3e-19.
 template <class T>
 struct ExpMinusOne;
 template <>
@@ -28,8 +28,8 @@ struct ExpMinusOne<double> {
   static constexpr int mantissa = 52;
 };
 
-/// x[i] = tanh(z), 2^(twice x[i]) = e^(2 z), which is u / (u + 2) with u = e^(2 z) - 1. u is made of 2^r - 1 and 2^n
-/// without a difference of nearly equal numbers, so that small scores keep all their digits.
+/// x[i] = tanh(z), where 2^(twice x[i]) = e^(2 z). It is u / (u + 2) with u = e^(2 z) - 1. u is made from 2^r - 1 and
+/// 2^n without a difference of nearly equal numbers, so that small scores keep all their digits.
 template <class T, int N>
 ANNULUS_INLINE void bend(T twice, Vec<T> (&x)[N]) {
   using Table = ExpMinusOne<T>;
@@ -53,7 +53,7 @@ ANNULUS_INLINE void bend(T twice, Vec<T> (&x)[N]) {
   }
 }
 
-/// How far places are apart along one axis, with a sign.
+/// Signed distance of positions along one axis.
 template <class T>
 ANNULUS_INLINE Vec<T> apart(Vec<IntOf<T>> a, Vec<IntOf<T>> b) {
   return __builtin_convertvector(a - b, Vec<T>);
@@ -130,7 +130,7 @@ struct RuledRows {
 };
 
 /// Keys across the lanes: MR rows from number `row` on, and vectors of keys from number `key` on.
-///   slopes  [MR][kStripStride]   get 1 - tanh^2, which gradients take in; none where nothing wants it or has no cap
+///   slopes  [MR][kStripStride]   get 1 - tanh^2, which gradients use; null if nothing uses it or there is no cap
 template <class T>
 struct RuledKeys {
   static constexpr bool changes = true;
@@ -141,7 +141,7 @@ struct RuledKeys {
 
   ANNULUS_INLINE_MEMBER RuledKeys at(int of_row, int of_key) const { return {pairs, slopes, of_row, of_key}; }
 
-  /// Scores of row number i of the block.
+  /// Changes the scores of row number i of the block.
   template <int NV>
   ANNULUS_INLINE_MEMBER void change(int i, int stride, Vec<T> (&x)[NV]) const {
     constexpr int n = kLanes<T>;
@@ -162,7 +162,7 @@ struct RuledKeys {
     }
   }
 
-  /// dS of scores with cap and bias as that of scale * q.k; `at` is where change() has left the slopes.
+  /// Turns dS of scores with cap and bias into that of scale * q.k; `at` is where change() has left the slopes.
   ANNULUS_INLINE_MEMBER Vec<T> sloped(Vec<T> ds, int at) const {
     return slopes == nullptr ? ds : ds * load<Vec<T>>(slopes + at);
   }

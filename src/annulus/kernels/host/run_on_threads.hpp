@@ -1,4 +1,4 @@
-// Tasks dealt to the threads, in their order.
+// Deals tasks to threads, in the order of the tasks.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -15,16 +15,16 @@
 
 namespace annulus::kernels::host {
 
-/// What a waiting task ends with when another one failed; it is not seen, the first error is the one thrown.
+/// A waiting task ends with this exception if another task failed. No caller sees it: the first error is thrown.
 struct Abandoned {};
 
-/// Lets every thread take the next task, run_task(i, poll_here, wait), until none is left; task i is started after
-/// tasks 0 ... i - 1 were.
-///   poll_here()   polls in the calling thread, does nothing in others; the calling thread also polls when it is done
-///                 before the others, until they are, and at the end
-///   wait(ready)   returns once ready() holds, for tasks that wait for others
-/// Exceptions do not leave a parallel region by themselves: the first one is kept, no task is started any more, waiting
-/// ones end, and the calling thread throws it again.
+/// Lets every thread take the next task, run_task(i, poll_here, wait), until none is left; task i starts after tasks
+/// 0 ... i - 1 have started.
+///   poll_here()   polls if the calling thread calls it, otherwise does nothing; the calling thread also polls while it
+///                 waits for the other threads to finish, and at the end
+///   wait(ready)   returns when ready() is true, for tasks that wait for others
+/// An exception cannot leave a parallel region by itself: the first one is kept, no task is started any more, waiting
+/// tasks end, and the calling thread throws it again.
 template <class RunTask>
 void run_on_threads(const char* label, core::Index tasks, const std::function<void()>& poll, const RunTask& run_task) {
   using Space = Kokkos::DefaultHostExecutionSpace;

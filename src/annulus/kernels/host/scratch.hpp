@@ -5,8 +5,8 @@
 
 namespace annulus::kernels::host {
 
-/// Grows to the largest task this thread has met; counted in the memory ledger as "kernel scratch", without what fills
-/// its last huge page.
+/// Grows to the largest task of this thread so far. The memory ledger counts it as "kernel scratch", without the bytes
+/// that only fill its last huge page.
 class Scratch {
  public:
   Scratch() = default;
@@ -14,14 +14,14 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch();
 
-  /// What `make(scratch)` returns, which takes its arrays from it; what was taken before is forgotten. What the memory
-  /// holds is undefined. Throws Error.
+  /// Returns make(scratch), which takes its arrays from this memory. Everything taken before becomes invalid; the
+  /// memory's content is undefined. Throws Error.
   template <class Make>
   auto fill(const Make& make) {
     start(bytes_of(make));
     return make(*this);
   }
-  /// Bytes that it takes.
+  /// How many bytes make(scratch) takes.
   template <class Make>
   static core::Index bytes_of(const Make& make) {
     Scratch measure;
@@ -50,13 +50,13 @@ class Scratch {
   void release();
 
  private:
-  /// The alignment of a block of so many bytes: that of huge pages where the block fills one.
+  /// The alignment of a block of this many bytes: that of huge pages if the block fills one.
   static core::Index alignment(core::Index bytes) {
     return core::in_huge_pages(bytes) >= core::huge_page_bytes ? core::huge_page_bytes : cache_line;
   }
   void free() const;
 
-  /// Makes room for `bytes` and forgets what was taken.
+  /// Makes room for `bytes`; everything taken before becomes invalid.
   void start(core::Index bytes);
 
   static constexpr core::Index cache_line = 64;

@@ -1,7 +1,7 @@
-// Vectors of the instruction set this file is compiled for, on the compilers' vector types: + - * & < [] come with
-// those, the rest is here. Only for tiles.cpp and what it includes: everything is always inlined and lives in a
-// namespace of its own per instruction set, and nothing of the standard library is used, so that no function compiled
-// for one instruction set can end up serving another.
+// Vectors of the instruction set for which this file is compiled, on the compilers' vector types: these have + - * & <
+// []; the rest is here. Only for tiles.cpp and what it includes: everything is always inlined and in a namespace of its
+// own per instruction set, and nothing of the standard library is used, so that no function compiled for one
+// instruction set can be used for another.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ using Floats = Vec<float>;
 using Doubles = Vec<double>;
 using Pairs = Vec<BFloat16Pair>;
 
-/// Integers as wide as T; a comparison of Vec<T> yields Vec<IntOf<T>>, -1 where it holds.
+/// Integers as wide as T. A comparison of Vec<T> yields Vec<IntOf<T>>: -1 in lanes where it holds.
 template <class T>
 struct IntegersFor;
 template <>
@@ -68,7 +68,7 @@ using IntOf = typename IntegersFor<T>::Int;
 template <class T>
 using UnsignedOf = typename IntegersFor<T>::Unsigned;
 
-/// Aligned to the vector's size.
+/// Loads a vector from an address that is aligned to the vector's size.
 template <class V, class T>
 ANNULUS_INLINE V load(const T* p) {
   V x;
@@ -79,7 +79,7 @@ template <class V, class T>
 ANNULUS_INLINE void store(T* p, V x) {
   __builtin_memcpy(__builtin_assume_aligned(p, sizeof(V)), &x, sizeof(V));
 }
-/// The same at any address and of any type.
+/// The same from any address, for any type.
 template <class V>
 ANNULUS_INLINE V load_unaligned(const void* p) {
   V x;
@@ -108,7 +108,7 @@ ANNULUS_INLINE To bits_as(From x) {
   return y;
 }
 
-/// The first `count` lanes at any address, zero in the others; nothing beyond them is read or written.
+/// The first `count` lanes, from any address; the others are zero. Nothing beyond these lanes is read or written.
 template <class V>
 ANNULUS_INLINE V copy_some(const void* p, int count) {
   constexpr int lane = sizeof(V{}[0]), lanes = sizeof(V) / lane;
@@ -158,7 +158,7 @@ ANNULUS_INLINE void store_some(T* p, Vec<T> x, int count) {
 }
 #endif
 
-// a * b + c, rounded once where the machine can; larger(a, b) = a > b ? a : b, so b where one of them is NaN, and
+// a * b + c, rounded once if the machine can; larger(a, b) = a > b ? a : b, which is b if one of them is NaN;
 // smaller(a, b) = a < b ? a : b.
 #if defined(__AVX512F__)
 ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
@@ -228,7 +228,7 @@ ANNULUS_INLINE V smaller(V a, V b) {
 }
 #endif
 
-/// Bit i: lane i of a is that of b.
+/// Bit i: whether lane i of a equals lane i of b.
 #if defined(__AVX512F__)
 ANNULUS_INLINE unsigned lanes_equal(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 ANNULUS_INLINE unsigned lanes_equal(Doubles a, Doubles b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
@@ -248,8 +248,8 @@ ANNULUS_INLINE unsigned lanes_equal(V a, V b) {
 }
 #endif
 
-/// c += a * b, rounded as fma() rounds. Spelt out for GCC, which otherwise lets a's register become c's and then needs
-/// copies and spills to get the accumulators back in place (measured in the 6 x 2 block: 76 instead of 9x GFLOP/s).
+/// c += a * b, rounded as fma() rounds. Written out for GCC, which otherwise reuses a's register for c and then needs
+/// copies and spills to move the accumulators back (measured in the 6 x 2 block: 76 instead of 9x GFLOP/s).
 template <class V>
 ANNULUS_INLINE void accumulate(V& c, V a, V b) {
 #if defined(__FMA__)
@@ -263,7 +263,7 @@ ANNULUS_INLINE void accumulate(V& c, V a, V b) {
 #endif
 }
 
-// shuffle<Pattern>(x, y): lane i is number Pattern::at(i) of x and y laid end to end.
+// shuffle<Pattern>(x, y): lane i is number Pattern::at(i) of the numbers of x followed by those of y.
 template <int... I>
 struct LaneList {};
 template <int N, int... I>

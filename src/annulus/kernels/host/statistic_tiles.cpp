@@ -1,5 +1,5 @@
-// What keys receive and the largest weights of rows, in one instruction set (see tiles.cpp): weights E of MR rows and a
-// tile of keys, panel by panel, then both from the first-level cache.
+// What keys receive, and the largest weights of rows, in one instruction set (see tiles.cpp). First the weights E of MR
+// rows and a tile of keys are made, panel by panel; both results then read them from the first-level cache.
 #include "annulus/kernels/host/statistic_tiles.hpp"
 
 #include "annulus/kernels/host/weight_panels.hpp"
@@ -19,7 +19,7 @@ struct NarrowFor<double> {
   using Type = Doubles;
 };
 
-/// Sums in float64 of one vector of keys take in factor * E of MR rows, one after another.
+/// Adds factor * E of MR rows, one after another, to the float64 sums of one vector of keys.
 ///   p, received  of the first key   slots, factors  of the first row
 template <class T>
 ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors, double* received, int capacity) {
@@ -45,22 +45,22 @@ ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
   return most;
 }
 
-/// Tells of the weights of a row that lie above its threshold, the largest first: each of them may raise it, and few
-/// are told of that others of the tile would drive out. Takes them out of the strip.
+/// Passes on the weights of a row that lie above its threshold, the largest first: each may raise the threshold, so
+/// that few weights are passed on which others of the tile would push out. Removes them from the strip.
 template <class T>
 ANNULUS_INLINE void tell_of_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
   for (;;) {
     const Vec<T> most = largest_of(p, count);
     if (!any_above(most, broadcast(sums.thresholds[row]))) return;
     const Vec<T> weight = largest_lane_everywhere<T>(most);
-    // Where it is: without a branch on what no predictor can know.
+    // Finds its index without a branch, because no predictor could know the outcome.
     std::uint64_t low = 0, high = 0;  // of the first half of the tile's keys, and of the second
     for (int j = 0; j < count; j += kLanes<T>) {
       const std::uint64_t there = lanes_equal(load<Vec<T>>(p + j), weight);
       (j < kTileKeys / 2 ? low : high) |= there << j % (kTileKeys / 2);
     }
     const int i = low != 0 ? __builtin_ctzll(low) : kTileKeys / 2 + __builtin_ctzll(high);
-    // A whole vector is stored: it is loaded again at once.
+    // Stores a whole vector, because it is loaded again at once.
     T* const around = p + i / kLanes<T> * kLanes<T>;
     const Vec<IntOf<T>> lane = Vec<IntOf<T>>{} + IntOf<T>(i % kLanes<T>);
     store(around, count_up<T>() == lane ? Vec<T>{} : load<Vec<T>>(around));

@@ -1,4 +1,4 @@
-// Statistics of the keys of one task and of the query rows that see them: what KeyTasks does for attend_statistics().
+// What KeyTasks needs for attend_statistics(): statistics of one task's keys and of the query rows that see them.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace annulus::kernels::host {
 
-/// A query row of a chunk, as its list sees it.
+/// A query row of a chunk, with its list.
 template <class T>
 struct ListedRow {
   TopList<T> list;
@@ -130,12 +130,12 @@ class ProbabilitySums {
     std::fill(w.factors + rows.count, w.factors + q.rows, 0.0);
     std::fill(w.slots + rows.count, w.slots + q.rows, w.slots[rows.count - 1]);
     std::fill(w.thresholds + rows.count, w.thresholds + q.rows, N(1));
-    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have its bits
+    q.score_factor = N(operands_.scale * std::numbers::log2e);  // as in the forward pass: scores have the same bits
     tiles_.pack_row_slabs[storage_index(operands_.q.type)](w.operands, q.rows, q.head_dim, q.capacity,
                                                            {&q.score_factor, 0}, q.queries);
   }
 
-  /// Works on the chunk; tasks of higher keys are done with its lists.
+  /// Works on the chunk; tasks of higher keys have finished with its lists.
   void add(Index count, Memory& w) const {
     const bool lists = statistics_.top_keys > 0;
     for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.last() * w.listed[i].caution;
@@ -153,7 +153,7 @@ class ProbabilitySums {
  private:
   bool is_ruled() const { return rule_.is_there(); }
 
-  /// List number `at`, of row x of its document.
+  /// List number `at`; its row is row x of the document.
   ListedRow<N> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
     const Index size = statistics_.top_keys;
     int pairs = operands_.pairs == 1 ? 1 : 0;

@@ -1,8 +1,8 @@
-// What the instruction-set files offer, and their arguments: plain data and function pointers.
+// What the files of each instruction set offer, and its arguments: plain data and function pointers.
 //
-// This header is compiled with AVX-512 flags in one file and with none in another. Nothing in it may therefore be a
-// function or include one: the linker keeps one copy of an inline function for the whole program, and it could keep
-// the AVX-512 copy.
+// This header is compiled with AVX-512 flags in one file and without them in another. So nothing in it may be a
+// function or include one: the linker keeps one copy of an inline function for the whole program, and it could keep the
+// AVX-512 copy.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct BFloat16Bits {
   std::uint16_t bits;
 };
 
-/// Number of storage types; a table's entry [i] is for the one with core::DType value i.
+/// Number of storage types; entry [i] of a table is for the type whose core::DType value is i.
 inline constexpr int kStorageTypes = 4;
 
 /// Largest head size D, and that of matrix units.
@@ -28,15 +28,15 @@ inline constexpr int kMaxHeadDim = 576;
 inline constexpr int kMaxMatrixDim = 256;
 
 /// Query rows of one task and their running softmax, private to a thread, in groups of G rows that share a strip of
-/// scores: G is a multiple of the score block's W rows. With D numbers in `depth` words (queries), or padded to an even
-/// number of columns (accumulators):
-///   queries  [rows / W][depth][W]         numbers are already times scale * log2(e), pairs as they are
+/// scores; G is a multiple of the score block's W rows. The D numbers of a row take `depth` words (queries) or are
+/// padded to an even number of columns (accumulators):
+///   queries  [rows / W][depth][W]         numbers are already multiplied by scale * log2(e), pairs are not
 ///   acc      [rows / G][column][G]
 ///   max      [rows]                       m: even integers, -inf while empty
 ///   sum      [rows]                       l times 2^bias
-///   score_sum [rows]                      those weights times their scores; nullptr: not wanted
-/// A row sees the keys at positions [begin, end) of its piece; neither ever ascends from one row to the next, since
-/// rows ascend in t and keys descend. Rows beyond `rows`, up to a whole group, have queries of some kind.
+///   score_sum [rows]                      sum of these weights times their scores; nullptr: not wanted
+/// A row sees the keys at positions [begin, end) of its piece. From one row to the next, begin and end never rise,
+/// because rows ascend in t and keys descend. Rows after `rows`, up to a whole group, may have any queries.
 template <class T>
 struct QueryPanels {
   T* queries;
@@ -49,15 +49,15 @@ struct QueryPanels {
   std::int64_t rows;
   int head_dim;
   Number<T> exponent_bias;                      // weights are 2^(score - m + exponent_bias)
-  Number<T> score_factor;                       // of pairs: what the sum over D is multiplied by
+  Number<T> score_factor;                       // only for pairs: the factor of the sum over D
   const RuledPairs<Number<T>>* rule = nullptr;  // of all rows, and of the keys of the tile; for add_ruled_tile
 };
 
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
-///   keys    [key][depth]            zero beyond D; up to a multiple of key_step there are more, of any kind
-///   values  [column][capacity]      zero beyond D; a word is a number of a key, or of two that follow each other
+/// keys    [key][depth]            zero beyond D; after the last key, up to a multiple of key_step: any numbers
+///   values  [column][capacity]      zero beyond D; a word is a number of one key, or of two successive keys
 /// (The set amx has both in tiles, see amx/pack_tiles.hpp.)
-///   finite                          all values are: the weight 0 of a key that a row does not see takes it out
+///   finite                          all values are: then the weight 0 leaves out a key that a row does not see
 template <class T>
 struct KeyTile {
   T* keys;
@@ -68,14 +68,14 @@ struct KeyTile {
   int capacity;  // of a column, in words: one or two keys each; whole vectors
 };
 
-/// What rows are multiplied by while they are packed: row i by of[i * step], where a step of 0 means one for all.
+/// The factors of rows while they are packed: of[i * step] for row i; with a step of 0 there is one factor for all.
 template <class T>
 struct RowFactors {
   const T* of;
   int step;
 };
 
-/// The operations of one instruction set on words T. Rows are given as addresses of their first number.
+/// The operations of one instruction set on words T. A row is given by the address of its first number.
 template <class T>
 struct TileFunctions {
   int group_rows;              // G
@@ -89,12 +89,12 @@ struct TileFunctions {
   int depth_step;              // backward: words of a row are padded to a multiple of this
   int column_step;             // forward: columns of values and accumulators are padded to a multiple of this
   int backward_row_step;       // query rows of a chunk are padded to a multiple of this
-  int backward_key_step;       // keys of a task are a multiple of this, but its last: of MR and of NR
+  int backward_key_step;       // keys of a task are a multiple of this (MR and NR), except in the last one
   int key_panel;               // backward: a task's keys are padded to a multiple of this, NR
   int strip_stride;            // of P and dS
 
-  // For a storage type that is not packed into words T there is nothing: pairs are made of bfloat16 only, and what they
-  // are packed with as a factor is left out.
+  // Null for storage types that cannot be packed into words T: pairs are made only of bfloat16. Packing pairs leaves
+  // out the factor.
   using Pack = void (*)(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels);
   /// [panel][depth][W] and [panel][depth][NR], every number times `factor`: `count` is a multiple of query_step or NR.
   Pack pack_queries[kStorageTypes];
@@ -113,44 +113,44 @@ struct TileFunctions {
   PackSlabs pack_slabs[kStorageTypes];
   PackSlabs pack_descending_slabs[kStorageTypes];
   PackSlabs pack_row_slabs[kStorageTypes];
-  /// Accumulators of `count` rows to and from [group][column][G]; loading fills rows up to `padded`, whole steps, rows
-  /// without an address and columns beyond head_dim with zeros.
+  /// Copies accumulators of `count` rows to and from [group][column][G]. Loading writes zeros to rows up to `padded`
+  /// (whole steps), rows without an address, and columns beyond head_dim.
   void (*load_columns)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                        Number<T>* groups);
   void (*store_columns)(const Number<T>* groups, std::int64_t count, int head_dim, Number<T>* const* rows);
-  /// The same to and from [block][slab][MR][NR]; loading fills rows up to `padded`, a multiple of
-  /// MR, and columns beyond head_dim with zeros.
+  /// The same to and from [block][slab][MR][NR]. Loading writes zeros to rows up to `padded`, a multiple of MR, and to
+  /// columns beyond head_dim.
   void (*load_rows)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                     Number<T>* blocks);
   void (*store_rows)(const Number<T>* blocks, std::int64_t count, int head_dim, Number<T>* const* rows);
-  /// The same of dq, which matrix units keep by columns.
+  /// The same for dq, which matrix units keep by columns.
   void (*load_query_sums)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                           Number<T>* sums);
   void (*store_query_sums)(const Number<T>* sums, std::int64_t count, int head_dim, Number<T>* const* rows);
 
-  /// Forward: adds the tile's keys, one after another, to the rows that see them. scores: scratch for G * strip_keys
-  /// numbers. [1] is for panels with a score_sum.
+  /// Forward: adds the tile's keys, one after another, to the rows that see them. `scores` is scratch memory for
+  /// G * strip_keys numbers. Entry [1] is for panels with a score_sum.
   void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
-  /// The same, and likewise of those below, of scores under a rule (RuledPairs), one for all rules. Matrix units have
-  /// none.
+  /// The same for scores under a rule (RuledPairs): one function for all rules. The functions below come in such pairs,
+  /// too. Matrix units have no ruled ones.
   void (*add_ruled_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
   /// Backward: adds what the pairs of the two chunks contribute to dq, dk and dv: to dq key after key, descending, to
   /// dk and dv row after row, ascending.
   void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
   void (*add_ruled_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
-  /// Statistics of the same pairs: a key takes in row after row, ascending.
+  /// Statistics of the same pairs: a key takes one row after another, ascending.
   void (*add_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys, const StatisticSums<Number<T>>& sums);
   void (*add_ruled_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys,
                                const StatisticSums<Number<T>>& sums);
 
-  /// sum_d a[d] * b[d]; both of the storage type.
+  /// sum_d a[d] * b[d]; both have the storage type.
   Number<T> (*dot[kStorageTypes])(const void* a, const void* b, int head_dim);
   /// out[0 .. head_dim) = acc * factor + 0, rounded to the storage type: zeros have no sign.
   void (*store_row[kStorageTypes])(const Number<T>* acc, int head_dim, Number<T> factor, void* out);
 };
 
-// The tables of each compiled instruction set; which of them exist is known from ANNULUS_HAS_... and which can be
-// used from the processor (instruction_set.hpp). Memory handed to them is aligned to 64 bytes, storage rows are not.
+// The tables of each compiled instruction set. ANNULUS_HAS_... says which exist; the processor decides which can be
+// used (instruction_set.hpp). Memory passed to them is aligned to 64 bytes; rows of tensors need not be.
 namespace baseline {
 extern const TileFunctions<float> float_tiles;
 extern const TileFunctions<double> double_tiles;
@@ -166,15 +166,15 @@ extern const TileFunctions<float> float_tiles;
 extern const TileFunctions<double> double_tiles;
 extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace avx512
-/// The tables of avx512 with an instruction for pairs: same bits.
+/// The table of pairs for avx512 with an instruction for pairs: the same bits.
 namespace avx512_bf16 {
 extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace avx512_bf16
 
-/// C += A B as the matrix unit has it, all of them tiles of 16 rows of 64 bytes (amx/tile_registers.hpp).
+/// C += A B as the matrix unit computes it; all three are tiles of 16 rows of 64 bytes (amx/tile_registers.hpp).
 using MultiplyTiles = void (*)(const void* a, const void* b, float* c);
 
-// The set amx: for matrix units, and in the same bits for vectors. Each table has what its pass needs.
+// The set amx: for matrix units, and with the same bits for vectors. Each table has only what its pass needs.
 namespace amx {
 extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
 extern const MultiplyTiles multiply;

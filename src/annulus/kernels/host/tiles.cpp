@@ -1,4 +1,4 @@
-// The table of one instruction set, which the compiler's flags and ANNULUS_INSTRUCTION_SET choose
+// The table of one instruction set. The compiler's flags and ANNULUS_INSTRUCTION_SET choose the set
 // (instruction_sets.cmake).
 #include "annulus/kernels/host/backward_tiles.hpp"
 #include "annulus/kernels/host/forward_tiles.hpp"
@@ -9,7 +9,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// What reads and writes rows of one storage type.
+/// Sets the functions that read and write rows of one storage type.
 template <class T, class Storage>
 consteval void take_storage(TileFunctions<T>& table, int index) {
   table.pack_queries[index] = pack_side_by_side<T, Storage, kQueryBlock<T>, 1>;

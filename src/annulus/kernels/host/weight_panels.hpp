@@ -1,4 +1,4 @@
-// Which panels of keys a group of query rows needs, and their weights E: what gradients and statistics begin with.
+// Which panels of keys a group of query rows needs, and their weights E: gradients and statistics begin with these.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Whole panels (their halves at the end) of the tile's keys that a group of MR rows needs, from the tile's first key.
+/// The whole panels (halves at the end) of keys that a group of MR rows needs, counted from the tile's first key.
 template <class T>
 ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int keys) {
   const int begin = at_least(q.begin[row] - tile, 0) / kKeyBlock<T> * kKeyBlock<T>;
@@ -16,8 +16,8 @@ ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int key
   return {begin, end > begin ? end : begin};
 }
 
-/// Calls fill(j, vectors, is_masked) for the panels from number j of the tile's keys on, NR keys (2 vectors) or half of
-/// that at the end; panels that every row of the group sees whole need no mask.
+/// Calls fill(j, vectors, is_masked) for the panels, from number j of the tile's keys on: NR keys (2 vectors), or half
+/// of that at the end. A panel that every row of the group sees completely needs no mask.
 template <class T, class Fill>
 ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Range panels, const Fill& fill) {
   constexpr int nr = kKeyBlock<T>;
@@ -34,7 +34,7 @@ ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Ran
   if (j < panels.end) fill(j, One{}, std::true_type{});
 }
 
-/// What MR rows see of the keys from number `key` of the chunk on.
+/// What MR rows see of the keys, from number `key` of the chunk on.
 template <class T>
 ANNULUS_INLINE PanelMask seen_from(const ScoreRows<T>& q, int row, int key) {
   return {q.begin + row, q.end + row, key};

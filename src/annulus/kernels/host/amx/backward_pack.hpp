@@ -1,11 +1,11 @@
-// Operands of the backward pass on the matrix unit, and its sums from and to memory; see QueryChunk and KeyChunk.
+// Packs operands of the backward pass for the matrix unit, loads and stores its sums; see QueryChunk and KeyChunk.
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Columns are padded to whole depth tiles, two tiles of columns each.
+/// Columns are padded to whole depth tiles, each of two tiles of columns.
 constexpr int padded_columns(int head_dim) { return depth_tiles(head_dim) * kProductDepth; }
 
 /// Rows of K (or V) as first operands of S^T (or dP^T); see pack_keys().
@@ -46,14 +46,14 @@ inline bool pack_query_rows(const void* const* rows, int count, int head_dim, in
           const auto* const odd = static_cast<const BFloat16Bits*>(rows[first + 2 * pair + 1]);
           store(to, pair_up(odd, even, d + v, head_dim));
         }
-  return true;  // pack_query_words() has looked
+  return true;  // pack_query_words() has checked
 }
 
-/// Where row i of 32 stands in dQ^T and in the dS that it is made of: words of two keys come out of their rows in this
-/// order, with one instruction for 16 of them. Rows 0 to 3, 8 to 11, 16 to 19 and 24 to 27 first.
+/// The place of row i (of 32) in dQ^T and in the dS that it is made from: one instruction makes words of two keys for
+/// 16 rows, and leaves them in this order. Rows 0 to 3, 8 to 11, 16 to 19 and 24 to 27 come first.
 constexpr int place_of_row(int i) { return i / 4 % 2 * kTileRows + i / 8 * 4 + i % 4; }
 
-/// The rows of a group in their places; beyond the last one `none`.
+/// The rows of a group at these places; after the last row `none`.
 template <class T>
 struct PlacedRows {
   T* rows[kStepRows];
@@ -79,7 +79,7 @@ inline void store_query_sums(const float* sums, std::int64_t count, int head_dim
   }
 }
 
-/// Row i of sums of dK (or dV), [16 keys][column tile][16 keys][16 columns], begins here; tiles follow one another.
+/// Where row i of sums of dK (or dV), [16 keys][column tile][16 keys][16 columns], begins; tile follows tile.
 template <class N>
 ANNULUS_INLINE N* key_sum_row(N* sums, std::int64_t i, int columns) {
   return sums + i / kTileRows * kTileRows * columns + i % kTileRows * kTileRows;

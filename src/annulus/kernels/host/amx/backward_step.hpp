@@ -1,7 +1,7 @@
-// The backward pass on the matrix unit, block by block of 32 keys and 32 rows. As in the forward pass keys are rows of
-// a tile and queries its columns: S^T = K Q^T and dP^T = V dout^T. So P^T and dS^T leave the vectors as the first
-// operands of dV += P^T dout and dK += dS^T Q. dS is written once more for dQ^T += K^T dS, which comes later for many
-// blocks.
+// The backward pass on the matrix unit, block by block of 32 keys and 32 rows. As in the forward pass, keys are rows of
+// a tile and queries its columns: S^T = K Q^T and dP^T = V dout^T. So the vectors produce P^T and dS^T in the form of
+// the first operands of dV += P^T dout and dK += dS^T Q. dS is written a second time for dQ^T += K^T dS, which is done
+// later, for many blocks at once.
 #pragma once
 
 #include "annulus/kernels/host/amx/backward_pack.hpp"
@@ -11,7 +11,7 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 /// Keys and rows of a block.
 constexpr int kBlockKeys = 32;
 constexpr int kBlockWords = kBlockKeys * kStepRows / 2;
-/// Keys whose dS is kept until dQ takes it in: words of a row of them, by two.
+/// How many keys' dS is kept until it is added to dQ, in words of two keys.
 constexpr int kKeptKeys = 256;
 
 /// What a block reads and writes: 44 KiB of the first-level cache at D = 128.
@@ -22,8 +22,8 @@ struct BlockMemory {
   /// [2 tiles of keys][16 keys][32 rows]
   alignas(64) std::uint16_t p[kBlockKeys * kStepRows];
   alignas(64) std::uint16_t ds[kBlockKeys * kStepRows];
-  /// What the chunk's rows have given these keys: [column tile][2 tiles of keys][16 keys][16 columns]. It joins the
-  /// sums when they have all been seen (GradientViews says why).
+  /// What the chunk's rows have given these keys: [column tile][2 tiles of keys][16 keys][16 columns]. It is added to
+  /// the sums when all rows of the chunk have been seen (GradientViews says why).
   alignas(64) float dk[kBlockKeys * kMaxMatrixDim];
   alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
 };
@@ -35,12 +35,12 @@ struct Block {
   BFloat16Pair* kept_ds;                           // [2 halves of rows][16 words of keys][16 rows], see place_of_row()
   const float *shift, *delta, *factors;            // [32]
   const int *begin, *end;                          // [32] keys of the chunk that rows see
-  int key, row;                                    // the first ones
-  bool is_masked;                                  // some row does not see all of the keys
+  int key, row;                                    // the first key and row
+  bool is_masked;                                  // some row does not see all keys
 };
 
-/// p = 2^x for x that is NaN or at most a little more than 0: errors of 1e-4 are small beside the rounding to bfloat16.
-/// floor(x) goes into the exponent; below 2^-126 is 0.
+/// p = 2^x for x that is NaN or at most slightly above 0: errors of 1e-4 are small compared with the rounding to
+/// bfloat16. floor(x) goes into the exponent; powers below 2^-126 become 0.
 ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
   x = larger(broadcast(-200.f), x);
 #if defined(__AVX512F__)
@@ -56,7 +56,7 @@ ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
   return _mm512_scalef_ps(p, whole);
 #else
   for (int i = 0; i < kLanes<float>; ++i) {
-    const bool is_infinite = whole[i] == kInfinity<float>;  // then p is NaN, and VSCALEFPS has it so
+    const bool is_infinite = whole[i] == kInfinity<float>;  // then p is NaN, as with VSCALEFPS
     const int power = whole[i] < 200 ? int(whole[i]) : 200, half = power / 2, rest = power - half;
     const float first = bits_as<float>(std::uint32_t(half + 127) << 23),
                 second = bits_as<float>(std::uint32_t(rest + 127) << 23);
@@ -79,7 +79,7 @@ ANNULUS_INLINE void store_rounded(std::uint16_t* to, const Floats (&x)[kHalves][
   }
 }
 
-/// The rounded dS of two keys, 32 rows each, in words of both: row number i at place_of_row(i) of 32.
+/// The rounded dS of two keys, 32 rows each, in words of both keys: row i is at place_of_row(i) of 32.
 ANNULUS_INLINE void store_key_pairs(BFloat16Pair* to, const std::uint16_t* low, const std::uint16_t* high) {
 #if defined(__AVX512BW__)
   const auto x = load<__m512i>(low), y = load<__m512i>(high);
@@ -93,7 +93,7 @@ ANNULUS_INLINE void store_key_pairs(BFloat16Pair* to, const std::uint16_t* low, 
 #endif
 }
 
-/// P and dS of pair number u of the block's keys (of 16), all rows.
+/// Computes P and dS of pair number u of the block's keys (of 16), for all rows.
 template <int u, bool kMasked>
 ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory, Floats factor) {
   constexpr int n = kLanes<float>, at = (u / 8 * kHalves * kTileRows + u % 8 * 2) * kTileRows;
@@ -128,10 +128,10 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
   store_key_pairs(b.kept_ds + u * kTileRows, rounded, rounded + kStepRows);
 }
 
-/// Three things at once, as in the forward pass: dV and dK take in `before`, whose P and dS are in memory; P and dS of
-/// `now` take their place, made of its S^T and dP^T; those of `next` take their place, in turn. dP^T stays in registers
-/// 0 to 3 until the next call. Products of D = 64: 16, 8 and 8, the first 24 beside 16 pairs of keys. kAdds: with the
-/// first 16.
+/// Does three things at once, as in the forward pass. It adds `before`, whose P and dS are in memory, to dV and dK. It
+/// makes P and dS of `now` from its S^T and dP^T; they replace those of `before`. It makes S^T and dP^T of `next`; they
+/// replace those of `now`. dP^T stays in registers 0 to 3 until the next call. With D = 64 there are 16, 8 and 8
+/// products; 16 pairs of keys are weighed beside the first 24. Without kAdds the first 16 products are left out.
 template <int kDepth, bool kMasked, bool kAdds>
 __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& memory, const Block& next,
                                              const Block& now, const Block& before, float score_factor) {
@@ -168,7 +168,7 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
     times<kDepth>([&]<int k>() ANNULUS_INLINE_MEMBER {
       const BFloat16Pair* const words = b + k * kTileRows * kStepRows;
       const auto product = [&]<int i>() ANNULUS_INLINE_MEMBER {
-        if constexpr (k == 0) {  // what the register holds goes to memory first
+        if constexpr (k == 0) {  // what the register holds is stored first
           if constexpr (first == sums && kAdds && i == 1)
             tiles.template store<1>(memory.dk + (4 * kDepth - 1) * kTileWords);
           if constexpr (first > sums) tiles.template store<i>(memory.scores + i * kTileWords);

@@ -1,5 +1,5 @@
-// The backward pass of the instruction set amx, for products of bfloat16 (see TileFunctions): a chunk of rows before
-// the keys of a task, 32 keys after 32 keys, which stay while blocks of 32 rows pass by.
+// The backward pass of the instruction set amx, for products of bfloat16 (see TileFunctions): one chunk of rows against
+// the keys of a task. It takes 32 keys at a time, and all blocks of 32 rows for these.
 #include "annulus/kernels/host/amx/backward_step.hpp"
 #include "annulus/kernels/host/tile_functions.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 using Pair = BFloat16Pair;
 
-/// One chunk of rows before a task's keys.
+/// One chunk of rows against a task's keys.
 class ChunkPass {
  public:
   ANNULUS_INLINE_MEMBER ChunkPass(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
@@ -18,7 +18,7 @@ class ChunkPass {
   void run();
 
  private:
-  /// Some row of the block that begins with row `row` sees some of the 32 keys from number `key` on.
+  /// Whether some row of the block that begins with row `row` sees some of the 32 keys from number `key` on.
   bool meet(int row, int key) const {
     return q_.begin[row] < key + kBlockKeys && q_.end[row + kStepRows - 1] > key &&
            q_.begin[row] < q_.end[row + kStepRows - 1];
@@ -26,12 +26,12 @@ class ChunkPass {
   bool is_masked(int row, int key) const {
     return q_.begin[row + kStepRows - 1] > key || q_.end[row] < key + kBlockKeys;
   }
-  /// dS of a block of rows and keys, of those kept from key number `first` on.
+  /// dS of a block of rows and keys; `first` is the first key whose dS is kept.
   Pair* kept_ds(int row, int key, int first) const {
     return kept_ + (row / kStepRows * (kKeptKeys / kBlockKeys) + (key - first) / kBlockKeys) * kBlockWords;
   }
   Block block(int row, int key, int first) const;
-  /// The next block that meets after this one, of keys up to `end`; false: none.
+  /// Goes to the next block whose rows and keys meet, with keys up to `end`; false: there is none.
   bool next_block(int& row, int& key, int end) const;
   void make_first(const Block& b);
   void enter_keys(int key);
@@ -81,7 +81,7 @@ bool ChunkPass::next_block(int& row, int& key, int end) const {
   return false;
 }
 
-/// S^T and dP^T of the first block, with nothing beside.
+/// S^T and dP^T of the first block, without other work beside them.
 void ChunkPass::make_first(const Block& b) {
   const auto make = [&](const Pair* a, const Pair* words, float* to) {
     for (int i = 0; i < 4; ++i) {
@@ -99,7 +99,7 @@ void ChunkPass::make_first(const Block& b) {
   times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles_.template load<i>(memory_.dp + i * kTileWords); });
 }
 
-/// Calls each(sum in memory, of the chunk) for vectors of dk and dv of 32 keys.
+/// Calls each(sum in memory, sum of the chunk) for vectors of dk and dv of 32 keys.
 template <class Each>
 void ChunkPass::for_each_sum(int key, const Each& each) {
   const int columns = 2 * depth_;
@@ -112,9 +112,9 @@ void ChunkPass::for_each_sum(int key, const Each& each) {
   }
 }
 
-/// What a chunk gives 32 keys begins with nothing, and joins their sums when it has all been added up: many small
-/// terms keep their digits that way. Granule by granule it goes on from the sums, so that it does not matter where
-/// chunks end.
+/// A chunk's terms for 32 keys are added up from zero, and their sum is then added to the keys' sums: so many small
+/// terms keep their digits. Granule by granule the chunk continues the keys' sums instead, so that it does not matter
+/// where chunks end.
 void ChunkPass::enter_keys(int key) {
   if (q_.by_granules)
     for_each_sum(key, [](const float* sum, float* chunk) { store(chunk, load<Floats>(sum)); });
@@ -128,7 +128,7 @@ void ChunkPass::leave_keys(int key) {
     for_each_sum(key, [](float* sum, const float* chunk) { store(sum, load<Floats>(sum) + load<Floats>(chunk)); });
 }
 
-/// The two chains of a product (tile_registers.hpp) without the terms that are not seen: a[k] * b[k] of `seen(k)`.
+/// The two chains of a product (tile_registers.hpp) with only those terms a[k] * b[k] for which seen(k) holds.
 template <class A, class B, class Seen>
 float product_of_seen(const A& a, const B& b, const Seen& seen) {
   float chains[2] = {};
@@ -139,7 +139,7 @@ float product_of_seen(const A& a, const B& b, const Seen& seen) {
 float half_of(Pair word, int half) { return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u); }
 float wide(std::uint16_t bits) { return bits_as<float>(std::uint32_t(bits) << 16); }
 
-/// dV and dK where rows of dout or Q are not finite: the 0 of a pair that does not meet would not take them out.
+/// dV and dK if rows of dout or Q are not finite: pairs that do not meet are left out, because 0 times infinity is NaN.
 void ChunkPass::add_keys_seen(const Block& b) {
   for (int key = 0; key < kBlockKeys; ++key) {
     const auto seen = [&](int row) { return b.begin[row] <= b.key + key && b.key + key < b.end[row]; };
@@ -157,7 +157,7 @@ void ChunkPass::add_keys_seen(const Block& b) {
   }
 }
 
-/// dQ of 32 rows where K is not finite, of 32 keys.
+/// dQ of 32 rows from 32 keys, if K is not finite.
 void ChunkPass::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
   const Pair *const ds = kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
@@ -174,7 +174,7 @@ void ChunkPass::add_queries_seen(int row, int key, int first) const {
   }
 }
 
-/// dQ^T of 32 rows takes in keys [low, high), from the last 32 to the first; sums stay in registers.
+/// Adds keys [low, high) to dQ^T of 32 rows, from the last 32 to the first; sums stay in registers.
 void ChunkPass::add_granules(int row, int low, int high, int first) {
   const int columns = 2 * depth_;
   float* to = q_.dq + row * columns * kTileRows;
@@ -200,7 +200,7 @@ void ChunkPass::add_granules(int row, int low, int high, int first) {
   }
 }
 
-/// dQ of all rows takes in the keys [first, end) whose dS is kept.
+/// Adds the keys [first, end), whose dS is kept, to dQ of all rows.
 void ChunkPass::add_to_queries(int first, int end) {
   for (int row = 0; row < q_.rows; row += kStepRows) {
     int low = end, high = first;
@@ -222,7 +222,7 @@ void ChunkPass::add_to_queries(int first, int end) {
   }
 }
 
-/// dV and dK take in the block whose P and dS are in memory, with nothing beside.
+/// Adds the block whose P and dS are in memory to dV and dK, without other work beside it.
 void ChunkPass::add_to_keys(const Block& b) {
   if (!q_.finite && b.is_masked) return add_keys_seen(b);
   for (int tile = 0; tile < 2 * depth_ * 2; ++tile) {

@@ -1,13 +1,13 @@
-// The forward pass on the matrix unit, step by step: S^T = K Q^T and O^T += V^T P^T of 64 keys and 32 rows. Keys are
-// rows of a tile and queries its columns. So P^T leaves the softmax as the second operand that O^T takes, and nothing
-// goes across lanes.
+// The forward pass on the matrix unit, step by step: S^T = K Q^T and O^T += V^T P^T for 64 keys and 32 rows. Keys are
+// rows of a tile and queries its columns. So P^T leaves the softmax in the form of O^T's second operand, and no number
+// moves across lanes.
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// A group of rows before a step of keys. m, l and accumulators of the rows are where the panels have them.
+/// A group of rows and a step of keys. m, l and accumulators of the rows stay in the panels.
 struct Step {
   const BFloat16Pair* keys;     // [4][depth tile][16 keys][16 words]
   const BFloat16Pair* values;   // [column tile][2 products][16 columns][16 words]
@@ -17,10 +17,10 @@ struct Step {
   float* max;                   // [32]
   std::int64_t row;             // number of the group's first row
   int first_key;                // number of the step's first key in its tile of keys
-  bool is_masked;               // some row does not see all of the keys
+  bool is_masked;               // some row does not see all keys
 };
 
-/// A weight of 1 for every key of a product, in 16 columns: rows sum up what their weights are rounded to.
+/// A weight of 1 for every key of a product, in 16 columns: with these, rows sum up their rounded weights.
 struct Ones {
   alignas(64) std::uint16_t number[2 * kTileWords];
   consteval Ones() : number() {
@@ -29,8 +29,8 @@ struct Ones {
 };
 constexpr Ones kOnes;
 
-/// Register 1 (0, too, with more than two depth tiles) still holds a tile that goes to `to`: it is stored when the
-/// next product is on its way. A store that waits for its product would fill the scheduler, and nothing after it could
+/// Register 1 (with more than two depth tiles register 0, too) still holds a tile that belongs at `to`. It is stored
+/// while the next product runs: a store that waits for its product would fill the scheduler, and nothing after it could
 /// start.
 struct LateStore {
   float* to;
@@ -43,7 +43,7 @@ constexpr bool kTwoLate = kDepthTiles > 2;
 template <int kColumnTiles>
 constexpr int kDepthOf = (kColumnTiles + 1) / 2;
 
-/// Four by two tiles of S^T into `scores`.
+/// Computes four by two tiles of S^T into `scores`.
 ANNULUS_INLINE void add_scores_plainly(TileRegisters& tiles, const Step& step, int depth, float* scores) {
   for (int t = 0; t < 4; ++t)
     for (int h = 0; h < kHalves; ++h) {
@@ -57,7 +57,7 @@ ANNULUS_INLINE void add_scores_plainly(TileRegisters& tiles, const Step& step, i
     }
 }
 
-/// One tile of O^T (or l, where its 16 columns are one) takes in the step's two products.
+/// Adds the step's two products to one tile of O^T (or to l: then the tile's 16 columns are the same memory).
 ANNULUS_INLINE void add_values_plainly(TileRegisters& tiles, const BFloat16Pair* values, int product_stride,
                                        const BFloat16Pair* weights, float* to, long stride) {
   tiles.load<0>(to, stride);
@@ -84,18 +84,18 @@ ANNULUS_INLINE void add_step_plainly(TileRegisters& tiles, const Step& step, int
   add_sums_plainly(tiles, step, weights);
 }
 
-/// Writes what registers still hold, so that all scores are in memory.
+/// Stores what registers still hold; then all scores are in memory.
 ANNULUS_INLINE void flush(TileRegisters& tiles, bool two, const LateStore& late) {
   if (two) tiles.store<0>(late.to - kTileWords, late.stride);
   tiles.store<1>(late.to, late.stride);
 }
 
-/// Three things at once, interleaved in the source: O^T takes in the keys of `before`, whose weights are in memory; the
-/// weights of `now` take their place, made of the scores in memory; scores of `next` take the place of those. The
-/// matrix unit and the vectors work side by side: neither waits for the other within the step. Products of D = 64:
+/// Three things at once, interleaved in the source. `before`, whose weights are in memory, is added to O^T. The weights
+/// of `now`, made from the scores in memory, replace these weights. The scores of `next` replace these scores. Matrix
+/// unit and vectors work side by side; in a step neither waits for the other. Products of D = 64:
 ///   0 ... 19   O^T and l, 5 tiles of columns x 2 halves of rows x 2 products
 ///   20 ... 35  S^T, 4 tiles of keys x 2 halves x 2 depth tiles; 32 pairs of keys are weighed beside all 36
-/// Returns whether some weight of `now` needs care.
+/// Returns whether some weight of `now` needs weigh_with_care().
 template <int kColumnTiles>
 __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory, const Step& next, const Step& now,
                                        const Step& before, float factor, LateStore& late_store) {
@@ -105,7 +105,7 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
   Weigher weigher = weigher_of(now.max, factor);
   LateStore late = late_store;
   float* const scores = memory.scores;
-  // Product number i is on its way: its share of the weights.
+  // While product number i runs: its share of the weights.
   const auto beside = [&]<int i>() ANNULUS_INLINE_MEMBER {
     constexpr int begin = i * units / all, end = (i + 1) * units / all;
     times<end - begin>([&]<int u>() ANNULUS_INLINE_MEMBER { weigh_pair<begin + u>(memory, weigher); });
@@ -155,7 +155,7 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
         late = {scores + (t * kHalves + h) * kTileWords, 64};
       });
     });
-  } else {  // two tiles of rows side by side: each tile of K, which comes from further away, is read once
+  } else {  // two tiles of rows side by side: each tile of K, from farther away, is read once
     times<4>([&]<int t>() ANNULUS_INLINE_MEMBER {
       constexpr int to = t % 2 ? 0 : 2;
       times<depth>([&]<int k>() ANNULUS_INLINE_MEMBER {

@@ -1,9 +1,9 @@
 // The forward pass of the instruction set amx, for products of bfloat16 (see TileFunctions): the tile's keys in steps
-// of 64, rows in groups of 32. Compiled for the matrix unit and for vectors in its place (instruction_sets.cmake), with
-// the same bits: every operation beside the products is the same one, in the same order.
+// of 64, rows in groups of 32. It is compiled for the matrix unit, and for vectors instead of it
+// (instruction_sets.cmake), with the same bits: all operations besides the products are the same, in the same order.
 //
-// m, l and accumulators are those of online_softmax.hpp, but for two things: m may lie a little less than 1 below a
-// score, and l takes in what the weights are rounded to, with the products.
+// m, l and accumulators are those of online_softmax.hpp, with two exceptions: a score may be above m by a little less
+// than 1, and l is the sum of the rounded weights, made by products.
 #include "annulus/kernels/host/amx/forward_step.hpp"
 #include "annulus/kernels/host/tile_functions.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Pair = BFloat16Pair;
 
-/// The steps of a tile that rows see something of, group after group.
+/// The steps of a tile of which rows see something, group after group.
 class Walk {
  public:
   ANNULUS_INLINE_MEMBER Walk(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile)
@@ -38,7 +38,7 @@ class Walk {
     step_.first_key = key;
     step_.is_masked = key < whole_begin_ || key + kStepKeys > whole_end_;
   }
-  /// Goes to the first step of the next group, from row number `row` on, that sees any.
+  /// Goes to the first step that any row sees, in the first group from row number `row` on that sees any.
   void enter_group(std::int64_t row) {
     const int depth = depth_tiles(panels_.head_dim), columns = column_tiles(panels_.head_dim);
     for (; row < panels_.rows; row += kStepRows) {
@@ -47,7 +47,7 @@ class Walk {
       end_ = within(panels_.end[row]);
       if (begin >= end_) continue;
       whole_begin_ = within(panels_.begin[row]);
-      // Keys beyond the tile's last one are zeros that no row sees.
+      // Keys after the tile's last one are zeros that no row sees.
       whole_end_ = within(panels_.end[last]);
       const int number = begin / kStepKeys;
       step_.keys = tile_.keys + std::int64_t(number) * key_words_;
@@ -69,12 +69,12 @@ class Walk {
   const QueryPanels<Pair>& panels_;
   const KeyTile<Pair>& tile_;
   const int key_words_, value_words_;  // of a step
-  int end_ = 0;                        // keys that any row of the group sees end here, and those that all of them see
+  int end_ = 0;                        // end of the keys that any row of the group sees; next: those that all rows see
   int whole_begin_ = 0, whole_end_ = 0;
   Step step_ = {};
 };
 
-/// One tile of keys before all rows.
+/// One tile of keys and all rows.
 class Pass {
  public:
   ANNULUS_INLINE_MEMBER Pass(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile)
@@ -86,7 +86,7 @@ class Pass {
 
  private:
   float factor() const { return panels_.score_factor; }
-  /// The last row that exists stands for those that do not.
+  /// Rows that do not exist use the last one that does.
   std::int64_t row_of(const Step& step, int i) const {
     return step.row + i < panels_.rows ? step.row + i : panels_.rows - 1;
   }
@@ -104,7 +104,7 @@ class Pass {
   StepMemory memory_;
 };
 
-/// Scores that a row does not see become -inf.
+/// Sets scores that a row does not see to -inf.
 void Pass::hide_unseen(const Step& step, float* scores) const {
   constexpr int n = kLanes<float>;
   const std::int64_t first = tile_.first + step.first_key;
@@ -128,8 +128,8 @@ void Pass::hide_unseen(const Step& step, float* scores) const {
   }
 }
 
-/// Brings a row's l and accumulators to another scale: times 2^by, an even number below 0, in two steps, since the
-/// power may be too small for a number of its own.
+/// Brings a row's l and accumulators to another scale: times 2^by, where `by` is an even number below 0. It takes two
+/// steps, because 2^by may be too small for a number.
 void Pass::rescale(const Step& step, int row, float by) const {
   const float half = by / 2;
   const float root = half < -126 ? 0.f : bits_as<float>(std::uint32_t(int(half) + 127) << 23);
@@ -138,7 +138,7 @@ void Pass::rescale(const Step& step, int row, float by) const {
   for (int column = 0; column < columns_ * kTileRows; ++column, number += kStepRows) *number = *number * root * root;
 }
 
-/// m of rows with larger scores rises above them.
+/// Raises m of rows with larger scores above these scores.
 void Pass::raise_maxima(const Step& step, const float* scores) const {
   constexpr int n = kLanes<float>;
   alignas(64) float largest[kStepRows];
@@ -160,14 +160,14 @@ void Pass::raise_maxima(const Step& step, const float* scores) const {
   }
 }
 
-/// Rows that have seen no key yet.
+/// Whether some row has seen no key yet.
 bool Pass::has_empty_rows(const Step& step) const {
   for (int v = 0; v < kStepRows; v += kLanes<float>)
     if (any_above(broadcast(-kLargest<float>), load<Floats>(step.max + v))) return true;
   return false;
 }
 
-/// Weights of a step once more, whatever its scores are: registers' scores of the next one are in memory already.
+/// Weights of a step again, now for any scores. Memory holds scores of the next step, which are saved meanwhile.
 void Pass::weigh_again(const Step& now) {
   alignas(64) float next[kStepKeys * kStepRows];
   __builtin_memcpy(next, memory_.scores, sizeof next);
@@ -187,7 +187,7 @@ void Pass::run() {
   if (walk.is_done()) return;
   Step steps[3] = {walk.step(), walk.step(), {}};
   Step *before = &steps[0], *now = &steps[1], *next = &steps[2];
-  // The first round adds the values of its own step with weights of 0, the last one makes scores that are not used.
+  // The first round adds values of its own step with weight 0; the last one computes scores that are not used.
   __builtin_memset(memory_.weights, 0, sizeof memory_.weights);
   add_scores_plainly(tiles_, *now, depth_, memory_.scores);
   LateStore late = none;
@@ -215,8 +215,8 @@ void Pass::run() {
   add_step_plainly(tiles_, *before, columns_, memory_.weights);
 }
 
-/// Values that are not finite, which the weight 0 of a key that a row does not see would not take out: such keys are
-/// left out row by row. The chains of multiply-adds are those of the matrix unit.
+/// For values that are not finite: keys that a row does not see are left out row by row, because their weight 0 times
+/// infinity is NaN. The chains of multiply-adds are those of the matrix unit.
 void Pass::add_seen(const Step& step) const {
   const auto half_of = [](Pair word, int half) {
     return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u);

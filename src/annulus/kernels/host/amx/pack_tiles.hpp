@@ -1,5 +1,5 @@
-// From rows in memory to operands of the matrix unit. First operands: 16 rows of 16 words; second ones: 16 words of 16
-// columns, here as 32 columns side by side (pack_side_by_side).
+// Packs rows in memory into operands of the matrix unit. First operands: 16 rows of 16 words. Second operands: 16 words
+// of 16 columns, here 32 columns side by side (pack_side_by_side).
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_registers.hpp"
@@ -8,13 +8,13 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Products that one score takes: tiles of 32 numbers of a row.
+/// How many products one score takes: one per 32 numbers of a row.
 constexpr int depth_tiles(int head_dim) { return (head_dim + kProductDepth - 1) / kProductDepth; }
-/// Tiles of 16 columns of the values.
+/// How many tiles of 16 columns the values have.
 constexpr int column_tiles(int head_dim) { return (head_dim + kTileRows - 1) / kTileRows; }
 
-/// Keys as first operands of their scores: [key / 16][depth tile][16 keys][16 words]; zero beyond head_dim, and from
-/// the last key up to whole steps.
+/// Packs keys as first operands of their scores: [key / 16][depth tile][16 keys][16 words]; zero beyond head_dim, and
+/// after the last key up to whole steps.
 ANNULUS_INLINE void pack_key_row(const BFloat16Bits* row, int head_dim, BFloat16Pair* to) {
   constexpr int n = kLanes<float>;
   const int depth = depth_tiles(head_dim);
@@ -33,7 +33,7 @@ inline void pack_keys(const void* const* rows, int count, int head_dim, BFloat16
   }
 }
 
-/// 32 rows become 16 columns from number d on: [16 columns][16 words], a word of the rows 2 i and 2 i + 1.
+/// Packs columns d ... d + 15 of 32 rows: [16 columns][16 words]; a word is of the rows 2 i and 2 i + 1.
 ANNULUS_INLINE void pack_columns(const void* const* rows, int d, int head_dim, FiniteCheck<BFloat16Pair>& finite,
                                  BFloat16Pair* to) {
   constexpr int n = kLanes<float>;
@@ -54,8 +54,8 @@ ANNULUS_INLINE void pack_columns(const void* const* rows, int d, int head_dim, F
     }
 }
 
-/// Values as first operands of O^T: [step][column tile][2 products][16 columns][16 words of keys]; zero beyond head_dim
-/// and from the last key up to a whole step. Returns whether all numbers are finite.
+/// Packs values as first operands of O^T: [step][column tile][2 products][16 columns][16 words of keys]; zero beyond
+/// head_dim, and after the last key up to a whole step. Returns whether all numbers are finite.
 inline bool pack_value_tiles(const void* const* rows, int count, int head_dim, int /*capacity*/, BFloat16Pair* values) {
   static constexpr BFloat16Bits none[kMaxMatrixDim] = {};
   FiniteCheck<BFloat16Pair> finite;

@@ -1,4 +1,4 @@
-// How AMX's tile registers are configured: plain data, since files with other compiler flags include it.
+// The configuration of AMX's tile registers: plain data, because files with different compiler flags include it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct TileConfiguration {
   std::uint16_t bytes_per_row[16];
   std::uint8_t rows[16];
 };
-/// Not inline: each file has its own, as of all that lies in memory (instruction_sets.cmake).
+/// Not inline: each file has its own copy, as of everything in memory (instruction_sets.cmake).
 constexpr TileConfiguration full_tiles{1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 static_assert(sizeof full_tiles == 64);
 

@@ -1,12 +1,12 @@
-// The matrix unit: eight tile registers of 16 rows of 64 bytes, and the product of two that is added to a third.
-// Two classes of the same name and with the same results, bit for bit: Intel's AMX, or vectors in its place.
+// The matrix unit: eight tile registers of 16 rows of 64 bytes; the product of two is added to a third. There are two
+// classes of the same name with the same results, bit for bit: one uses Intel's AMX, the other one vectors.
 //
-// What TDPBF16PS computes. A has 16 rows of 16 words, B 16 words of 16 columns; a word is two numbers of bfloat16. To
-// c = C[m][n] it adds the 32 products of A[m][k] and B[k][n], k = 0 ... 15, as two chains of multiply-adds that start
-// from +0, one of the even halves and one of the odd ones:
+// What TDPBF16PS computes. A has 16 rows of 16 words, B has 16 words of 16 columns; a word is two numbers of bfloat16.
+// To c = C[m][n] it adds the 32 products of A[m][k] and B[k][n], k = 0 ... 15, as two chains of multiply-adds that
+// start from +0, one for the even halves and one for the odd halves:
 //   c + (even + odd)      rounded to nearest even; denormal numbers are 0, as operands and as results
-// Held against the instruction on 48 million numbers: all equal (NaN may have other bits). Rounding upwards or flushing
-// in MXCSR changes nothing there; here the caller has denormals switched off (DenormalsAreZero).
+// Compared with the instruction on 48 million numbers: all equal (NaN may have other bits). The instruction ignores the
+// modes of MXCSR (rounding, flushing); for the vectors the caller switches denormals off (DenormalsAreZero).
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_configuration.hpp"
@@ -14,19 +14,19 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Rows of a tile, and words of its rows.
+/// Rows of a tile, and words of each row.
 constexpr int kTileRows = 16;
 /// Words (or float numbers) of a tile.
 constexpr int kTileWords = kTileRows * kTileRows;
 /// Keys (or numbers of a row) that one product adds.
 constexpr int kProductDepth = 32;
-/// Vectors of 16 numbers.
+/// Vectors that 16 numbers take.
 constexpr int kTileVectors = kTileRows / kLanes<float>;
 
 #if defined(ANNULUS_HAS_AMX)
 
-/// The registers of the calling thread, configured as long as this lives: every register all of a tile. Given back at
-/// the end, or context switches and signal frames would go on saving them.
+/// The registers of the calling thread, configured while this lives: every register is a whole tile. They are released
+/// at the end, because otherwise context switches and signal frames would go on saving them.
 class TileRegisters {
  public:
   ANNULUS_INLINE_MEMBER TileRegisters() { asm volatile("ldtilecfg %0" ::"m"(full_tiles)); }
@@ -34,18 +34,18 @@ class TileRegisters {
   TileRegisters(const TileRegisters&) = delete;
   TileRegisters& operator=(const TileRegisters&) = delete;
 
-  // "memory": tiles are read and written without the compiler's knowledge (GCC 12's intrinsics do not tell it either),
+  // "memory": the compiler does not know that tiles are read and written (GCC 12's intrinsics do not tell it either),
   // and the order in the source is the schedule.
   template <int t>
   ANNULUS_INLINE_MEMBER void zero() {
     asm volatile("tilezero %%tmm%c0" ::"i"(t) : "memory");
   }
-  /// Rows lie `stride` bytes apart; with a stride of 0 all rows are one.
+  /// Rows are `stride` bytes apart; with a stride of 0 all rows are the same memory.
   template <int t>
   ANNULUS_INLINE_MEMBER void load(const void* from, long stride = 64) {
     asm volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");
   }
-  /// The same of what is read once: it does not displace what is read again from the first-level cache.
+  /// The same for data that is read only once: it does not displace other data from the first-level cache.
   template <int t>
   ANNULUS_INLINE_MEMBER void stream(const void* from, long stride = 64) {
     asm volatile("tileloaddt1 (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");
@@ -73,8 +73,8 @@ ANNULUS_INLINE Floats fused(Floats a, Floats b, Floats c) {
 #endif
 }
 
-// What is done beside products is inlined between them for the matrix unit alone: vectors in its place gain nothing
-// from it, and their files would take minutes to compile.
+// Work beside products is inlined between them only for the matrix unit: with vectors this gains nothing, and the files
+// would take minutes to compile.
 #if defined(ANNULUS_HAS_AMX)
 #define ANNULUS_INLINE_BESIDE ANNULUS_INLINE
 #else
@@ -145,7 +145,7 @@ class TileRegisters {
 
 #endif
 
-/// Calls f<0>(), ..., f<count - 1>() of a lambda, in this order: tile registers are named in the instruction.
+/// Calls f<0>(), ..., f<kCount - 1>() of a lambda, in this order: an instruction contains its registers' numbers.
 template <int kCount, int i = 0, class F>
 ANNULUS_INLINE void times(const F& f) {
   if constexpr (i < kCount) {

@@ -1,12 +1,12 @@
-// Scores become weights of the softmax in bfloat16, to which they are rounded anyway: 2^x by fixed point and a table.
+// Turns scores into softmax weights in bfloat16, to which they are rounded anyway: 2^x by fixed point and a table.
 //
 // With m an even integer, x = score * factor - m + 127 + 2^16 is a float whose last place is 2^-7. So one multiply-add
-// rounds the score to a multiple of 1/128 and leaves in the low half of x
-//   8 bits  floor(x), the exponent of the weight as bfloat16 has it
-//   7 bits  f, of which 2^(f / 128) - 1 makes the mantissa: f less what a table of 128 bytes says
+// rounds the score to a multiple of 1/128, and the low half of x consists of
+//   8 bits  floor(x), the exponent of the weight in bfloat16
+//   7 bits  f: the mantissa is 128 (2^(f / 128) - 1), which is f minus an entry of a table of 128 bytes
 // Rounding does not depend on m (rule K: rescaling by a power of two stays exact). Weights below 2^-126 count as 0. A
-// weight that reaches 2 leaves bits where there may be none, and so do NaN and scores that cannot be done this way: all
-// x are or'ed and looked at once for a step.
+// weight of 2 or more sets bits that must not be set; so do NaN and scores that cannot be done in this way. All x of a
+// step are or'ed, and the result is checked once.
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_registers.hpp"
@@ -14,14 +14,14 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// A step of the forward pass: so many keys before a group of rows. Scores are four by two tiles then.
+/// A step of the forward pass: this many keys and a group of rows. Its scores are four by two tiles.
 constexpr int kStepKeys = 64;
 constexpr int kStepRows = 32;
 /// Bytes from one line of 32 rows to the next: queries [word][32 rows], accumulators [column][32 rows].
 constexpr long kGroupStride = kStepRows * 4;
 constexpr int kHalves = kStepRows / kTileRows;  // tiles of rows
 
-/// What a step reads and writes again and again: 12 KiB of the first-level cache.
+/// What a step reads and writes again and again: 12 KiB in the first-level cache.
 struct StepMemory {
   /// [4 tiles of keys][2 halves][16 keys][16 rows]
   alignas(64) float scores[kStepKeys * kStepRows];
@@ -40,24 +40,24 @@ struct MantissaTable {
 constexpr MantissaTable kMantissas;
 
 constexpr float kFixedPoint = 65536;
-/// The shift of m = 0.
+/// The shift for m = 0.
 constexpr float kOrigin = kFixedPoint + 127;
 /// All x of weights below 2 have these bits ...
 constexpr std::uint32_t kCleanBits = 0x47800000;
-/// ... in these places.
+/// ... at these positions.
 constexpr std::uint32_t kCleanMask = 0xffffc000;
-/// Beyond this |m| has no exact shift. Such rows get NaN for one, so that the careful way is taken for them.
+/// Above this, |m| has no exact shift. Rows with such an m get NaN as shift, so that they are weighed with care.
 constexpr float kLargestShift = 0x1p22f;
 
 using Bits = Vec<std::uint32_t>;
 
-/// Rows of a group that become weights: shifts, and all x that were seen.
+/// Rows of a group whose scores become weights: their shifts, and the or of all x so far.
 struct Weigher {
   Floats factor, shift[kHalves][kTileVectors];
   Bits seen[kHalves];
 };
 
-/// Rows that have seen no key (m = -inf) see none in this step: any shift will do.
+/// Rows that have seen no key (m = -inf) see none in this step, either: any shift will do.
 ANNULUS_INLINE Floats shift_of(Floats m) {
   const Floats largest = broadcast(kLargestShift), none = broadcast(-kInfinity<float>);
   const auto is_beyond = (m > largest) | (m < -largest);
@@ -78,7 +78,7 @@ ANNULUS_INLINE Weigher weigher_of(const float* m, float factor) {
   return w;
 }
 
-/// Whether the maximum of a row has to rise, or something is no number.
+/// Whether the maximum of a row must rise, or a score is NaN or infinite.
 ANNULUS_INLINE bool needs_care(const Weigher& w) {
   const Bits other = ((w.seen[0] | w.seen[1]) ^ kCleanBits) & kCleanMask;
 #if defined(__AVX512F__)
@@ -90,7 +90,7 @@ ANNULUS_INLINE bool needs_care(const Weigher& w) {
 #endif
 }
 
-/// Weights of two keys in fixed point, that of `low` in the low half of a word.
+/// Weights of two keys in fixed point; that of `low` is in the low half of a word.
 ANNULUS_INLINE Pairs weights_of(Floats low, Floats high) {
 #if defined(__AVX512VBMI__)
   const __m512i x = bits_as<__m512i>(low), y = bits_as<__m512i>(high), table = load<__m512i>(kMantissas.less),
@@ -109,7 +109,7 @@ ANNULUS_INLINE Pairs weights_of(Floats low, Floats high) {
 #endif
 }
 
-/// Weights of pair number u of the step's keys (of 32), all rows.
+/// Computes the weights of pair number u of the step's keys (of 32), for all rows.
 template <int u>
 ANNULUS_INLINE_BESIDE void weigh_pair(StepMemory& memory, Weigher& w) {
   constexpr int n = kLanes<float>;
@@ -132,7 +132,7 @@ ANNULUS_INLINE_BESIDE void weigh_pair(StepMemory& memory, Weigher& w) {
     }
 }
 
-/// x of one score that weigh_pair() may not be able to do: an overflown one shares the row's weight, NaN stays NaN.
+/// x of a score that weigh_pair() may not handle: overflowed scores share the row's weight; NaN stays NaN.
 ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   const float scaled = score * factor;
   if (scaled != scaled) return scaled;
@@ -144,7 +144,7 @@ ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   return x < kFixedPoint ? kFixedPoint : x;
 }
 
-/// Weights of the whole step where weigh_pair() cannot be trusted; no maximum has to rise. The same bits otherwise.
+/// Weights of a whole step in which weigh_pair() may fail; maxima are high enough. Otherwise the same bits.
 __attribute__((noinline)) inline void weigh_with_care(StepMemory& memory, const float* m, float factor) {
   for (int u = 0; u < kStepKeys / 2; ++u)
     for (int row = 0; row < kStepRows; ++row) {
