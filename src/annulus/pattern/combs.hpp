@@ -43,7 +43,7 @@ struct UsedOffset {
   HeadSet heads;
 };
 
-/// The offsets of pair `pair` that at least one of `heads` heads uses, ascending. These are at most
+/// The offsets of pair `pair` that at least one of `heads` heads uses, ascending. There are at most
 /// min(dilation, heads); in a window, all offsets that have a row among the first `rows` rows.
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads,
                                      Index rows = std::numeric_limits<Index>::max());

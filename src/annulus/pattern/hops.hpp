@@ -66,7 +66,7 @@ class Hops {
 
   Routes routes_;
   From from_;
-  mutable std::vector<int> counts_;  // of the ranks; -1: not yet counted
+  mutable std::vector<int> counts_;  // [rank]; -1: not counted yet
 };
 
 }  // namespace annulus::pattern
