@@ -65,8 +65,8 @@ constexpr Integer wrap(Integer rank, Integer ranks) {
 /// How tensors are stored, in files and in memory. Precision says in which type we compute.
 enum class DType { float64, float32, float16, bfloat16 };
 
-/// Type of scores, running sums and accumulators, and of the factors of products. The last three differ from float32
-/// only in the factors:
+/// Type of scores, running sums and accumulators, and of the factors of products. The last three are float32 except for
+/// the factors, which are:
 ///   bfloat16     bfloat16 numbers; P and dS are rounded to them
 ///   tf32         float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
 ///   three_tf32   float32 numbers, each the sum of two of TF32: three products, exact to 2^-21
@@ -85,7 +85,7 @@ constexpr std::string_view name_of(Backend backend) {
   return backend == Backend::host ? "host" : backend == Backend::device ? "device" : "cudnn";
 }
 
-/// Why the bits of a back end's sums depend on how the work is cut; empty: they need not.
+/// Why the bits of a back end's sums depend on how the work is cut; empty if that can be avoided.
 constexpr std::string_view why_no_fixed_order(Backend backend) {
   return backend == Backend::cudnn ? "cuDNN adds in an order of its own" : "";
 }
@@ -133,7 +133,7 @@ constexpr bool is_tf32(Precision precision) {
 constexpr bool has_own_products(Precision precision) { return precision == Precision::bfloat16 || is_tf32(precision); }
 
 /// Why the bits of such sums depend on how the work is cut, except for cuts between groups that matrix units add in one
-/// step; empty: they need not.
+/// step; empty if that can be avoided.
 constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }
