@@ -1,13 +1,13 @@
 // The padding of `torchscale`: keys of score 0 and value 0 where a document's segments are not full.
 //
-// torchscale pads a document of n rows with zeros to whole segments of s = min(w, n) rows, and each segment to m =
-// ceil(s / r) whole slots of r rows. From each slot a head takes the row at its offset; without a causal mask the zeros
-// are keys like any other. If T rows of a segment are picked, each of them also sees m - T zeros. That number is not 0
-// only in the last segment of a document, and in all segments if r does not divide s.
+// torchscale pads a document of n rows with zeros to whole segments of s = min(w, n) rows, and each segment to
+// m = ceil(s / r) whole slots of r rows. From each slot a head takes the row at its offset; without a causal mask the
+// zeros are keys like any other. If T rows of a segment are picked, each of them also sees m - T zeros. m - T is 0,
+// except in the last segment of a document, and except if r does not divide s.
 //
 // Worked example: n = 10, H = 2, pair (8, 2): s = 8, m = 4.
 //   segment 0..7   offset 0 (head 0): rows 0 2 4 6, none filled in     offset 1 (head 1): rows 1 3 5 7, none
-//   segment 8..9   offset 0 (head 0): row 8 and 3 filled in            offset 1 (head 1): row 9 and 3
+//   segment 8..9   offset 0 (head 0): row 8, 3 filled in               offset 1 (head 1): row 9, 3 filled in
 // No rank stores or moves such keys: the rank that computes a row starts the row's running softmax with them.
 #pragma once
 
