@@ -27,7 +27,7 @@ double stall_timeout();
 const char* stall_timeout_source();
 /// Seconds between two looks at other ranks: a small part of the time-out.
 double look_interval();
-/// How much of the time between two readings of the clock counts; more of it means a suspended job.
+/// Limits the seconds between two readings of the clock: a longer time means that the job was suspended.
 double counted(double seconds);
 
 /// At most one per process. If no thread can be started, it warns on stderr, and calls that hang are not ended.

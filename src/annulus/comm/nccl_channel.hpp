@@ -34,7 +34,7 @@ class NcclChannel {
  public:
   /// Collective; waits for the other ranks, and the watchdog sees it. `nccl` and `queue` must outlive the channel.
   NcclChannel(const Communicator& comm, const NcclFunctions& nccl, core::CopyQueue& queue);
-  /// Waits for the other ranks. While an error unwinds, or if groups are unfinished, it aborts them instead.
+  /// Waits for the other ranks; but aborts NCCL's communicator while an error unwinds, or if groups are unfinished.
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;

@@ -30,7 +30,7 @@ struct Outstanding {
 std::string describe(const std::vector<Outstanding>& outstanding);
 
 /// Calls `done` again and again until it returns true, instead of sleeping inside MPI, so that the watchdog can end a
-/// wait without hope. `done` must let MPI move data; `outstanding` returns what the wait is for.
+/// stalled wait. `done` must let MPI move data; `outstanding` returns what the wait is for.
 void wait_until(const std::function<bool()>& done, const std::function<std::vector<Outstanding>()>& outstanding);
 
 /// Requests started together and waited for together.
