@@ -53,7 +53,7 @@ struct Products {
   T* own;                   ///< own_size numbers
   T* met;                   ///< met_size
   T* weights;               ///< weight_size
-  core::Index* not_finite;  ///< in a tile with hidden pairs: 1 from the first number on that is not finite, 0 before
+  core::Index* not_finite;  ///< becomes 1 at the first number that is not finite, in a tile with hidden pairs
 
   /// sums += A B^T. Blocks reach beyond the tile; what they compute there is not used.
   template <class A, class B>

@@ -4,8 +4,8 @@
 // delta' = factor * delta and Q = scale * log2(e) * q, a tile is five products:
 //   S = Q K^T    E = 2^(S - shift)    dP = G V^T    dS = E (dP - delta')
 //   dV += E^T G    dK += dS^T Q    dQ += dS K
-// E lacks a row's factor, compared with P; the factor has been multiplied into the row's other numbers, which costs
-// nothing here. So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
+// Compared with P, E lacks the row's factor. That has been multiplied into the row's other numbers, which costs nothing
+// here. So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
 //
 // If words are pairs, panels hold the stored numbers, without the factors that are in Q and G:
 //   S = score_factor * q K^T    P = factor * output_scale * 2^(S - shift)    dS = P (dout V^T - delta / output_scale)

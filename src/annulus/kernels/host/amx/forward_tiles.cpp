@@ -69,7 +69,7 @@ class Walk {
   const QueryPanels<Pair>& panels_;
   const KeyTile<Pair>& tile_;
   const int key_words_, value_words_;  // of a step
-  int end_ = 0;                        // end of the keys that any row of the group sees; next: those that all rows see
+  int end_ = 0;                        // end of the keys that any row of the group sees; below: keys that all rows see
   int whole_begin_ = 0, whole_end_ = 0;
   Step step_ = {};
 };
