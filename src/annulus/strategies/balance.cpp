@@ -143,7 +143,7 @@ std::string why_no_ordered_parts(const Problem& problem, int ranks) {
 
 std::string why_out_of_order(const Problem& problem, int ranks) {
   if (problem.has_rows_of_queries() && ranks > 1)
-    return "if queries without row numbers are more than the keys, every rank adds its own keys first";
+    return "queries without row numbers that outnumber the keys add each rank's own keys first";
   const PartitionKind kind = problem.partition.value_or(PartitionKind::contiguous);
   if (kind == PartitionKind::contiguous) return "";
   if (kind != PartitionKind::documents) {
