@@ -1,4 +1,4 @@
-// Dense attention of a sequence spread over the ranks, K and V passed round a ring, held against the definition.
+// Dense attention of a sequence spread over the ranks: K and V go round a ring. Compares results with the definition.
 //
 //   mpirun -n 4 dense_ring [ROWS]
 #include <mpi.h>
@@ -14,12 +14,12 @@ namespace {
 
 constexpr annulus::Index heads = 4, dim = 32;
 
-/// Some number that every rank makes alike: of tensor t, row x, head h, place d.
+/// A number that every rank computes alike: of tensor t, row x, head h, component d.
 double number(int t, annulus::Index x, annulus::Index h, annulus::Index d) {
   return std::sin(double(((x * heads + h) * dim + d) % 9973) * (1.3 + 0.7 * t));
 }
 
-/// Softmax attention of one row and head over all rows, in double.
+/// The definition: softmax attention of one row and head to all rows, in double.
 std::vector<double> definition(annulus::Index rows, annulus::Index x, annulus::Index h) {
   std::vector<double> out(dim, 0.0);
   double sum = 0;
@@ -44,7 +44,7 @@ int run(annulus::Index rows) {
   Tensor q("q", 1, count, heads, dim), k("k", 1, count, heads, dim), v("v", 1, count, heads, dim);
   Tensor out("out", 1, count, heads, dim);
   Kokkos::View<float***, Kokkos::LayoutRight> lse("lse", 1, count, heads);
-  std::vector<annulus::Index> row_of;  // of the whole sequence, for each row here
+  std::vector<annulus::Index> row_of;  // for each row of this rank, its number in the whole sequence
   for (const annulus::Interval& part : mine.intervals) {
     for (annulus::Index x = part.begin; x < part.end; ++x) row_of.push_back(x);
   }

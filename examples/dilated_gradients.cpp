@@ -1,5 +1,5 @@
-// Dilated attention with gradients in one process, without MPI: the derivative of sum(out * dout) along a direction, by
-// the gradients and by a difference quotient.
+// Dilated attention with gradients in one process, without MPI. It compares two derivatives of sum(out * dout) along a
+// direction: from the gradients, and from a difference quotient.
 //
 //   dilated_gradients [ROWS]
 #include <Kokkos_Core.hpp>
@@ -16,7 +16,7 @@ using Tensor = Kokkos::View<double****, Kokkos::LayoutRight>;  // (B, S, heads, 
 using Lse = Kokkos::View<double***, Kokkos::LayoutRight>;      // (B, S, heads)
 constexpr std::size_t heads = 8, kv_heads = 2, dim = 16;       // four query heads share a key/value head
 
-/// A tensor of some numbers, another one for each seed.
+/// A tensor of arbitrary numbers; each seed gives other numbers.
 Tensor made(const std::string& name, std::size_t rows, std::size_t of_heads, double seed) {
   const Tensor tensor(name, 1, rows, of_heads, dim);
   const auto host = Kokkos::create_mirror_view(tensor);

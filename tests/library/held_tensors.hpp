@@ -1,4 +1,4 @@
-// Tensors of the library in memory of the tests, in layouts that callers have.
+// Tensors of the library, in memory of the tests, with layouts that callers use.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace annulus::test {
 
-/// How (B, S, H, D) lies. bhsd: a head's rows together. padded: rows a few numbers apart, like q in a row of q, k, v.
-/// reversed: b fastest, so that the D numbers are apart (LayoutLeft). behind: as bshd, behind another number.
+/// Layouts of (B, S, H, D). bhsd: rows of a head are contiguous. padded: gaps between rows, like q in rows of q, k, v.
+/// reversed: b is fastest, so that D numbers are apart (LayoutLeft). behind: bshd, with one number before it in memory.
 enum class Lies { bshd, bhsd, padded, reversed, behind };
 inline constexpr std::array every_layout{Lies::bshd, Lies::bhsd, Lies::padded, Lies::reversed, Lies::behind};
 
@@ -42,7 +42,7 @@ class Held {
     poison(memory_);
     tensor_.data = empty ? memory_.data() : memory_.at(first_ * Index(core::bytes_of(type)));
   }
-  /// Holds these numbers, given in the order of (B, rows, H, D).
+  /// With these numbers, which are in the order of (B, rows, H, D).
   Held(const std::vector<double>& values, DType type, const std::array<Index, 4>& extents, Lies lies = Lies::bshd)
       : Held(type, extents, lies) {
     std::vector<double> all = stored();
@@ -52,7 +52,7 @@ class Held {
   }
 
   const Tensor& tensor() const { return tensor_; }
-  /// The numbers in the order of (B, rows, H, D).
+  /// Returns the numbers in the order of (B, rows, H, D).
   std::vector<double> values() const {
     const std::vector<double> all = stored();
     const auto& e = tensor_.extents;
@@ -75,7 +75,7 @@ class Held {
   }
 
   core::Buffer memory_;
-  Index first_ = 0;  // numbers in front of the tensor
+  Index first_ = 0;  // numbers before the tensor
   Tensor tensor_;
 };
 

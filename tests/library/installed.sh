@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The examples, built and run against an installed copy that the build folder is not part of.
+# Builds and runs the examples with an installed copy of annulus, which must not need the build folder.
 #
 #   installed.sh BUILD EXAMPLES MPIEXEC [FLAG...]
 set -euo pipefail
@@ -8,18 +8,18 @@ shift 2
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/annulus-XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
-# Where only a part is built, as by tools/quickstart, nothing is installed, and a message says what to do.
+# If only a part is built, as by tools/quickstart, nothing is installed, and a message says what to do.
 sed "s|$build/libannulus|$scratch/not_built/libannulus|g" "$build/cmake_install.cmake" >"$scratch/early.cmake"
 if cmake "-DCMAKE_INSTALL_PREFIX=$scratch/early" -P "$scratch/early.cmake" >"$scratch/early.log" 2>&1; then
   echo "a part was installed as if it were the whole" >&2
   exit 1
 fi
-tr -s '\n ' ' ' <"$scratch/early.log" >"$scratch/early.words"  # CMake breaks lines
+tr -s '\n ' ' ' <"$scratch/early.log" >"$scratch/early.words"  # CMake wraps lines
 grep -qF "is not built yet, nothing was installed. Build all first: cmake --build $build" "$scratch/early.words" ||
   { cat "$scratch/early.log" >&2; exit 1; }
 [ ! -e "$scratch/early" ] || { echo "installed although a part is missing: $(ls "$scratch/early")" >&2; exit 1; }
 
-# Packagers install into a folder of their own first; a user then moves the whole.
+# Packagers first install into a staging folder; a user then moves all of it.
 DESTDIR=$scratch/stage cmake --install "$build" --prefix /opt/annulus >"$scratch/install.log"
 mv "$scratch/stage/opt/annulus" "$scratch/moved"
 if grep -rlF "$build" "$scratch/moved/lib/cmake" "$scratch/moved/include"; then
@@ -38,7 +38,7 @@ for ranks in 1 2 3; do
   "$@" -n $ranks "$scratch/build/dense_ring" 500 | tee "$scratch/ring.log"
   grep -q "^500 rows on $ranks ranks" "$scratch/ring.log"
 done
-# A version that it is not.
+# A version that is not installed must not be found.
 sed 's/find_package(annulus 0.1/find_package(annulus 0.99/' "$examples/CMakeLists.txt" >"$scratch/CMakeLists.txt"
 if cmake -S "$scratch" -B "$scratch/other" -DCMAKE_PREFIX_PATH="$scratch/moved" >"$scratch/other.log" 2>&1; then
   echo "version 0.99 was found" >&2

@@ -1,4 +1,4 @@
-// One attention through the library on the ranks at hand, against the float64 definition.
+// One attention through the library, on the ranks of the launch, against the float64 definition.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
   return made;
 }
 
-/// The ranks' rows of everything, and what they should be.
+/// A whole case: the ranks' rows of all tensors, and the expected results.
 class Whole {
  public:
   Whole(const LibraryCase& test, const Plan& plan, int rank)
@@ -80,7 +80,7 @@ class Whole {
   AttentionCase numbers_;
 };
 
-/// Computes the case on all ranks of `comm` and looks at this rank's rows.
+/// Computes the case on all ranks of `comm` and checks this rank's rows.
 inline void expect_definition(const LibraryCase& test, const Communicator& comm) {
   SCOPED_TRACE(test.name);
   const Plan plan(test.shape, test.pattern, comm.size(), test.options);
@@ -104,7 +104,7 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   const Normalizers normalizers = forward(comm, plan, given);
   const kernels::ReferenceResult expected = whole.numbers().reference();
   EXPECT_TRUE(close_to(out.values(), whole.mine(expected.out), core::forward_tolerance(type)));
-  const DType sums = type == DType::bfloat16 ? type : lse_type;  // whose products may be those of bfloat16
+  const DType sums = type == DType::bfloat16 ? type : lse_type;  // products may be of bfloat16
   EXPECT_TRUE(close_to(lse.values(), whole.mine(expected.lse), core::forward_tolerance(sums)));
   EXPECT_EQ(normalizers.empty(), !test.options.gradients);
   if (!test.options.gradients) return;

@@ -1,4 +1,4 @@
-// A problem small enough to try every layout of every type, with rows that the ranks share unevenly.
+// A problem that is small enough to try every layout of every type; ranks have unequal numbers of rows.
 #pragma once
 
 #include "library_case.hpp"

@@ -1,4 +1,4 @@
-// One process that has never heard of MPI: results, statistics, memory, and what is refused.
+// One process that does not use MPI: results, statistics, memory, and refused arguments.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -43,7 +43,7 @@ TEST(LibraryAlone, NeedsNoMpi) {
   EXPECT_FALSE(mpi_was_started());
 }
 
-/// Everything else lies in the caller's tensors: no copy of q, k, v or out is made.
+/// All other tensors are the caller's: q, k, v and out are not copied.
 TEST(LibraryAlone, AllocatesTheRunningSoftmaxAlone) {
   const Communicator alone;
   for (const Lies lies : {Lies::bshd, Lies::bhsd, Lies::padded}) {
@@ -132,7 +132,7 @@ TEST(LibraryAlone, TellsStatistics) {
   EXPECT_TRUE(close_to(weights.values(), best, 1e-5));
 }
 
-/// What making a plan throws.
+/// The error that making a plan throws; empty: none.
 std::string refusal(const Shape& shape, const Pattern& pattern, int ranks = 1, const Options& options = {}) {
   try {
     const Plan plan(shape, pattern, ranks, options);
@@ -200,7 +200,7 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: ulysses_ranks is 3, expected a divisor of the 4 ranks, or 0");
 }
 
-/// Extents that were taken from (B, heads, S, D) tensors; a short sequence of a model's heads is none of them.
+/// Extents that were read from (B, heads, S, D) tensors. A short sequence with the heads of a model is accepted.
 TEST(LibraryPlan, AsksWhereHeadsAndRowsMayBeInAnotherOrder) {
   EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .head_dim = 64}, {}),
             "plan: k has 1024 key/value heads and 8 rows: are the axes in another order? Expected as many rows or "
@@ -211,7 +211,7 @@ TEST(LibraryPlan, AsksWhereHeadsAndRowsMayBeInAnotherOrder) {
   EXPECT_EQ(refusal({.sequence = 1, .heads = 32, .head_dim = 2}, {}), "");
 }
 
-/// Where torchscale writes rows to wrong places there are no right numbers, documents given or not.
+/// Where torchscale writes rows to wrong places there is no right answer, with or without documents.
 TEST(LibraryPlan, RefusesRowsThatTorchscaleDisplaces) {
   const Shape shape{.sequence = 53, .heads = 4, .head_dim = 8};
   Pattern pattern{.segments = {8, 20, all}, .dilations = {1, 3, 7}, .causal = true, .semantics = "torchscale"};
@@ -271,7 +271,7 @@ TEST(LibraryPlan, SaysWhatEveryRankHoldsAndMoves) {
   EXPECT_THROW(plan.memory(-1), Error);
 }
 
-/// What a pass with these tensors throws.
+/// The error that a pass with these tensors throws.
 std::string objection(const Plan& plan, const ForwardTensors& tensors) {
   try {
     forward(Communicator(), plan, tensors);
@@ -318,7 +318,7 @@ TEST(LibraryAlone, RefusesTensorsThatThePlanDoesNotMean) {
   EXPECT_EQ(objection(of_two, good), "attention: the plan is for 2 ranks, the communicator has 1");
 }
 
-/// It would wait for the pass that waits for it.
+/// Such a pass would wait for its own pass.
 TEST(LibraryAlone, RefusesAPassInsideAnotherPassesProgress) {
   const Plan plan({.sequence = 8, .heads = 2, .head_dim = 4}, {}, 1, {.gradients = true});
   const std::array<Index, 4> extents{1, 8, 2, 4}, heads{1, 8, 2, 1};

@@ -1,4 +1,4 @@
-// Rounding and denormal numbers: a caller's settings change no bit of a result, and are his again afterwards.
+// Rounding and denormal numbers: a caller's settings change no bits of a result, and are the same again afterwards.
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
@@ -12,7 +12,7 @@
 namespace annulus::test {
 namespace {
 
-/// A state that a program may be in; flushing is what -ffast-math and PyTorch's set_flush_denormal(True) set.
+/// A setting that a program may have; -ffast-math and PyTorch's set_flush_denormal(True) set flushing.
 struct Arithmetic {
   const char* name;
   int rounding;
@@ -49,7 +49,7 @@ bool is_set(const Arithmetic& expected) {
   return std::fegetround() == expected.rounding && (denormal * one == 0) == expected.flushing;
 }
 
-/// Calls body() in every thread of Kokkos, the calling one among them.
+/// Calls body() in every thread of Kokkos, including the calling thread.
 template <class Body>
 void in_every_thread(const Body& body) {
   using Space = Kokkos::DefaultHostExecutionSpace;
@@ -58,14 +58,14 @@ void in_every_thread(const Body& body) {
   Space().fence();
 }
 
-/// A problem with results that are denormal numbers, and how often its bits are computed.
+/// A problem whose results include denormal numbers.
 class Computed {
  public:
   Computed() {
     for (double& value : v_) value *= 1e-38;
     options_.gradients = options_.reproducible = true;
   }
-  /// Every bit of the results, under this arithmetic of the caller and of Kokkos' threads.
+  /// Every bit of the results, with this setting in the calling thread and in Kokkos' threads.
   std::vector<double> under(const Arithmetic& callers) {
     const Held q(q_, type, queries), k(k_, type, keys), v(v_, type, keys), dout(dout_, type, queries);
     const Held out(type, queries), lse(type, heads), dq(type, queries), dk(type, keys), dv(type, keys);
@@ -122,7 +122,7 @@ TEST(LibraryArithmetic, OfTheCallerChangesNoBitAndIsHisAfterwards) {
   }
 }
 
-/// The scale of a plan, 1 / sqrt(5) unless told, is no number of the caller's rounding.
+/// The default scale of a plan, 1 / sqrt(5), is not rounded with the caller's rounding mode.
 TEST(LibraryArithmetic, OfTheCallerDoesNotRoundAPlansScale) {
   const Shape shape{.sequence = 8, .head_dim = 5};
   const double expected = Plan(shape, {}).made().problem.scale;

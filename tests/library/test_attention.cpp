@@ -1,4 +1,4 @@
-// The library on 1 to 4 ranks that the caller has started, against the float64 definition.
+// The library on 1 to 4 ranks, with MPI started by the caller, against the float64 definition.
 #include <mpi.h>
 
 #include "annulus/annulus.hpp"
@@ -54,7 +54,7 @@ TEST(LibraryAttention, EveryTypeInEveryLayout) {
   }
 }
 
-/// Matrix units, where there are any, read rows of 16 bytes alone: others are copied.
+/// Matrix units, where there are any, only read rows of 16 bytes: others are copied.
 TEST(LibraryAttention, ReproducibleInEveryLayout) {
   const Communicator comm(MPI_COMM_WORLD);
   for (const DType type : {DType::bfloat16, DType::float64}) {
@@ -79,7 +79,7 @@ TEST(LibraryAttention, SumsOfAnotherPrecision) {
     for (const core::Precision precision : core::all_precisions) {
       if (!core::takes(precision, type) || !kernels::why_no_products(kernels::default_backend(), precision).empty())
         continue;
-      if (type == DType::float64 && precision == core::Precision::float32) continue;  // beyond float64's tolerance
+      if (type == DType::float64 && precision == core::Precision::float32) continue;  // less accurate than tolerated
       Options options;
       options.precision = core::name_of(precision);
       options.gradients = true;
@@ -121,7 +121,7 @@ TEST(LibraryAttention, FewerRowsThanRanks) {
   }
 }
 
-/// Rows 0, 1, ... of a (B, rows, H, D) View as the tests hold tensors.
+/// Fills a (B, rows, H, D) View: its rows 0, 1, ... get the values, which are in the order of (B, rows, H, D).
 template <class View>
 void fill(const View& view, const std::vector<double>& values) {
   const auto mirror = Kokkos::create_mirror_view(view);
@@ -176,7 +176,7 @@ void expect_of_views() {
 TEST(LibraryAttention, TakesViewsRowAfterRow) { expect_of_views<Kokkos::LayoutRight>(); }
 TEST(LibraryAttention, TakesViewsColumnAfterColumn) { expect_of_views<Kokkos::LayoutLeft>(); }
 
-/// The kernel of one dense pair is one step; a caller hears of it in between, and may end it.
+/// A single dense pair is one step of the kernel; the caller's function is called during the step, and may end it.
 TEST(LibraryAttention, TellsProgressInsideAStep) {
   const Communicator comm(MPI_COMM_WORLD);
   for (const char* strategy : {"auto", "ulysses"}) {
@@ -198,7 +198,7 @@ TEST(LibraryAttention, TellsProgressInsideAStep) {
   }
 }
 
-/// What a call says that is refused; empty: it is not.
+/// The usage error that a call throws; empty: none.
 template <class Call>
 std::string usage_error_of(const Call& call) {
   try {
@@ -228,8 +228,8 @@ TEST(LibraryAttention, TellsEveryRankOfOneRanksMistake) {
   EXPECT_EQ(message, comm.size() == 1 ? text : fmt::format("rank {}: {}", bad, text));
 }
 
-/// A rank without rows has tensors without numbers, whose addresses and strides mean nothing: NumPy gives stride 0, and
-/// all of them may lie at one address.
+/// A rank without rows has tensors without numbers, whose addresses and strides mean nothing: NumPy gives them stride
+/// 0, and all of them may have the same address.
 TEST(LibraryAttention, RanksWithoutRowsMayHaveAnyEmptyTensors) {
   const Communicator comm(MPI_COMM_WORLD);
   const Shape shape{.batch = 2, .sequence = 2, .heads = 4, .kv_heads = 2, .head_dim = 5};
@@ -271,7 +271,7 @@ TEST(LibraryAttention, RanksWithoutRowsMayHaveAnyEmptyTensors) {
   }
 }
 
-/// What a pass says whose last rank has the plan `odd`, the others `usual`.
+/// The error of a pass in which the last rank has the plan `odd` and the others have `usual`.
 std::string said_of(const Communicator& comm, const Plan& usual, const Plan& odd) {
   const Plan& plan = comm.rank() == comm.size() - 1 ? odd : usual;
   const Whole whole({"plans", plan.shape(), {}}, usual, comm.rank());
@@ -281,7 +281,7 @@ std::string said_of(const Communicator& comm, const Plan& usual, const Plan& odd
   return usage_error_of([&] { forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()}); });
 }
 
-/// Each of them would compute wrong numbers on some ranks, or leave them waiting for each other.
+/// With each of these plans some ranks would compute wrong numbers, or wait for each other.
 TEST(LibraryAttention, TellsEveryRankOfAnotherRanksPlan) {
   const Communicator comm(MPI_COMM_WORLD);
   const int ranks = comm.size(), last = ranks - 1;
@@ -305,7 +305,7 @@ TEST(LibraryAttention, TellsEveryRankOfAnotherRanksPlan) {
   pattern.dilations.push_back(1);
   expect(Plan(small, pattern, ranks, ring), "segments 8 all 3", "segments 8 all");
   pattern = dilated;
-  pattern.segments[0] = Window{3, 5, 2};  // causal: nothing on the right
+  pattern.segments[0] = Window{3, 5, 2};  // causal: the right side counts as 0
   expect(Plan(small, pattern, ranks, ring), "segments {window: [3, 0], first: 2} all", "segments 8 all");
   pattern = dilated;
   pattern.scale = 0.5;
@@ -338,7 +338,7 @@ TEST(LibraryAttention, TellsEveryRankOfOtherDocuments) {
   EXPECT_EQ(told.find("has documents at 3 offsets, of fingerprint") != std::string::npos, comm.size() > 1) << told;
 }
 
-/// One rank's plan for another number of ranks, and one rank that makes the other pass.
+/// One rank has a plan for another number of ranks; and one rank makes the other pass.
 TEST(LibraryAttention, TellsEveryRankOfAnotherNumberOfRanksAndOfAnotherPass) {
   const Communicator comm(MPI_COMM_WORLD);
   const int last = comm.size() - 1;

@@ -1,5 +1,5 @@
-// Queries that are fewer than keys, or more, through the library on 1 to 4 ranks: the float64 definition, and which
-// rows a rank holds.
+// Fewer queries than keys, or more, through the library on 1 to 4 ranks: against the float64 definition; and which rows
+// a rank has.
 #include <mpi.h>
 
 #include "annulus/annulus.hpp"
@@ -18,7 +18,7 @@ struct Queries {
   Options options = {};
 };
 
-/// The definition: all rows of the sequence are queries, of which those that are none have no gradients.
+/// The definition: all rows of the sequence are queries; those that are not queries of the case get no gradients.
 struct Definition {
   Definition(const Queries& one, Index first) : square{{batch, keys, heads, kv_heads, dim}, {}, DType::float64, 3, 1} {
     Shape shape = small;
@@ -105,7 +105,7 @@ TEST(LibraryQueries, AreAnIntervalOfTheSequence) {
   }
 }
 
-/// Rows of q are counted from the first query; together the ranks have each once.
+/// Rows of q are numbered from the first query; the ranks together have each row once.
 TEST(LibraryQueries, PlanSaysWhichRowsARankHolds) {
   Shape shape{.sequence = 8, .heads = 2, .head_dim = 4, .kv_sequence = 37};
   Pattern pattern;
@@ -131,7 +131,7 @@ TEST(LibraryQueries, PlanSaysWhichRowsARankHolds) {
   }
 }
 
-/// Cross attention of more queries than keys is that of their halves; and the reference of a plan says the same.
+/// Cross attention with more queries than keys equals that of the queries' two halves; the reference of a plan agrees.
 TEST(LibraryQueries, WithoutRowNumbers) {
   const Communicator alone;
   Pattern pattern;

@@ -1,4 +1,4 @@
-// Softcap and ALiBi of the library on 1 to 4 ranks: the float64 definition, and what is refused.
+// Softcap and ALiBi of the library on 1 to 4 ranks: the float64 definition, and refused arguments.
 #include <mpi.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ std::vector<double> places(Index rows) {
   return xy;
 }
 
-/// Why this build takes no such scores, as those for GPUs; empty: it does.
+/// Why this build does not support such scores, like builds for GPUs; empty: it does.
 std::string why_none() { return kernels::why_no_rule(kernels::default_backend()); }
 
 std::string said_of(const Pattern& pattern) {
@@ -57,7 +57,7 @@ TEST(LibraryAttention, ScoresInEveryLayout) {
 }
 
 TEST(LibraryAttention, NormalizersOfOtherScoresAreRefused) {
-  if (!why_none().empty()) {  // no plan with other scores has an identity
+  if (!why_none().empty()) {  // no plan with other scores can be made
     Pattern capped = dilated;
     capped.softcap = 8;
     EXPECT_EQ(said_of(capped), "plan: softcap: " + why_none() + "; expected none");

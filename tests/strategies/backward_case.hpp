@@ -1,5 +1,5 @@
-// One case of a strategy's backward pass on the ranks at hand, against the float64 definition. Each rank checks its own
-// rows of dq, dk and dv, and what the strategy said that it would cost.
+// One case of a strategy's backward pass on the ranks of the launch, against the float64 definition. Each rank checks
+// its own rows of dq, dk and dv, and the cost that the strategy predicted.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace annulus::strategies {
 
-/// What the definition says, computed once for all strategies.
+/// Results by the definition, computed once for all strategies.
 struct Truth {
   explicit Truth(const Case& one)
       : numbers(one.numbers()),
@@ -21,7 +21,7 @@ struct Truth {
   std::array<kernels::ReferenceGradients, 2> gradients;  ///< without dlse, with dlse
 };
 
-/// Puts the rank's rows of dout and dlse beside the others, and of what forward() makes as the definition has it.
+/// Adds the rank's rows of dout and dlse, and of what forward() makes, as the definition gives it.
 inline void add_backward_tensors(const Truth& truth, const Problem& problem, const pattern::StoredRows& rows,
                                  bool with_dlse, Tensors& tensors) {
   const core::Shape& s = problem.shape;

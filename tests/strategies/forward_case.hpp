@@ -1,5 +1,5 @@
-// One case of a strategy on the ranks at hand, against the float64 definition. Each rank checks its own rows of out and
-// lse, and what the strategy said that it would cost.
+// One case of a strategy on the ranks of the launch, against the float64 definition. Each rank checks its own rows of
+// out and lse, and the cost that the strategy predicted.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace annulus::strategies {
 
 using test::AttentionCase;
 
-/// A problem in the words of the strategies and of the reference.
+/// A problem, described for strategies and for the reference.
 struct Case {
   std::string name;
   Problem problem;
@@ -34,7 +34,7 @@ struct Case {
     if (problem.rule.coordinates) pattern.coordinates = problem.rule.coordinates->numbers();
     return {problem.shape, pattern, problem.type, seed, 1};
   }
-  /// Below, among and above the scores, and none.
+  /// Sink logits below, among and above the scores, and none.
   static double sink_of(Index head) {
     return std::array{0.5, 3.25, -std::numeric_limits<double>::infinity(), -6.0, 25.0}[std::size_t(head % 5)];
   }
@@ -53,7 +53,7 @@ inline Case make_case(const std::string& name, core::Shape shape, pattern::Patte
   return made;
 }
 
-/// A (B, S, ...) tensor with NaN in all rows of gaps, which no result may show.
+/// A (B, S, ...) tensor with NaN in all rows of gaps; no result may contain it.
 inline std::vector<double> with_gaps(std::vector<double> whole, const Problem& problem) {
   const core::Shape& s = problem.shape;
   const auto row = whole.size() / std::size_t(s.batch * s.sequence);
@@ -65,7 +65,7 @@ inline std::vector<double> with_gaps(std::vector<double> whole, const Problem& p
   return whole;
 }
 
-/// The rank's rows of q, k and v, laid out as a strategy wants them.
+/// The rank's rows of q, k and v, in the layout that strategies need.
 inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem, const pattern::StoredRows& rows) {
   const core::Shape& s = problem.shape;
   const auto bytes = [&](const std::vector<double>& whole) {
@@ -81,7 +81,7 @@ inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem
   return tensors;
 }
 
-/// What a strategy spends from here on, held against what it said that it would.
+/// Measures what a strategy uses from now on, and compares it with the prediction.
 class Spending {
  public:
   Spending() {
@@ -92,15 +92,15 @@ class Spending {
   void expect(const core::RankMetrics& metrics, const Prediction& predicted, const pattern::StoredRows& rows,
               const comm::Communicator& comm) const {
     const core::HopMetrics total = metrics.total();
-    // No second is spent twice, or counted twice.
+    // No second may count twice.
     EXPECT_LE(total.wait_seconds + total.compute_seconds, (core::wall_seconds() - start_) * (1 + 1e-9));
     EXPECT_EQ(metrics.rows, rows.count());
     EXPECT_EQ(total.kept, predicted.kept);
     EXPECT_EQ(total.bytes_received, predicted.bytes_received);
     EXPECT_EQ(total.bytes_sent, predicted.bytes_sent);
     EXPECT_EQ(comm.sum(total.bytes_sent), comm.sum(total.bytes_received)) << "what is sent arrives";
-    // Panels that an earlier, larger case left behind, and lists of integers, are not what this case asked for; copies
-    // for NCCL are not predicted.
+    // Not counted: panels of an earlier, larger case, which threads keep; lists of integers; copies for NCCL, which are
+    // not predicted.
     const Index others = scratch_before_ + by_purpose("work list") + by_purpose("packed messages");
     EXPECT_LE(core::memory_ledger().peak() - others, predicted.memory_bytes)
         << "more memory than was announced; peaks by purpose:" << peaks();
@@ -115,7 +115,7 @@ class Spending {
     return text;
   }
 
-  Index scratch_before_ = 0;  // that the kernel's threads hold from call to call
+  Index scratch_before_ = 0;  // which the kernel's threads keep between calls
   double start_ = core::wall_seconds();
 };
 

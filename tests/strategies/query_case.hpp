@@ -1,4 +1,4 @@
-// Problems whose queries are fewer than keys, or more: what the definition says, and one strategy's pass over them.
+// Problems with fewer queries than keys, or more: the results by the definition, and the passes of one strategy.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace annulus::strategies {
 
-/// A problem of which place_queries() has been asked.
+/// A problem whose queries place_queries() has placed.
 struct QueryCase {
   std::string name;
   Problem problem;
@@ -27,7 +27,7 @@ inline QueryCase make_queries(const std::string& name, core::Shape shape, patter
           square.problem, 1};
 }
 
-/// The definition, for each query row after another. Queries (B, Sq, H, D), keys (B, S, Hkv, D).
+/// The definition, computed one query row after another. Queries are (B, Sq, H, D), keys (B, S, Hkv, D).
 struct QueryTruth {
   explicit QueryTruth(const QueryCase& one) : problem(one.problem), count(problem.query_count()) {
     const core::Shape& s = problem.shape;
@@ -53,7 +53,7 @@ struct QueryTruth {
     for (Index at = 0; at < s.batch * count * s.heads; ++at) add_row(at);
   }
 
-  /// Row of the sequence at which query i stands; without row numbers any will do.
+  /// The row of the sequence of query i; without row numbers any row will do.
   Index row_of(Index i) const {
     return problem.has_rows_of_queries() ? 0 : problem.queries.value_or(core::Interval{}).begin + i;
   }
@@ -62,10 +62,10 @@ struct QueryTruth {
   Index count;
   kernels::ReferencePattern pattern;
   std::vector<double> q, k, v, dout, dlse, out, lse, entropy, received, dq, dk, dv, dsink;
-  std::vector<std::vector<double>> weights;  ///< of (b, i, h): P of every key
+  std::vector<std::vector<double>> weights;  ///< for (b, i, h): P of every key
 
  private:
-  /// Everything that query row and head `at` gives.
+  /// Adds everything that query row and head `at` contributes.
   void add_row(Index at) {
     using kernels::detail::add, kernels::detail::dot;
     const core::Shape& s = problem.shape;
@@ -98,7 +98,7 @@ struct QueryTruth {
   }
 };
 
-/// One strategy's forward, statistics' and backward pass on this rank.
+/// One strategy's forward, statistics and backward pass on this rank.
 class QueryRun {
  public:
   QueryRun(const Strategy& strategy, const Case& one, const QueryTruth& truth, const comm::Communicator& comm)
@@ -116,7 +116,7 @@ class QueryRun {
     }
   }
 
-  /// The three passes.
+  /// Runs the three passes.
   void run() {
     SCOPED_TRACE(name_);
     tensors_.q = on_device(own(truth_.q), problem_.type);
@@ -137,7 +137,7 @@ class QueryRun {
           [&] { return strategy_.backward(problem_, partition_, comm_, tensors_, {}); });
   }
 
-  /// The same, which spend what was said, and what they make.
+  /// Runs them, and checks their costs against the prediction and their results.
   void check() {
     looks_at_cost_ = true;
     run();
@@ -167,7 +167,7 @@ class QueryRun {
     check_lists(told);
   }
 
-  /// This rank's results are, byte for byte, those rows of what another run has all of.
+  /// Checks that this rank's results have the same bytes as those rows in another run, which has all rows.
   void expect_bits_of(const QueryRun& whole) const {
     SCOPED_TRACE(name_);
     const Index batch = problem_.shape.batch;
@@ -204,7 +204,7 @@ class QueryRun {
     core::copy_to_host(bytes.data(), buffer.data(), buffer.bytes());
     return bytes;
   }
-  /// Those rows of a (parts, sequence, width) array.
+  /// Those rows of an array (parts, sequence, width).
   static std::vector<std::byte> rows_of(const std::vector<std::byte>& whole, Index parts, Index sequence,
                                         const pattern::StoredRows& rows) {
     const Index width = Index(whole.size()) / (parts * sequence);
@@ -217,7 +217,7 @@ class QueryRun {
     }
     return taken;
   }
-  /// This rank's queries of a (B, Sq, ...) tensor; its keys of two (B, S, ...) tensors.
+  /// This rank's queries of a (B, Sq, ...) tensor, or its keys of two (B, S, ...) tensors.
   std::vector<double> own(const std::vector<double>& whole) const {
     return test::take_rows(whole, problem_.shape.batch, truth_.count, queries_);
   }
@@ -229,7 +229,7 @@ class QueryRun {
     return both;
   }
 
-  /// The rows listed have the largest weights, to rounding.
+  /// Checks that the listed rows have the largest weights, up to rounding.
   void check_lists(double tolerance) const {
     const core::Shape& s = problem_.shape;
     const Index k = problem_.statistics.top_keys;
@@ -271,7 +271,7 @@ class QueryRun {
   struct Told {
     std::vector<std::byte> entropy, received, top_rows, top_weights;
   };
-  Told told_;  // statistics, which no pass after theirs needs
+  Told told_;  // statistics, moved here: later passes do not need them
   bool looks_at_cost_ = false;
 };
 
@@ -300,7 +300,7 @@ inline std::vector<QueryCase> awkward_queries() {
   };
 }
 
-/// Semantics, causal or not, documents, grouped heads, windows, sinks; with offsets at both ends and between.
+/// Semantics, causal or not, documents, grouped heads, windows, sinks; offsets at both ends and in between.
 inline std::vector<QueryCase> pattern_queries() {
   using pattern::Window;
   const Index all = pattern::whole_document;
@@ -362,7 +362,7 @@ inline std::vector<QueryCase> stored_queries() {
   return cases;
 }
 
-/// 60 settings of its own for every rank count.
+/// 60 random cases, others for every number of ranks.
 inline std::vector<QueryCase> random_queries() {
   const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
   std::mt19937_64 random(own_seed);

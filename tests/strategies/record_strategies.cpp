@@ -1,10 +1,10 @@
-// Writes down what every strategy does on the ranks at hand: messages, metrics, predictions and bits of the results.
-// No test: two versions of the program are compared by comparing what they print.
+// Prints what every strategy does on the ranks of the launch: messages, metrics, predictions and bits of the results.
+// This is no test: to compare two versions of the program, compare their output.
 //
 //   mpirun -n 3 strategies_record > before.txt
 //
-// A line per case, strategy, pass and rank. Bits are left out where they depend on the order in which messages happen
-// to arrive, and so are seconds.
+// One line for each case, strategy, pass and rank. Bits that depend on the order in which messages arrive are left out,
+// and so are times.
 #include <mpi.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace {
 
-/// Messages of this rank since the last forget(), in words: calls of MPI are met on their way (the profiling
-/// interface).
+/// This rank's messages since the last forget(), as text. MPI calls are intercepted by the profiling
+/// interface.
 std::vector<std::string> messages;
 
 void note(const char* call, int peer, MPI_Count bytes) {
@@ -30,7 +30,7 @@ MPI_Count bytes_of(int count, MPI_Datatype type) {
   return size * count;
 }
 
-/// FNV-1a of 64 bits.
+/// 64-bit FNV-1a.
 std::uint64_t hash(const void* data, std::size_t bytes, std::uint64_t start = 1469598103934665603u) {
   for (std::size_t i = 0; i < bytes; ++i) {
     start = (start ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211u;
@@ -93,7 +93,7 @@ std::string bits(const core::Buffer& buffer, Index bytes) {
   return fmt::format("{:016x}", hash(host.data(), host.size()));
 }
 
-/// Rank 0 prints every rank's line.
+/// Prints every rank's line on rank 0.
 void print(const std::string& line, const comm::Communicator& comm) {
   const std::vector<std::string> lines = comm.gather_all(line);
   for (std::size_t p = 0; p < lines.size() && comm.is_root(); ++p) fmt::print("{} {}\n", p, lines[p]);
@@ -134,7 +134,7 @@ void record(const Strategy& strategy, const Case& one, const comm::Communicator&
   print(line, comm);
 }
 
-/// The case with gradients asked for, and where the strategy can, with reproducible bits, too.
+/// Records the case with gradients, and also with reproducible bits if the strategy can make these.
 void record_both(const Strategy& strategy, Case one, const comm::Communicator& comm) {
   one.problem.gradients = true;
   record(strategy, one, comm);

@@ -1,4 +1,4 @@
-// A problem with its numbers as stored, and what any strategy makes of them on any ranks, byte for byte.
+// A problem with its numbers as they are stored, and the bytes that any strategy computes from them on any ranks.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@ namespace annulus::strategies {
 
 using pattern::Partition;
 
-/// out, lse, entropy, dq and the other statistics of some rows, (B, rows, heads x bytes) each, and dkv (2, B, rows, K/V
-/// heads x bytes), as stored; dsink (H) of all rows.
+/// Bytes of out, lse, entropy, dq and the other statistics of some rows, (B, rows, heads x bytes) each; of dkv (2, B,
+/// rows, K/V heads x bytes), as stored; and dsink (H) of all rows.
 struct Bits {
   std::vector<std::byte> out, lse, entropy, dq, dkv, received, top_rows, top_weights;
   std::vector<double> dsink = {};
@@ -25,7 +25,7 @@ inline std::vector<std::byte> bytes_of(const core::Buffer& buffer) {
   return bytes;
 }
 
-/// Those rows of a (parts, S, width) array.
+/// Those rows of an array (parts, S, width).
 inline std::vector<std::byte> rows_of(const std::vector<std::byte>& whole, Index parts, Index sequence,
                                       const pattern::StoredRows& rows) {
   const Index width = Index(whole.size()) / (parts * sequence);
@@ -40,7 +40,7 @@ inline std::vector<std::byte> rows_of(const std::vector<std::byte>& whole, Index
   return taken;
 }
 
-/// A case with its numbers as stored: (B, S, heads) of q, (2, B, S, K/V heads) of K and V.
+/// A case with its numbers as stored: q is (B, S, heads), K and V are (2, B, S, K/V heads).
 struct Stored {
   explicit Stored(const Case& one) : problem(one.problem) {
     const AttentionCase numbers = one.numbers();
@@ -56,7 +56,7 @@ struct Stored {
                bool gradients) const {
     Problem problem = this->problem;
     problem.gradients = gradients;
-    if (problem.granule == 1) problem.statistics = {true, gradients, gradients ? 3 : 0};  // granules make none
+    if (problem.granule == 1) problem.statistics = {true, gradients, gradients ? 3 : 0};  // granules allow none
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     Tensors tensors;

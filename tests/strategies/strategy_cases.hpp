@@ -1,4 +1,4 @@
-// The settings under which every strategy is tested, forward and backward.
+// The cases with which every strategy is tested, forward and backward.
 #pragma once
 
 #include "forward_case.hpp"
@@ -9,8 +9,8 @@ namespace annulus::strategies {
 
 constexpr std::uint64_t seed = 20261121;
 
-/// Calls check(strategy, case, comm) for every case and every strategy, under every partition and what `auto` makes of
-/// it; or for a seeded one in `one_in` of all that.
+/// Calls check(strategy, case, comm) for every case and every strategy, with every partition and with the one that
+/// `auto` chooses; or for one in `one_in` of these, chosen with a seed.
 template <class Check>
 void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& check) {
   const comm::Communicator comm(MPI_COMM_WORLD);
@@ -21,7 +21,7 @@ void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& chec
     const bool is_packed = one.problem.documents.size() > 2;
     for (const Strategy* strategy : available()) {
       for (const auto partition : kinds) {
-        if (partition == pattern::PartitionKind::documents && !is_packed) continue;  // it is one of the others
+        if (partition == pattern::PartitionKind::documents && !is_packed) continue;  // the same as another one
         if (random() % std::uint64_t(one_in) != 0) continue;
         Case cut = one;
         cut.problem.partition = partition;
@@ -33,7 +33,7 @@ void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& chec
   }
 }
 
-/// Semantics x causal x grouped heads x documents; of torchscale, which is longnet where causal, little of that.
+/// Semantics x causal x grouped heads x documents; of causal torchscale, which equals longnet, only a few.
 inline std::vector<Case> semantics_cases() {
   std::vector<Case> cases;
   for (const auto& semantics : pattern::semantics_table) {
@@ -53,7 +53,7 @@ inline std::vector<Case> semantics_cases() {
   return cases;
 }
 
-/// Windows: causal and not, dilated, with first rows, of more rows than a rank or a document has, beside segments.
+/// Windows: causal and not, dilated, with first rows, larger than a rank or a document, together with segments.
 inline std::vector<Case> window_cases() {
   using pattern::Semantics, pattern::Window;
   const Index all = pattern::whole_document;
@@ -143,7 +143,7 @@ inline std::vector<Case> device_cases() {
   return {one, filled, windows};
 }
 
-/// Documents apart from one another, and rows at both ends that do not exist.
+/// Documents with gaps between them, and rows at both ends that do not exist.
 inline std::vector<Case> gap_cases() {
   std::vector<Case> cases;
   for (const auto& semantics : pattern::semantics_table) {
@@ -159,7 +159,7 @@ inline std::vector<Case> gap_cases() {
   return cases;
 }
 
-/// Some of all of these with sink logits: GQA, documents, several pairs, rows without keys, filled-in keys.
+/// Some of these cases with sink logits: GQA, documents, several pairs, rows without keys, filled-in keys.
 inline std::vector<Case> with_sinks(std::vector<Case> cases, std::size_t one_in) {
   std::vector<Case> some;
   for (std::size_t i = 0; i < cases.size(); i += one_in) {
@@ -170,8 +170,8 @@ inline std::vector<Case> with_sinks(std::vector<Case> cases, std::size_t one_in)
   return some;
 }
 
-/// A rule of scores, the next of five with each `number`: a cap, ALiBi by rows and in the plane, with exempt rows, a
-/// cap and ALiBi. torchscale takes a cap alone.
+/// One of five score rules, the next one for each `number`: a cap, ALiBi by rows, ALiBi in the plane, with exempt rows,
+/// and cap with ALiBi. torchscale only takes a cap.
 inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem) {
   kernels::ScoreRule rule;
   const std::size_t kind = problem.pattern.semantics == pattern::Semantics::torchscale ? 0 : number % 5;
@@ -182,14 +182,14 @@ inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem
   if (kind % 2 == 0) rule.exempt = 3;
   std::vector<double> places;
   for (Index row = 0; row < problem.shape.sequence; ++row) {
-    const Index place = row % 5 == 2 ? row - 1 : row;  // some rows lie at one place
+    const Index place = row % 5 == 2 ? row - 1 : row;  // some rows have the same coordinates
     places.insert(places.end(), {double(place % 6) * 1.25 - 100, double(place - place % 6) / 18});
   }
   if (kind == 2 || kind == 3) rule.coordinates = std::make_shared<kernels::Coordinates>(places);
   return rule;
 }
 
-/// Some of the cases with rules of scores; those of the device's tiles have none.
+/// Some of the cases with score rules; cases of the device's tiles get none.
 inline std::vector<Case> with_rules(std::vector<Case> cases, std::size_t one_in) {
   std::vector<Case> some;
   for (std::size_t i = 0; i < cases.size(); i += one_in) {
@@ -200,7 +200,7 @@ inline std::vector<Case> with_rules(std::vector<Case> cases, std::size_t one_in)
   return some;
 }
 
-/// 60 settings of its own for every rank count.
+/// 60 random cases, others for every number of ranks.
 inline std::vector<Case> random_cases() {
   const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
   std::mt19937_64 random(own_seed);
@@ -227,7 +227,7 @@ inline std::vector<Case> sink_cases() {
   return cases;
 }
 
-/// None where the back end takes no rules, which test_problem_checks.cpp holds it to.
+/// Empty if the back end supports no rules; test_problem_checks.cpp checks that it refuses them.
 inline std::vector<Case> rule_cases() {
   if (!kernels::why_no_rule(kernels::default_backend()).empty()) return {};
   std::vector<Case> cases = with_rules(semantics_cases(), 3);

@@ -1,13 +1,13 @@
-// The backward pass of every strategy of the registry under the settings of the forward test, against the float64
-// definition. Each rank checks its own rows of dq, dk and dv. On more than 2 ranks, which share few cores, a seeded
-// third of all that, on more than 4 a tenth.
+// The backward pass of every strategy in the registry, for the cases of the forward test, against the float64
+// definition. Each rank checks its own rows of dq, dk and dv. More than 2 ranks share few cores: they run a seeded
+// third of all this, more than 4 ranks a tenth.
 #include "backward_case.hpp"
 #include "strategy_cases.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-/// Every other check with a gradient of the LSE.
+/// Every second check has a gradient of the LSE.
 void check_all(const std::vector<Case>& cases) {
   const int ranks = comm::Communicator(MPI_COMM_WORLD).size();
   for (const Case& one : cases) {
@@ -41,7 +41,7 @@ TEST(Backward, RulesOfScores) { check_all(rule_cases()); }
 
 TEST(Backward, RandomSettings) { check_all(random_cases()); }
 
-/// The same cases with gradients that are to have the same bits for every number of ranks: their cost is predicted,
+/// The same cases, where gradients must have the same bits for every number of ranks. Their cost is checked,
 /// too.
 void check_reproducible(const std::vector<Case>& cases) {
   const int ranks = comm::Communicator(MPI_COMM_WORLD).size();
@@ -65,7 +65,7 @@ TEST(BackwardInOrder, Windows) { check_reproducible(window_cases()); }
 
 TEST(BackwardInOrder, EveryStorageType) { check_reproducible(storage_cases()); }
 
-// Without panels of the host's kernels, which the prediction of memory leaves room for.
+// Device tiles have no panels of the host's kernels, but the memory prediction includes some.
 TEST(BackwardInOrder, DeviceTilesServeEveryStrategyToo) { check_reproducible(device_cases()); }
 
 TEST(BackwardInOrder, RowsThatDoNotExist) { check_reproducible(gap_cases()); }

@@ -1,5 +1,5 @@
-// What the backward pass needs beside the forward pass: predicted for problems of the usual size, and predicted against
-// measured for small ones.
+// Memory of the backward pass compared with the forward pass: predicted for problems of usual size; for small ones also
+// predicted compared with measured.
 #include <algorithm>
 
 #include "backward_case.hpp"
@@ -30,7 +30,7 @@ std::vector<Size> sizes() {
   return sizes;
 }
 
-/// Largest ratio over the ranks.
+/// The largest ratio over the ranks.
 double ratio(const Strategy& strategy, const Problem& problem) {
   const pattern::Partition partition = strategy.partition(problem, ranks);
   double largest = 0;
@@ -65,9 +65,9 @@ TEST(BackwardMemory, OfGradientsInOrderIsMoreWhereSumsComeHomeWhileOthersPassBy)
         Case one = make_case(size.name, {1, 65536, 8, size.kv_heads, 64}, size.pattern, {}, type);
         one.problem.reproducible = one.problem.gradients = true;
         if (!why_not_reproducible(*strategy, one.problem, ranks).empty()) continue;
-        // Dense and causal, the rank before the last has three blocks of sums under way: in, out, and its own.
+        // Dense and causal, the second to last rank has three blocks of sums: arriving, leaving, and its own.
         const bool three = size.name.rfind("dense causal", 0) == 0;
-        // Each block of sums has what blocks of query rows have begun beside it.
+        // Next to each block of sums is a block with the sums of the current query rows.
         const double limit = type == core::DType::float32 ? (three ? 3.4 : 2.6) : three ? 4.7 : 3.6;
         EXPECT_LE(ratio(*strategy, one.problem), limit)
             << strategy->name() << ", " << size.name << ", " << name_of(type);
@@ -76,7 +76,7 @@ TEST(BackwardMemory, OfGradientsInOrderIsMoreWhereSumsComeHomeWhileOthersPassBy)
   }
 }
 
-/// Peak bytes of a call, beside work lists.
+/// Peak bytes of a call, without work lists.
 template <class Call>
 Index peak_of(Call&& call) {
   core::memory_ledger().reset_peak();
@@ -84,7 +84,7 @@ Index peak_of(Call&& call) {
   return core::memory_ledger().peak() - core::memory_ledger().peak_by_purpose()["work list"];
 }
 
-/// Those whose kernel sees all rows at the end: threads keep the panels that they once needed.
+/// Strategies whose kernel has seen all rows at the end: threads keep the largest panels that they needed.
 std::vector<const Strategy*> by_rows() {
   std::vector<const Strategy*> strategies = available();
   std::stable_partition(strategies.begin(), strategies.end(), [](const Strategy* one) {
@@ -117,7 +117,7 @@ void expect_predicted_peaks(Index batch, Index rows_of_each, bool reproducible) 
   }
 }
 
-// One rank works on them in several blocks: 60 entries have 12 MB of sums. First of all:
+// A single rank works on these in several blocks: 60 entries have 12 MB of sums. This test must come first, because
 // threads keep the panels that longer rows need.
 TEST(BackwardMemory, MeasuredPeakIsThePredictedOneOfManyEntries) {
   for (const bool reproducible : {false, true}) expect_predicted_peaks(60, 64, reproducible);

@@ -1,12 +1,12 @@
-// Every strategy of the registry x semantics x causal x documents x GQA x storage, on every rank count it is launched
-// with, against the float64 definition. Each rank checks its own rows of out and lse. On more than 4 ranks, which share
-// few cores, a seeded tenth of all that.
+// Every strategy in the registry x semantics x causal x documents x GQA x storage type, on the ranks of the launch,
+// against the float64 definition. Each rank checks its own rows of out and lse. More than 4 ranks share few cores: they
+// run a seeded tenth of all this.
 #include "strategy_cases.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-/// As it is and, where that can be, reproducible.
+/// Checks the case as it is and, where this is possible, reproducible.
 void check_both(const Strategy& strategy, const Case& one, const comm::Communicator& comm) {
   check(strategy, one, comm);
   Case reproducible = one;

@@ -1,5 +1,5 @@
-// What the forward pass needs beside its tensors: predicted for problems of the usual size, and predicted against
-// measured for small ones.
+// Memory of the forward pass compared with its tensors: predicted for problems of usual size; for small ones also
+// predicted compared with measured.
 #include "forward_case.hpp"
 
 namespace annulus::strategies {
@@ -24,7 +24,7 @@ TEST(ForwardMemory, SingleTakesFivePercentBesideItsTensors) {
   using core::DType;
   for (const DType type : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
     for (const Index kv_heads : {8, 4}) {
-      // Sums of 16-bit tensors are for blocks of rows, large enough for the threads.
+      // Sums of 16-bit tensors are made in blocks of rows; the blocks are large enough for all threads.
       const Index rows = core::bytes_of(type) < 4 ? 1 << 20 : 1 << 16;
       const Problem problem = usual(type, rows, kv_heads);
       EXPECT_LE(double(find("single")->predict(problem, pattern::root_partition(rows, 1), 0).memory_bytes),
@@ -34,7 +34,7 @@ TEST(ForwardMemory, SingleTakesFivePercentBesideItsTensors) {
   }
 }
 
-/// Peak bytes of a call, beside work lists.
+/// Peak bytes of a call, without work lists.
 template <class Call>
 Index peak_of(Call&& call) {
   core::memory_ledger().reset_peak();
@@ -71,14 +71,14 @@ std::vector<std::byte> bytes_of(const core::Buffer& buffer) {
   return bytes;
 }
 
-/// Those of batch entry b of `entries`.
+/// The bytes of batch entry b of `entries`.
 std::vector<std::byte> entry_of(const core::Buffer& buffer, Index b, Index entries) {
   const std::vector<std::byte> all = bytes_of(buffer);
   const auto each = std::ptrdiff_t(all.size()) / entries;
   return {all.begin() + b * each, all.begin() + (b + 1) * each};
 }
 
-// Keys of an entry would be packed again for each block of its rows.
+// With blocks of rows, an entry's keys would be packed again for each block.
 TEST(ForwardMemory, ManyShortEntriesAreCutBetweenEntriesAlone) {
   const Problem many = make_case("", {80000, 16, 2, 2, 16}, {}, {}, core::DType::bfloat16).problem;
   const QueryBlocks blocks = query_blocks(many, 16);
@@ -87,7 +87,7 @@ TEST(ForwardMemory, ManyShortEntriesAreCutBetweenEntriesAlone) {
   EXPECT_LE(blocks.entries, 24);
 }
 
-// An entry's numbers are those that it has alone.
+// An entry has the same numbers as when it is computed alone.
 TEST(ForwardMemory, BlocksOfEntriesGiveWhatTheEntriesGiveAlone) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   Case one =
@@ -113,9 +113,9 @@ TEST(ForwardMemory, BlocksOfEntriesGiveWhatTheEntriesGiveAlone) {
   }
 }
 
-// After the ones that measure: threads keep the panels that they once needed.
+// After the tests that measure: threads keep the panels that they once needed.
 TEST(ForwardMemory, SumsAreThereForBlocksOfRows) {
-  // Many heads, so that the rows of one block are few.
+  // Many heads, so that a block has few rows.
   const comm::Communicator comm(MPI_COMM_WORLD);
   const Case one = make_case("", {2, 512, 128, 2, 256}, {Semantics::longnet, {{32, 1}, {512, 64}}, true, false}, {},
                              core::DType::bfloat16);

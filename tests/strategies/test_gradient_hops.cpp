@@ -1,5 +1,5 @@
-// The ways of gradients, all ranks in one process: every number that a rank adds for a row comes back to the row's
-// owner exactly once, whatever parts travel together, overlap or are taken out of each other.
+// How gradients travel, with all ranks in one process: every number that a rank adds for a row returns to the row's
+// owner exactly once, no matter which parts travel together, overlap, or are taken out of others.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ using pattern::Partition;
 using GradientHops = test::GradientHopList;
 using Hops = test::HopList;
 
-/// Sums of a block, in rows of one head.
+/// Sums of a block, one number for each row of one head.
 using Sums = std::vector<double>;
 
 Problem problem_of(const Layout& layout) {
@@ -33,7 +33,7 @@ std::vector<kernels::RowCopy> copies(const Problem& problem, const KeyRows& rows
   return collect(problem, {nullptr, rows.count(), rows}, packed);
 }
 
-/// The message with `packed` from a block; with `taken` the block's rows become zero, one copy after another.
+/// The message with `packed` rows of a block; with `taken` these rows of the block become zero, copy by copy.
 Sums leave(const Problem& problem, const PackedRows& block, Sums& sums, const PackedRows& packed, bool taken) {
   Sums message(std::size_t(pattern::head_rows(packed)));
   for (const kernels::RowCopy& copy : copies(problem, KeyRows::packed(block), packed)) {
@@ -60,7 +60,7 @@ struct Plan {
   std::vector<GradientHops> gradients;  // [P]
 };
 
-/// What comes back to each rank when rank p adds `weight`(p) to all that it reads.
+/// The sums that return to each rank if rank p adds `weight`(p) to every row that it reads.
 std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, const Plan& plan) {
   const Problem problem = problem_of(layout);
   const std::size_t ranks = partition.size();
@@ -96,7 +96,7 @@ std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, c
   return back;
 }
 
-/// The same from the definition of what is read: a rank's weight comes as often as parts of what it reads hold the row.
+/// The same by the definition of what is read: a rank's weight counts once for each part that it reads with the row.
 std::vector<Sums> expected(const Layout& layout, const Partition& partition, bool reached(int distance, int ranks)) {
   const Problem problem = problem_of(layout);
   const int ranks = int(partition.size());
@@ -133,7 +133,7 @@ Plan rotation(const Layout& layout, const Partition& partition) {
   return plan;
 }
 
-/// Rows of one head that all ranks together receive: K and V, gradients.
+/// Rows of one head that all ranks together receive: of K and V, and of gradients.
 std::pair<Index, Index> rows_received(const Plan& plan) {
   Index keys = 0, gradients = 0;
   for (std::size_t p = 0; p < plan.hops.size(); ++p) {
@@ -169,12 +169,12 @@ TEST(GradientHops, EverythingComesHomeOnce) {
   }
 }
 
-/// A sum that tells in which order ranks added to it.
+/// A sum from which one can see in which order ranks added to it.
 double added(double sum, int rank) { return std::fmod(sum * 7 + rank + 1, 1e9 + 7); }
 
 using Chains = std::map<std::pair<Index, Index>, double>;  // (row, K/V head) -> its sum
 
-/// Every (row, K/V head) of packed rows.
+/// Calls `visit` for every (row, K/V head) of packed rows.
 template <class Visit>
 void for_each_row(const PackedRows& packed, Visit&& visit) {
   for (const pattern::OwnerInterval& owned : packed) {
@@ -186,7 +186,7 @@ void for_each_row(const PackedRows& packed, Visit&& visit) {
   }
 }
 
-/// Moves the rows of a message; they must be there, and not be where they go.
+/// Moves the rows of a message from `from`, which must have them, to `to`, which must not.
 void move(const PackedRows& sent, const PackedRows& received, Chains& from, Chains& to) {
   EXPECT_EQ(sent, received) << "sender and receiver disagree";
   for_each_row(sent, [&](const auto& row) {
@@ -290,7 +290,7 @@ TEST(GradientHops, MoveAsManyRowsAsKeysAndValues) {
 }
 
 TEST(GradientHops, StartBehindTheFirstReader) {
-  // Segments of two ranks: rank 1's rows pass ranks 2 and 3, which read nothing, on their way round to rank 0.
+  // Segments as long as two ranks: rank 1's rows pass ranks 2 and 3, which do not read them, on their way to rank 0.
   const Index n = 64;
   const Layout pairs = test::longnet_layout({{32, 1}}, false, n, 1);
   const auto [keys, gradients] = rows_received(ring(pairs, pattern::contiguous_partition(n, 4), 1, 3));

@@ -1,5 +1,5 @@
-// Strategies that exchange rows for heads: what they move and hold, for any rank in one process, and more groups than
-// test_forward makes.
+// Strategies that exchange rows for heads: what they move and store, for any rank, in one process; and more groups than
+// in test_forward.
 #include "annulus/strategies/heads/head_groups.hpp"
 
 #include <mpi.h>
@@ -10,10 +10,10 @@
 #include "backward_case.hpp"
 
 namespace {
-annulus::core::Index sent_to_itself = 0, sent = 0;  // bytes of messages since they were set to zero
+annulus::core::Index sent_to_itself = 0, sent = 0;  // bytes of messages since the last reset to 0
 }  // namespace
 
-/// Meets messages on their way (the profiling interface).
+/// Intercepts messages with the profiling interface.
 extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
                          MPI_Request* request) {
   MPI_Count size = 0;
@@ -34,25 +34,25 @@ const pattern::Pattern dilated{
 TEST(HeadGroups, DealHeadsAndJoinRows) {
   const Case one = make_case("worked example", {1, 8, 5, 1, 4}, dilated);
   const pattern::Partition partition = pattern::contiguous_partition(8, 4);
-  const HeadGroup group(one.problem, partition, 2, 3);  // the second of group 1: heads 3 4
+  const HeadGroup group(one.problem, partition, 2, 3);  // the second rank of group 1: heads 3 4
   EXPECT_EQ(group.number(), 1);
   EXPECT_EQ(group.rank(), 1);
   EXPECT_EQ(group.rows()[0].intervals(), (std::vector<core::Interval>{{0, 4}}));
   EXPECT_EQ(group.rows()[1].intervals(), (std::vector<core::Interval>{{4, 8}}));
   EXPECT_EQ(group.narrow().shape, (core::Shape{1, 8, 2, 1, 4}));
   EXPECT_EQ(group.narrow().layout().query_heads(), (core::Interval{3, 5}));
-  // Rank 3 sends heads 0 1 2 of q and the K/V head of its 2 rows, then out and lse of 2 heads for 2 rows, float32.
+  // Rank 3 sends heads 0 1 2 of q and the K/V head for its 2 rows, then out and lse of 2 heads for 2 rows, in float32.
   EXPECT_EQ(group.bytes_sent(), 4 * (2 * 3 * 4 + 2 * 2 * 4 + 2 * 2 * 4 + 2 * 2));
   EXPECT_EQ(group.bytes_received(), 4 * (2 * 2 * 4 + 2 * 2 * 4 + 2 * 3 * 4 + 2 * 3));
   EXPECT_EQ(group.rows_received(), 2);
-  // Where gradients are asked for, the shifts and factors of the same rows go back, too.
+  // With gradients, the shifts and factors of the same rows return, too.
   Problem with_gradients = one.problem;
   with_gradients.gradients = true;
   const HeadGroup back(with_gradients, partition, 2, 3);
   EXPECT_EQ(back.bytes_sent(), group.bytes_sent() + 4 * (2 * 2 * 2));
   EXPECT_EQ(back.bytes_received(), group.bytes_received() + 4 * (2 * 3 * 2));
   EXPECT_EQ(back.memory(0), group.memory(0) + 4 * 2 * (4 * 2 + 2 * 5));
-  // Own q, k, v; out and lse of the share, then of the own rows; the kernel's panels stay.
+  // Own q, k, v; out and lse of its share of heads, then of its own rows; the kernel's panels stay.
   const Index outputs = 4 * (4 * 2 * (4 + 1)) + 4 * (2 * 5 * (4 + 1));
   EXPECT_EQ(group.memory(0), 4 * (2 * 5 * 4 + 2 * 2 * 4) + outputs + kernel_memory(group.narrow(), 4));
   EXPECT_EQ(group.memory(1 << 30), 4 * (2 * 5 * 4 + 2 * 2 * 4) + (1 << 30));
@@ -98,11 +98,11 @@ TEST(Hybrid, IsTheRingInGroupsOfOneAndUlyssesInOneGroup) {
   EXPECT_THROW(sent("hybrid", 6, 0), core::Error);
 }
 
-/// All results of both passes and of that of statistics, and what they cost.
+/// All results of the forward, backward and statistics passes, and what they cost.
 struct Results {
   std::vector<std::vector<std::byte>> bytes;
   Index moved = 0;                     ///< bytes of messages
-  Index moved_in_place = 0;            ///< of these to the rank itself
+  Index moved_in_place = 0;            ///< the part that a rank sends to itself
   std::map<std::string, Index> peaks;  ///< bytes, by purpose
 };
 
@@ -119,7 +119,7 @@ Results results_of(const Strategy& strategy, const Case& one, const comm::Commun
   run_statistics_pass(*strategy.statistics_schedule(problem, partition), comm, tensors, {});
   strategy.backward(problem, partition, comm, tensors, {});
   Results results{{}, sent, sent_to_itself, core::memory_ledger().peak_by_purpose()};
-  results.peaks.erase("kernel scratch");  // grows with the tasks that a thread happens to get
+  results.peaks.erase("kernel scratch");  // depends on how many tasks a thread gets
   for (const core::Buffer* result : {&tensors.out, &tensors.lse, &tensors.entropy, &tensors.received, &tensors.top_rows,
                                      &tensors.top_weights, &tensors.dq, &tensors.dkv}) {
     results.bytes.emplace_back(std::size_t(result->bytes()));
@@ -129,7 +129,7 @@ Results results_of(const Strategy& strategy, const Case& one, const comm::Commun
   return results;
 }
 
-// What is exchanged in a group of one is a copy to itself, of all tensors and both ways.
+// In a group of one rank an exchange would be a copy of all tensors to the rank itself, in both directions.
 TEST(HeadGroups, OfOneRankExchangeAndHoldNothing) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
@@ -140,7 +140,7 @@ TEST(HeadGroups, OfOneRankExchangeAndHoldNothing) {
     one.problem.statistics = {.entropy = true, .received = true, .top_keys = 3};
     const Results expected = results_of(*find("ring"), one, comm);
     for (const char* name : {"hybrid", "ulysses"}) {
-      if (std::string(name) == "ulysses" && comm.size() > 1) continue;  // one group of all
+      if (std::string(name) == "ulysses" && comm.size() > 1) continue;  // one group with all ranks
       SCOPED_TRACE(fmt::format("{}, {}", name, name_of(type)));
       const Strategy& strategy = *find(name);
       const Results found = results_of(strategy, one, comm);

@@ -1,4 +1,4 @@
-// Sums of gradients turned into results where they lie, on several threads: no row is written before it was read.
+// Sums of gradients become results in the same memory, on several threads: no row is written before it was read.
 #include <gtest/gtest.h>
 
 #include <numbers>
@@ -13,7 +13,7 @@ namespace {
 using core::DType;
 using core::Precision;
 
-/// Whole numbers that 16 bits hold, so that each says where it belongs (up to a period of 251).
+/// Whole numbers that 16 bits can represent, different for each row (they repeat after 251).
 std::vector<double> numbered(Index count) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (Index i = 0; i < count; ++i) values[std::size_t(i)] = double(1 + i % 251);
@@ -33,7 +33,7 @@ TEST(GradientsInPlace, EveryNumberComesToItsPlace) {
       problem.precision = precision;
       problem.backend = kernels::default_backend();
       problem.scale = 0.125;
-      // What is left to do for dk depends on what the kernels left out.
+      // The factor that finish() applies to dk: it depends on the one that the kernels have left out.
       const double unit = problem.backend == kernels::Backend::device ? problem.scale : std::numbers::ln2;
       const Index each = problem.shape.batch * rows * problem.shape.kv_heads * problem.shape.head_dim;
       const std::vector<double> values = numbered(2 * each);

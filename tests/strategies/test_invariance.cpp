@@ -1,6 +1,6 @@
-// Reproducible problems: the bits of a row's results do not depend on what is computed beside it. A part of a problem
-// (some batch entries, heads, documents, the first rows) computed on its own gives the bits that it has in the whole;
-// test_reproducible.cpp shows the same of ranks and cuts. Docs: same-bits.md.
+// Reproducible problems: the bits of a row's results do not depend on what else is computed. A part of a problem (some
+// batch entries, heads, documents, or the first rows) has the same bits when it is computed on its own;
+// test_reproducible.cpp shows the same for ranks and cuts. See docs/same-bits.md.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 
 const Index all = pattern::whole_document;
 
-/// Of a (B, S, H) array of equal elements.
+/// A part of an array (B, S, H) of equally large elements.
 struct Part {
   Interval batch, rows, heads;
 };
@@ -43,7 +43,7 @@ struct Array {
   }
 };
 
-/// q and dout have the query heads, k and v those of keys.
+/// q and dout have all query heads, k and v the key/value heads.
 struct Inputs {
   Array q, k, v, dout;
 };
@@ -68,7 +68,7 @@ core::Buffer buffer_of(const Bytes& bytes) {
   return buffer;
 }
 
-/// On this process alone, both passes.
+/// Computes both passes in this process alone.
 Results compute(const Problem& problem, const Inputs& in) {
   const comm::Communicator alone;
   const Strategy& single = *find("single");
@@ -91,12 +91,12 @@ Results compute(const Problem& problem, const Inputs& in) {
           array(tensors.dkv, s.kv_heads, 0, 2),  array(tensors.dkv, s.kv_heads, 1, 2)};
 }
 
-/// A part of a case that is a problem of its own.
+/// A part of a case as a problem of its own.
 struct Own {
   std::string name;
   Problem problem;
-  Part part;                  ///< heads: of the queries
-  bool with_key_sums = true;  ///< dk and dv are those of the whole, too
+  Part part;                  ///< its heads are query heads
+  bool with_key_sums = true;  ///< dk and dv are also those of the whole problem
 };
 
 Part key_part(const Own& own, const core::Shape& whole) {
@@ -108,7 +108,7 @@ Inputs part_of(const Inputs& in, const Own& own, const core::Shape& whole) {
   return {in.q.part(own.part), in.k.part(keys), in.v.part(keys), in.dout.part(own.part)};
 }
 
-/// Names of the results that differ from those of the whole.
+/// Names of the results whose bits differ from those in the whole problem.
 std::string differing(const Results& whole, const Own& own, const core::Shape& shape, const Results& alone) {
   const Part keys = key_part(own, shape);
   std::string names;
@@ -135,7 +135,7 @@ Own one_batch_entry(const Problem& problem, Index b) {
   return own;
 }
 
-/// Query heads with the offsets that they have among the others.
+/// Some query heads, with the offsets that they have in the whole problem.
 Own some_heads(const Problem& problem, Interval heads) {
   Own own{fmt::format("heads {} ... {}", heads.begin, heads.end - 1), narrowed(problem, heads),
           everything(problem.shape)};
@@ -153,8 +153,8 @@ Own one_document(const Problem& problem, std::size_t which) {
   return own;
 }
 
-/// Causal, or cut where every segment ends: rows behind are seen by none of these. Where they see these, dk and dv are
-/// those of the whole only if nothing comes back from them.
+/// The first rows of a causal problem, or of one where every segment ends at the cut: none of them sees a later row.
+/// Later rows may see them; then dk and dv are those of the whole problem only if later rows contribute nothing.
 Own first_rows(const Problem& problem, Index rows, bool with_key_sums) {
   Own own{fmt::format("the first {} rows", rows), problem, everything(problem.shape), with_key_sums};
   own.part.rows = {0, rows};
@@ -183,7 +183,7 @@ class Invariance : public testing::Test {
  protected:
   ~Invariance() override { core::limit_instruction_set(core::InstructionSet::avx512); }
 
-  /// Compares every part with the whole, under every instruction set.
+  /// Compares every part with the whole, with every instruction set.
   static void expect_same_bits(const Case& one, const Inputs& in, const std::vector<Own>& parts) {
     for (const core::InstructionSet set : core::usable_instruction_sets()) {
       core::limit_instruction_set(set);
@@ -202,7 +202,7 @@ class Invariance : public testing::Test {
 
 const std::vector<pattern::Pair> three_pairs{{32, 1}, {96, 3}, {all, 4}};
 
-/// Every semantics, causal and not, with 6 heads for 6 or 2 of keys.
+/// Every semantics, causal and not, with 6 query heads and 6 or 2 key/value heads.
 std::vector<Case> semantics(core::Shape shape, const pattern::Documents& documents = {}) {
   std::vector<Case> cases;
   for (const auto& entry : pattern::semantics_table) {
@@ -235,7 +235,7 @@ TEST_F(Invariance, HeadsAlone) {
 TEST_F(Invariance, HeadsOfADenseProblemAreProblemsOfTheirOwn) {
   Case one = make("dense", {2, 200, 4, 4, 40}, {Semantics::longnet, {{}}, true, false});
   Own own = some_heads(one.problem, {2, 3});
-  own.problem.share.reset();  // no offsets: a head need not know which one it is
+  own.problem.share.reset();  // without offsets: a head's number does not matter
   expect_same_bits(one, {own});
 }
 
@@ -265,7 +265,7 @@ TEST_F(Invariance, FirstRowsUpToTheEndOfAllSegments) {
   }
 }
 
-/// Many tiles, whose borders lie elsewhere in a part; a batch of documents with heads that share keys.
+/// Many tiles, whose borders are elsewhere in a part; a batch of documents with heads that share keys.
 TEST_F(Invariance, EveryStorageTypeAndPrecisionWithManyTiles) {
   for (const DType type : core::all_dtypes) {
     for (const bool causal : {false, true}) {
@@ -289,7 +289,7 @@ TEST_F(Invariance, EveryStorageTypeAndPrecisionWithManyTiles) {
   }
 }
 
-/// More keys than the smallest task of the gradients has, so that threads cut a whole otherwise than its parts.
+/// More keys than the smallest task of the gradients has, so that threads cut the whole and its parts differently.
 TEST_F(Invariance, MoreKeysThanATask) {
   Case one = make("long", {2, 1000, 2, 1, 32}, {Semantics::longnet, {{}}, true, false}, {0, 200, 1000});
   expect_same_bits(one, {one_batch_entry(one.problem, 1), one_document(one.problem, 1)});
@@ -297,7 +297,7 @@ TEST_F(Invariance, MoreKeysThanATask) {
   expect_same_bits(one, without_later_gradients(inputs_of(one), 611), {first_rows(one.problem, 611, true)});
 }
 
-/// The kernels for GPUs, on CPUs.
+/// The kernels for GPUs, run on CPUs.
 TEST_F(Invariance, OfTeamsOnADevice) {
   Case one = make("device", {2, 150, 4, 2, 24}, {Semantics::longnet, {{}, {64, 2}}, true, false}, {0, 70, 150});
   one.problem.backend = kernels::Backend::device;
@@ -307,14 +307,14 @@ TEST_F(Invariance, OfTeamsOnADevice) {
   expect_same_bits(one, without_later_gradients(inputs_of(one), 101), {first_rows(one.problem, 101, true)});
 }
 
-/// Sums granule by granule, which matrix units make where there are any; hosts add keys one by one all the same. The
-/// parts end inside a granule.
+/// Sums granule by granule, as matrix units make them; hosts without such units add key by key. The parts end inside a
+/// granule.
 TEST_F(Invariance, OfGranules) {
   for (const DType type : {DType::bfloat16, DType::float16, DType::float64}) {
     for (const bool causal : {false, true}) {
       Case one = make(fmt::format("{}{}", core::name_of(type), causal ? ", causal" : ""), {2, 150, 4, 2, 24},
                       {Semantics::longnet, {{}, {64, 2}}, causal, false}, {0, 70, 150}, type);
-      one.problem.statistics = {};  // not to be had
+      one.problem.statistics = {};  // not possible with granules
       one.problem.granule = kernels::granule;
       expect_same_bits(one, {one_batch_entry(one.problem, 1), some_heads(one.problem, {2, 4}),
                              one_document(one.problem, 0), one_document(one.problem, 1)});
@@ -352,7 +352,7 @@ TEST_F(Invariance, RandomSettings) {
   }
 }
 
-/// Where the definition itself makes a part depend on the rest; comparisons can fail, of every result.
+/// Parts that the definition makes depend on the rest: so the comparison can fail for every result.
 TEST_F(Invariance, EndsWhereTheDefinitionMakesAPartDependOnTheRest) {
   const auto differing_parts = [](const Case& one, const Own& own) {
     const Inputs in = inputs_of(one);

@@ -1,7 +1,7 @@
 // Gradients where scores are large, |lse| about 2,000 to 100,000: forward and backward pass of every strategy, against
-// the float64 definition. The error may be three times that of the plain computation in the same precision, which
-// keeps the softmax's maximum and sum: one that makes probabilities again from an lse rounded to float32 (steps of
-// 1.2e-4 at 2,000) is up to six times worse already there.
+// the float64 definition. The error may be three times that of a plain computation in the same precision, which keeps
+// the softmax's maximum and sum. A computation that gets probabilities from an lse rounded to float32 (at 2,000 in
+// steps of 1.2e-4) would have up to six times the plain error already at 2,000.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,14 +14,14 @@ namespace {
 using core::Precision;
 using Numbers = std::vector<double>;
 
-/// Attention's inputs and its gradients' in the layout of the tensors.
+/// Inputs of attention and of its gradients, in the layout of the tensors.
 struct Inputs {
   Numbers q, k, v, dout;
 };
 
-/// Normal numbers, but the last coordinate of every q is `height`, that of every k is as high or as low: all scores lie
-/// about +-scale * height^2, some units apart, so that many keys share each row. Last, so that sums are rounded once at
-/// that size, not at every step.
+/// Normal numbers, except that the last coordinate of every q is `height` and that of every k is `height` or -`height`.
+/// So all scores are about +-scale * height^2 and differ by a few units: many keys share each row. It is the last
+/// coordinate, so that sums get this large, and are rounded at this size, only once.
 Inputs tall_inputs(const Problem& problem, double height, double sign) {
   const core::Shape& s = problem.shape;
   const auto values = [&](core::TensorId tensor, Index heads) {
@@ -37,7 +37,7 @@ Inputs tall_inputs(const Problem& problem, double height, double sign) {
   return inputs;
 }
 
-/// The gradients in arithmetic type T as a textbook has them: scores, largest one, exp(score - largest) / sum.
+/// The gradients in arithmetic type T as textbooks have them: scores, largest score, exp(score - largest) / sum.
 template <class T>
 class Plain {
  public:
@@ -94,7 +94,7 @@ class Plain {
       p[std::size_t(y)] /= sum;
       for (Index d = 0; d < D; ++d) out[std::size_t(d)] += p[std::size_t(y)] * v_[std::size_t(key_at(y) + d)];
     }
-    const Numbers stored = test::rounded({out.begin(), out.end()}, type_);  // the backward pass has nothing better
+    const Numbers stored = test::rounded({out.begin(), out.end()}, type_);  // the backward pass reads `out` as stored
     out.assign(stored.begin(), stored.end());
     const T delta = dot(&dout_[std::size_t(at)], out.data());
     for (Index y = 0; y < S; ++y) {
@@ -145,7 +145,7 @@ core::Buffer on_device(const Numbers& whole, const Problem& problem, const patte
   return buffer;
 }
 
-/// dq, dk and dv of the rank's rows by forward() and backward().
+/// dq, dk and dv of the rank's rows, from forward() and backward().
 kernels::ReferenceGradients strategy_gradients(const Strategy& strategy, const Problem& problem, const Inputs& inputs,
                                                const pattern::Partition& partition, const comm::Communicator& comm) {
   const core::Shape& s = problem.shape;
@@ -169,7 +169,7 @@ kernels::ReferenceGradients strategy_gradients(const Strategy& strategy, const P
           {dkv.begin() + keys, dkv.end()}};
 }
 
-/// Strategies as accurate as the plain computation, at scores of about `score`, which may be below zero.
+/// Checks that strategies are as accurate as the plain computation at scores of about `score`, which may be negative.
 void expect_plain_errors(Problem problem, double score) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const core::Shape& s = problem.shape;
@@ -199,7 +199,7 @@ void expect_plain_errors(Problem problem, double score) {
   }
 }
 
-/// 61 rows, a prime; two pairs, so that some keys count twice.
+/// 61 rows, a prime number; two pairs, so that some keys count twice.
 Problem usual(Precision precision) {
   Problem problem = make_case("", {2, 61, 4, 2, 16},
                               {pattern::Semantics::longnet, {{16, 1}, {pattern::whole_document, 2}}, false, false})
@@ -232,8 +232,8 @@ TEST(LargeScores, ReproducibleGradientsAreAsGoodAsPlainOnes) {
   }
 }
 
-/// Rows 48 ... 60 and, where heads are at offset 1, every other row have keys of score 0 beside theirs: the only ones
-/// that count, or none that does. The other rows have none.
+/// Rows 48 ... 60 and, for heads with offset 1, every other row have filled-in keys of score 0 besides their own keys:
+/// either only these count, or they do not count at all. The other rows have none.
 TEST(LargeScores, GradientsBesideFilledInKeysAreAsGoodAsPlainOnes) {
   Problem problem = usual(Precision::float32);
   problem.pattern.semantics = pattern::Semantics::torchscale;
@@ -245,8 +245,8 @@ TEST(LargeScores, GradientsBesideFilledInKeysAreAsGoodAsPlainOnes) {
   for (const double score : {-1e5, 1e5}) expect_plain_errors(problem, score);
 }
 
-/// Key y is y + 1 in coordinate 0, but keys 3 and 6 are alike and above all others; queries are `height`, so that their
-/// scores are height * (y + 1): as large as they may be, and only the two count.
+/// Key y has y + 1 in coordinate 0, but keys 3 and 6 are equal and larger than all others. Queries are `height`, so
+/// that scores are height * (y + 1): as large as they may be, and only keys 3 and 6 count.
 TEST(LargeScores, OfAnySizeKnowWhoIsFirstAndWhoShares) {
   const comm::Communicator comm(MPI_COMM_SELF);
   Problem problem = make_case("", {1, 8, 1, 1, 4}, {pattern::Semantics::longnet, {{}}, false, false}).problem;

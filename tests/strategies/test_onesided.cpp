@@ -1,5 +1,5 @@
-// onesided runs free: while one rank is held at a flag the others do all their hops, which a ring's ranks cannot. Shown
-// by counters of hops in shared memory, not by seconds. And what it exposes, prefetches and leaves behind.
+// onesided does not wait: while one rank is held, the others do all their hops, which ranks in a ring cannot. The test
+// counts hops in shared memory and measures no time. Also: what onesided exposes, prefetches and frees.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -18,7 +18,7 @@ int barriers = 0;
 
 }  // namespace
 
-// The linker takes these instead of MPI's own, which remain under their profiling names.
+// The linker uses these instead of MPI's functions, which are still available under their profiling names.
 extern "C" int MPI_Rget(void* origin, int origin_count, MPI_Datatype origin_type, int target, MPI_Aint displacement,
                         int target_count, MPI_Datatype target_type, MPI_Win window, MPI_Request* request) {
   ++reads_started;
@@ -32,9 +32,9 @@ extern "C" int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
 namespace annulus::strategies {
 namespace {
 
-constexpr int patience = 60;  // seconds until a held rank is let go although the others have not come so far
+constexpr int patience = 60;  // seconds: then a held rank is released even if others are not as far as expected
 
-/// One pair, not causal: on every rank one call of Progress per hop.
+/// One pair, not causal: on every rank Progress is called once per hop.
 Problem make_problem(Index n, std::vector<pattern::Pair> pairs) {
   Problem problem;
   problem.shape = {1, n, 2, 2, 8};
@@ -61,7 +61,7 @@ Tensors make_tensors(const Problem& problem, const pattern::StoredRows& rows) {
   return tensors;
 }
 
-/// One forward pass on all ranks; returns the rank's `out`.
+/// Runs one forward pass on all ranks; returns the rank's `out`.
 std::vector<double> forward(const char* name, const Problem& problem, const comm::Communicator& comm,
                             const Progress& progress) {
   const Strategy& strategy = *find(name);
@@ -72,7 +72,7 @@ std::vector<double> forward(const char* name, const Problem& problem, const comm
   return test::from_device(tensors.out, rows.count() * problem.shape.heads * problem.shape.head_dim, problem.type);
 }
 
-/// Both passes on all ranks, the forward one without `progress`; returns the rank's dq, then dK and dV.
+/// Runs both passes on all ranks, the forward pass without `progress`; returns the rank's dq, dK and dV.
 std::vector<double> backward(const char* name, Problem problem, const comm::Communicator& comm,
                              const Progress& progress) {
   problem.gradients = true;
@@ -90,12 +90,12 @@ std::vector<double> backward(const char* name, Problem problem, const comm::Comm
   return all;
 }
 
-/// Runs the strategy with `held` stopped after its own rows until every other rank r has done reachable[r] hops, and
-/// returns the hops that every rank had done by then. With `helping` the held rank lets MPI work meanwhile, as a rank
-/// in a long kernel with polls would; without, it makes no call to MPI at all.
+/// Runs the strategy. Holds rank `held` after its own rows until every other rank r has done reachable[r] hops. Returns
+/// the hops that every rank had done by then. With `helping` the held rank lets MPI make progress meanwhile, like a
+/// rank whose kernel polls; otherwise it makes no MPI calls.
 std::vector<int> hops_while_held(const char* name, const comm::Communicator& comm, int held, bool helping,
                                  const std::vector<int>& reachable, bool is_backward = false) {
-  const comm::Communicator idle(comm.handle());  // a probe that finds a message moves no others
+  const comm::Communicator idle(comm.handle());  // a probe here finds no messages of the passes
   test::SharedCounters done(comm);
   std::vector<int> seen;
   const auto look_once = [&] {
@@ -114,11 +114,11 @@ std::vector<int> hops_while_held(const char* name, const comm::Communicator& com
     if (++done[comm.rank()] > 1 || comm.rank() != held) return;
     const double start = core::wall_seconds();
     while (!look_once() && core::wall_seconds() - start < patience) continue;
-    for (int i = 0; i < 1000; ++i) look_once();  // who can go further may do so
+    for (int i = 0; i < 1000; ++i) look_once();  // ranks that can go further get time to do so
     for (int r = 0; r < comm.size(); ++r) seen.push_back(done[r]);
   });
   EXPECT_EQ(done[comm.rank()], comm.size()) << "let go, every rank does all its hops";
-  comm.barrier();  // counters are read above
+  comm.barrier();  // before counters are freed
   return seen;
 }
 
@@ -137,8 +137,8 @@ TEST(Onesided, RanksFinishAllTheirHopsWhileOneIsHeld) {
 }
 
 TEST(Ring, RanksWaitForTheOneThatIsHeld) {
-  // The held rank has sent its own rows but passes nothing on: the rank k places further gets rows k times and then
-  // waits, only the last one before the held rank, which needs nothing more from it, finishes.
+  // The held rank has sent its own rows but forwards nothing. So the rank k places after it gets rows k times and then
+  // waits; only the rank just before the held rank, which needs nothing more from it, finishes.
   const comm::Communicator comm(MPI_COMM_WORLD);
   const int p = comm.size(), held = p / 2;
   std::vector<int> expected;
@@ -227,7 +227,7 @@ TEST(Errors, AnErrorInAHopLeavesWithoutWaitingForOthers) {
     const comm::Communicator world(MPI_COMM_WORLD);
     test::SharedCounters left(world);
     {
-      // Rank 0 fails after its own rows; the others are held until it has left, then fail too.
+      // Rank 0 fails after its own rows. The others are held until it has left, and then fail, too.
       const comm::Communicator comm(MPI_COMM_WORLD);
       const auto fail = [&](double, const std::string&) {
         while (comm.rank() > 0 && left[0] == 0) sched_yield();

@@ -1,5 +1,5 @@
-// What can give the same bits for any number of ranks, which cuts are taken for it, and what is refused with which
-// reason.
+// Which strategies can give the same bits for any number of ranks, which cuts they use for that, and the reasons for
+// which others are refused.
 #include <gtest/gtest.h>
 
 #include "annulus/strategies/strategy.hpp"
@@ -36,7 +36,7 @@ TEST(ReproducibleOrder, DocumentsAreRefusedOnlyWhereACausalOneIsCut) {
   EXPECT_NE(find("ring_blocking")->not_reproducible(problem, 5), "") << "one is";
 }
 
-/// Up through the ranks and back down; other cuts, and keys after the query, find no order.
+/// Keys go up through the ranks and back down. Other cuts have no such order, nor have keys after the query.
 TEST(ReproducibleOrder, RowsGoFromPartToPart) {
   Problem problem = make({1, 64, 4, 4, 8}, {Semantics::longnet, {{}}, true, false}).problem;
   for (const char* name : {"ring", "rotation"}) {
@@ -79,7 +79,7 @@ TEST(ReproducibleOrder, PartitionLeftOpenIsContiguousWhereOrderMatters) {
     EXPECT_EQ(partition[0].intervals(), (std::vector<core::Interval>{{0, 256}})) << name;
   }
   EXPECT_EQ(find("allgather")->partition(problem, 4)[0].intervals().size(), 2u) << "zigzag, which balances better";
-  // Dealt whole, the long documents in front do not all fall to rank 0, and the order is kept.
+  // If whole documents are dealt out, the long ones at the front do not all go to rank 0, and the order is kept.
   problem.documents = {0, 200, 400, 600, 800};
   while (problem.documents.back() < 1024) problem.documents.push_back(problem.documents.back() + 4);
   for (const char* name : {"ring", "rotation"}) {

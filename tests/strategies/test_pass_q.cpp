@@ -1,4 +1,4 @@
-// pass_q beyond what the tests of all strategies ask of it: few queries of many keys, what that costs, and bits.
+// pass_q, besides the tests of all strategies: few queries of many keys, what that costs, and bits.
 #include <algorithm>
 
 #include "query_case.hpp"
@@ -11,13 +11,13 @@ using pattern::Semantics;
 
 const Strategy& pass_q() { return *find("pass_q"); }
 
-/// 64 queries of 8 heads among `keys` rows, dense.
+/// 64 queries with 8 heads among `keys` rows, dense.
 QueryCase latents(Index keys, std::optional<Index> offset = std::nullopt, bool causal = false) {
   return make_queries(fmt::format("64 of {}{}", keys, causal ? ", causal" : ""), {1, keys, 8, 2, 16},
                       {Semantics::longnet, {{}}, causal, false}, offset, 64);
 }
 
-/// Forward, statistics and gradients against the definition, however the keys are cut.
+/// Forward, statistics and gradients against the definition, for every partition of the keys.
 TEST(PassQ, FewQueriesOfManyKeys) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   for (QueryCase one : {latents(3001), latents(3001, 2937, true)}) {
@@ -30,7 +30,7 @@ TEST(PassQ, FewQueriesOfManyKeys) {
   }
 }
 
-/// Many bytes a message: what ranks have of the queries differs, and so does what they see.
+/// Messages of many bytes: ranks have different numbers of queries, and these see different keys.
 TEST(PassQ, ManyQueriesOfEveryBatchEntry) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   QueryCase one = make_queries("many", {3, 301, 6, 3, 40},
@@ -43,7 +43,7 @@ TEST(PassQ, ManyQueriesOfEveryBatchEntry) {
   }
 }
 
-/// Bytes that all ranks receive in a pass.
+/// Bytes that all ranks together receive in a pass.
 Index received(const Strategy& strategy, const Problem& problem, int ranks, bool backward) {
   const pattern::Partition partition = strategy.partition(problem, ranks);
   const auto schedule =
@@ -65,13 +65,13 @@ TEST(PassQ, WhatTravelsDoesNotGrowWithTheKeys) {
       }
     }
   }
-  // q of 64 rows of 8 heads of 16 float32 to the other rank, and l, m and acc back, half of the rows each way.
+  // q of 64 rows, 8 heads of 16 float32, goes to the other rank; l, m and acc return; half of the rows each way.
   Problem problem = latents(65536).problem;
   problem.statistics = {};
   EXPECT_EQ(received(pass_q(), problem, 2, false), 64 * 8 * (16 * 4 + (16 + 2) * 4));
 }
 
-/// Ranks are merged in their order: the same run twice gives the same bits.
+/// What ranks made is merged in the order of ranks: the same run twice gives the same bits.
 TEST(PassQ, TheSameRunGivesTheSameBits) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   QueryCase one = latents(999, 500, true);

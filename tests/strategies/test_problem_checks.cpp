@@ -1,4 +1,4 @@
-// What a problem may not be: the check that run files, the library and Python share.
+// Which problems are refused: the check that run files, the library and Python share.
 #include "annulus/strategies/problem_checks.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using pattern::Semantics;
 
-/// "key: reason" of a problem of 40 rows that `change` makes wrong; empty: it is accepted.
+/// "key: reason" for a problem of 40 rows that `change` makes invalid; empty: it is accepted.
 std::string objection(const std::function<void(Problem&)>& change, Use use = Use::compute) {
   Problem problem = problem_of(40, {{8, 1}, {pattern::whole_document, 3}}, true);
   change(problem);
@@ -107,7 +107,7 @@ TEST(ProblemChecks, DisplacedRowsOfOneDocumentAndOfSeveral) {
   EXPECT_EQ(objection(documents), objection(documents, Use::look_at)) << "numbers that are wrong whoever looks at them";
 }
 
-/// A result of another machine may be looked at here, where its back end is not.
+/// A result of another machine may be looked at here, even if this build lacks its back end.
 TEST(ProblemChecks, ProductsAreAskedOfTheBackEndThatComputes) {
   const auto products = [](core::Precision precision, core::DType type) {
     return [=](Problem& p) {

@@ -1,6 +1,6 @@
 // Queries that are an interval of the sequence, or have no row numbers: every strategy and partition, forward, backward
-// and statistics, against the float64 definition. Each rank checks its rows of queries and of keys. On several ranks,
-// which share few cores, a seeded part of all that.
+// and statistics, against the float64 definition. Each rank checks its rows of queries and of keys. Several ranks share
+// few cores: they run a seeded part of all this.
 #include <algorithm>
 #include <set>
 
@@ -40,8 +40,8 @@ TEST(QueriesInOrder, Patterns) { check_all(pattern_queries(), true); }
 
 TEST(QueriesInOrder, RandomSettings) { check_all(random_queries(), true); }
 
-/// Bits of a reproducible problem are those that one rank computes alone, and rows of q stand where they are said to: a
-/// query's bits are those that it has among all rows.
+/// A reproducible problem has the bits that one rank computes alone; and a query at some row has the same bits as where
+/// all rows are queries.
 TEST(QueriesInOrder, BitsAreThoseOfOneRank) {
   const comm::Communicator comm(MPI_COMM_WORLD), self(MPI_COMM_SELF);
   int compared = 0;
@@ -99,7 +99,7 @@ TEST(Queries, WithoutRowNumbersStandAfterAllKeysOnlyWhereTheyAreMore) {
   EXPECT_EQ(rows[2].intervals(), (std::vector<core::Interval>{{8, 10}}));
 }
 
-/// `auto` spreads queries that stand close together, where one rank would have them all.
+/// `auto` spreads queries that are neighbours over the ranks; contiguous would give all of them to one rank.
 TEST(Queries, AutoBalancesTheirWork) {
   QueryCase one =
       make_queries("latents", {1, 4096, 4, 4, 16}, {pattern::Semantics::longnet, {{}}, false, false}, 4032, 64);

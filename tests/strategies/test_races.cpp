@@ -1,6 +1,6 @@
-// Buffer races of the strategies that move K and V in hops. Every receive buffer is filled with NaN when it is handed
-// to the next receive, and sends and receives start late at random hops: a strategy that computes from a buffer before
-// its rows are there, or after it was given away, gets NaN where it should get numbers. Results must not change by a
+// Buffer races of strategies that move K and V in hops. Every receive buffer is filled with NaN when the next
+// receive gets it, and sends and receives start late at random hops. A strategy that reads a buffer before
+// its rows have arrived, or after it was reused, gets NaN instead of numbers. Results must not change by a
 // bit.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 namespace {
 
-/// Between this program and its messages while it lives. Delays differ from rank to rank and from seed to seed.
+/// While it lives, changes messages between this program and MPI. Delays differ between ranks and between seeds.
 class Trouble {
  public:
   Trouble(std::uint64_t seed, int rank) : random_(seed * 1000 + std::uint64_t(rank)) { current = this; }
@@ -24,7 +24,7 @@ class Trouble {
   Trouble(const Trouble&) = delete;
   Trouble& operator=(const Trouble&) = delete;
 
-  /// Fills the rows that are to be received with bytes 0xff: NaN in every storage type.
+  /// Fills the rows that will be received with bytes 0xff: NaN in every storage type.
   void before_receive(void* rows, int count, MPI_Datatype type, MPI_Comm comm) {
     ++receives;
     int bytes = 0, position = 0;
@@ -104,7 +104,7 @@ std::vector<std::byte> result(const Strategy& strategy, const Problem& problem, 
   return bytes_of(tensors.out, tensors.lse);
 }
 
-/// This rank's dq, dk and dv, as stored. `tensors` has what a forward pass left.
+/// This rank's dq, dk and dv, as stored. `tensors` has the results of a forward pass.
 std::vector<std::byte> gradients(const Strategy& strategy, const Problem& problem, const comm::Communicator& comm,
                                  Tensors tensors) {
   strategy.backward(problem, strategy.partition(problem, comm.size()), comm, tensors, {});
@@ -122,7 +122,7 @@ TEST_P(Races, PoisonedBuffersAndLateMessagesChangeNoBit) {
   const Problem problems[] = {
       make_problem({2, 97, 4, 2, 24}, {Semantics::longnet, {{all, 1}}, false, false}, PartitionKind::contiguous),
       make_problem({1, 203, 3, 3, 16}, {Semantics::longnet, {{64, 1}, {all, 3}}, true, false}, PartitionKind::zigzag),
-      // Messages far beyond what MPI sends without asking: 2 x 2 x 700 rows x 64 numbers of 4 bytes.
+      // Messages much larger than MPI sends without a handshake: 2 x 2 x 700 rows x 64 numbers of 4 bytes.
       make_problem({1, 700 * comm.size(), 2, 2, 64}, {Semantics::longnet, {{all, 1}}, false, false},
                    PartitionKind::contiguous),
   };
@@ -139,7 +139,7 @@ TEST_P(Races, PoisonedBuffersAndLateMessagesChangeNoBit) {
   EXPECT_GE(receives, 3 * 8 * (comm.size() - 1)) << "nothing was poisoned";
 }
 
-/// `messages` with K and V or gradients reach every rank in a dense backward pass.
+/// In a dense backward pass `messages` messages with K and V or with gradients reach every rank.
 void check_gradients(const Strategy& strategy, const comm::Communicator& comm, Index messages,
                      bool reproducible = false) {
   using pattern::PartitionKind;
@@ -147,10 +147,10 @@ void check_gradients(const Strategy& strategy, const comm::Communicator& comm, I
   const Index all = pattern::whole_document;
   const Problem problems[] = {
       make_problem({2, 97, 4, 2, 24}, {Semantics::longnet, {{all, 1}}, false, false}, PartitionKind::contiguous),
-      // Rows whose sums leave in two directions: some go on with the ring, some go back.
+      // Rows whose sums leave in two directions: some are forwarded round the ring, some return.
       make_problem({1, 203, 3, 3, 16}, {Semantics::paper, {{64, 1}, {all, 3}, {120, 4}}, false, false},
                    PartitionKind::zigzag),
-      // Messages far beyond what MPI sends without asking.
+      // Messages much larger than MPI sends without a handshake.
       make_problem({1, 300 * comm.size(), 2, 2, 64}, {Semantics::longnet, {{all, 1}}, true, false},
                    PartitionKind::zigzag),
   };
@@ -178,7 +178,7 @@ TEST_P(Races, GradientsKeepTheirBitsToo) {
   check_gradients(*find(GetParam()), comm, 2 * (comm.size() - 1));
 }
 
-TEST(GatherRaces, GradientsKeepTheirBitsToo) {  // K and V come by other ways than hops
+TEST(GatherRaces, GradientsKeepTheirBitsToo) {  // K and V do not come in hops
   const comm::Communicator comm(MPI_COMM_WORLD);
   for (const char* name : {"allgather", "allgather_overlap"}) check_gradients(*find(name), comm, comm.size() - 1);
 }
@@ -186,7 +186,7 @@ TEST(GatherRaces, GradientsKeepTheirBitsToo) {  // K and V come by other ways th
 TEST(OrderedRaces, GradientsKeepTheirBitsToo) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   for (const char* name : {"ring", "rotation", "ring_blocking", "allgather"}) {
-    // Causal: the sums of rank 0's rows come only back, those of the last rank's never leave it.
+    // Causal: rank 0's sums only return, those of the last rank never leave it.
     check_gradients(*find(name), comm, 1, true);
   }
 }

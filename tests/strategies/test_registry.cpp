@@ -1,4 +1,4 @@
-// The registry and predictions that need no MPI.
+// The registry, and predictions that need no MPI.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ TEST(Registry, NamesAreThoseOfTheRunFileAndUnique) {
     EXPECT_FALSE(strategy->description().empty());
     EXPECT_EQ(find(strategy->name()), strategy.get());
   }
-  // Users' scripts name these.
+  // Scripts of users contain these names.
   for (const char* name : {"single", "allgather", "allgather_overlap", "ring_blocking", "ring", "rotation",
                            "ring_bidirectional", "onesided", "ulysses", "hybrid", "pass_q", "stream"}) {
     EXPECT_TRUE(names.contains(name)) << name;
@@ -51,12 +51,12 @@ TEST(Prediction, KeptTriplesSumToTheWholeOnEveryStrategy) {
 }
 
 TEST(Prediction, RingMemoryFallsWithRanksAndGatherMemoryDoesNot) {
-  const Problem problem = problem_of(32768, {{}}, false);  // many rows: beside them the kernel's panels are small
+  const Problem problem = problem_of(32768, {{}}, false);  // many rows: the kernel's panels are small
   const auto memory = [&](const char* name, int ranks) {
     return find(name)->predict(problem, find(name)->partition(problem, ranks), 0).memory_bytes;
   };
   const Index kv_of_all_rows = 2 * 32768 * 4 * 16 * 4;
-  // The kernel's panels grow with the threads, not with the rows.
+  // The kernel's panels depend on the number of threads, not on the rows.
   const Index panels = kernels::attend_bytes(problem.backend, problem.shape, 1 << 20, problem.precision);
   EXPECT_LT(memory("ring", 64) - panels, kv_of_all_rows / 10) << "a rank holds O(n / P) rows";
   EXPECT_GT(memory("allgather", 64), kv_of_all_rows);
@@ -77,7 +77,7 @@ TEST(Registry, StrategiesSayWhyTheyAreNotReproducible) {
   problem.ulysses_ranks = 2;
   problem.shape = {1, 64, 4, 4, 8};
   problem.documents = {0, 64};
-  problem.pattern.causal = false;  // else zigzag goes from part to part in some
+  problem.pattern.causal = false;  // causal, some strategies can use zigzag in parts
   for (const pattern::PartitionKind kind : {pattern::PartitionKind::zigzag, pattern::PartitionKind::block_cyclic}) {
     problem.partition = kind;
     for (const char* name : {"ring", "ring_blocking", "rotation", "onesided", "hybrid"}) {

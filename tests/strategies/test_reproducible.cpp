@@ -1,6 +1,6 @@
-// Reproducible problems: out and lse, and gradients where they are asked for, of every strategy that claims it, at the
-// number of ranks of the launch and for any cuts, are bit for bit what one rank computes alone. Beside each comparison
-// stands the same one without `reproducible`, which must fail somewhere: a comparison that cannot fail shows nothing.
+// Reproducible problems: out and lse, and gradients where the problem asks for them, have the bits that one rank
+// computes alone. Tested for every strategy that claims this, on the ranks of the launch, with any cuts. For each
+// comparison the same one without `reproducible` must fail somewhere: a comparison that cannot fail shows nothing.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-/// Every rank draws the same cuts; some ranks may get no rows.
+/// Random cuts, the same on every rank; some ranks may get no rows.
 Partition random_cuts(std::mt19937_64& random, Index n, int ranks) {
   std::vector<Index> cuts{0, n};
   for (int p = 1; p < ranks; ++p) cuts.push_back(Index(random() % std::uint64_t(n + 1)));
@@ -29,7 +29,7 @@ struct Way {
   const Strategy* strategy;
   std::string name;
   Partition partition;
-  bool gradients;  // it can give them, too
+  bool gradients;  // whether its gradients are reproducible, too
 };
 
 void expect_same_bits(const Stored& stored, const Bits& whole, const Way& way, const comm::Communicator& comm,
@@ -48,7 +48,7 @@ void expect_same_bits(const Stored& stored, const Bits& whole, const Way& way, c
   EXPECT_TRUE(found.top_rows == expected.top_rows && found.top_weights == expected.top_weights) << "top";
 }
 
-/// Everything a user may ask for: every strategy with every partition that it takes, and uneven cuts.
+/// All ways that a user may choose: every strategy with every partition that it can use, and uneven cuts.
 std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
   std::vector<Way> all;
   const Partition uneven = on_grid(random_cuts(random, one.problem.shape.sequence, ranks), one.problem.grid());
@@ -71,12 +71,12 @@ std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
   return all;
 }
 
-/// Of how many cases results differ without `reproducible`.
+/// Counts the cases whose results differ without `reproducible`.
 struct Differing {
   Index out = 0, entropy = 0, dq = 0, dkv = 0, received = 0, dsink = 0;
 };
 
-/// Compares this rank's rows, then those of an ordinary ring with an ordinary rank alone.
+/// Compares this rank's rows; then those of a ring that is not reproducible with one rank that is not.
 void compare(const Case& one, std::mt19937_64& random, const comm::Communicator& comm, Differing& differing) {
   const Stored stored(one);
   const Bits alone = stored.alone();
@@ -94,7 +94,7 @@ void compare(const Case& one, std::mt19937_64& random, const comm::Communicator&
   differing.dsink += found.dsink != expected.dsink;
 }
 
-/// Runs the cases, every other one with sinks, every third one with a rule of scores; at more than one rank some must
+/// Runs the cases, every second one with sinks, every third one with a score rule; on more than one rank some must
 /// differ without `reproducible`.
 void compare_all(const std::vector<Case>& cases, std::uint64_t seed) {
   const comm::Communicator comm(MPI_COMM_WORLD);
@@ -133,7 +133,7 @@ TEST(Reproducible, SemanticsCausalDocumentsAndGroupedHeads) {
   for (const auto& semantics : pattern::semantics_table) {
     for (const bool causal : {false, true}) {
       for (const Index kv_heads : {6, 2}) {
-        if (semantics.value == Semantics::torchscale && causal && kv_heads != 2) continue;  // longnet
+        if (semantics.value == Semantics::torchscale && causal && kv_heads != 2) continue;  // the same as longnet
         for (const pattern::Documents& documents : {pattern::Documents{}, pattern::Documents{0, 11, 11, 70, 83}}) {
           cases.push_back(make(
               fmt::format("{}{}, {} K/V heads, {} documents", semantics.name, causal ? ", causal" : "", kv_heads,
@@ -214,8 +214,8 @@ TEST(Reproducible, RandomSettings) {
 }
 
 TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
-  // Nearly all values are zero, those of the heaviest keys too, so that what is seen are keys of weights down to the
-  // smallest number of float32. Without the states' exponent bias it depends on the cuts whether they are counted.
+  // Nearly all values are zero, also those of the heaviest keys. So results show keys with weights down to the smallest
+  // float32 number. Without the states' exponent bias it would depend on the cuts whether these count.
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(5);
   for (const bool causal : {false, true}) {
@@ -236,7 +236,7 @@ TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
   }
 }
 
-/// Rows that are cut between granules alone: matrix units add these in one step, where there are any (kernels::State).
+/// Rows that are cut only between granules; a matrix unit, if there is one, adds a granule at once (kernels::State).
 std::vector<Case> granule_cases() {
   const pattern::Documents one{}, several{0, 90, 90, 101, 270}, dealt{0, 90, 200, 260, 320, 420};
   std::vector<Case> cases;
@@ -271,10 +271,10 @@ std::vector<Case> granule_cases() {
   return cases;
 }
 
-/// On hosts keys are added one by one but for products of bfloat16, so that any cut has the same bits: there it shows
-/// that no strategy cuts inside a granule, and that all tensors are such as matrix units read
-/// (kernels::check_granules()). With a GPU, emulated ones
-/// too, it shows the bits; that others differ kernels_cuda_ordered does.
+/// Hosts add key by key, except for products in bfloat16, so that any cut gives the same bits. There this test shows
+/// that no strategy cuts inside a granule, and that matrix units can read all tensors (kernels::check_granules()). With
+/// a GPU, real or emulated, it shows that the bits are the same; kernels_cuda_ordered shows that the bits of other cuts
+/// differ.
 TEST(Reproducible, CutsBetweenGranules) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(7);
@@ -297,7 +297,7 @@ TEST(Reproducible, CutsInsideAGranuleAreRefused) {
   EXPECT_THROW(pattern::work_lists(one.problem.layout(), rows, pattern::KeyRows::raw(some)), core::Error);
 }
 
-/// Whole documents, and one that is cut, not causal: its rows follow one another from rank to rank, while those of a
+/// Whole documents, and one that is cut, not causal: its rows follow one another from rank to rank, but the rows of a
 /// rank do not.
 TEST(Reproducible, DocumentsDealtWhole) {
   std::vector<Case> cases;

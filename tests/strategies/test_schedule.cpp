@@ -1,4 +1,4 @@
-// A schedule is made once: what is predicted, printed and executed reads the same plans.
+// A schedule is made once: prediction, printing and execution use the same plans.
 #include <gtest/gtest.h>
 
 #include "annulus/comm/communicator.hpp"
@@ -7,7 +7,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// A strategy whose plans are counted as they are made.
+/// A strategy that counts how often its plans are made.
 Strategy counted(const Strategy& strategy, int& made) {
   StrategyEntry entry = strategy.entry();
   const MakePlans forward = entry.forward, backward = entry.backward;
@@ -50,7 +50,7 @@ TEST(Schedule, IsMadeOnceAPassAndReadByAll) {
   }
 }
 
-/// What every rank receives, by sender, against what each is predicted to send and to receive.
+/// Compares what every rank receives, by sender, with what each rank is predicted to send and to receive.
 void expect_all_bytes_have_a_sender(const Schedule& schedule, int ranks) {
   std::vector<Index> sent(std::size_t(ranks), 0);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -72,7 +72,7 @@ void expect_all_bytes_have_a_sender(const Schedule& schedule, int ranks) {
 TEST(Schedule, TellsWhoSendsWhatToWhom) {
   for (const Case& one : semantics_cases()) {
     for (const auto& strategy : registry()) {
-      if (strategy->reads_store()) continue;  // nobody sends
+      if (strategy->reads_store()) continue;  // it sends no messages
       for (const int ranks : {1, 2, 3, 4, 6}) {
         SCOPED_TRACE(fmt::format("{}, {}, {} ranks", one.name, strategy->name(), ranks));
         Problem problem = one.problem;

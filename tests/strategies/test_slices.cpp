@@ -1,4 +1,4 @@
-// How a problem is cut into slices: every entry and head once, and the fewest that fit.
+// How a problem is cut into slices: every entry and head is in one slice, and there are as few slices as fit.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -26,12 +26,12 @@ TEST(Slices, HoldEveryHeadOfEveryEntryOnce) {
 
 TEST(Slices, AreTheFewestThatFitCutEvenly) {
   const core::Shape shape{4, 100, 10, 5, 16};
-  // So many heads of all entries fit at a time.
+  // At most this many heads, of all entries together, fit at a time.
   const auto most = [&](Index heads) {
     return largest_slices(shape, [=](const SliceSize& size) { return size.batch_entries * size.kv_heads <= heads; });
   };
   EXPECT_EQ(most(20), whole_of(shape));
-  EXPECT_EQ(most(19), (SliceSize{2, 5}));  // 3 entries would fit: 2 passes all the same
+  EXPECT_EQ(most(19), (SliceSize{2, 5}));  // 3 entries would fit, but would need 2 passes, too
   EXPECT_EQ(most(9), (SliceSize{1, 5}));
   EXPECT_EQ(most(4), (SliceSize{1, 3}));
   EXPECT_EQ(most(2), (SliceSize{1, 2}));
@@ -46,7 +46,7 @@ TEST(Slices, KeepTheOffsetsOfTheWholeProblem) {
   EXPECT_EQ(narrow.shape.batch, 1);
   EXPECT_EQ(narrow.shape.heads, 4);
   EXPECT_EQ(narrow.share->query, (core::Interval{4, 8}));
-  const Problem twice = narrowed(narrow, core::Interval{1, 3});  // a rank of ulysses, say
+  const Problem twice = narrowed(narrow, core::Interval{1, 3});  // for example on a rank of ulysses
   EXPECT_EQ(twice.share->query, (core::Interval{5, 7}));
   EXPECT_EQ(twice.share->heads, 8);
   EXPECT_EQ(twice.share->kv_heads, 4);

@@ -1,9 +1,9 @@
-// Random problems for as long as wanted, every strategy, forward and backward, against the float64 definition.
+// Random problems for as long as you like: every strategy, forward and backward, against the float64 definition.
 //
 //   mpirun -n 5 strategies_soak            two seconds
 //   ANNULUS_SOAK_SECONDS=600 ANNULUS_SOAK_SEED=7 mpirun -n 5 strategies_soak
 //
-// A failing case names its seed and everything that was drawn.
+// The message of a failing case has its seed and everything that was drawn.
 #include <cstdlib>
 
 #include "backward_case.hpp"
@@ -22,8 +22,8 @@ Value one_of(std::mt19937_64& random, std::initializer_list<Value> values) {
   return values.begin()[random() % values.size()];
 }
 
-/// A problem with everything drawn: n (also below the number of ranks), documents (also empty ones), grouped heads,
-/// batch, head size, type, scale up to 7, partition, group size, reproducible.
+/// Draws a problem: n (also less than the number of ranks), documents (also empty), grouped heads, batch, head size,
+/// type, scale up to 7, partition, group size, reproducible.
 Case draw(std::mt19937_64& random, int ranks) {
   const std::uint64_t number = random();
   const test::RandomLayout drawn = test::draw_layout(random, one_of<Index>(random, {3, 40, 130}));
@@ -34,12 +34,12 @@ Case draw(std::mt19937_64& random, int ranks) {
   Case one = make_case("", shape, drawn.layout.pattern, drawn.layout.documents, type);
   Problem& problem = one.problem;
   one.seed = number;
-  // The backward pass reads `out` as it is stored: rounded to 16 bits it costs dq and dk digits in proportion to scale.
+  // The backward pass reads `out` as stored: rounding to 16 bits makes dq and dk less accurate in proportion to scale.
   const double most = core::bytes_of(type) > 2 ? 7 : 1;
   if (random() % 2 == 0) {
     problem.scale = std::min(most, one_of(random, {0.0, 0.01, 0.3, 1.0, 2.5, 7.0})) / std::sqrt(double(shape.head_dim));
   }
-  const std::size_t partition = random() % (1 + pattern::partition_table.size());  // 0: none is asked for
+  const std::size_t partition = random() % (1 + pattern::partition_table.size());  // 0: no partition is named
   if (partition > 0) problem.partition = pattern::partition_table[partition - 1].value;
   if (problem.partition == pattern::PartitionKind::block_cyclic) problem.block_size = 1 + Index(random() % 9);
   do {
@@ -61,7 +61,7 @@ TEST(Soak, RandomProblemsMeetTheDefinition) {
   const double start = core::wall_seconds();
   Index cases = 0;
   for (; comm.max(core::wall_seconds() - start) < seconds && comm.max(Index(HasFailure())) == 0; ++cases) {
-    std::mt19937_64 random(1000 * first + std::uint64_t(cases));  // the same draws on all ranks
+    std::mt19937_64 random(1000 * first + std::uint64_t(cases));  // the same on all ranks
     const Case one = draw(random, comm.size());
     SCOPED_TRACE(fmt::format("ANNULUS_SOAK_SEED={} case {}", first, cases));
     const Truth truth(one);

@@ -1,6 +1,6 @@
-// entropy, received and top rows of every strategy under the settings of the forward test, against the float64
-// definition. Each rank checks its own rows, and what the pass said that it would cost. On more than 2 ranks, which
-// share few cores, a seeded sixth of all that.
+// entropy, received and top rows of every strategy, for the cases of the forward test, against the float64 definition.
+// Each rank checks its own rows, and the cost that the pass predicted. More than 2 ranks share few cores: they run a
+// seeded sixth of all this.
 #include <algorithm>
 #include <set>
 
@@ -9,8 +9,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// P (B, H, S, S) by the definition, summed over the pairs; filled-in keys and sinks have their share of lse and no
-/// place here.
+/// P (B, H, S, S) by the definition, summed over the pairs. Filled-in keys and sinks have a share of lse but no entry
+/// here.
 struct Probabilities {
   explicit Probabilities(const Case& one) : shape(one.problem.shape) {
     const core::Shape& s = shape;
@@ -28,7 +28,7 @@ struct Probabilities {
         for (Index x = 0; x < n; ++x) {
           const core::Interval document = kernels::document_of(pattern, n, x);
           const std::size_t at = std::size_t((b * n + x) * s.heads + h);
-          double mean = 0;  // of the scores
+          double mean = 0;  // mean of the scores
           for (Index y = document.begin; y < document.end; ++y) {
             const Index times = kernels::multiplicity(pattern, s.heads, h, x, y, document);
             if (times == 0) continue;
@@ -64,7 +64,7 @@ struct Lists {
   std::vector<double> weights;
 };
 
-/// Lists of the rank's rows (B, rows, H, k) hold the largest weights of the definition, to rounding.
+/// Checks that lists of the rank's rows (B, rows, H, k) have the largest weights of the definition, up to rounding.
 void expect_largest(const Probabilities& truth, const Problem& problem, const std::vector<Index>& own,
                     const Lists& found, double tolerance) {
   const core::Shape& s = problem.shape;
@@ -77,7 +77,7 @@ void expect_largest(const Probabilities& truth, const Problem& problem, const st
         const auto first = truth.p.begin() + Index(truth.index(b, h, x, 0));
         std::vector<double> largest(first, first + s.sequence);
         std::sort(largest.begin(), largest.end(), std::greater<>());
-        largest.resize(std::size_t(std::max(k, s.sequence)));  // and zeros
+        largest.resize(std::size_t(std::max(k, s.sequence)));  // padded with zeros
         std::set<Index> listed;
         for (Index i = 0; i < k; ++i) {
           const Index row = found.rows[at + std::size_t(i)];
@@ -127,10 +127,10 @@ void check_statistics(const Strategy& strategy, const Case& one, const Probabili
     return test::take_rows(whole, s.batch, s.sequence, rows.intervals());
   };
   const Index numbers = s.batch * rows.count() * s.heads;
-  // Made of sums and stored in no 16 bits, whatever the tensors' type is.
+  // Made from sums, and never stored in 16 bits, whatever type the tensors have.
   const double tolerance =
       std::max(core::forward_tolerance(core::rounding_of(problem.precision)), core::forward_tolerance(type));
-  // The entropy is the difference of two numbers as large as the LSE.
+  // The entropy is the difference of two numbers that are as large as the LSE.
   double largest = 1;
   for (const double lse : truth.lse) largest = std::max(largest, std::isinf(lse) ? 0 : std::abs(lse));
   EXPECT_TRUE(
@@ -187,7 +187,7 @@ TEST(StatisticsInOrder, Windows) { check_all(window_cases(), true); }
 
 TEST(StatisticsInOrder, DeviceTilesServeEveryStrategyToo) { check_all(device_cases(), true); }
 
-/// Lists alone need no sums in order: any partition will do, and lists are the same.
+/// Lists alone do not depend on the order of sums: they are the same with any partition.
 TEST(StatisticsInOrder, ListsAloneGoWithEveryPartition) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   Case one =
@@ -218,7 +218,7 @@ TEST(StatisticsInOrder, ListsAloneGoWithEveryPartition) {
   });
 }
 
-/// Equal keys: of equal weights the smaller rows are listed, whoever holds them and in whatever order they come.
+/// Equal keys: among equal weights the smaller rows are listed, on whichever rank and in whichever order they are.
 TEST(Statistics, TiesGoToTheSmallerRow) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   Case one = make_case("equal keys", {1, 200, 2, 1, 8},
@@ -237,7 +237,7 @@ TEST(Statistics, TiesGoToTheSmallerRow) {
     std::size_t at = 0;
     for (const core::Interval& interval : rows.intervals()) {
       for (Index x = interval.begin; x < interval.end; ++x) {
-        for (Index i = 0; i < 2 * 5; ++i) {  // rows of x's segment count twice
+        for (Index i = 0; i < 2 * 5; ++i) {  // rows in x's segment count twice
           ASSERT_EQ(found[at++], x / 50 * 50 + i % 5) << "row " << x;
         }
       }

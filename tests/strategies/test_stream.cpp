@@ -1,5 +1,5 @@
-// Strategy stream, unit after unit out of a store in memory, for blocks of any size: against the float64 definition,
-// bit for bit against one rank that has all rows, and in memory and bytes against what it said beforehand.
+// Strategy stream, one unit after another, with a store in memory and blocks of any size: against the float64
+// definition; bit for bit against one rank that has all rows; and memory and bytes against the prediction.
 #include "annulus/strategies/store/block_passes.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 using core::StoredTensor;
 using test::MemoryStore;
 
-/// A store with the case's inputs, and room for its results.
+/// A store with the case's inputs, and with room for its results.
 MemoryStore store_of(const Problem& problem, const AttentionCase& numbers, bool dlse) {
   const core::Shape& s = problem.shape;
   MemoryStore store(s.batch, s.sequence);
@@ -28,7 +28,7 @@ MemoryStore store_of(const Problem& problem, const AttentionCase& numbers, bool 
   return store;
 }
 
-/// Computes a unit and holds what it takes against what was said; returns what it adds to the sinks' gradients.
+/// Computes a unit, compares its cost with the prediction, and returns its part of the sinks' gradients.
 std::vector<std::int64_t> run_unit(const BlockPasses& passes, int phase, Index unit, MemoryStore& store) {
   SCOPED_TRACE("phase " + std::to_string(phase) + ", unit " + std::to_string(unit));
   const UnitCost cost = passes.cost(phase, passes.block_of(unit));
@@ -51,7 +51,7 @@ std::vector<std::int64_t> run_unit(const BlockPasses& passes, int phase, Index u
   return metrics.sink_sums;
 }
 
-/// All units of each phase, the last ones first; `dsink` becomes the sinks' gradients.
+/// Computes all units of each phase, the last ones first; `dsink` gets the sinks' gradients.
 MemoryStore compute(const Problem& problem, const AttentionCase& numbers, bool dlse, Index block_rows,
                     std::vector<double>& dsink) {
   Problem cut = problem;
@@ -100,7 +100,7 @@ void check(const Case& one, Index block_rows, bool dlse) {
   }
 }
 
-/// Every case with blocks of one row, of some, and of all, in turn.
+/// Every case with blocks of one row, of some rows, or of all rows, in turn.
 void check_all(const std::vector<Case>& cases, bool gradients) {
   int turn = 0;
   for (Case one : cases) {
@@ -124,7 +124,7 @@ std::vector<Case> all_cases() {
 TEST(Stream, ForwardIsTheDefinition) { check_all(all_cases(), false); }
 TEST(Stream, GradientsAreTheDefinition) { check_all(all_cases(), true); }
 
-/// Sparse queries of many intervals: heads of offsets of their own, strides of 5 and 8 that do not divide each other.
+/// Few queries in many intervals: heads with different offsets, strides of 5 and 8, neither a multiple of the other.
 TEST(Stream, SparseQueries) {
   for (const bool causal : {false, true}) {
     Case one = make_case("sparse", {1, 211, 4, 2, 8},
@@ -149,7 +149,7 @@ void compute_alone(const Problem& problem, const AttentionCase& numbers, Tensors
   find("single")->backward(problem, whole, self, tensors, {});
 }
 
-/// The same bits as one process that has all rows.
+/// Expects the same bits as from one process that has all rows.
 void expect_bits(const Case& one, const std::vector<Index>& blocks) {
   SCOPED_TRACE(one.name);
   const AttentionCase numbers = one.numbers();
@@ -193,7 +193,7 @@ TEST(Stream, ReproducibleBitsDependOnNoBlocks) {
   }
 }
 
-/// Blocks cut between granules, also where they read so few queries of each other that these are stored one by one.
+/// Blocks that are cut between granules, also if they read so few of each other's queries that single rows are stored.
 TEST(Stream, ReproducibleBitsOfGranulesDependOnNoBlocks) {
   for (const bool causal : {false, true}) {
     for (const pattern::Pattern& pattern :
@@ -209,8 +209,8 @@ TEST(Stream, ReproducibleBitsOfGranulesDependOnNoBlocks) {
   }
 }
 
-/// Blocks in which the normalizers of all rows and heads take no multiple of 16 bytes, where q has to begin for matrix
-/// units to read it (kernels::check_granules()).
+/// Blocks whose normalizers (all rows and heads) do not have a multiple of 16 bytes. q after them must still begin
+/// where matrix units can read it (kernels::check_granules()).
 TEST(Stream, TensorsOfABlockBeginWhereMatrixUnitsReadThem) {
   for (const core::DType type : {core::DType::bfloat16, core::DType::float64}) {
     Case one = make_case("odd", {1, 211, 3, 1, 8}, {pattern::Semantics::longnet, {{64, 2}, {}}, true, false},

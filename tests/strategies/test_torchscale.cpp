@@ -1,11 +1,11 @@
-// `torchscale` against torchscale's own numbers, and what follows from its definition.
+// `torchscale` compared with torchscale's own numbers, and consequences of its definition.
 //
-// torchscale.h5 holds 21 small inputs in float64 and what torchscale's DilatedAttention (torchscale/component/
-// dilated_attention.py of github.com/microsoft/torchscale) made of them on one rank: its projections were the identity,
-// and where it calls flash attention an exact softmax in float64 answered, with its log-sum-exp. q, k and v are normal
-// numbers rounded to 1/32. `out` is what the module returned, `lse` the logarithm of the sum of the exponentials of the
-// pairs' log-sum-exps, those of rows that a pair does not pick left out. 3 cases are causal; of the others 13 have
-// filled-in keys, as many as `filled` says. Rows without a key have lse = -inf.
+// torchscale.h5 has 21 small inputs in float64, and the results of torchscale's DilatedAttention (torchscale/component/
+// dilated_attention.py in github.com/microsoft/torchscale) on one rank. For these its projections were the identity,
+// and its call of flash attention was replaced by an exact softmax in float64 that returns its log-sum-exp. q, k and v
+// are normal numbers rounded to 1/32. `out` is what the module returned. `lse` is the log-sum-exp of the pairs'
+// log-sum-exps, without those of rows that a pair does not pick. 3 cases are causal; 13 of the others have filled-in
+// keys, `filled` of them. Rows without a key have lse = -inf.
 #include <algorithm>
 #include <cstring>
 
@@ -20,7 +20,7 @@ namespace {
 using Numbers = std::vector<double>;
 using pattern::Semantics;
 
-/// Filled-in keys of all rows and heads.
+/// Number of filled-in keys of all rows and heads.
 Index filled_keys_of(const Problem& problem) {
   Index keys = 0;
   const pattern::StoredRows all = pattern::contiguous_partition(problem.shape.sequence, 1)[0];
@@ -30,7 +30,7 @@ Index filled_keys_of(const Problem& problem) {
   return keys * problem.shape.batch;
 }
 
-/// q, k and v as a whole.
+/// The whole q, k and v.
 struct Inputs {
   Numbers q, k, v;
 };
@@ -44,7 +44,7 @@ core::Buffer on_device(const Numbers& whole, const Problem& problem, const patte
   return buffer;
 }
 
-/// What forward() makes of this rank's rows.
+/// Runs forward() for this rank's rows.
 Tensors forward(const Strategy& strategy, const Problem& problem, const Inputs& inputs,
                 const pattern::Partition& partition, const comm::Communicator& comm) {
   const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
@@ -57,7 +57,7 @@ Tensors forward(const Strategy& strategy, const Problem& problem, const Inputs& 
   return tensors;
 }
 
-/// Calls check(strategy, its problem, its partition) for every strategy, as it is and, where that can be, reproducible.
+/// Calls check(strategy, its problem, its partition) for every strategy, also reproducible where that is possible.
 template <class Check>
 void for_each_way(Problem problem, const comm::Communicator& comm, Check&& check) {
   problem.ulysses_ranks = comm.size() % 2 == 0 ? 2 : 1;
@@ -75,11 +75,11 @@ void for_each_way(Problem problem, const comm::Communicator& comm, Check&& check
 struct Recorded {
   Problem problem;
   Inputs inputs;
-  kernels::ReferenceResult result;  ///< torchscale's
-  Index filled;                     ///< keys of all rows and heads, counted where it was recorded
+  kernels::ReferenceResult result;  ///< of torchscale
+  Index filled;                     ///< filled-in keys of all rows and heads, counted when it was recorded
 };
 
-/// An attribute of integers of a group.
+/// An attribute of a group that is a list of integers.
 std::vector<Index> integers(hid_t group, const char* name) {
   const hid_t attribute = H5Aopen(group, name, H5P_DEFAULT), space = H5Aget_space(attribute);
   std::vector<Index> values(std::size_t(H5Sget_simple_extent_npoints(space)));
@@ -158,7 +158,7 @@ TEST(Torchscale, EveryStrategyGivesTorchscalesOwnNumbers) {
   }
 }
 
-/// The cases that all strategies meet in the forward and backward tests.
+/// The cases with which the forward and backward tests run all strategies.
 TEST(Torchscale, CasesOfAllTestsHaveFilledInKeys) {
   Index cases = 0;
   for (const auto& set : {semantics_cases(), awkward_cases(), storage_cases(), device_cases()}) {
@@ -193,7 +193,7 @@ TEST(Torchscale, CausalIsLongnetBitForBit) {
                   {Semantics::torchscale, {{16, 1}, {pattern::whole_document, 4}}, causal, false}, {0, 11, 45});
     const Inputs inputs = random_inputs(one, 1);
     for_each_way(one.problem, comm, [&](const Strategy& strategy, Problem problem, const auto& partition) {
-      if (strategy.name() == "allgather_overlap") return;  // adds blocks as they come: no two runs have the same bits
+      if (strategy.name() == "allgather_overlap") return;  // adds in the order of arrival: bits differ between runs
       const Tensors filled = forward(strategy, problem, inputs, partition, comm);
       problem.pattern.semantics = Semantics::longnet;
       const Tensors plain = forward(strategy, problem, inputs, partition, comm);
@@ -203,8 +203,8 @@ TEST(Torchscale, CausalIsLongnetBitForBit) {
   }
 }
 
-/// Queries and keys of opposite sign: rows' own keys weigh nothing beside a filled-in one, and a row with c of those
-/// has lse = ln c, however its keys came and its sums were merged. Every row counts its own once, or this would differ.
+/// Queries and keys have opposite signs: a row's own keys weigh nothing compared with filled-in keys. So a row with c
+/// of these has lse = ln c, in whatever way keys arrive and sums are merged, if its filled-in keys count exactly once.
 TEST(Torchscale, FilledInKeysCountOncePerRow) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   Case one = make_case("", {2, 83, 6, 2, 8},

@@ -1,7 +1,7 @@
-// Every strategy, forward and backward, with rows that travel as those in device memory do: the program is linked once
-// with support/staged.cpp, once with support/by_nccl.cpp. Copies and messages happen late, beside the kernels: a rank
-// that computes with rows before they have come, or lets go of rows that are still to leave, gets NaN or wrong numbers.
-// On more than 2 ranks a seeded third of the settings.
+// Every strategy, forward and backward, with rows that travel as if they were in device memory: one program is linked
+// with support/staged.cpp, one with support/by_nccl.cpp. Copies and messages happen late, while kernels run. A rank
+// that reads rows before they have arrived, or reuses memory of rows that have not been sent, gets NaN or wrong
+// numbers. More than 2 ranks run a seeded third of the cases.
 #include "backward_case.hpp"
 #include "strategy_cases.hpp"
 
@@ -24,7 +24,7 @@ TEST(Transport, BackwardIsRight) {
   for (Case one : cases_of_all_kinds()) {
     const Truth truth(one);
     for (const bool reproducible : {false, true}) {
-      if (reproducible && one.problem.backend == kernels::Backend::device) continue;  // tiles of the host give the bits
+      if (reproducible && one.problem.backend == kernels::Backend::device) continue;  // not with device tiles
       one.problem.reproducible = one.problem.gradients = reproducible;
       for_every_strategy({one}, one_in(),
                          [&](const Strategy& strategy, const Case& cut, const comm::Communicator& comm) {

@@ -1,5 +1,5 @@
-// Attention problems whose numbers are functions of the global index: the same on every rank and machine, rounded to
-// the storage type once, so that the reference sees exactly what the kernel sees. A misplaced row is a wrong number.
+// Attention problems whose numbers are functions of the global index: the same on every rank and machine. They are
+// rounded to the storage type first, so that reference and kernel see the same. A misplaced row has wrong numbers.
 #pragma once
 
 #include <cmath>
@@ -37,13 +37,13 @@ auto with_storage(DType type, Visit&& visit) {
   return visit(double{});
 }
 
-/// Arithmetic that takes tensors of every type.
+/// Precisions that tensors of every type can have.
 inline constexpr std::array number_precisions{core::Precision::float32, core::Precision::float64};
-/// What the host's tiles have; matrix units' products of TF32 are tested in kernels/cuda_kinds.hpp.
+/// Precisions of the host's tiles; products of TF32 in matrix units are tested in kernels/cuda_kinds.hpp.
 inline constexpr std::array host_precisions{core::Precision::float32, core::Precision::float64,
                                             core::Precision::bfloat16};
 
-/// Every storage type with every arithmetic of the host that takes it.
+/// Every storage type with every precision that the host has for it.
 inline std::vector<std::pair<DType, core::Precision>> types_and_precisions() {
   std::vector<std::pair<DType, core::Precision>> all;
   for (const DType type : core::all_dtypes) {
@@ -53,7 +53,7 @@ inline std::vector<std::pair<DType, core::Precision>> types_and_precisions() {
   return all;
 }
 
-/// The numbers as they lie in memory or in a file, rounded to `type`.
+/// The numbers rounded to `type`, as they are stored in memory or in a file.
 inline std::vector<std::byte> to_storage(const std::vector<double>& values, DType type) {
   std::vector<std::byte> bytes(values.size() * core::bytes_of(type));
   with_storage(type, [&](auto number) {
@@ -77,12 +77,12 @@ inline std::vector<double> from_storage(const void* bytes, Index count, DType ty
   return values;
 }
 
-/// Values as they are after being stored in `type`.
+/// The values after they were stored in `type`.
 inline std::vector<double> rounded(const std::vector<double>& values, DType type) {
   return from_storage(to_storage(values, type).data(), Index(values.size()), type);
 }
 
-/// `count` normal numbers times `amplitude`, rounded to `type`: those `generate` makes for this seed and tensor.
+/// `count` normal numbers times `amplitude`, rounded to `type`; `generate` makes the same for this seed and tensor.
 inline std::vector<double> random_values(core::TensorId tensor, Index count, DType type, std::uint64_t seed = 1,
                                          double amplitude = 1) {
   std::vector<double> values(static_cast<std::size_t>(count));
@@ -91,7 +91,7 @@ inline std::vector<double> random_values(core::TensorId tensor, Index count, DTy
   return rounded(values, type);
 }
 
-/// The rows of the intervals, one after another, of a (B, S, width) tensor: (B, rows, width). What a rank owns.
+/// The rows of the intervals of a (B, S, width) tensor, one after another: (B, rows, width). What a rank has.
 inline std::vector<double> take_rows(const std::vector<double>& values, Index batch, Index sequence,
                                      const std::vector<core::Interval>& rows) {
   const Index width = batch * sequence > 0 ? Index(values.size()) / (batch * sequence) : 0;
@@ -111,7 +111,7 @@ struct DeviceTensor {
   core::TensorView view;
 };
 
-/// Stores a (B, rows, heads, D) tensor there.
+/// Copies a (B, rows, heads, D) tensor into such memory.
 inline DeviceTensor to_device(const std::vector<double>& values, DType type, Index rows, Index heads, Index head_dim) {
   const std::vector<std::byte> bytes = to_storage(values, type);
   DeviceTensor tensor{core::Buffer("test tensor", Index(bytes.size())), {}};
@@ -120,8 +120,8 @@ inline DeviceTensor to_device(const std::vector<double>& values, DType type, Ind
   return tensor;
 }
 
-/// What finish() leaves for the backward pass (kernels/normalizer.hpp) of rows with these LSEs: shift and factor of
-/// each, P = factor 2^(s2 - shift).
+/// What finish() makes for the backward pass (kernels/normalizer.hpp) from rows with these LSEs: a shift and a factor
+/// for each row, P = factor 2^(s2 - shift).
 inline std::vector<double> normalizers_of(const std::vector<double>& lse) {
   std::vector<double> normalizers;
   for (const double natural : lse) {
@@ -133,26 +133,26 @@ inline std::vector<double> normalizers_of(const std::vector<double>& lse) {
   return normalizers;
 }
 
-/// `count` numbers of `type` from the memory of the default execution space.
+/// Reads `count` numbers of `type` from memory of the default execution space.
 inline std::vector<double> from_device(const core::Buffer& buffer, Index count, DType type) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(count) * core::bytes_of(type));
   core::copy_to_host(bytes.data(), buffer.data(), Index(bytes.size()));
   return from_storage(bytes.data(), count, type);
 }
 
-/// Fills memory with numbers that no result may show: NaN of every type.
+/// Fills memory with NaN (in every type), which must not appear in a result.
 inline void poison(const core::Buffer& buffer) {
   const std::vector<std::byte> ones(std::size_t(buffer.bytes()), std::byte{0xff});
   core::copy_to_device(buffer.data(), ones.data(), buffer.bytes());
 }
 
-/// One whole problem. Tensors are (B, S, H or Hkv, D) as doubles that `type` represents exactly.
+/// A whole problem. Its tensors are (B, S, H or Hkv, D) as doubles that `type` can represent exactly.
 struct AttentionCase {
   core::Shape shape;
   kernels::ReferencePattern pattern;
   DType type = DType::float32;
   std::uint64_t seed = 1;
-  double amplitude = 1;  ///< of q: large ones give large scores
+  double amplitude = 1;  ///< of q: large values give large scores
 
   Index rows() const { return shape.batch * shape.sequence; }
   std::vector<double> q() const { return values(core::TensorId::q, shape.heads, amplitude); }

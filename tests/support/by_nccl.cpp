@@ -1,4 +1,4 @@
-// Linked into a test program, it has all rows travel by NCCL: a fake one (fake_nccl.hpp).
+// A test program that links this file sends all rows with NCCL: a fake one (fake_nccl.hpp).
 #include <gtest/gtest.h>
 #include <mpi.h>
 

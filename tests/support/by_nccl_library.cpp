@@ -1,5 +1,5 @@
-// Linked into a test program of a build for GPUs, it has all rows travel by NCCL itself. Ranks that share a GPU, which
-// NCCL refuses, say that they are on different machines.
+// A test program for GPUs that links this file sends all rows with the NCCL library. NCCL refuses ranks that share a
+// GPU: so these pretend to be on different machines.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -1,5 +1,5 @@
-// Which (query, key, head) triples work lists stand for, written out one by one, and how often the definition wants
-// them.
+// The (query, key, head) triples of work lists, written out one by one, and how often the definition requires each
+// triple.
 #pragma once
 
 #include <map>
@@ -9,10 +9,10 @@
 
 namespace annulus::test {
 
-/// (query row, key row, head) -> how often; rows are global.
+/// (query row, key row, head) -> how often; row numbers are global.
 using Triples = std::map<std::tuple<Index, Index, Index>, Index>;
 
-/// Global row that a block stores at `stored`.
+/// The global number of the row that a block stores at `stored`.
 inline Index global_row(const pattern::StoredRows& rows, Index stored) {
   for (std::size_t i = rows.intervals().size(); i-- > 0;) {
     if (stored >= rows.stored_begin(i)) return rows.intervals()[i].begin + stored - rows.stored_begin(i);
@@ -20,7 +20,7 @@ inline Index global_row(const pattern::StoredRows& rows, Index stored) {
   return -1;
 }
 
-/// Global row that a block of keys stores at `stored` for key/value head `kv`.
+/// The global number of the row that a block of keys stores at `stored` for key/value head `kv`.
 inline Index global_key(const pattern::KeyRows& keys, Index kv, Index stored) {
   for (const auto& owned : keys.owned()) {
     for (const auto& held : owned.heads[keys.is_packed() ? std::size_t(kv) : 0]) {
@@ -31,8 +31,8 @@ inline Index global_key(const pattern::KeyRows& keys, Index kv, Index stored) {
   return -1;
 }
 
-/// Adds every triple of the lists, heads as the whole problem numbers them. Returns false when a query head does not
-/// read the item's key/value head.
+/// Adds every triple of the lists; heads have their numbers in the whole problem. Returns false if a query head does
+/// not read the item's key/value head.
 inline bool add_triples(const std::vector<core::WorkList>& lists, const pattern::Layout& layout,
                         const pattern::StoredRows& queries, const pattern::KeyRows& keys, Triples& triples) {
   bool heads_fit = true;
@@ -59,7 +59,7 @@ inline bool add_triples(const std::vector<core::WorkList>& lists, const pattern:
   return heads_fit;
 }
 
-/// What the definition asks for, by the reference's multiplicities.
+/// The triples that the definition requires, from the reference's multiplicities.
 inline Triples defined_triples(const RandomLayout& drawn) {
   const kernels::ReferencePattern words = reference_pattern(drawn.layout);
   Triples triples;

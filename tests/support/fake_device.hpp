@@ -1,5 +1,5 @@
-// A device on the host whose queues run late: everything that is asked for waits, and happens in an order that a seed
-// decides, bounded only by what waits for what. So a missing order shows as wrong numbers.
+// A device on the host whose queues run late: all operations wait and then run in an order that a seed decides, as far
+// as their dependences allow. If the program forgets a dependence, numbers are wrong.
 #pragma once
 
 #include <cstring>
@@ -17,23 +17,23 @@ using core::Index;
 
 class FakeDevice {
  public:
-  /// Where real kernels run on the host, at once (`real_kernels`), what they wait for is done when the wait returns. A
-  /// copy's target holds 0xff bytes, NaN in every storage type, from the call until the copy happens, and its source
-  /// is looked at once more a while later: memory that was given to somebody else too early counts in `overwritten`.
+  /// With `real_kernels` kernels run on the host immediately: a wait for a copy returns when the copy is done. From the
+  /// call until the copy happens, its target has bytes 0xff (NaN in every storage type). Some time later the source is
+  /// read again: if that memory has been given away too early, `overwritten` counts it.
   FakeDevice(std::uint64_t seed, bool real_kernels) : random_(seed), real_kernels_(real_kernels), queues_(4) {}
 
   core::CopyQueue& to_host() { return to_host_; }
   core::CopyQueue& to_device() { return to_device_; }
   core::CopyQueue& messages() { return messages_; }
 
-  /// Behind all kernels launched so far, and what kernels were told to wait for.
+  /// Runs after all kernels launched so far, and after the operations that kernels were made to wait for.
   void launch(std::function<void()> kernel) { queues_[kernels].add(at_once(std::move(kernel))); }
-  /// Puts work of a library into the queue that has this stream: called again and again until it returns true.
+  /// Adds work of a library to the queue that has this stream: `work` is called again and again until it returns true.
   static void add(void* stream, std::function<bool()> work) {
     auto& queue = *static_cast<Queue*>(stream);
     queue.device.queues_[queue.own].add(std::move(work));
   }
-  /// Lets one thing happen that may; false where nothing is left.
+  /// Runs one operation that may run now; returns false if there is none left.
   bool step() {
     std::vector<std::size_t> can;
     for (std::size_t q = 0; q < queues_.size(); ++q) {
@@ -47,7 +47,7 @@ class FakeDevice {
     while (step()) {
     }
   }
-  /// The same, of copies only.
+  /// The same for copies only.
   void finish_copies() {
     for (bool is_any = true; is_any;) {
       is_any = false;
@@ -66,7 +66,7 @@ class FakeDevice {
   static constexpr std::size_t kernels = 0;
   struct Point final : core::Moment {
     Point(std::size_t q, std::size_t n) : queue(q), operations(n) {}
-    std::size_t queue, operations;  // over when so many of that queue are done
+    std::size_t queue, operations;  // reached when this many operations of that queue are done
   };
   static std::function<bool()> at_once(std::function<void()> work) {
     return [work = std::move(work)] {
@@ -75,14 +75,14 @@ class FakeDevice {
     };
   }
   struct Operation {
-    std::function<bool()> run;  // true: it is done
+    std::function<bool()> run;  // returns true when it is done
     std::vector<core::When> behind;
   };
-  struct Line {  // one after another
+  struct Line {  // runs its operations one after another
     void add(std::function<bool()> run) { all.push_back({std::move(run), std::exchange(waits, {})}); }
     std::vector<Operation> all;
     std::size_t done = 0;
-    std::vector<core::When> waits;  // of the next operation
+    std::vector<core::When> waits;  // what the next operation must wait for
   };
 
   bool is_past(const core::When& moment, std::size_t but = 0) const {
@@ -121,7 +121,7 @@ class FakeDevice {
     }
     void kernels_wait_for(const core::When& moment) override {
       if (!device.real_kernels_) return device.queues_[kernels].waits.push_back(moment);
-      while (!device.is_past(moment, 1)) device.step();  // but for the second look at its source
+      while (!device.is_past(moment, 1)) device.step();  // all but reading the source again
     }
     void copy(const core::Lines& from, const core::Lines& to) override {
       ++device.copies;
@@ -158,7 +158,7 @@ class FakeDevice {
 
   std::mt19937_64 random_;
   const bool real_kernels_;
-  std::vector<Line> queues_;  // kernels, to host, to device, messages
+  std::vector<Line> queues_;  // kernels, copies to host, copies to device, messages
   Queue to_host_{*this, 1}, to_device_{*this, 2}, messages_{*this, 3};
 };
 

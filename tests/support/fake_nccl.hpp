@@ -1,5 +1,5 @@
-// NCCL as this program uses it, made of MPI and a fake device: groups run late, in the device's own time, match by
-// their order alone, and calls that NCCL would refuse are refused.
+// NCCL as this program uses it, made from MPI and a fake device: groups run late, at the device's time, are matched
+// only by their order, and calls that NCCL would refuse are refused.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class FakeNccl {
     return f;
   }
 
-  /// What was asked for has not got into the queue yet.
+  /// Whether a group has not yet been added to its queue.
   bool is_busy() const {
     for (const auto& one : comms_) {
       if (one->busy > 0) return true;
@@ -60,15 +60,15 @@ class FakeNccl {
     return false;
   }
 
-  std::vector<std::vector<Call>> groups;  ///< as they were asked for
+  std::vector<std::vector<Call>> groups;  ///< in the order of the calls
   int made = 0, destroyed = 0, aborted = 0;
-  bool fails_now = false;  ///< from now on communicators are in error
+  bool fails_now = false;  ///< from now on communicators report an error
 
  private:
   struct Comm {
     int tag;
     std::vector<int> world_ranks;
-    int busy = 0;  // looks until it is not
+    int busy = 0;  // number of queries until it is no longer busy
     std::function<void()> then;
   };
   struct Operation {
@@ -82,7 +82,7 @@ class FakeNccl {
     std::memcpy(id.data(), place, sizeof place);
     return comm::nccl_success;
   }
-  /// Everybody tells rank 0 of the new communicator, who made the id, who it is.
+  /// Every rank sends its rank to rank 0 of the new communicator, which made the id.
   int init(void** handle, int ranks, const comm::NcclFunctions::Id& id, int rank) {
     int place[2], self = 0;
     std::memcpy(place, id.data(), sizeof place);
@@ -122,7 +122,7 @@ class FakeNccl {
     operations_.push_back({call, data});
     return comm::nccl_success;
   }
-  /// The group gets into the queue some looks later, as it does where NCCL connects ranks first.
+  /// The group is added to the queue some queries later, as NCCL does when it must first connect ranks.
   int end_group() {
     if (--group_depth_ != 0 || operations_.empty()) return invalid_usage;
     std::vector<Call>& calls = groups.emplace_back();
@@ -151,7 +151,7 @@ class FakeNccl {
   MPI_Comm world_ = MPI_COMM_NULL;
   std::vector<std::unique_ptr<Comm>> comms_;
   int next_tag_ = 0, group_depth_ = 0;
-  Comm* comm_ = nullptr;  // of the group that is being put together
+  Comm* comm_ = nullptr;  // of the group that is being made
   void* stream_ = nullptr;
   std::vector<Operation> operations_;
 };

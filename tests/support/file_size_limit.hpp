@@ -7,7 +7,7 @@
 
 namespace annulus::test {
 
-/// Files of this process may not grow beyond some bytes: what a full disk looks like to a write.
+/// Limits the size of files that this process writes: for a write this looks like a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

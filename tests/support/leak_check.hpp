@@ -1,7 +1,7 @@
-// Leaks, in builds with the address sanitizer (the asan preset); elsewhere nothing happens.
+// Finds leaks in builds with the address sanitizer (the asan preset); does nothing in other builds.
 //
-// The sanitizer's own check when the process ends is of no use here, and the tests' environment switches it off: MPI
-// has unloaded its plug-ins by then, and what these lost can no longer be told from what we lost.
+// The sanitizer's own check at the end of the process does not help, and the tests' environment switches it off: by
+// then MPI has unloaded its plug-ins, so that leaks of these look like our own.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -11,9 +11,9 @@
 namespace annulus::test {
 
 #if defined(__SANITIZE_ADDRESS__)
-/// While one lives, this thread's allocations may be lost: for what MPI forgets while it starts.
+/// While an object lives, allocations of this thread may leak: for leaks of MPI at its start.
 using LeaksExcused = __lsan::ScopedDisabler;
-/// Ends the process with an error when memory was lost so far. Call it after the tests and before MPI ends.
+/// Ends the process with an error if memory has leaked so far. Call it after the tests and before MPI ends.
 inline void check_for_leaks() { __lsan_do_leak_check(); }
 #else
 struct LeaksExcused {

@@ -1,4 +1,4 @@
-// main() of tests launched on several MPI ranks. Every rank runs every test; the launch fails when any rank fails.
+// main() of tests on several MPI ranks. Every rank runs every test; the launch fails if any rank fails.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -17,7 +17,7 @@ int world_rank() {
   return rank;
 }
 
-// Rank 0 keeps GoogleTest's printer. The others speak only when something fails, and then say who they are.
+// Rank 0 has GoogleTest's printer. Other ranks only print failures, with their rank.
 class RankPrinter : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& test) override {
     test_ = std::string(test.test_suite_name()) + "." + test.name();
@@ -28,12 +28,12 @@ class RankPrinter : public testing::EmptyTestEventListener {
                  part.file_name() ? part.file_name() : "unknown file", part.line_number(), part.summary());
     std::fflush(stderr);
   }
-  // Kept here because asking UnitTest for the current test inside OnTestPartResult deadlocks on its mutex.
+  // Stored here, because to ask UnitTest for the current test inside OnTestPartResult would deadlock.
   std::string test_ = "set-up";
 };
 
-// A failed ASSERT_* or an exception ends the test on this rank only; the others would wait for it in their next
-// collective until the time limit. So it ends the launch. (Inside one rank there is nobody to hang.)
+// A failed ASSERT_* or an exception ends the test on this rank only. Other ranks would wait for it in their next
+// collective until the time limit. So it ends the launch. (Not with a single rank, for which no rank waits.)
 class AbortOnFatalFailure : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& part) override {
     int ranks = 1;
@@ -72,8 +72,8 @@ std::unique_ptr<annulus::comm::Runtime> start_mpi_and_kokkos(int& argc, char**& 
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__)
-// MPI unloads plug-ins while tests run, too, and what these lost could then no longer be told from what we lost: they
-// stay, so that leaks have the names that lsan.supp has.
+// MPI unloads plug-ins also during tests, and then leaks of these would look like our own. So plug-ins stay loaded, and
+// leaks have the names in lsan.supp.
 extern "C" int dlclose(void*) { return 0; }
 #endif
 

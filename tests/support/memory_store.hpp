@@ -1,5 +1,5 @@
-// A store of rows in memory that is as strict as one on files may be: what is read is there only behind wait(), memory
-// of a read that is under way holds no numbers, and no number is written twice.
+// A store of rows in memory that is as strict as a store in files may be: numbers are there only after wait(), memory
+// of a read in flight has none, and no number may be written twice.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,17 +20,17 @@ class MemoryStore final : public core::RowSource, public core::RowSink {
   struct Tensor {
     Index heads = 1, head_bytes = 0;
     std::vector<std::byte> bytes;
-    std::vector<int> written;  ///< times, of each (batch, row, head)
+    std::vector<int> written;  ///< how often, for each (batch, row, head)
   };
 
   MemoryStore(Index batch, Index rows) : batch_(batch), rows_(rows) {}
 
-  /// A tensor that is there, (B, S, heads, numbers).
+  /// Puts a tensor (B, S, heads, numbers) into the store.
   void put(StoredTensor tensor, Index heads, std::vector<std::byte> bytes) {
     const Index head_bytes = Index(bytes.size()) / (batch_ * rows_ * heads);
     tensors_[tensor] = {heads, head_bytes, std::move(bytes), {}};
   }
-  /// Room for one that will be written.
+  /// Makes room for a tensor that will be written.
   void lay_out(StoredTensor tensor, Index heads, Index head_bytes) {
     const auto all = std::size_t(batch_ * rows_ * heads);
     tensors_[tensor] = {heads, head_bytes, std::vector<std::byte>(all * std::size_t(head_bytes)),
@@ -80,7 +80,7 @@ class MemoryStore final : public core::RowSource, public core::RowSink {
  private:
   std::size_t head_bytes(StoredTensor tensor) const { return std::size_t(tensors_.at(tensor).head_bytes); }
 
-  /// visit(memory, number of the (batch, row, head) in the tensor).
+  /// Calls visit(memory, number of the (batch, row, head) in the tensor) for each row and head of a piece.
   template <class Visit>
   void for_each(StoredTensor tensor, const core::RowPiece& piece, Visit&& visit) {
     const Tensor& stored = tensors_.at(tensor);
@@ -103,7 +103,7 @@ class MemoryStore final : public core::RowSource, public core::RowSink {
   core::RowTraffic read_;
 };
 
-/// Room for all that a problem makes.
+/// Makes room for everything that a problem writes.
 inline void lay_out_results(const strategies::Problem& problem, MemoryStore& store) {
   const core::Shape& s = problem.shape;
   const Index head = problem.head_row_bytes(), lse = Index(core::bytes_of(core::lse_type(problem.type)));

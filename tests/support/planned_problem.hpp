@@ -1,4 +1,4 @@
-// Problems that are only planned: no numbers belong to them.
+// Problems that are only planned, never computed.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Errors of one rank, which must fail the launch: CTest expects that this program does.
+// Errors of one rank that must make the launch fail; CTest expects that this program fails.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -12,7 +12,7 @@ bool planted() { return comm::Communicator(MPI_COMM_WORLD).rank() == 1; }
 
 TEST(Planted, Expectation) { EXPECT_FALSE(planted()); }
 
-// The other ranks wait for this one, which never comes.
+// The other ranks wait for this one in a collective that it never reaches.
 TEST(Planted, Assertion) {
   ASSERT_FALSE(planted());
   comm::Communicator(MPI_COMM_WORLD).barrier();

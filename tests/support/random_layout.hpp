@@ -1,4 +1,4 @@
-// Random patterns at awkward sizes, in the words of the pattern room and in those of the reference.
+// Random patterns with awkward sizes, described for the pattern room and for the reference.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ inline pattern::Layout longnet_layout(const std::vector<pattern::Pair>& pairs, b
   return layout;
 }
 
-/// The reference's words for a layout.
+/// Describes a layout to the reference.
 inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout, double scale = 1) {
   kernels::ReferencePattern words;
   words.semantics = kernels::ReferenceSemantics(int(layout.pattern.semantics));
@@ -46,23 +46,23 @@ inline kernels::ReferencePattern reference_pattern(const pattern::Layout& layout
   return words;
 }
 
-/// torchscale takes no segment that its dilation does not divide, unless the document is no longer: such lengths are
-/// rounded up. Other semantics are left alone.
+/// torchscale requires that the dilation divides the segment, unless the document is at most as long: this rounds other
+/// segments up. Other semantics are not changed.
 inline pattern::Pattern without_displacement(pattern::Pattern pattern) {
   if (pattern.semantics != pattern::Semantics::torchscale) return pattern;
   for (pattern::Pair& pair : pattern.pairs) pair.segment = core::ceil_div(pair.segment, pair.dilation) * pair.dilation;
   return pattern;
 }
 
-/// A window of up to n rows on either side, or of none, or of more rows than there are; with r = 1 often first rows.
+/// A random window: up to n rows on each side, none, or more rows than there are; with r = 1 often also first rows.
 inline pattern::Window draw_window(std::mt19937_64& random, Index n, Index dilation) {
   const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
   const auto limit = [&] { return draw(0, 3) == 0 ? draw(0, n + 3) : draw(0, n / (2 * dilation) + 1); };
   return {limit(), limit(), dilation == 1 && draw(0, 1) == 0 ? draw(1, n / 2 + 2) : 0};
 }
 
-/// Everything drawn: n (also 1), heads and GQA groups, 1-3 pairs with w > n, r > w, `all`, windows, 1-4 documents,
-/// empty ones and gaps, too.
+/// Draws everything: n (also 1), heads and GQA groups, 1-3 pairs with w > n, r > w, `all` and windows, 1-4 documents,
+/// some of them empty or gaps.
 inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   const auto draw = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
   RandomLayout drawn;
@@ -79,7 +79,7 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   for (Index i = 0; i < pairs; ++i) {
     const Index segment = draw(0, 3) == 0 ? pattern::whole_document : draw(1, drawn.n + 5);
     layout.pattern.pairs.push_back({segment, draw(0, 2) == 0 ? 1 : draw(1, 9)});
-    // A third of the pairs are windows, of numbers of their own: whatever else is drawn does not depend on these.
+    // A third of the pairs are windows. They have random numbers of their own: everything else is as without windows.
     pattern::Pair& pair = layout.pattern.pairs.back();
     std::mt19937_64 own(std::uint64_t(drawn.n * 1000003 + pair.segment * 1009 + pair.dilation * 31 + i));
     if (layout.pattern.semantics == pattern::Semantics::torchscale || own() % 3 > 0) continue;
@@ -90,7 +90,7 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   layout.documents = {0, drawn.n};
   for (Index cuts = draw(0, 3); cuts > 0; --cuts) layout.documents.push_back(draw(0, drawn.n));
   std::sort(layout.documents.begin(), layout.documents.end());
-  // A fifth of the documents are gaps, of numbers of their own as windows are.
+  // A fifth of the documents are gaps; like windows they have random numbers of their own.
   for (std::size_t d = 0; d + 1 < layout.documents.size(); ++d) {
     std::mt19937_64 own(std::uint64_t(layout.documents[d] * 1000003 + layout.documents[d + 1] * 1009 + Index(d)));
     if (own() % 5 == 0) layout.documents.gaps.push_back(Index(d));
@@ -98,7 +98,7 @@ inline RandomLayout draw_layout(std::mt19937_64& random, Index largest_n) {
   return drawn;
 }
 
-/// What was drawn, for the message of a failing test.
+/// Describes what was drawn, for the message of a failing test.
 inline std::string describe(const RandomLayout& drawn) {
   const pattern::Layout& layout = drawn.layout;
   std::string text = "n " + std::to_string(drawn.n) + ", H " + std::to_string(layout.heads) + "/" +

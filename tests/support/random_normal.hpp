@@ -1,4 +1,4 @@
-// The numbers that core/random.hpp defines, one by one: what fill_normals() makes many at a time.
+// The numbers that core/random.hpp defines, one at a time; fill_normals() makes many at a time.
 #pragma once
 
 #include "annulus/core/random.hpp"

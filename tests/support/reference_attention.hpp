@@ -1,4 +1,4 @@
-// Whole results of small problems by the definition (kernels/reference.hpp), forward and backward, in float64.
+// Results of whole small problems by the definition (kernels/reference.hpp), forward and backward, in float64.
 #pragma once
 
 #include <cmath>
@@ -40,7 +40,7 @@ inline ReferenceResult reference_forward(const core::Shape& shape, const Referen
   return result;
 }
 
-/// dq (B, S, H, D), dk and dv (B, S, Hkv, D); of the sinks (H), zeros where the pattern has none.
+/// dq (B, S, H, D), dk and dv (B, S, Hkv, D); dsink (H), zeros if the pattern has no sinks.
 struct ReferenceGradients {
   std::vector<double> dq;
   std::vector<double> dk;
@@ -66,9 +66,9 @@ inline void add(std::vector<double>& to, Index first, double factor, Vector x) {
 
 /// Gradients of sum(dout * out) + sum(dlse * lse) in the arithmetic of reference_forward(), O(B H S^2 D) work. dout is
 /// (B, S, H, D), dlse is (B, S, H) or empty, which means zeros. A row that sees no key gives and gets zeros, whatever
-/// its dout and dlse.
-/// The gradients by their definition, pair of rows after pair of rows. With g = 1 / number of pairs where group_scale
-/// asks for it, else 1, and out = g sum_p P v_p:
+/// its dout and dlse are.
+/// The gradients by their definition, one pair of rows after another. With group_scale g = 1 / number of pairs,
+/// otherwise g = 1; out = g sum_p P v_p:
 ///   delta = dout.out - dlse       dS = P (g dout.v - delta), times 1 - tanh^2 where scores have a cap
 ///   dq = scale sum_p dS k         dk = scale sum_x dS q         dv = g sum_x P dout
 /// A sink is a key of value 0, and its score is its parameter: dsink = sum_x dS = -sum_x P delta.

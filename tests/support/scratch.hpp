@@ -1,4 +1,4 @@
-// A folder of one test's own.
+// A folder for one test.
 #pragma once
 
 #include <cstdlib>
@@ -7,14 +7,14 @@
 
 namespace annulus::test {
 
-/// Made empty in the system's temporary folder, removed with everything in it at the end. On one rank.
+/// Makes an empty folder in the system's temporary folder, and removes it with its contents at the end. On one rank.
 class ScratchFolder {
  public:
   ScratchFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "annulus-test-XXXXXX").string();
     path_ = mkdtemp(name.data());
   }
-  /// Takes over a folder that exists; for ranks that share the one of rank 0.
+  /// Uses a folder that exists; for ranks that share the folder of rank 0.
   explicit ScratchFolder(std::string path) : path_(std::move(path)), owner_(false) {}
   ~ScratchFolder() {
     if (owner_) std::filesystem::remove_all(path_);

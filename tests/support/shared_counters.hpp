@@ -1,5 +1,5 @@
-// Numbers that all ranks of a test see at once, without messages: a rank can watch the others while none of them (or it
-// alone) calls MPI. All ranks are on one machine.
+// Numbers that all ranks of a test see at once, without messages: so a rank can watch the others while no rank calls
+// MPI, or only one does. All ranks must be on one machine.
 #pragma once
 
 #include <mpi.h>
@@ -11,7 +11,7 @@
 
 namespace annulus::test {
 
-/// One counter per rank, all 0 at first. Made and destroyed by all ranks together.
+/// One counter for each rank, 0 at first. All ranks must make and destroy it together.
 class SharedCounters {
  public:
   explicit SharedCounters(const comm::Communicator& comm) {

@@ -1,4 +1,4 @@
-// The hops of one rank as lists, and the same by their definition: every owner is asked about every other rank.
+// The hops of one rank as lists; and the same lists by the definition, which asks every owner about every other rank.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,8 @@ inline GradientHopList ordered_gradients(const pattern::Layout& layout, const pa
   return list;
 }
 
-/// By definition, what the neighbour ring brings to the rank at distance d = 1 ... reach from `owner`, and what ranks
-/// up to there read: elements d - 1.
+/// By the definition: what the neighbour ring brings to the rank at distance d = 1 ... reach from `owner` (element d -
+/// 1), and what the ranks up to there read.
 struct DefinedRoute {
   std::vector<PackedRows> carried, read_until;
 };
@@ -61,7 +61,7 @@ inline DefinedRoute defined_route(const pattern::Layout& layout, const pattern::
   return route;
 }
 
-/// The neighbour ring by its definition, idle hops at the end included.
+/// The hops of the neighbour ring by the definition, idle hops at the end included.
 inline std::vector<HopList> defined_ring(const pattern::Layout& layout, const pattern::Partition& partition,
                                          int direction, int reach) {
   const int ranks = int(partition.size());

@@ -1,5 +1,5 @@
-// Linked into a test program, it stages all of its messages, by copies that happen late: what the tests say about rows
-// that lie where MPI may have them must hold for device memory, too. And a copy's source must not change meanwhile.
+// A test program that links this file stages all of its messages, with copies that happen late. So its tests show that
+// rows in device memory travel correctly, too, and that a copy's source does not change before the copy.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

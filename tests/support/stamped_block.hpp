@@ -1,5 +1,5 @@
-// Row blocks for tests of messages: every number names its owner, part, row and column, so a misplaced row gives itself
-// away.
+// Row blocks for tests of messages: every number encodes its owner, part, row and column, so that a misplaced row is
+// recognized.
 #pragma once
 
 #include <vector>
@@ -14,12 +14,12 @@ using core::Index;
 inline constexpr Index width = 3;  // numbers in a row
 inline constexpr Index row_bytes = width * Index(sizeof(double));
 
-/// Number stored in (part, row, column) of rank `owner`.
+/// The number in (part, row, column) of rank `owner`.
 inline double stamp(Index owner, Index part, Index row, Index column) {
   return double(owner) * 1e6 + double(part) * 1e4 + double(row) * 10 + double(column);
 }
 
-/// A (parts, held, width) array in the execution space's memory.
+/// A (parts, held, width) array in memory of the execution space.
 struct Block {
   Block(Index block_parts, Index block_held)
       : parts(block_parts), held(block_held), memory("test", parts * held * row_bytes) {

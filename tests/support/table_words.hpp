@@ -1,11 +1,11 @@
-// The words of a table of the source (pattern::semantics_table, pattern::partition_table), as messages list them.
+// Lists the words of a table in the source (pattern::semantics_table, pattern::partition_table) as messages do.
 #pragma once
 
 #include <string>
 
 namespace annulus::test {
 
-/// "longnet, paper, ...": a test that lists the words itself would have to change with every new entry.
+/// "longnet, paper, ...". So a test need not list the words, and does not change when a table gets a new entry.
 template <class Table>
 std::string words_of(const Table& table) {
   std::string words;

@@ -1,4 +1,4 @@
-// coverage.hpp against planted errors: whatever is wrong with work lists, they no longer cover the definition.
+// Tests coverage.hpp with planted errors: wrong work lists must not cover the definition.
 #include <gtest/gtest.h>
 
 #include "support/coverage.hpp"
@@ -12,7 +12,7 @@ struct Whole {
     drawn.layout.kv_heads = 1;
     lists = pattern::work_lists(drawn.layout, rows, pattern::KeyRows::raw(rows));
   }
-  /// True where the lists are what the definition asks for.
+  /// Whether the lists are what the definition requires.
   bool covers() const {
     Triples covered;
     return add_triples(lists, drawn.layout, rows, pattern::KeyRows::raw(rows), covered) &&

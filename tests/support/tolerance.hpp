@@ -1,4 +1,4 @@
-// How far numbers are from those that they should be: what the tolerances of annulus/core/tolerance.hpp bound.
+// How far numbers are from the expected ones; annulus/core/tolerance.hpp has the limits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 
 namespace annulus::test {
 
-/// max |actual - reference| / max(1, max |reference|) over two ranges of one length; infinity as soon as one number is
-/// not finite and the other is not the same infinity (the lse of a row without keys is -inf in both).
+/// max |actual - reference| / max(1, max |reference|) over two ranges of the same length; infinity if any number is not
+/// finite, unless both are the same infinity (the lse of a row without keys is -inf in both).
 inline double error_of(std::span<const double> actual, std::span<const double> reference) {
   double error = 0;
   double size = 1;
@@ -26,8 +26,8 @@ inline double error_of(std::span<const double> actual, std::span<const double> r
   return error / size;
 }
 
-/// EXPECT_TRUE(close_to(actual, reference, core::forward_tolerance(type))): says the error, the limit, and the number
-/// that is furthest off.
+/// EXPECT_TRUE(close_to(actual, reference, core::forward_tolerance(type))): the message has the error, the limit, and
+/// the number with the largest error.
 inline testing::AssertionResult close_to(std::span<const double> actual, std::span<const double> reference,
                                          double tolerance) {
   if (actual.size() != reference.size()) {

@@ -1,4 +1,4 @@
-// Attention of Kokkos::Views.
+// Attention for Kokkos::Views.
 #pragma once
 
 #include "annulus/library/passes.hpp"
@@ -9,10 +9,10 @@ namespace annulus {
 ///   q    (B, S_p, H, D)   k (B, S_p, Hkv, D)   v (B, S_p, Hkv, Dv)
 ///   out  (B, S_p, H, Dv)  written
 ///   lse  (B, S_p, H)      written; natural logarithm; -inf (and out = 0) where a row sees no key
-/// Views of any layout, best with D numbers next to each other (passes.hpp tells what is copied). What was enqueued on
-/// `exec` before is waited for; complete on return. Collective. Throws Error on all ranks. The caller has started
-/// Kokkos and, where `comm` has several ranks, MPI.
-/// Returns what attention_backward() takes where the plan was made with gradients.
+/// Views may have any layout; contiguous D numbers are best (passes.hpp says what is copied). Waits for earlier work on
+/// `exec`; complete on return. Collective. Throws Error on all ranks. The caller must have started Kokkos and, if
+/// `comm` has several ranks, MPI. Returns the normalizers that attention_backward() needs, if the plan was made with
+/// gradients.
 template <class ExecSpace, class Q, class K, class V, class Out, class Lse>
 Normalizers attention(const ExecSpace& exec, const Communicator& comm, const Plan& plan, const Q& q, const K& k,
                       const V& v, const Out& out, const Lse& lse, const Progress& progress = {}) {
@@ -21,8 +21,8 @@ Normalizers attention(const ExecSpace& exec, const Communicator& comm, const Pla
   return forward(comm, plan, {tensor(q), tensor(k), tensor(v), tensor(out), tensor(lse)}, progress);
 }
 
-/// Gradients: dout (B, S_p, H, Dv) gives dq, dk and dv, which lie as q, k and v and are written. `out` and
-/// `normalizers` are attention()'s.
+/// Gradients: reads dout (B, S_p, H, Dv); writes dq, dk and dv, which have the shapes of q, k and v. `out` and
+/// `normalizers` are from attention().
 template <class ExecSpace, class Q, class K, class V, class Out, class Dout, class Dq, class Dk, class Dv>
 void attention_backward(const ExecSpace& exec, const Communicator& comm, const Plan& plan,
                         const Normalizers& normalizers, const Q& q, const K& k, const V& v, const Out& out,

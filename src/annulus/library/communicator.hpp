@@ -13,14 +13,14 @@ namespace comm {
 class Communicator;
 }
 
-/// Copies share one; the last one frees it, which has to happen before MPI_Finalize.
+/// Copies share one communicator. The last copy frees it; this must happen before MPI_Finalize.
 class Communicator {
  public:
-  /// This process alone: nothing of MPI is called, which need not have been started.
+  /// This process alone: makes no MPI calls, so that MPI need not have been started.
   Communicator();
 #if ANNULUS_HAS_MPI
-  /// A duplicate of the caller's, whose messages never meet the caller's own; collective. From then on the kernels of
-  /// this process use the best instruction set that all its ranks have. Throws Error.
+  /// A duplicate of the caller's communicator, so that messages never mix with the caller's; collective. From then on
+  /// the kernels of this process use the best instruction set that all ranks of `parent` have. Throws Error.
   explicit Communicator(MPI_Comm parent);
 #endif
 

@@ -1,4 +1,4 @@
-// What a Plan holds, in the words of the other rooms.
+// What a Plan contains, in types of the other rooms.
 #pragma once
 
 #include "annulus/library/plan.hpp"
@@ -7,19 +7,19 @@
 namespace annulus::library {
 
 struct MadePlan {
-  Shape shape;  ///< kv_heads, kv_sequence and value_dim filled in
+  Shape shape;  ///< with kv_heads, kv_sequence and value_dim filled in
   int ranks = 1;
   strategies::Problem problem;
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition rows, queries;
   std::string strategy_name, partition_name, reason;
-  std::string identity;                                                       ///< identity_of()
-  std::unique_ptr<const strategies::Schedule> forward, statistics, backward;  ///< those that the problem asks for
+  std::string identity;                                                       ///< from identity_of()
+  std::unique_ptr<const strategies::Schedule> forward, statistics, backward;  ///< those that the problem needs
 };
 
-/// The problem that is asked for. Throws Error(usage) that names the argument, its value and what was expected.
+/// The problem that the arguments describe. Throws Error(usage) that names argument, value and what was expected.
 strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int ranks, const Options& options);
-/// The shape with what it leaves open filled in. Throws Error(usage).
+/// The shape with defaults filled in for what it leaves open. Throws Error(usage).
 Shape completed(const Shape& shape);
 
 }  // namespace annulus::library

@@ -27,8 +27,8 @@ namespace {
 using library::Argument;
 using library::MadePlan;
 
-/// Kernels, their panels and MPI belong to one pass at a time. A progress function that calls a pass would wait for
-/// the pass that waits for it, and is refused.
+/// One pass at a time: kernels, their panels and MPI are shared. A second thread waits. A progress function that starts
+/// a pass would wait for its own pass for ever, so it is an error.
 class Turn {
  public:
   explicit Turn(const char* name) {
@@ -59,14 +59,14 @@ class Turn {
   }
 };
 
-/// What Normalizers keep.
+/// What Normalizers contain.
 struct Kept {
   core::Buffer numbers;
-  std::string identity;  ///< of the plan and rank that made them
+  std::string identity;  ///< of the plan and rank that made the numbers
   std::vector<double> sink;
 };
 
-/// A caller's progress, which also hears of work between two steps, with the share of the last one.
+/// A caller's progress function. It is also called during a step, with the share that the last step reported.
 class ProgressAdapter {
  public:
   explicit ProgressAdapter(const Progress& progress) : progress_(progress) {}
@@ -85,7 +85,7 @@ class ProgressAdapter {
   std::string where_;
 };
 
-/// A pass of one rank: its plan, its rows, and the ways in which a caller's tensors get in and out.
+/// A pass on one rank: its plan, its rows, and functions that read a caller's tensors and write results into them.
 class Pass {
  public:
   Pass(const char* name, const Communicator& comm, const Plan& plan)
@@ -93,8 +93,8 @@ class Pass {
     if (plan_.problem.reproducible) identity_ += fmt::format("a GPU called '{}'\n", core::gpu_kind());
   }
 
-  /// Throws the same Error on every rank unless all make this pass of the same plan, for as many ranks as there are;
-  /// collective.
+  /// Throws the same Error on every rank, unless all ranks make this pass with the same plan, and the plan is for this
+  /// many ranks; collective.
   void check_plan() const {
     library::check_same(name_, fmt::format("the call {}\n{}", name_, identity_), comm());
     if (comm_.size() == plan_.ranks) return;
@@ -102,7 +102,7 @@ class Pass {
                comm_.size());
   }
 
-  /// Shapes of this rank's rows of queries, and of its rows of keys.
+  /// Extents of a tensor with this rank's query rows; key_extents(): with its key rows.
   std::array<Index, 4> extents(Index heads, Index numbers) const {
     return {plan_.shape.batch, plan_.queries[std::size_t(comm_.rank())].count(), heads, numbers};
   }
@@ -110,7 +110,7 @@ class Pass {
     return {plan_.shape.batch, plan_.rows[std::size_t(comm_.rank())].count(), heads, numbers};
   }
 
-  /// Collective.
+  /// Checks the arguments on all ranks; collective.
   void check(const std::vector<Argument>& arguments) const {
     comm::agree(comm(), [&] {
       if (!Kokkos::is_initialized()) {
@@ -122,8 +122,8 @@ class Pass {
     });
   }
 
-  /// Matrix units read pieces of 16 bytes, of rows of more than a number, and nothing takes their place where results
-  /// are reproducible.
+  /// Whether matrix units can read the tensor: in pieces of 16 bytes. Only needed for reproducible results made by
+  /// matrix units, since nothing else makes the same bits. Tensors with one number per row are always fine.
   bool is_in_pieces(const Tensor& tensor) const {
     if (plan_.problem.granule == 1 || tensor.extents[3] == 1) return true;
     const Index each = Index(core::bytes_of(tensor.type));
@@ -131,13 +131,13 @@ class Pass {
     return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 &&
            std::all_of(tensor.strides.begin(), tensor.strides.begin() + 3, is_whole);
   }
-  /// Whether kernels read it where it lies.
+  /// Whether kernels can read the tensor in place.
   bool suits(const Tensor& tensor) const {
     return (tensor.strides[3] == 1 || tensor.extents[3] == 1) && is_in_pieces(tensor);
   }
 
-  /// Where other ranks read no rows of it, it is read where it lies; else, and where its D numbers are apart, `buffer`
-  /// gets a copy, or is the tensor where it is contiguous.
+  /// Gives the pass a tensor. It is read in place (`lent`) if no other rank reads its rows and kernels can read it;
+  /// otherwise `buffer` is the tensor itself if it is contiguous, or a copy.
   void take(const Tensor& from, const char* name, core::TensorView& lent, core::Buffer& buffer) const {
     if (from.data == nullptr) return;
     if (!plan_.forward->has_exchange() && suits(from)) {
@@ -146,7 +146,7 @@ class Pass {
       buffer = whole(from, name);
     }
   }
-  /// The tensor where it is contiguous, otherwise a copy.
+  /// The tensor itself if it is contiguous, otherwise a copy.
   core::Buffer whole(const Tensor& from, const char* name) const {
     if (library::is_contiguous(from) && is_in_pieces(from)) {
       return core::Buffer::borrowed(from.data, library::bytes_of(from));
@@ -156,7 +156,7 @@ class Pass {
     return copy;
   }
 
-  /// k and v, as one array where other ranks read them.
+  /// Gives the pass k and v: in place on one rank, otherwise copied into one array.
   void take_keys(const Tensor& k, const Tensor& v, strategies::Tensors& tensors) const {
     const bool in_place = plan_.ranks == 1 && suits(k) && suits(v);
     if (in_place) {
@@ -171,22 +171,22 @@ class Pass {
     library::copy(v, contiguous(tensors.kv.at(each), v.type, v.extents));
   }
 
-  /// Memory for a result, the caller's where that is contiguous.
+  /// Memory for a result: the caller's if that is contiguous, otherwise none.
   core::Buffer place(const Tensor& to) const {
     if (to.data == nullptr || !library::is_contiguous(to) || !is_in_pieces(to)) return {};
     return core::Buffer::borrowed(to.data, library::bytes_of(to));
   }
-  /// Results that were made elsewhere.
+  /// Copies a result to the caller's tensor, unless it was made there.
   static void give(const void* made, const Tensor& to) {
     if (to.data == nullptr || made == to.data || library::bytes_of(to) == 0) return;
     library::copy(contiguous(const_cast<void*>(made), to.type, to.extents), to);
   }
 
-  /// Extents of sink logits.
+  /// Extents of a tensor of sink logits.
   std::array<Index, 4> heads() const { return {1, 1, plan_.shape.heads, 1}; }
 
-  /// Sink logits (H); collective. Throws the same Error(usage) on every rank where one has NaN or infinity among them,
-  /// or other ones.
+  /// The sink logits (H); collective. Throws the same Error(usage) on every rank if one rank has NaN or +infinity among
+  /// its logits, or if logits differ between ranks.
   std::vector<double> take_sink(const Tensor& from) const {
     if (!plan_.problem.sink) return {};
     std::vector<double> logits;
@@ -208,7 +208,7 @@ class Pass {
     library::check_same(name_, fmt::format("sink logits {}\n", fmt::join(logits, " ")), comm());
     return logits;
   }
-  /// Their gradients, of whatever type is wanted.
+  /// Writes the gradients of the sink logits, in the type of the caller's tensor.
   void give_dsink(const std::vector<std::int64_t>& sums, const Tensor& to) const {
     if (to.data == nullptr) return;
     const std::vector<double> gradients = kernels::sink_gradients_of(sums);
@@ -225,7 +225,7 @@ class Pass {
   const MadePlan& plan() const { return plan_; }
   const comm::Communicator& comm() const { return comm_.inner(); }
 
-  /// Names the plan and this rank, so that a backward pass knows its own normalizers.
+  /// Names the plan and this rank: a backward pass checks that its normalizers have the same name.
   std::string identity_here() const { return fmt::format("{}a communicator's rank {}\n", identity_, comm_.rank()); }
 
  private:
@@ -269,13 +269,13 @@ std::vector<Argument> arguments_of(const Pass& pass, const BackwardTensors& t) {
   return all;
 }
 
-/// Refuses sink logits, or their gradients, that the plan knows nothing of.
+/// Throws if sink logits, or a tensor for their gradients, are given but the plan has no sink logits.
 void check_sink(const char* pass, const char* name, const MadePlan& plan, const Tensor& given) {
   if (plan.problem.sink || given.data == nullptr) return;
   core::fail(ErrorKind::usage, "{}: {} is given, and the plan has no sink logits, expected Pattern::sink", pass, name);
 }
 
-/// Normalizers in a caller's memory; a rank without rows may give them without an address.
+/// Whether the caller gave memory for normalizers; on a rank without rows it may have no address.
 bool is_given(const Tensor& normalizers) { return normalizers.extents[3] > 0; }
 Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) {
   const strategies::Problem& problem = pass.plan().problem;
@@ -283,7 +283,7 @@ Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) 
           is_written};
 }
 
-/// Whether a backward pass can be made with what a forward pass kept.
+/// Throws if no backward pass can be made with what the forward pass returned.
 void check_normalizers(const Pass& pass, const Kept* kept, bool given) {
   if (!pass.plan().backward) {
     core::fail(ErrorKind::usage, "attention_backward: the plan has no backward pass, expected Options::gradients");
@@ -301,7 +301,7 @@ void check_normalizers(const Pass& pass, const Kept* kept, bool given) {
              theirs, ours);
 }
 
-/// The pass that makes what Statistics tell, and all of these out of the tensors.
+/// Makes the statistics that the plan asks for, and copies all of them to the caller's tensors.
 void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Statistics& to, const Progress& progress) {
   const MadePlan& plan = pass.plan();
   if (plan.statistics) run_statistics_pass(*plan.statistics, pass.comm(), tensors, progress);
@@ -375,7 +375,7 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   run_backward_pass(*pass.plan().backward, pass.comm(), tensors, adapter.steps());
   Pass::give(tensors.dq.data(), given.dq);
   pass.give_dsink(tensors.sink_sums, given.dsink);
-  if (tensors.dkv.bytes() == 0) return;  // they are where the caller wants them
+  if (tensors.dkv.bytes() == 0) return;  // dk and dv have been made in the caller's memory
   Pass::give(tensors.dkv.data(), given.dk);
   Pass::give(tensors.dkv.at(library::bytes_of(given.dk)), given.dv);
 }

@@ -14,20 +14,20 @@ namespace {
 using library::MadePlan;
 using strategies::Strategy;
 
-/// Memory is the caller's: what does not fit is his to see in Plan::memory().
+/// A machine without a limit: the memory is the caller's, who can see in Plan::memory() what does not fit.
 core::Machine any_machine() {
   core::Machine machine = core::default_machine();
   machine.memory_per_rank = std::numeric_limits<double>::infinity();
   return machine;
 }
 
-/// A caller's rows are his: `single`, which has all of them on rank 0, is not taken unless it is named.
+/// Does not choose `single`, which needs all rows on rank 0: a caller's ranks have their own rows. It can be named.
 void choose(MadePlan& plan) {
   const core::Machine machine = any_machine();
   std::vector<planner::Candidate> candidates = planner::candidates(plan.problem, plan.ranks, machine);
   std::erase_if(candidates, [](const planner::Candidate& one) { return one.strategy->name() == "single"; });
   if (candidates.empty()) {
-    core::fail(ErrorKind::usage, "plan: no strategy can give these {} ranks what is asked with this partition",
+    core::fail(ErrorKind::usage, "plan: no strategy can compute this problem on {} ranks with this partition",
                plan.ranks);
   }
   const planner::Choice choice = planner::choose_among(std::move(candidates), plan.problem, machine);
@@ -67,7 +67,7 @@ void take_strategy(MadePlan& plan, const std::string& name) {
 }
 
 std::shared_ptr<const MadePlan> make(const Shape& shape, const Pattern& pattern, int ranks, const Options& options) {
-  const core::DefaultArithmetic arithmetic;  // of the scale, which decides bits of results
+  const core::DefaultArithmetic arithmetic;  // for the scale, on which bits of results depend
   auto plan = std::make_shared<MadePlan>();
   plan->shape = library::completed(shape);
   plan->ranks = ranks;

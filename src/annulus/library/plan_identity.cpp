@@ -8,7 +8,7 @@ namespace {
 
 Index hash_of(const std::string& text) { return Index(std::hash<std::string>{}(text) >> 1); }
 
-/// The first line of `text`, which becomes the rest.
+/// Removes the first line from `text` and returns it.
 std::string_view next_line(std::string_view& text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   text.remove_prefix(std::min(text.size(), line.size() + 1));

@@ -1,4 +1,4 @@
-// Attention by its definition, in float64: what results are held against. Slow: every row looks at all keys.
+// Attention by its definition, in float64, to compare results with. Slow: every row looks at all keys.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 namespace annulus {
 
 /// Rows of the result of a plan's whole problem, in host memory:
-///   q (B, Sq, H, D), k and v (B, S, Hkv, D)  on the host, of any layout; rows count from the first of q
+///   q (B, Sq, H, D), k and v (B, S, Hkv, D)  on the host, any layout; `rows` are numbered from the first row of q
 ///   out (B, rows, H, D), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
-///   sink (1, 1, H, 1)                        on the host, where Pattern::sink says that there is one
-/// It shares nothing with the kernels but the plan's settings. Throws Error(usage) where a tensor is not the plan's or
-/// there is no such row. What `progress` throws ends it.
+///   sink (1, 1, H, 1)                        on the host, only if Pattern::sink is set
+/// It shares no code with the kernels, only the plan's settings. Throws Error(usage) if a tensor does not fit the plan
+/// or there is no such row. An exception from `progress` ends it.
 void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Index>& rows,
                double* out, double* lse, const Progress& progress = {}, const Tensor& sink = {});
 

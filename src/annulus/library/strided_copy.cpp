@@ -5,13 +5,13 @@
 namespace annulus::library {
 namespace {
 
-/// Where a (batch, row, head) begins, in plain numbers: device code takes no std::array.
+/// Strides of a tensor as plain numbers: device code cannot use std::array.
 struct Steps {
   explicit Steps(const Tensor& of) : batch(of.strides[0]), row(of.strides[1]), head(of.strides[2]), d(of.strides[3]) {}
   Index batch, row, head, d;
 };
 
-/// Numbers are copied as bits of their size, one (batch, row, head) after another.
+/// Copies numbers as bits of their size, one (batch, row, head) after another.
 template <class Bits>
 void copy_bits(const Tensor& from, const Tensor& to) {
   const auto* source = static_cast<const Bits*>(from.data);
@@ -45,7 +45,7 @@ void copy(const Tensor& from, const Tensor& to) {
 bool is_contiguous(const Tensor& tensor) {
   Index expected = 1;
   for (std::size_t i = 4; i-- > 0;) {
-    if (tensor.extents[i] > 1 && tensor.strides[i] != expected) return false;  // of one element strides mean nothing
+    if (tensor.extents[i] > 1 && tensor.strides[i] != expected) return false;  // an extent of 1 may have any stride
     expected *= tensor.extents[i];
   }
   return true;

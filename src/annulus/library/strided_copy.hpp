@@ -1,4 +1,4 @@
-// Numbers of a tensor into another layout.
+// Copies a tensor into another layout.
 #pragma once
 
 #include "annulus/library/tensor.hpp"
@@ -9,9 +9,9 @@ namespace annulus::library {
 /// return.
 void copy(const Tensor& from, const Tensor& to);
 
-/// Its numbers lie one after another, the last extent fastest.
+/// Whether its numbers are contiguous, the last extent fastest.
 bool is_contiguous(const Tensor& tensor);
-/// Bytes of its numbers, one after another.
+/// Bytes of its numbers if they are contiguous.
 Index bytes_of(const Tensor& tensor);
 
 }  // namespace annulus::library

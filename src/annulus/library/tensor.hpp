@@ -1,4 +1,4 @@
-// A caller's tensor, described by integers: what the library takes where its headers know no Kokkos::View.
+// A caller's tensor, described by integers, for functions whose headers do not use Kokkos::View.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -16,26 +16,26 @@ using core::DType;
 using core::Half;
 using core::Index;
 
-/// Element (b, row, head, d) of a (B, rows, heads, D) tensor lies b * strides[0] + row * strides[1] + head * strides[2]
-/// + d * strides[3] numbers after `data`, in memory that the default execution space can reach. Of lse and its like D
-/// is 1. Owns nothing; no data: no such tensor.
+/// Element (b, row, head, d) of a tensor (B, rows, heads, D) is b * strides[0] + row * strides[1] + head * strides[2] +
+/// d * strides[3] numbers after `data`, in memory that the default execution space can access. Tensors like lse have D
+/// = 1. Does not own the memory. Null data: there is no such tensor.
 struct Tensor {
   void* data = nullptr;
   DType type = DType::float32;
   std::array<Index, 4> extents{};
   std::array<Index, 4> strides{};
-  std::string label = {};  ///< the caller's own name of it, for messages; may be empty
+  std::string label = {};  ///< the caller's name for it, for messages; may be empty
 };
 
-/// The tensor whose numbers lie one after another, the last extent fastest.
+/// A tensor whose numbers are contiguous, the last extent fastest.
 inline Tensor contiguous(void* data, DType type, const std::array<Index, 4>& extents, std::string label = "") {
   const auto& [batch, rows, heads, dim] = extents;
   (void)batch;
   return {data, type, extents, {rows * heads * dim, heads * dim, dim, 1}, std::move(label)};
 }
 
-/// How a C++ type is stored: double, float, Half and BFloat16, and Kokkos' half_t and bhalf_t where they are 16 bits
-/// wide (in builds without a GPU Kokkos makes them float).
+/// The type in which numbers of a C++ type are stored: double, float, Half and BFloat16, and Kokkos' half_t and bhalf_t
+/// if these have 16 bits (in builds without a GPU they are float).
 template <class Number>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<Number, double>) return DType::float64;
@@ -50,15 +50,15 @@ constexpr DType dtype_of() {
 #endif
 }
 
-/// A View (B, rows, heads, D), or (B, rows, heads), or (heads), of any layout. The View has to outlive its use.
+/// Describes a View (B, rows, heads, D), (B, rows, heads) or (heads), of any layout. The View must outlive the Tensor.
 template <class View>
 Tensor tensor(const View& view) {
   static_assert(View::Rank == 4 || View::Rank == 3 || View::Rank == 1,
-                "annulus: a tensor is (B, rows, heads, D) or (B, rows, heads), of sink logits (heads)");
+                "annulus: a tensor is (B, rows, heads, D) or (B, rows, heads); sink logits are (heads)");
   static_assert(Kokkos::SpaceAccessibility<Kokkos::DefaultExecutionSpace, typename View::memory_space>::accessible,
                 "annulus: the default execution space cannot reach this View's memory");
   using Number = typename View::non_const_value_type;
-  static_assert(!std::is_void_v<decltype(dtype_of<Number>())>, "annulus: no type of tensors");
+  static_assert(!std::is_void_v<decltype(dtype_of<Number>())>, "annulus: tensors cannot have this type");
   Tensor described{const_cast<Number*>(view.data()), dtype_of<Number>(), {1, 1, 1, 1}, {1, 1, 1, 1}, view.label()};
   constexpr unsigned first = View::Rank == 1 ? 2 : 0;
   for (unsigned i = 0; i < unsigned(View::Rank); ++i) {

@@ -8,16 +8,16 @@ namespace {
 
 std::string text_of(const std::array<Index, 4>& extents) { return fmt::format("({})", fmt::join(extents, ", ")); }
 
-/// "k", or "k (View 'keys')" where the caller calls it otherwise.
+/// "k"; or "k (View 'keys')" if the caller has another name for it.
 std::string name_of(const Argument& argument) {
   const std::string& label = argument.tensor.label;
   return label.empty() || label == argument.name ? argument.name : fmt::format("{} ({})", argument.name, label);
 }
 
-/// The tensor of a rank without rows. No number of it is read or written, so address and strides mean nothing.
+/// Whether the tensor is of a rank without rows. Nothing is read or written: address and strides do not matter.
 bool is_empty(const std::array<Index, 4>& extents) { return std::count(extents.begin(), extents.end(), 0) > 0; }
 
-/// A question for a caller whose tensor has rows and heads where the plan has heads and rows.
+/// A question to add to the message if rows and heads of the tensor seem to be exchanged.
 std::string question(const Argument& argument) {
   const auto& is = argument.tensor.extents;
   const auto& wanted = argument.extents;

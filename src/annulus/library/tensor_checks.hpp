@@ -1,4 +1,4 @@
-// Tensors held against their plan, before anything is computed.
+// Compares tensors with their plan before anything is computed.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace annulus::library {
 
-/// A tensor of a pass, and what the plan says of it.
+/// A tensor of a pass, and what the plan expects of it.
 struct Argument {
   const char* name;
   const Tensor& tensor;
@@ -17,9 +17,9 @@ struct Argument {
   bool is_written = false;
 };
 
-/// Throws Error(usage), "<pass>: k is (1, 4096, 3, 64), the plan of rank 1 wants (1, 4096, 2, 64)": no data, other
-/// extents or another type, numbers at odd addresses, or a written tensor that lies on itself or begins where another
-/// argument does.
+/// Throws Error(usage), "<pass>: k is (1, 4096, 3, 64), the plan of rank 1 wants (1, 4096, 2, 64)". Errors are: no
+/// data, other extents or another type, unaligned numbers, a written tensor whose elements overlap each other, or one
+/// that begins where another argument begins.
 void check(const char* pass, int rank, const std::vector<Argument>& arguments);
 
 }  // namespace annulus::library

@@ -1,11 +1,11 @@
-// Threads on which the host's kernels run.
+// The threads that the host's kernels use.
 #pragma once
 
 namespace annulus {
 
-/// Those of Kokkos, or as few as limit_threads() says.
+/// The number of threads: Kokkos' number, or fewer if limit_threads() says so.
 int threads();
-/// From now on no more than `most`, 1 or more, for all passes of this process.
+/// From now on all passes of this process use at most `most` threads; `most` is 1 or more.
 void limit_threads(int most);
 
 }  // namespace annulus

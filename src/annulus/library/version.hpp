@@ -1,4 +1,4 @@
-// Which library a program was linked with.
+// Which version of the library a program was linked with.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace annulus {
 
 /// "0.1.0".
 std::string library_version();
-/// The commit that it was built from; "unknown" where it was built from no repository.
+/// The commit that the library was built from; "unknown" if it was not built in a repository.
 std::string library_commit();
-/// The whole of it on one line: version, Kokkos and its back ends, MPI, instruction set.
+/// Everything on one line: version, Kokkos and its back ends, MPI, instruction set.
 std::string library_description();
 
 }  // namespace annulus

@@ -14,8 +14,8 @@ using pattern::PartitionKind;
 
 constexpr double as_good_as = 1.05;
 
-/// block_cyclic is there to compare: it resonates with segment lengths and moves the most rows. Queries travel only
-/// where they have rows of their own: with those of the keys nothing hides what travels. A user may name both.
+/// Not block_cyclic: its blocks interfere with segment lengths, and it moves the most rows. Queries travel only if they
+/// have rows of their own: if keys' rows are queries too, nothing hides their travel. A user can choose both by name.
 bool is_offered(const Candidate& candidate, const Problem& problem) {
   if (candidate.strategy == strategies::find("pass_q") && !problem.queries) return false;
   return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);
@@ -25,7 +25,7 @@ bool fits_memory(const Candidate& candidate, const core::Machine& machine) {
   return candidate.cost && candidate.cost->memory_bytes <= machine.memory_per_rank;
 }
 
-/// Its windows have room in shared memory.
+/// Its windows fit into shared memory.
 bool fits_window(const Candidate& candidate, const core::Machine& machine) {
   return candidate.cost && candidate.cost->window_bytes <= machine.window_per_rank;
 }
@@ -34,7 +34,7 @@ bool fits(const Candidate& candidate, const core::Machine& machine) {
   return fits_memory(candidate, machine) && fits_window(candidate, machine);
 }
 
-/// What a candidate costs in a way that fits; none where it does not fit in that way.
+/// Cost of a candidate if it fits into memory in a certain way, at once or in slices; nullptr if it does not.
 using FittingCost = const Cost* (*)(const Candidate&, const core::Machine&);
 
 const Cost* at_once(const Candidate& candidate, const core::Machine& machine) {
@@ -44,7 +44,7 @@ const Cost* in_slices(const Candidate& candidate, const core::Machine&) {
   return candidate.sliced ? &candidate.sliced->cost : nullptr;
 }
 
-/// The candidate with the fewest bytes among those as good as the fastest that fits.
+/// The candidate with the fewest bytes among those that are about as fast as the fastest one that fits.
 std::optional<std::size_t> cheapest(const std::vector<Candidate>& all, const Problem& problem,
                                     const core::Machine& machine, FittingCost fitting) {
   double fastest = -1;
@@ -71,7 +71,7 @@ std::size_t smallest(const std::vector<Candidate>& all, const Problem& problem, 
   return taken;
 }
 
-/// Where `auto` decides what fits: what fits at once, else what fits in slices.
+/// Lets `auto` choose: among the candidates that fit at once, otherwise among those that fit in slices.
 void decide(Choice& choice, const Problem& problem, const core::Machine& machine) {
   for (const FittingCost fitting : {at_once, in_slices}) {
     if (const auto found = cheapest(choice.candidates, problem, machine, fitting)) {
@@ -99,7 +99,7 @@ std::string describe(const Choice& choice, const core::Machine& machine) {
   }
   const Candidate* next = nullptr;
   std::size_t too_big = 0;
-  double window = 0;  // the smallest that has no room
+  double window = 0;  // the smallest window that does not fit
   for (const Candidate& one : choice.candidates) {
     if (one.cost && !fits_memory(one, machine)) ++too_big;
     if (one.cost && !fits_window(one, machine)) {
@@ -112,19 +112,19 @@ std::string describe(const Choice& choice, const core::Machine& machine) {
   if (next != nullptr) {
     text += fmt::format(", next {} with {:.3g} s", name_of(*next), next->cost->seconds);
     if (next->cost->seconds < taken.cost->seconds * as_good_as) {
-      text += fmt::format(" (within 5 %, {:.1f} against {:.1f} MiB on the wire)", taken.cost->total_bytes / mib,
+      text += fmt::format(" (within 5 %, {:.1f} against {:.1f} MiB on the network)", taken.cost->total_bytes / mib,
                           next->cost->total_bytes / mib);
     }
   }
   if (too_big > 0) text += fmt::format("; {} of {} do not fit into {}", too_big, choice.candidates.size(), room);
   if (window > 0) {
-    text += fmt::format("; windows of {:.0f} MiB per rank have no room in {}", std::ceil(window / mib),
+    text += fmt::format("; windows of {:.0f} MiB per rank do not fit into {}", std::ceil(window / mib),
                         machine.window_source);
   }
   return text;
 }
 
-/// Fills in what the candidate costs; `counted` belongs to `partition`.
+/// Sets the costs of a candidate; `counted` belongs to `partition`.
 void add_cost(Candidate& candidate, const Problem& problem, const pattern::Partition& partition, const Counted& counted,
               const core::Machine& machine) {
   const CommunicationShape shape = candidate.strategy->communication(problem, int(partition.size()));
@@ -133,8 +133,8 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
   }
   if (!candidate.cost) return;
   if (problem.statistics.need_pass()) {
-    // The keys go the same way again, and scores with lists take about as long as the forward pass. What it makes is
-    // held beside that, twice where it is exchanged.
+    // The keys travel the same way again, and scores with lists take about as long as the forward pass. The pass's
+    // results take memory besides that, twice where they are exchanged.
     Cost again = *candidate.cost;
     const bool exchanged = shape.group > 1 || shape.pattern == CommunicationPattern::heads;
     const strategies::RowCounts most{most_rows(query_rows(problem, partition)), most_rows(partition)};
@@ -159,7 +159,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
     pattern::Partition partition;
     Counted counted;
   };
-  std::map<std::optional<PartitionKind>, Cut> cuts;  // strategies share partitions
+  std::map<std::optional<PartitionKind>, Cut> cuts;  // strategies with the same partition share these
   std::vector<Candidate> all;
   for (const Strategy* strategy : strategies::available()) {
     const CommunicationShape shape = strategy->communication(problem, ranks);
@@ -229,7 +229,7 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
-  // The search takes a second a candidate at tens of thousands of ranks: then only where it decides something.
+  // At tens of thousands of ranks the search takes a second a candidate: then only if the decision depends on it.
   constexpr int many_ranks = 1024;
   const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(),
                                     [&](const Candidate& one) { return fits(one, machine); });

@@ -1,4 +1,4 @@
-// What `auto` takes, and why.
+// Which strategy and partition `auto` chooses, and why.
 #pragma once
 
 #include "annulus/planner/cost.hpp"
@@ -6,7 +6,7 @@
 
 namespace annulus::planner {
 
-/// A problem in slices, one after another: seconds, bytes and messages of all, memory of the largest.
+/// A problem cut into slices that run one after another: seconds, bytes and messages of all, memory of the largest.
 struct SlicedCost {
   strategies::SliceSize size;
   Index slices = 1;
@@ -16,47 +16,47 @@ struct SlicedCost {
 /// One line of a plan: a strategy and a partition, with its cost; no cost where no closed form is known.
 struct Candidate {
   const Strategy* strategy = nullptr;
-  std::optional<pattern::PartitionKind> partition;  ///< empty where the strategy decides for itself
+  std::optional<pattern::PartitionKind> partition;  ///< empty where the strategy chooses by itself
   std::optional<Cost> cost;                         ///< of both passes where the problem asks for gradients
-  std::optional<Cost> backward;                     ///< of these, the backward pass
-  std::optional<SlicedCost> sliced{};               ///< where it fits into memory in slices only
+  std::optional<Cost> backward;                     ///< the backward pass's part of it
+  std::optional<SlicedCost> sliced{};               ///< set if it fits into memory only in slices
 };
 
-/// A decision with the table it was made from.
+/// A decision, with the table of candidates that it was made from.
 struct Choice {
   std::vector<Candidate> candidates;  ///< in the order of the registry
-  std::size_t taken = 0;              ///< of candidates
+  std::size_t taken = 0;              ///< index of the chosen candidate
   std::string reason;                 ///< one line for the user
-  bool fits = true;                   ///< what is taken, at once or in slices
+  bool fits = true;                   ///< whether the chosen one fits, at once or in slices
 
   const Strategy& strategy() const { return *candidates[taken].strategy; }
   std::optional<pattern::PartitionKind> partition() const { return candidates[taken].partition; }
 };
 
-/// "ring, zigzag".
+/// For example "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
-/// Every strategy x partition at `ranks` ranks that can do what the problem asks for (why_not_reproducible()); the
-/// problem's own partition alone where it names one.
+/// Every strategy with every partition on `ranks` ranks that can do what the problem asks for (why_not_reproducible()).
+/// If the problem names its partition, only that one.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 
-/// What a strategy will cost with a partition that it has made; nothing where no closed form is known. Of both passes
+/// What a strategy will cost with a partition that it has made; empty where no closed form is known. Counts both passes
 /// where the problem asks for gradients.
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine);
 
-/// The cheapest of these candidates of the problem that fits into the machine's memory per rank at once, else the
-/// cheapest that fits in slices; candidates within 5 % count as equal: then fewer bytes on the wire decide. The
-/// smallest where nothing fits.
+/// Chooses the cheapest of these candidates that fits into the machine's memory per rank at once; otherwise the
+/// cheapest that fits in slices; otherwise the smallest. Times within 5 % count as equal: then the one with fewer bytes
+/// on the network is chosen.
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine);
 
-/// The fewest slices in which a candidate that has a cost, but does not fit, fits; nothing where there are none.
+/// The fewest slices with which a candidate fits that does not fit at once; empty if it never fits.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine);
 
-/// Below `local_below` rows (empty: the costs decide) and on one rank `single`, if it fits; else choose_among()
-/// all candidates.
-/// A pure function: all ranks that ask with the same arguments get the same answer.
+/// Chooses `single`, if it fits, on one rank and below `local_below` rows (empty: the costs decide); otherwise calls
+/// choose_among() with all candidates.
+/// A pure function: all ranks that call it with the same arguments get the same answer.
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine);
 
 }  // namespace annulus::planner

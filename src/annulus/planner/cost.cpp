@@ -25,9 +25,9 @@ double most(const std::vector<double>& values) {
 }
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
-/// Seconds that each rank needs for its triples and rows. `busy` are those while all ranks of a node compute; one that
-/// has more work than the others goes on with what of the node they leave it, at most at the speed of a rank alone.
-/// Worked example: 3 ranks on 2 cores, alone 1.5 times as fast, with 1, 2 and 3 s of work: done after at most 2 s.
+/// Seconds that each rank needs for its triples and rows. `busy`: the same while all ranks of a node compute. When
+/// other ranks are done, a rank uses what they leave free of the node, but gets no faster than a rank alone. Worked
+/// example: 3 ranks on 2 cores, alone 1.5 times as fast, with 1, 2 and 3 s of work: done after at most 2 s.
 std::vector<double> shared(const std::vector<double>& busy, const core::Machine& machine) {
   std::vector<double> seconds;
   const auto size = std::size_t(machine.ranks_per_node);
@@ -70,7 +70,7 @@ Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Pr
                             counts.window * machine.window.seconds_per_byte +
                             (counts.calls.empty() ? 0 : counts.calls[p] * machine.seconds_per_call) +
                             (counts.intervals.empty() ? 0 : counts.intervals[p] * machine.seconds_per_interval);
-    // Blocking ranks send, then receive: nobody does both at once.
+    // Blocking ranks first send, then receive: never both at once.
     const bool both_at_once =
         shape.pattern == CommunicationPattern::gather || shape.pattern == CommunicationPattern::queries;
     const double phases = shape.overlapped || both_at_once ? 1 : 2;

@@ -1,12 +1,12 @@
-// What a run will cost before it is run: an alpha-beta model of the messages plus the kernel's rate, for any number of
+// What a run will cost, before it runs: an alpha-beta model of the messages plus the kernel's rate, for any number of
 // ranks.
 //   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate
 //                       + overheads(kernel calls, rows, communicators, windows, intervals that stand alone)
 //                       + exposed(messages x alpha + bytes x beta)
-// of a forward pass, and where gradients are asked for 2.5 times the compute and the messages of a backward pass
-// beside.
-//   exposed(t)        = t when nothing overlaps, else t - min(overlap x t, compute)
-// and the slowest rank is the run's time: ranks run free, nothing waits for a common hop.
+// These are for a forward pass; with gradients, 2.5 times the compute and the messages of a backward pass are
+// added.
+//   exposed(t)        = t when nothing overlaps, otherwise t - min(overlap x t, compute)
+// The slowest rank's time is the run's time: a rank that is ahead does not wait for others at each hop.
 #pragma once
 
 #include "annulus/core/machine.hpp"
@@ -14,24 +14,24 @@
 
 namespace annulus::planner {
 
-/// Times are seconds of the slowest rank; compute, exposed, copy and overhead are its parts.
+/// Times are seconds of the slowest rank; `seconds` is the sum of the others.
 struct Cost {
   double seconds = 0;
   double compute_seconds = 0;
   double exposed_seconds = 0;
   double copy_seconds = 0;
   double overhead_seconds = 0;
-  double memory_bytes = 0;    ///< fullest rank
-  double window_bytes = 0;    ///< fullest rank, of these in windows
-  double received_bytes = 0;  ///< busiest rank
-  double sent_bytes = 0;      ///< busiest rank
-  double total_bytes = 0;     ///< received by all ranks
-  double messages = 0;        ///< busiest rank
-  double balance = 1;         ///< work of the busiest rank over the mean
+  double memory_bytes = 0;    ///< of the fullest rank
+  double window_bytes = 0;    ///< of the fullest rank, the part in windows
+  double received_bytes = 0;  ///< of the busiest rank
+  double sent_bytes = 0;      ///< of the busiest rank
+  double total_bytes = 0;     ///< received by all ranks together
+  double messages = 0;        ///< of the busiest rank
+  double balance = 1;         ///< work of the busiest rank divided by the mean
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
-/// A forward pass and its backward pass, one after the other.
+/// Cost of a forward pass and of its backward pass after it.
 Cost sum_of(const Cost& forward, const Cost& backward);
 
 Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Problem& problem,

@@ -1,4 +1,4 @@
-// What all rounds of a problem move.
+// Counts what all rounds of a problem move.
 #include "annulus/pattern/gradient_hops.hpp"
 #include "annulus/pattern/parts.hpp"
 #include "annulus/planner/rank_counts.hpp"
@@ -12,13 +12,13 @@ using pattern::TrafficCounts;
 
 namespace {
 
-/// to += counts, number by number.
+/// to[i] += counts[i] for every rank i.
 void add(std::vector<Index>& to, const std::vector<Index>& counts) {
   to.resize(counts.size());
   for (std::size_t p = 0; p < counts.size(); ++p) to[p] += counts[p];
 }
 
-/// What goes between parts as traffic of their ranks: a rank's own parts are taken to give each other what others do.
+/// Turns traffic between parts into traffic of their ranks. Assumes that a rank's own parts also exchange messages.
 TrafficCounts of_ranks(TrafficCounts counts, std::size_t ranks) {
   if (counts.direct.received.size() == ranks) return counts;
   for (Traffic* const traffic : {&counts.direct, &counts.ring, &counts.both_ways, &counts.ring_sums}) {
@@ -33,8 +33,8 @@ TrafficCounts of_ranks(TrafficCounts counts, std::size_t ranks) {
   return counts;
 }
 
-/// Sums that are added up in one order. What arrives leaves again, forward or back; the own sums leave and come back:
-/// both ways are the same bytes.
+/// Traffic of sums in one order. Whatever arrives leaves again, forward or back, and the own sums leave and return: so
+/// as many bytes are sent as received.
 Traffic ordered_sums(const Problem& problem, const Partition& parts, const Traffic& rows) {
   Traffic sums = rows;
   for (const Problem& pass : rounds_of(problem)) {

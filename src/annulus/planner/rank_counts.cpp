@@ -13,7 +13,7 @@ using pattern::Partition;
 using pattern::Traffic;
 using strategies::LargestMessages;
 
-/// What moves between ranks in a pass: rows of K and V, and sums of their gradients on their way home.
+/// What moves between ranks in a pass: rows of K and V, and sums of their gradients that return to the owners.
 struct Moved {
   Traffic rows, sums;
 
@@ -24,7 +24,7 @@ Traffic nothing(std::size_t ranks) {
   return {std::vector<Index>(ranks), std::vector<Index>(ranks), std::vector<Index>(ranks)};
 }
 
-/// All rows go to every rank.
+/// The traffic if all rows go to every rank.
 Traffic gathered(const Problem& problem, const Partition& partition) {
   const Index n = problem.shape.sequence, heads = problem.shape.kv_heads, others = Index(partition.size()) - 1;
   Traffic all;
@@ -55,8 +55,8 @@ Traffic rows_moved(CommunicationPattern shape, const Problem& problem, const Par
   }
 }
 
-/// Sums in one order go from neighbour to neighbour, however the rows move. Where rows come straight from their owner,
-/// the sums of what was received go straight back.
+/// Sums in one order go from neighbour to neighbour, however the rows move. Where rows come directly from their owner,
+/// their sums return directly to it.
 Traffic sums_moved(CommunicationPattern shape, const Problem& problem, const Traffic& rows,
                    const pattern::TrafficCounts& counted) {
   if (shape == CommunicationPattern::none) return rows;
@@ -74,7 +74,7 @@ Moved moved(CommunicationPattern shape, Pass pass, const Problem& problem, const
   return {rows, sums_moved(shape, problem, rows, counted)};
 }
 
-/// to += factor * counts, number by number.
+/// to[i] += factor * counts[i] for every rank i.
 void add(std::vector<double>& to, const std::vector<Index>& counts, Index factor) {
   to.resize(counts.size());
   for (std::size_t p = 0; p < counts.size(); ++p) to[p] += double(factor * counts[p]);
@@ -89,8 +89,8 @@ void add_traffic(const Moved& moved, const Problem& problem, RankCounts& counts)
   }
 }
 
-/// Hops collect rows to send, and add sums that arrive to those that are there; sums leave from where they are. Windows
-/// are filled with a copy of the own rows, and MPI adds what ranks send to the owner's.
+/// With hops, a rank collects rows that it sends and adds received sums to its own; it sends sums from where they are.
+/// With windows, it copies its own rows into a window, and MPI adds other ranks' sums in the owner's memory.
 void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& problem, const Partition& partition,
                 RankCounts& counts) {
   if (shape == CommunicationPattern::none || shape == CommunicationPattern::gather) return;
@@ -101,25 +101,25 @@ void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& p
   add(counts.copied, is_window ? moved.sums.sent : moved.sums.received, strategies::sum_bytes(problem, 1));
 }
 
-/// Bytes of a row that is exchanged for heads inside a group, linear in query and key/value heads; or rows of each.
+/// Bytes of a row that a group exchanges for heads, for each query head and each key/value head; or numbers of rows.
 struct RowBytes {
   double query = 0, key = 0;
   double of(double queries, double keys) const { return query * queries + key * keys; }
 };
 
-/// Bytes of a row that go to the ranks that work on the heads, and that come back from them.
+/// Bytes of a row that go to the ranks that compute its heads, and that return from them.
 std::pair<RowBytes, RowBytes> exchanged(const Problem& problem, Pass pass) {
   const double row = double(problem.head_row_bytes()), heads = double(problem.shape.heads);
   if (pass == Pass::forward) return {{row, 2 * row}, {double(problem.output_row_bytes()) / heads, 0}};
   const double scalars = double(problem.head_normalizer_bytes()) + double(core::bytes_of(problem.precision));
-  const Index parts = problem.sum_parts() / problem.shape.batch;  // whole: each entry has as many
+  const Index parts = problem.sum_parts() / problem.shape.batch;  // of one batch entry
   const double sums = double(parts * problem.head_row_sum_bytes());
-  return {{2 * row + scalars, 2 * row}, {row, sums}};  // q and dout with normalizers and delta, K and V; dq, dK and dV
+  return {{2 * row + scalars, 2 * row}, {row, sums}};  // q, dout, normalizers, delta, K and V; back: dq, dK, dV
 }
 
-/// Exchanges of heads inside groups of `size` ranks, after which each works on some heads of all rows of its group, and
-/// the ring across the groups with those heads. An estimate in two ways: all heads are taken to have equal work, and
-/// all K/V heads to move equally many rows.
+/// Counts exchanges of heads inside groups of `size` ranks, and the ring across the groups; a rank computes some heads
+/// of all rows of its group. An estimate: it assumes that all heads have equal work, and that all K/V heads move
+/// equally many rows.
 LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& partition, Index size,
                           RankCounts& counts) {
   const core::Shape& s = problem.shape;
@@ -127,7 +127,7 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
   const Partition rows = strategies::rows_of_groups(partition, int(size));
   const Partition queries_of = query_rows(problem, partition), all_queries = query_rows(problem, rows);
   std::vector<core::Shape> members;
-  double served = 0;  // K/V heads of all members: some are several members'
+  double served = 0;  // K/V heads of all members; a head counts once for each member that reads it
   for (Index i = 0; i < size; ++i) {
     members.push_back(strategies::narrowed(s, core::even_part(s.heads, size, i)));
     served += double(members.back().kv_heads);
@@ -136,12 +136,12 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
   const pattern::TrafficCounts traffic =
       traffic_of(problem, rows, with_sums ? CountedTraffic::rows_and_sums : CountedTraffic::rows);
   const Moved across = moved(CommunicationPattern::heads_in_ring, pass, problem, rows, traffic);
-  RankCounts ring;  // of all heads
+  RankCounts ring;  // for all heads
   add_traffic(across, problem, ring);
   std::vector<double> kept(rows.size());
   for (std::size_t p = 0; p < partition.size(); ++p) kept[p / members.size()] += counts.kept[p];
   const auto [there, back] = exchanged(problem, pass);
-  const int exchanges = with_sums ? 7 : problem.gradients ? 5 : 4;  // one for each tensor
+  const int exchanges = with_sums ? 7 : problem.gradients ? 5 : 4;  // one for each tensor that travels
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = p / members.size();
     const core::Shape& here = members[p % members.size()];
@@ -164,17 +164,17 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
   return across.largest();
 }
 
-/// Kernel calls, rows, communicators and windows; of the messages in a backward pass one half brings K and V.
+/// Counts kernel calls, rows, communicators and windows; half of a backward pass's messages bring K and V.
 void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& problem, const Partition& partition,
                    RankCounts& counts) {
   const bool is_none = shape.pattern == CommunicationPattern::none, is_forward = pass == Pass::forward;
   const bool all_queries = shape.pattern == CommunicationPattern::queries;
   const bool at_once = is_none || all_queries || (shape.pattern == CommunicationPattern::gather && !shape.overlapped);
   const double pairs = double(problem.pattern.pairs.size());
-  double lists = 0;  // of work, each a call of the kernel: a window's first rows have lists of their own
+  double lists = 0;  // work lists, one kernel call each: the first rows of a window have lists of their own
   for (const pattern::Pair& pair : problem.pattern.pairs)
     lists += double(pattern::sights_of(pair, problem.pattern.causal).size());
-  double each = 0;  // rows of one head that pairs pick of a row
+  double each = 0;  // rows of one head that all pairs pick from one row
   for (const pattern::Pair& pair : problem.pattern.pairs)
     each += double(problem.shape.heads) / double(pair.window ? 1 : pair.dilation);
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;
@@ -190,7 +190,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   if (!counts.group_messages.empty()) counts.communicators = 2;
 }
 
-/// A strategy of unknown shape: every rank is taken to get a message of each kind from each other rank.
+/// For a strategy of unknown shape: assumes one message of each kind from every rank to every other rank.
 std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass pass) {
   const int ranks = int(schedule.partition().size());
   if (ranks > largest_enumerated) return std::nullopt;
@@ -206,8 +206,8 @@ std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass 
   return counts;
 }
 
-/// Ranks share the work as they share the keys: exactly so where few ask for it, else nearly, as where all queries see
-/// all keys.
+/// The work of up to largest_enumerated ranks is what Schedule::kept() says. For more ranks it is shared out in
+/// proportion to their keys.
 RankCounts of_all_queries(const strategies::Schedule& schedule, Pass pass, const Counted& counted) {
   const Problem& problem = schedule.problem();
   const int ranks = int(schedule.partition().size());
@@ -275,7 +275,7 @@ Counted count(const Problem& problem, const Partition& partition) {
 std::optional<RankCounts> rank_counts_of(const Strategy& strategy, Pass pass, const Problem& problem,
                                          const Partition& partition, const Counted& counted) {
   const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
-  if (shape.pattern == CommunicationPattern::store) return std::nullopt;  // stream_cut.hpp
+  if (shape.pattern == CommunicationPattern::store) return std::nullopt;  // has its own costs: stream_cut.hpp
   const auto schedule = pass == Pass::forward ? strategy.forward_schedule(problem, partition)
                                               : strategy.backward_schedule(problem, partition);
   const bool is_known = shape.pattern != CommunicationPattern::unknown;

@@ -12,7 +12,7 @@ using strategies::Schedule;
 using strategies::Transfer;
 namespace {
 
-/// Exponential with mean 1 from the engine's bits: the same numbers with every standard library.
+/// An exponential random number with mean 1, the same with every standard library.
 double exponential(std::mt19937_64& random) { return -std::log(1 - double(random() >> 11) * 0x1p-53); }
 
 }  // namespace
@@ -32,7 +32,7 @@ std::vector<double> simulate(const HopSchedule& schedule, double jitter, std::ui
       const double owner = ready[std::size_t(core::wrap(p - distance, ranks))];
       const double start = transfer == 0 || alone ? ready[at] : std::max(ready[at], owner);
       const double hidden = std::min(schedule.overlap * transfer, done[at] - ready[at]);
-      // What is not hidden moves only after the kernel, when both ends sit in MPI.
+      // The part that compute does not hide moves only after the kernel, when both ranks are inside MPI calls.
       arrived[at] = start + transfer;
       if (hidden < transfer) arrived[at] = std::max(arrived[at], done[at] + transfer - hidden);
     }

@@ -7,7 +7,7 @@
 namespace annulus::planner {
 namespace {
 
-/// Bytes of dout and dlse, and of all that a slice reads.
+/// Bytes of what a slice reads: of dout and dlse, and of everything.
 double late_inputs(const Problem& slice, strategies::RowCounts rows) {
   if (!slice.gradients) return 0;
   return double(slice.shape.batch) * double(rows.queries) * double(slice.query_row_bytes() + slice.lse_row_bytes());
@@ -23,7 +23,7 @@ SliceMemory memory_of(const Problem& slice, strategies::RowCounts rows, double b
           std::max(before_backward + late_inputs(slice, rows), backward) + all_inputs(slice, rows)};
 }
 
-/// Raises `most` to the memory of every rank that computes one slice.
+/// Raises `most` to the memory of every rank that computes this slice.
 void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Partition& partition, SliceMemory& most) {
   const auto forward = strategy.forward_schedule(slice, partition);
   const auto statistics = slice.statistics.need_pass() ? strategy.statistics_schedule(slice, partition) : nullptr;
@@ -53,7 +53,7 @@ SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const
     }
     return most;
   }
-  const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // other entries' slices are like the first's
+  const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // all entries have the same slices
   for (Index i = 0; i < of_entry; ++i) {
     add_ranks(strategy, narrowed(problem, strategies::slice_of(s, size, i)), partition, most);
     comm::watchdog_progress();  // other ranks may be waiting for this one

@@ -13,16 +13,16 @@ namespace {
 using strategies::BlockPasses;
 using strategies::UnitCost;
 
-constexpr Index units_per_rank = 4;     // at least, so that ranks end at about the same time
-constexpr Index most_blocks = 1 << 14;  // what each reads of each other one is counted
-constexpr Index fewest_rows = 16;       // smaller blocks take no less memory
+constexpr Index units_per_rank = 4;     // at least this many, so that ranks end at about the same time
+constexpr Index most_blocks = 1 << 14;  // since what each block reads of each other block is counted
+constexpr Index fewest_rows = 16;       // smaller blocks need as much memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
   const double gflop = 2e-9 * double(products) * double(problem.shape.head_dim) * kept;
   return gflop * machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
 }
 
-/// Seconds that the longest unit computes, without what it reads.
+/// Seconds that the longest unit computes, without reading.
 double longest_unit(const Problem& problem, Index block_rows, const core::Machine& machine) {
   const pattern::KeptCounts counts(problem.layout());
   const Index n = problem.shape.sequence;
@@ -38,14 +38,14 @@ pattern::Partition blocks_of(Problem problem, Index block_rows) {
   return strategies::find("stream")->partition(problem, 1);
 }
 
-/// Whether blocks of so many rows leave work for all ranks, in pieces that are soon done.
+/// Whether blocks of this many rows give every rank enough units, and units that take only a short time.
 bool is_short(const Problem& problem, Index block_rows, int ranks, const core::Machine& machine) {
   const Index units = problem.shape.batch * core::ceil_div(problem.shape.sequence, block_rows);
   return units >= (ranks == 1 ? 1 : units_per_rank * ranks) &&
          longest_unit(problem, block_rows, machine) <= most_unit_seconds;
 }
 
-/// Blocks times blocks that are looked at to price a cut: a second's worth.
+/// To price a cut, at most this many pairs of blocks are looked at: about one second of work.
 constexpr Index most_lookups = Index(1) << 17;
 
 }  // namespace
@@ -68,7 +68,7 @@ std::string why_no_stream(const Problem& problem) {
 StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const core::Machine& machine) {
   const BlockPasses passes(problem, blocks_of(problem, block_rows), dlse);
   StreamCut cut{.block_rows = block_rows, .blocks = passes.blocks(), .units = passes.units()};
-  // What a block reads is looked up block by block: of many, those at equal distances stand for the others.
+  // What a block reads is looked up block by block; of many blocks, some at equal distances represent the rest.
   const Index samples =
       std::clamp<Index>(most_lookups / passes.blocks(), std::min<Index>(8, passes.blocks()), passes.blocks());
   const double entries = double(problem.shape.batch) * double(passes.blocks()) / double(samples);
@@ -92,7 +92,7 @@ StreamCut choose_stream_cut(const Problem& problem, bool dlse, int ranks, const 
   const Index n = problem.shape.sequence;
   if (problem.block_size > 0) return stream_cut(problem, dlse, std::min(n, problem.block_size), machine);
   const Index liked = kernels::attend_block_rows(problem.backend, problem.shape, problem.precision);
-  const Index apart = problem.grid().widest();  // places for cuts: no block is smaller
+  const Index apart = problem.grid().widest();  // distance between possible cuts: no block is smaller
   const Index least = std::max({fewest_rows, core::ceil_div(n, most_blocks), apart});
   Index rows = apart * Index(std::bit_ceil(std::uint64_t(core::ceil_div(n, apart))));
   while (rows / 2 >= std::max(liked, least) && !is_short(problem, rows, ranks, machine)) rows /= 2;
@@ -102,7 +102,7 @@ StreamCut choose_stream_cut(const Problem& problem, bool dlse, int ranks, const 
   }
 }
 
-/// A reader reads ahead, so that the slower one of reading and computing counts.
+/// Reading is ahead of the kernel, so that the slower of reading and computing decides.
 Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine) {
   const double shares = double(std::min<Index>(ranks, cut.units));
   const double read = cut.bytes_read / machine.read_rate / shares;

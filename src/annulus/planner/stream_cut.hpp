@@ -1,4 +1,4 @@
-// How strategy stream cuts a problem into blocks of rows, and what its units will take.
+// How strategy stream cuts a problem into blocks of rows, and what its units will cost.
 #pragma once
 
 #include <optional>
@@ -9,49 +9,49 @@
 
 namespace annulus::planner {
 
-/// Seconds of work that a unit should have at most: so much is lost when a run is cut off.
+/// Seconds of work that a unit should have at most: this much is lost when a run is interrupted.
 inline constexpr double most_unit_seconds = 5;
 
 struct StreamCut {
   Index block_rows = 0;  ///< of every block but the last
   Index blocks = 0;
-  Index units = 0;             ///< of each phase
+  Index units = 0;             ///< in each phase
   double memory_bytes = 0;     ///< of the largest unit
-  double unit_seconds = 0;     ///< of the longest one
-  double compute_seconds = 0;  ///< of all, one after another
-  double bytes_read = 0;       ///< by all
+  double unit_seconds = 0;     ///< of the longest unit
+  double compute_seconds = 0;  ///< of all units together
+  double bytes_read = 0;       ///< by all units
   double bytes_written = 0;
 };
 
-/// Why there is no such cut of a problem; empty: there is one.
+/// Why stream cannot cut a problem; empty: it can.
 std::string why_no_stream(const strategies::Problem& problem);
 
-/// What a unit takes. The query rows that read a block's keys are counted row by row: of very long sequences they are
-/// taken to be as many as the keys that its queries read, with q, out and dout in place of k and v.
+/// What a unit costs. The query rows that read a block's keys are counted row by row. For very long sequences, as many
+/// are assumed as the block's queries read key rows, with q, out and dout in place of k and v.
 strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const strategies::Problem& problem, int phase,
                                Index block);
 
-/// A cut into blocks of so many rows; `dlse`: with gradients of the LSE.
+/// A cut into blocks of `block_rows` rows; `dlse`: with gradients of the LSE.
 StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_rows, const core::Machine& machine);
 
-/// The cut into the largest blocks, a power of two of rows so that segments mostly lie inside (times as many rows as
-/// places for cuts are apart, where rows may not be cut anywhere), of which a unit fits into the machine's memory of a
-/// rank and is done within most_unit_seconds, and of which there are some for every rank; but no smaller than the
-/// kernel likes them, unless memory asks for that. Where no cut fits: the smallest. Problem::block_size, where it is
-/// given, is taken.
+/// Chooses the largest blocks whose unit fits into a rank's memory and takes at most most_unit_seconds, with several
+/// units for every rank. Blocks have a power of two of rows, so that most segments are inside one block; where cuts are
+/// only allowed at certain rows, they have a power of two times the distance of these. Blocks get smaller than the
+/// kernel works well with only if memory requires it. If no cut fits, it returns the smallest blocks. A given
+/// Problem::block_size is used as it is.
 StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int ranks, const core::Machine& machine);
 
-/// What that costs `ranks` ranks that take unit after unit.
+/// Cost of a cut for `ranks` ranks, each of which computes unit after unit.
 Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine);
 
-/// When strategy stream is priced beside the others.
+/// When to price strategy stream besides the other strategies.
 ///   never      the verb cannot compute unit by unit
-///   if_needed  where none of the others fits
-///   always     to be shown
+///   if_needed  if no other strategy fits
+///   always     to show it
 enum class StreamOffer { never, if_needed, always };
 
-/// Adds strategy stream to a choice among the others, and takes it where none of them fits but it does. Returns how it
-/// would cut the problem, where it was priced.
+/// Adds strategy stream to a choice among other strategies, and chooses it if it fits and none of them does. Returns
+/// how it would cut the problem, if it was priced.
 std::optional<StreamCut> offer_stream(StreamOffer offer, const strategies::Problem& problem, bool dlse, int ranks,
                                       const core::Machine& machine, Choice& choice);
 

@@ -10,12 +10,12 @@ namespace {
 
 using kernels::Gradient;
 
-/// Results take the place of their sums, but where float32 sums make float64 results.
+/// Results are written over their sums, except where sums in float32 make results in float64.
 bool results_replace_sums(const Problem& problem) {
   return core::bytes_of(problem.type) <= core::bytes_of(problem.precision);
 }
 
-/// Rows of `heads` heads of sums become rows of a gradient: from `from` on in `sums` to `to` on in `result`.
+/// Turns sums into gradients, `heads` heads per row: rows `rows` of `sums` become rows `to`, `to` + 1, ... of `result`.
 void finish_rows(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
                  const core::Buffer& result, Index to) {
   const auto view = [&](const core::Buffer& buffer, core::DType type, Index row) {
@@ -27,7 +27,7 @@ void finish_rows(const Problem& problem, Gradient which, Index heads, core::Inte
                            problem.pattern.output_scale());
 }
 
-/// The same for the first row, which would be written while it is read.
+/// The same for row 0 alone. It goes through a buffer, because its result would overwrite sums that are still read.
 void finish_first_row(const Problem& problem, Gradient which, Index heads, const core::Buffer& sums) {
   const core::Buffer row("gradient row", heads * problem.head_row_bytes());
   finish_rows(problem, which, heads, {0, 1}, sums, row, 0);
@@ -36,9 +36,9 @@ void finish_first_row(const Problem& problem, Gradient which, Index heads, const
   core::copy_to_device(sums.data(), bytes.data(), row.bytes());
 }
 
-/// Turns rows of sums into rows of a gradient in `result`, which may be the same memory. Numbers of half the size (or
-/// less) then end where those of half as many rows did: rows [b, 2 b) can be written together over what rows before b
-/// were.
+/// Turns rows of sums into rows of a gradient in `result`, which may be the same memory. A result has at most half the
+/// bytes of its sum, so the results of rows [0, 2 b) fit where the sums of rows [0, b) were: once those are done, rows
+/// [b, 2 b) can be written together.
 void finish_one(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
                 const core::Buffer& result) {
   const bool moves = sums.data() == result.data() && problem.type != problem.sum_type();
@@ -59,7 +59,7 @@ core::Buffer place_of_results(const Problem& problem, const core::Buffer& sums, 
   return results_replace_sums(problem) ? sums.first(bytes) : core::Buffer(name, bytes);
 }
 
-/// A tensor that was lent, or a buffer's.
+/// The tensor that the caller lent, otherwise the one in a buffer.
 core::TensorView either(const core::TensorView& lent, const core::TensorView& own) {
   return lent.data != nullptr ? lent : own;
 }
@@ -86,7 +86,7 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
                 [&] {
                   return fmt::format(
                       "backward() got {}, {} and {} bytes of out, dout and normalizers; expected {}, {} and {}: "
-                      "forward() makes normalizers where the problem says that gradients are asked for",
+                      "forward() makes normalizers only if the problem asks for gradients",
                       tensors.out.bytes(), tensors.dout.bytes(), tensors.normalizers.bytes(), out_bytes, out_bytes,
                       all * problem.normalizer_row_bytes());
                 });
@@ -278,7 +278,7 @@ Index backward_work(const Problem& problem, const RowCounts& held, Index extra, 
   const bool any = rows > 0 || held.keys > 0;
   const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && any;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
-  // At the end results take the place of sums; or dq replaces the queries' sums, then dkv the keys'.
+  // At the end results replace the sums in memory: first dq those of the queries, then dkv those of the keys.
   const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
   return backward_panels(problem, rows) + std::max({query_sums + key_sums + std::max({delta + extra, dq, one_row}),
                                                     after_dq + key_sums + dkv, delta + sink_sum_bytes(problem)});

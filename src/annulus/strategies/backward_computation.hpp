@@ -1,4 +1,4 @@
-// The local half of every strategy's backward pass: this rank's queries, their gradients, and the keys as they come.
+// What all strategies' backward passes share: gradients of this rank's queries, and of keys as these arrive.
 #pragma once
 
 #include "annulus/kernels/backward.hpp"
@@ -6,27 +6,27 @@
 
 namespace annulus::strategies {
 
-/// delta = dout . out - dlse of `rows` rows: (B, rows, H) of the problem's precision. Throws where out, the
-/// normalizers or dout are not there.
+/// delta = dout . out - dlse of `rows` rows: (B, rows, H) in the problem's precision. Throws if `tensors` lacks out,
+/// normalizers or dout.
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors);
 
-/// Makes tensors.sink_sums, the gradients of the sink logits, of `rows` rows; where there are such logits. Reads
+/// Makes tensors.sink_sums from `rows` rows: the gradients of the sink logits, if the problem has sink logits. Reads
 /// normalizers and delta.
 void make_sink_sums(const Problem& problem, Index rows, Tensors& tensors);
 
 class BackwardComputation final : public SumComputation {
  public:
-  /// Computes for a rank with so many rows. Reads q, dout, normalizers and delta (make_delta()) of the queries
-  /// that meet the keys; frees tensors.delta at the end.
+  /// `own_rows`: numbers of rows of this rank. Reads q, dout, normalizers and delta (make_delta()) of the queries that
+  /// meet the keys; frees tensors.delta at the end.
   BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                       const Progress& progress, Wanted wanted = Wanted::all);
 
-  /// Makes tensors.dq and tensors.dkv, or the wanted one of them, in the memory of their sums, so that turning sums
-  /// into results takes none.
+  /// Makes tensors.dq and tensors.dkv, or only the wanted one. They replace their sums in memory, so that this takes
+  /// no new memory.
   void finish(core::HopMetrics& metrics);
-  /// Makes tensors.dq where it is wanted, and hands out the sums for the own K/V rows; see finish_keys().
+  /// Makes tensors.dq where it is wanted. Returns the sums for the rank's own K/V rows, for finish_keys().
   core::Buffer finish_queries(core::HopMetrics& metrics);
-  /// Hands out the sums for the queries, (B, rows, H, D), and for the own K/V rows, in place of either.
+  /// Called instead of the two above. Returns the sums for the queries, (B, rows, H, D), and for the own K/V rows.
   struct Made {
     core::Buffer queries, keys;
   };
@@ -41,36 +41,36 @@ class BackwardComputation final : public SumComputation {
   core::Buffer dq_;
 };
 
-/// dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, which are gone afterwards.
+/// Makes dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, and frees the sums.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
-/// dQ (B, rows, H, D) in the storage type, in the memory of `there` if it fits, from the sums that `parts` ranks have:
-/// those of rank p for row i are row p * rows + i of (B, parts * rows, H, D). They are added in this order.
+/// Makes dQ (B, rows, H, D) in the storage type, in the memory of `there` if it fits. `sums` is (B, parts * rows, H,
+/// D): its row p * rows + i is what rank p of `parts` summed for row i. The ranks' sums are added in ascending order.
 core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
                                const core::Buffer& there, core::HopMetrics& metrics);
 
-/// Blocks of batch entries that a backward pass works on one after another where no rank adds to another one's sums:
-/// entries share nothing, and the sums of a block stay in the caches of the threads.
+/// How many blocks of batch entries a backward pass works on one after another, where no rank adds to another rank's
+/// sums. Entries share nothing, so the sums of one block stay in the caches of the threads.
 Index backward_blocks(const Problem& problem, const RowCounts& rows);
-/// The part of the tensors that some batch entries have, of a rank with so many queries and its own rows. Results are
-/// made here for all, in place of what `tensors` lacks; those of the entries are written into them.
+/// The tensors of batch entries `entries` only, of a rank with `queries` query rows and the key rows `own`. A result
+/// that `tensors` lacks is made there first, for all entries; the returned tensors point into it.
 Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredRows& own, Tensors& tensors,
                    core::Interval entries);
 
 /// Bytes of the sums for `rows` query rows.
 Index query_sum_bytes(const Problem& problem, Index rows);
-/// Bytes that make_sink_sums() takes meanwhile.
+/// Bytes that make_sink_sums() takes while it runs.
 Index sink_sum_bytes(const Problem& problem);
 /// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.
 Index backward_panels(const Problem& problem, Index rows);
-/// Bytes of what backward() reads, q, kv, out, normalizers, dout, dlse, and of lse.
+/// Bytes of what backward() reads (q, kv, out, normalizers, dout, dlse), and of lse.
 Index backward_inputs(const Problem& problem, const RowCounts& rows);
-/// Peak bytes of all the rest: sums that are wanted, panels, `extra` bytes of buffers while it computes, results at the
-/// end.
+/// Peak bytes of everything else: the wanted sums, panels, `extra` bytes of buffers during the computation, and the
+/// results at the end.
 Index backward_work(const Problem& problem, const RowCounts& rows, Index extra, Wanted wanted = Wanted::all);
-/// The same where entries are worked on in so many blocks, more than one.
+/// The same where batch entries are worked on in this many blocks (more than one).
 Index backward_work_in_blocks(const Problem& problem, const RowCounts& rows, Index blocks);
-/// Both.
+/// backward_inputs() and backward_work() together.
 Index backward_memory(const Problem& problem, const RowCounts& rows, Index extra);
 
 }  // namespace annulus::strategies

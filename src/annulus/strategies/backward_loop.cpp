@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// One round over all steps.
+/// All steps of one round.
 class Round {
  public:
   Round(const KeyRound& round, const PassContext& context, KeySource& keys, GradientSink& sums,
@@ -60,7 +60,7 @@ void run_backward(const Schedule& schedule, const PassContext& context, SumCompu
   for (std::size_t r = 0; r < schedule.rounds().size(); ++r) {
     const KeyRound& round = schedule.keys().round(r);
     computation.begin(round.problem());
-    if (r > 0) sums->finish();  // before this round's keys take memory, as is predicted
+    if (r > 0) sums->finish();  // before this round's keys take memory, as predict() assumes
     keys->begin(r);
     context.metrics.hops.resize(std::max(context.metrics.hops.size(), round.hops(context.rank())));
     sums->begin(r, computation.own());

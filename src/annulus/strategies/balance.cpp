@@ -1,4 +1,4 @@
-// Which partition suits a problem: the busiest rank decides when the others are done.
+// Which partition suits a problem. A run takes as long as its busiest rank.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-constexpr double as_balanced_as = 1.05;        // for fewer rows on the wire: zigzag moves twice those of contiguous
-constexpr double triples_per_interval = 2000;  // that take as long as planning and collecting rows that stand alone
-constexpr double most_intervals = 1 << 24;     // of all ranks together, that zigzag is planned with unless it is named
-constexpr Index blocks_per_rank = 8;           // block_cyclic when no block size is given
+constexpr double as_balanced_as = 1.05;        // if it moves fewer rows: zigzag moves twice those of contiguous
+constexpr double triples_per_interval = 2000;  // take as long as one more interval to plan and collect
+constexpr double most_intervals = 1 << 24;     // of all ranks: with more, only a named zigzag is planned
+constexpr Index blocks_per_rank = 8;           // of block_cyclic, when no block size is given
 
-/// What zigzag cuts into chunks: documents, and in them the rows that are queries and those that are not, so that
-/// queries that stand close together are spread over all ranks, too.
+/// The pieces that zigzag cuts into chunks: documents, cut again where rows that are queries begin and end. So queries
+/// that are neighbours are also spread over all ranks.
 pattern::Documents zigzag_borders(const Problem& problem) {
   pattern::Documents borders = problem.key_documents();
   if (problem.queries && !problem.has_rows_of_queries()) {
@@ -54,8 +54,8 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
   return problem.granule == 1 ? partition : pattern::on_grid(partition, problem.grid());
 }
 
-/// Work of the busiest rank in kept triples, all batch entries. Packed short documents make zigzag cut the rows into so
-/// many intervals that they cost more than the balance gains.
+/// Work of the busiest rank in kept triples, all batch entries. Short packed documents make zigzag cut the rows into
+/// very many intervals, whose cost can exceed what the balance gains; this counts that cost, too.
 double busiest(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   double most = 0;
@@ -67,7 +67,7 @@ double busiest(const Problem& problem, const Partition& partition) {
   return most;
 }
 
-/// In the order of the rows that they move, as a rule.
+/// Kinds of partition to compare, usually in the order of how many rows they move.
 std::vector<PartitionKind> kinds_of(const Problem& problem, int ranks) {
   std::vector<PartitionKind> kinds{PartitionKind::contiguous, PartitionKind::documents, PartitionKind::zigzag};
   std::erase_if(kinds, [&](PartitionKind kind) { return !is_compared(problem, kind, ranks); });
@@ -79,7 +79,7 @@ Problem cut_as(Problem problem, PartitionKind kind) {
   return problem;
 }
 
-/// The first kind with which the busiest rank has as little to do as with any, give or take 5 %.
+/// The first kind whose busiest rank has at most 5 % more work than that of the best kind.
 PartitionKind best_of(const std::vector<PartitionKind>& kinds, const Problem& problem, int ranks) {
   if (ranks == 1 || kinds.size() == 1) return kinds.front();
   std::vector<double> work;
@@ -106,12 +106,12 @@ Partition distributed_partition(const Problem& problem, int ranks) {
 
 namespace {
 
-/// The partition of a problem that may be cut in other ways than those that `why_not` has an answer to.
+/// The partition of a problem. A reproducible one that leaves it open gets a kind for which `why_not` returns "".
 Partition best_but(std::string (*why_not)(const Problem&, int), Problem problem, int ranks) {
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
     std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
-    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // as good as any where none will do
+    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // if none has an answer "", any kind is as good
     problem.partition = best_of(kinds, problem, ranks);
   }
   return distributed_partition(problem, ranks);
@@ -137,13 +137,13 @@ std::optional<Partition> ordered_parts(const Problem& problem, const Partition& 
 std::string why_no_ordered_parts(const Problem& problem, int ranks) {
   std::string why = why_out_of_order(problem, ranks);
   if (why.empty() || problem.has_rows_of_queries()) return why;
-  if (problem.partition == PartitionKind::block_cyclic) return why;  // in parts on a few ranks alone
+  if (problem.partition == PartitionKind::block_cyclic) return why;  // its parts would lie on a few ranks only
   return ordered_parts(problem, make(problem, *problem.partition, ranks)) ? "" : why;
 }
 
 std::string why_out_of_order(const Problem& problem, int ranks) {
   if (problem.has_rows_of_queries() && ranks > 1)
-    return "queries without row numbers that are more than the keys begin on every rank with its own keys";
+    return "queries without row numbers that outnumber the keys add each rank's own keys first";
   const PartitionKind kind = problem.partition.value_or(PartitionKind::contiguous);
   if (kind == PartitionKind::contiguous) return "";
   if (kind != PartitionKind::documents) {
@@ -167,7 +167,7 @@ PartitionKind kind_of(const Problem& problem, const Partition& partition) {
                                     [](const auto& a, const auto& b) { return a.intervals() == b.intervals(); });
     if (is_same) return kind;
   }
-  return PartitionKind::contiguous;  // all rows on one rank
+  return PartitionKind::contiguous;  // this kind keeps all rows in order on one rank
 }
 
 }  // namespace annulus::strategies

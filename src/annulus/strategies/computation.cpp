@@ -49,7 +49,7 @@ core::TensorView KeyBlock::view(const Problem& problem, Index which) const {
   const core::Shape& s = problem.shape;
   auto* start = static_cast<std::byte*>(data) + which * s.batch * held * unit_bytes(problem);
   if (!rows.is_packed()) return core::contiguous_view(start, problem.type, held, s.kv_heads, s.head_dim);
-  return {start, problem.type, held * s.head_dim, s.head_dim, 0};  // a stored row already is one head's
+  return {start, problem.type, held * s.head_dim, s.head_dim, 0};  // packed: a stored row is the row of one head
 }
 
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows) {
@@ -71,7 +71,7 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
       state_(empty_states(accumulator())),
       layout_(problem.layout()),
       expected_(expected) {
-  if (problem.all_queries) return;  // the rank whose queries they are fills in their keys
+  if (problem.all_queries) return;  // the rank that owns the queries adds their filled-in keys
   for (const core::FilledRuns& runs : pattern::filled_keys(layout_, queries_)) kernels::add_filled_keys(runs, state_);
 }
 
@@ -118,7 +118,7 @@ void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries,
   const comm::Scope here(scope);
   const std::function<void()> poll_and_tell = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);
-  // One pair after another: inside a pair no two items share a query row and head, across pairs they may.
+  // One pair after another: two items of one pair never share a query row and head, items of two pairs may.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries, block.rows, part)) {
     if (list.empty()) continue;
     const double cpu = core::cpu_seconds();
@@ -136,7 +136,7 @@ void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
   const Index held = block_.held;
   core::timed_compute(metrics, [&] {
-    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // which of its rows have seen a key is known now
+    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // only now it is known which rows have seen a key
     if (block_.is_first()) {
       if (!problem_.is_in_place())
         tensors_.out = made(tensors_.out, "out", s.batch * held * problem_.query_row_bytes());
@@ -202,18 +202,18 @@ QueryBlocks query_blocks(const Problem& problem, Index rows) {
 Index forward_memory(const Problem& problem, const RowCounts& held, const QueryBlocks& blocks, Index extra) {
   if (blocks.count() == 1) return local_memory(problem, held, extra);
   const Index rows = held.queries;
-  const Index unit = problem.granule > 1 && blocks.rows > 1 ? problem.grid().unit() : 0;  // ends move by half of it
+  const Index unit = problem.granule > 1 && blocks.rows > 1 ? problem.grid().unit() : 0;  // cuts move by half a unit
   const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + unit);
   const core::Shape shape = with_entries(problem.shape, core::ceil_div(problem.shape.batch, blocks.entries));
   const Index in_out = problem.is_in_place() ? kernels::State::acc_bytes(shape, largest, problem.precision) : 0;
-  // Out and lse are made by the first block.
+  // The first block makes out and lse.
   return input_bytes(problem, held) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
          state_bytes(problem, shape.batch, largest) - in_out + sink_bytes(problem);
 }
 
 Index local_memory(const Problem& problem, const RowCounts& held, Index extra) {
   const Index rows = held.queries;
-  // In place, out is the states' accumulator.
+  // If sums are made in place, out is the accumulator of the states.
   const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.query_row_bytes() : 0;
   return input_bytes(problem, held) + state_bytes(problem, problem.shape.batch, rows) + kernel_memory(problem, rows) +
          std::max({extra, output_bytes(problem, rows) - out, sink_bytes(problem)});

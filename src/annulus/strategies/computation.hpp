@@ -1,4 +1,4 @@
-// The local half of every strategy: this rank's queries, their running softmax, and the keys as they come.
+// What all strategies' forward passes share: this rank's queries, their running softmax, and keys as these arrive.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace annulus::strategies {
 
-/// Rows that a rank has: of queries, and of keys.
+/// How many rows a rank has: of queries, and of keys.
 struct RowCounts {
   Index queries = 0;
   Index keys = 0;
@@ -17,13 +17,13 @@ struct RowCounts {
   RowCounts(Index queries, Index keys) : queries(queries), keys(keys) {}
 };
 
-/// K and V rows in hand, raw or packed (pattern/key_rows.hpp): a (2, B, held, unit) array, where a stored row is Hkv *
-/// D numbers (raw) or D numbers of one head (packed).
+/// Rows of K and V that are available on this rank, raw or packed (pattern/key_rows.hpp): a (2, B, held, unit) array. A
+/// stored row has Hkv * D numbers (raw), or D numbers of one head (packed).
 struct KeyBlock {
   void* data = nullptr;
   Index held = 0;
   pattern::KeyRows rows;
-  std::array<core::TensorView, 2> lent{};  ///< K and V where no array holds them (LentTensors)
+  std::array<core::TensorView, 2> lent{};  ///< K and V where they are in no such array (LentTensors)
 
   /// Bytes of a stored row.
   Index unit_bytes(const Problem& problem) const;
@@ -34,8 +34,8 @@ struct KeyBlock {
 /// The rank's own K and V.
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows);
 
-/// How a rank's work is cut into blocks: batch entries first, since they share no keys, and where they are few the rows
-/// of each. Worked example: 2 entries of 512 rows in 16 blocks: entry 0 in 8 blocks of 64 rows, then entry 1.
+/// How a rank's work is cut into blocks: first by batch entries, which share no keys; if these are few, also by rows.
+/// Worked example: 2 entries of 512 rows in 16 blocks: entry 0 in 8 blocks of 64 rows, then entry 1 in 8 blocks.
 struct QueryBlocks {
   Index entries = 1;
   Index rows = 1;
@@ -43,7 +43,7 @@ struct QueryBlocks {
   Index count() const { return entries * rows; }
 };
 
-/// One of them: batch entries, and of each the stored rows from `first` on, of `held` that the tensors have.
+/// One such block: batch entries, and the `held` stored rows from row `first` on of each entry.
 struct QueryRange {
   core::Interval entries;
   Index first = 0;
@@ -54,32 +54,32 @@ struct QueryRange {
 
 class Computation {
  public:
-  /// Queries are tensors.q, whose rows are `queries`. Their running softmaxes start here, and with them whatever keys
-  /// are filled in for them. `expected` is the number of kept triples all calls of add() will come to; it only scales
-  /// the progress.
+  /// tensors.q has the queries, whose rows are `queries`. Starts their running softmaxes, and adds the keys that are
+  /// filled in for them (torchscale). `expected`: number of kept triples that all calls of add() add up to; only the
+  /// reported progress depends on it.
   Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Count expected,
               const Progress& progress);
-  /// The same for a block of a rank's work, whose rows are `queries`.
+  /// The same for one block of a rank's work; `queries` are the rows of the block.
   Computation(const Problem& problem, const pattern::StoredRows& queries, const QueryRange& block, Tensors& tensors,
               core::Count expected, const Progress& progress);
 
-  /// Begins one of rounds_of(problem); the running softmaxes go on from round to round.
+  /// Begins one round of rounds_of(problem); the running softmaxes continue from round to round.
   void begin(const Problem& pass);
-  /// Adds what `part` of the block's keys gives the queries, or some of them; `poll` keeps messages moving meanwhile.
+  /// Adds the keys `part` of the block to the softmaxes of `queries`. Calls `poll` meanwhile to keep messages moving.
   void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& scope,
            core::HopMetrics& metrics, const std::function<void()>& poll = {});
-  /// Makes tensors.out, lse and normalizers and frees the running softmax; blocks fill in what the first one made.
-  /// Where its numbers are of the type of out, they have been in tensors.out all the time.
+  /// Makes tensors.out, lse and normalizers and frees the running softmax. The first block allocates these tensors,
+  /// all blocks fill in their rows. Where sums have the type of out, tensors.out is the accumulator from the start.
   void finish(core::HopMetrics& metrics);
 
-  /// Hands out the running softmaxes, in place of finish(): those of all queries, of the rank's own keys
+  /// Called instead of finish(): returns the running softmaxes of all queries over this rank's own keys
   /// (Problem::all_queries).
   kernels::State take_states();
-  /// Adds what the keys of so many ranks gave the queries (kernels/merge.hpp), in place of calls of add().
+  /// Called instead of add(): adds what the keys of `ranks` ranks gave the queries (kernels/merge.hpp).
   void merge(const kernels::State& of_ranks, Index ranks, core::HopMetrics& metrics);
 
  private:
-  /// The block's part of a (B, held, H, head_dim) tensor.
+  /// The block's part of a tensor (B, held, H, head_dim).
   core::TensorView view(const core::Buffer& tensor, core::DType type, Index head_dim) const;
   core::TensorView queries_view() const;
   /// Memory for the accumulator of the result.
@@ -91,42 +91,42 @@ class Computation {
   const QueryRange block_;
   const core::Shape shape_;  // of the block's batch entries
   Tensors& tensors_;
-  const Progress progress_;  // of its own: callers may give one made on the spot
+  const Progress progress_;  // a copy: callers may pass a temporary
   kernels::State state_;
-  pattern::Layout layout_;  // of the pass
-  std::string pass_;        // its name, in front of places
+  pattern::Layout layout_;  // of the round
+  std::string pass_;        // name of the round, in front of scopes
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };
 
-/// A pass's name in front of a place: "pair 2 of 3, "; empty where all pairs are one pass.
+/// Names a round in front of a scope: "pair 2 of 3, "; empty where one round has all pairs.
 std::string pass_name(const Problem& problem, const pattern::Layout& pass);
 
-/// `poll` for a kernel: the watchdog hears of it, too, and the caller (Tensors::poll).
+/// A `poll` for a kernel that also reports to the watchdog and calls the caller's function (Tensors::poll).
 std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers);
 
-/// Shape that bounds the heads of one work item: query heads of one K/V head, and no more than there are.
+/// Shape that bounds the heads of one work item: the query heads that share one K/V head, at most all heads.
 core::Shape item_shape(const Problem& problem);
 
-/// Bytes that the kernel keeps for its panels once it has computed `rows` rows.
+/// Bytes that the kernel keeps for its panels after it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
 
-/// Blocks in which a rank's rows are worked on where all keys are at hand: so many that the sums of a block are a few
-/// percent of the tensors. Where sums stand in the results' memory, batch entries alone are blocks, so that results are
-/// made of sums which are still in a cache.
+/// Into how many blocks a rank's rows are cut where all keys are available at once: enough that the sums of a block
+/// have a few percent of the tensors' bytes. Where sums are made in the results' memory, blocks are cut by batch
+/// entries only, so that sums become results while they are still in a cache.
 QueryBlocks query_blocks(const Problem& problem, Index rows);
 
-/// Peak bytes of a forward pass that works on `blocks` of its rows one after another, with `extra` bytes of K/V
+/// Peak bytes of a forward pass that works on `blocks` of its rows one after another and has `extra` bytes of K/V
 /// buffers.
 Index forward_memory(const Problem& problem, const RowCounts& rows, const QueryBlocks& blocks, Index extra);
 
-/// Peak bytes of a rank that holds `rows` rows, `extra` bytes of K/V buffers while it
-/// computes, and makes out and lse at the end.
+/// Peak bytes of a rank that holds `rows` rows, has `extra` bytes of K/V buffers while it computes, and makes out and
+/// lse at the end.
 Index local_memory(const Problem& problem, const RowCounts& rows, Index extra);
 
 /// Kept triples between queries and keys, batch entries included.
 core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys);
-/// The same of queries and all keys of the sequence, whoever holds them; by a closed form.
+/// The same between queries and all keys of the sequence, whichever rank holds them; by a closed form.
 core::Count kept_of(const Problem& problem, const pattern::StoredRows& queries);
 
 }  // namespace annulus::strategies

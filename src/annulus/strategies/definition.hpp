@@ -1,4 +1,4 @@
-// A problem as its definition reads it.
+// Describes a problem to the float64 reference.
 #pragma once
 
 #include "annulus/kernels/reference.hpp"
@@ -6,7 +6,7 @@
 
 namespace annulus::strategies {
 
-/// In the words of kernels/reference.hpp, which share none with the pattern room.
+/// The problem's pattern for kernels/reference.hpp, which shares no code with the pattern room.
 kernels::ReferencePattern reference_pattern(const Problem& problem);
 
 }  // namespace annulus::strategies

@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// One round over all steps. `block_in_hand`: of the rank's rows, where they are worked on in blocks, the one in hand.
+/// All steps of one round. `block_in_hand`: rows of the current block, where a rank's rows are worked on in blocks.
 void add_round(const KeyRound& round, const PassContext& context, KeySource& keys, Computation& computation,
                const pattern::StoredRows* block_in_hand) {
   const std::size_t steps = round.steps(context.rank());
@@ -57,7 +57,7 @@ core::RankMetrics run_forward(const Schedule& schedule, const Location& location
     keys->finish();
     make_results ? make_results(computation) : computation.finish(metrics.hops.back());
   }
-  keys->close();  // after the results: the others may read for a while yet
+  keys->close();  // after the results: other ranks may still be reading from this one
   return metrics;
 }
 

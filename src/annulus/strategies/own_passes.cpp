@@ -28,7 +28,7 @@ class OwnKeyPlan final : public KeyPlan {
     return std::make_unique<OwnKeys>(context, *this);
   }
   QueryBlocks query_blocks(int rank) const override {
-    if (rounds_[0].problem().all_queries) return {};  // their states go home together
+    if (rounds_[0].problem().all_queries) return {};  // the running softmaxes of all blocks return together
     return strategies::query_blocks(rounds_[0].problem(), rounds_[0].query_rows(rank).count());
   }
 
@@ -36,7 +36,7 @@ class OwnKeyPlan final : public KeyPlan {
   std::deque<KeyRound> rounds_;
 };
 
-/// Where no rank works on another one's rows.
+/// For passes in which no rank works on another rank's rows.
 class OwnSums final : public GradientSink {
  public:
   void begin(std::size_t, const GradientBlock& own) override { own_ = own; }

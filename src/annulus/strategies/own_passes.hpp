@@ -1,14 +1,14 @@
-// Passes of a rank that has all keys it needs.
+// Passes in which a rank has all keys that it needs.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
 
 namespace annulus::strategies {
 
-/// Own keys; own sums.
+/// The rank's own keys; and sums for its own keys.
 MakePlans own_keys();
 MakePlans own_gradients();
-/// Sums of a pass in which no rank works on another one's keys.
+/// Sums for a pass in which no rank works on another rank's keys.
 std::unique_ptr<SumPlan> own_sums(Wanted wanted);
 
 }  // namespace annulus::strategies

@@ -5,8 +5,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// The owner interval of the source that an owner interval of the packed rows comes from: the owner's interval is the
-/// same in every block.
+/// Index of the owner interval of the source that has the wanted rows. An owner's interval is the same in every block,
+/// so there is exactly one.
 std::size_t interval_of(const KeyBlock& source, const pattern::OwnerInterval& wanted) {
   const auto& owned = source.rows.owned();
   const std::size_t i = source.rows.first_behind(wanted.rows.begin);

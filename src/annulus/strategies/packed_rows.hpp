@@ -1,4 +1,4 @@
-// Between plan and message: how packed rows are collected from a block.
+// From a plan to messages: how packed rows are collected from a block.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -9,9 +9,9 @@ namespace annulus::strategies {
 /// Bytes of K and V of packed rows, all batch entries.
 Index packed_bytes(const Problem& problem, const pattern::PackedRows& packed);
 
-/// Copies that collect `packed` from `source`, in rows of one head (D numbers), in the order of
+/// The copies that collect `packed` from `source`, counted in rows of one head (D numbers), in the order of
 /// KeyRows::packed(packed).
-/// Throws when the source lacks a row.
+/// Throws if the source lacks a row.
 std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& source,
                                       const pattern::PackedRows& packed);
 

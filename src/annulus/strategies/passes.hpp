@@ -1,13 +1,13 @@
-// The passes of a schedule, with groups or without, over the ranks of a communicator or over a store.
+// Runs the passes of a schedule, with groups or without, over the ranks of a communicator or over a store.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
 
 namespace annulus::strategies {
 
-/// Throws the same Error on every rank where the ranks that are there have no room for the windows of both passes
-/// (`backward`: nullptr where there is none); collective, before anything is read or computed. Shared memory gets pages
-/// when it is touched, and a rank that finds none left dies of it.
+/// Throws the same Error on every rank if the windows of both passes do not fit into memory (`backward`: nullptr where
+/// there is no such pass). Collective; called before anything is read or computed. Shared memory gets its pages only
+/// when it is touched, and a rank that then finds no free page is killed.
 void check_ranks(const Schedule& forward, const Schedule* backward, const comm::Communicator& comm);
 
 /// Computes out, lse and, where the problem asks for gradients, normalizers of this rank's rows; collective. q and kv
@@ -15,17 +15,17 @@ void check_ranks(const Schedule& forward, const Schedule* backward, const comm::
 core::RankMetrics run_forward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                    const Progress& progress);
 
-/// Makes dq and dkv of this rank's rows, or the one of them that SumPlan::wanted() names, from q, kv, out, normalizers,
-/// dout and, where it is given, dlse, all of which are only read; where there are sink logits, sink_sums, too;
-/// collective. Gradients are summed, and travel between ranks, in the problem's precision; the same run twice gives the
-/// same bits unless the strategy says otherwise. In the metrics hop h counts the K/V rows that it brings and the
-/// gradients of these rows, kept triples as in the forward pass. Throws core::Error.
+/// Makes dq and dkv of this rank's rows, or only the one that SumPlan::wanted() names; with sink logits also sink_sums.
+/// Only reads q, kv, out, normalizers, dout and, where it is given, dlse. Collective. Gradients are summed, and travel
+/// between ranks, in the problem's precision. The same run twice gives the same bits, unless the strategy adds in the
+/// order of arrival. In the metrics hop h counts the K/V rows that it brings and the gradients of these rows; kept
+/// triples are those of the forward pass. Throws core::Error.
 core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress);
 
-/// Makes received and the lists of top rows of this rank's rows, where the problem asks for them, from q, kv and
-/// normalizers, which are only read; collective. Its schedule is Strategy::statistics_schedule(). In the metrics hop h
-/// counts the K/V rows that it brings and the sums of these rows, kept triples as in the forward pass. Throws
+/// Makes `received` and the lists of top rows of this rank's rows, where the problem asks for them. Only reads q, kv
+/// and normalizers; collective. `schedule` is from Strategy::statistics_schedule(). In the metrics hop h counts the
+/// K/V rows that it brings and the sums of these rows; kept triples are those of the forward pass. Throws
 /// core::Error.
 core::RankMetrics run_statistics_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                       const Progress& progress);

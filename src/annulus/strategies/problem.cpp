@@ -21,7 +21,7 @@ pattern::Partition query_rows(const Problem& problem, const pattern::Partition& 
   const core::Interval queries = *problem.queries;
   if (problem.all_queries) return pattern::Partition(keys.size(), pattern::StoredRows({queries}));
   if (!problem.has_rows_of_queries()) return pattern::within(keys, queries);
-  // In the order of the ranks. Groups of ranks have together what their ranks have.
+  // The ranks in order, or groups of ranks: a group has all rows of its ranks.
   pattern::Partition rows;
   core::Count before = 0;
   const auto row_of = [&](core::Count key) {

@@ -12,8 +12,8 @@ namespace {
 
 using Found = std::optional<Objection>;
 
-/// 32 PiB, more than any machine has: sums of bytes over tensors, ranks and passes stay in 64 bits. Kept triples are
-/// counted in 128 bits.
+/// 32 PiB, more than any machine has. Below this limit sums of bytes over tensors, ranks and passes fit into 64 bits.
+/// Kept triples are counted in 128 bits.
 constexpr double most_bytes = 0x1p55;
 
 Found check_size(const Problem& problem) {
@@ -51,7 +51,7 @@ Found check_precision(const Problem& problem, Use use) {
 
 Found check_scale(const Problem& problem) {
   const bool is_double = problem.precision == core::Precision::float64;
-  const double factor = problem.scale * std::numbers::log2e;  // what the kernels multiply q by
+  const double factor = problem.scale * std::numbers::log2e;  // the kernels multiply q by this
   const double least = is_double ? DBL_MIN : double(FLT_MIN), most = is_double ? DBL_MAX : double(FLT_MAX);
   if (factor >= least && factor <= most) return {};
   return Objection{
@@ -66,7 +66,7 @@ Found check_cap(const Problem& problem) {
   return Objection{"attention.softcap", fmt::format("{:g}, expected 1e-30 to 1e30", cap)};
 }
 
-/// Slopes and distances, and their products, are numbers of every precision.
+/// Checks that slopes, distances and their products are finite in every precision.
 Found check_bias(const Problem& problem) {
   constexpr double most_score = 1e30;
   const kernels::ScoreRule& rule = problem.rule;
@@ -125,7 +125,7 @@ Found check_windows(const Problem& problem) {
   return {};
 }
 
-/// torchscale itself writes rows of such documents to wrong places, so no right numbers exist.
+/// torchscale itself writes rows of such documents to wrong places, so there is no right answer to compute.
 Found check_displacement(const Problem& problem) {
   const auto found = pattern::find_displacement(problem.pattern, problem.documents);
   if (!found) return {};

@@ -1,4 +1,4 @@
-// What a problem may not be: one check for run files, the library and Python.
+// Which problems are refused: the same checks for run files, the library and Python.
 #pragma once
 
 #include <optional>
@@ -10,29 +10,29 @@
 
 namespace annulus::strategies {
 
-/// A setting that cannot be computed, by itself or with the rest of the problem.
+/// A setting that cannot be computed, either alone or together with the rest of the problem.
 struct Objection {
-  std::string_view key;  ///< of the run file, "attention.scale"
-  std::string reason;    ///< what was found and what was expected; follows the key and ": "
+  std::string_view key;  ///< in the run file, "attention.scale"
+  std::string reason;    ///< what was found and what was expected; printed after the key and ": "
 
-  /// The setting's name in the library and in Python, where settings have no sections: "scale".
+  /// The setting's name in the library and in Python, which have no sections: "scale".
   std::string_view name() const { return key.substr(key.rfind('.') + 1); }
 };
 
 using pattern::QueryOffset;
 
-/// Why queries cannot be without row numbers in this pattern, of these documents: only where every query sees every key
-/// once. Empty: they can.
+/// Why queries cannot be without row numbers with this pattern and these documents: every query must see every key
+/// exactly once. Empty: they can.
 std::string why_not_without_rows(const pattern::Pattern& pattern, bool has_documents);
 
-/// Places `count` queries in a problem that has its pattern and documents; or says what is wrong with that.
+/// Places `count` queries in a problem whose pattern and documents are set; or returns what is wrong with them.
 std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index count, Problem& problem);
 
-/// Whether the problem is only looked at, which needs no back end, or computed in this process.
+/// Whether the problem is only looked at, which needs no back end, or is computed in this process.
 enum class Use { look_at, compute };
 
-/// The first thing that is wrong with a problem whose extents, pairs and documents are valid numbers; none: it may be
-/// computed. Documents have to be there, {0, S} where the sequence is one document.
+/// Returns the first thing that is wrong with a problem whose extents, pairs and documents are valid numbers; empty: it
+/// can be computed. Documents must be set: {0, S} where the sequence is one document.
 std::optional<Objection> check(const Problem& problem, Use use);
 
 }  // namespace annulus::strategies

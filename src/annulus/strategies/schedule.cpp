@@ -13,7 +13,7 @@ void add(const Transfers& transfers, Prediction& prediction) {
   for (const Transfer& one : transfers.received) prediction.bytes_received += one.bytes;
 }
 
-/// Adds what a rank receives, by sender. In one collective every other rank sends what it holds.
+/// Adds what a rank receives to `from`, by sender. In a collective every other rank sends the rows that it holds.
 void add_received(const KeyRound& round, int rank, const Transfers& transfers, std::vector<Index>& from) {
   for (const Transfer& one : transfers.received) {
     if (one.rank != every_rank) {
@@ -27,13 +27,13 @@ void add_received(const KeyRound& round, int rank, const Transfers& transfers, s
   }
 }
 
-/// Bytes during step s: the last step's are held on.
+/// Bytes during step s; those of the last step are held to the end.
 Index during(const std::vector<Index>& bytes, std::size_t s) {
   return bytes.empty() ? 0 : bytes[std::min(s, bytes.size() - 1)];
 }
 
-/// A rank's group as far as numbers of rows decide: what it holds and moves, not where its rows lie. Rows in perhaps
-/// millions of intervals are not looked at.
+/// A rank's group, made from numbers of rows alone: this is enough for what it holds and moves. The rows' real
+/// intervals, perhaps millions, are not used.
 HeadGroup counted_group(const Problem& problem, const pattern::Partition& partition, int size, int rank) {
   if (problem.queries) return {problem, partition, size, rank};
   pattern::Partition counts;
@@ -45,9 +45,9 @@ HeadGroup counted_group(const Problem& problem, const pattern::Partition& partit
   return {problem, counts, size, rank};
 }
 
-constexpr int most_asked = 64;  // members of a group
+constexpr int most_asked = 64;  // a group with more members is sampled
 
-/// The place in a group of the rank that works on the most K/V heads, of these with the most query heads.
+/// The number in a group of the rank with the most K/V heads; among several such ranks, with the most query heads.
 int most_keys(const core::Shape& whole, int size) {
   int most = 0;
   std::pair<Index, Index> heads;
@@ -93,7 +93,7 @@ core::Count Schedule::kept(int rank) const {
   if (gathers_queries()) return of_all_queries_->kept(rank);
   const pattern::StoredRows& queries = query_rows()[std::size_t(rank)];
   if (!problem_.all_queries) return kept_of(problem_, queries);
-  // Work lists of more queries take gigabytes. Then the count is an estimate: equally many queries see every key.
+  // For more queries, work lists take gigabytes. Then this estimates that equally many queries see every key.
   constexpr Index most_listed = Index(1) << 20;
   if (queries.count() > most_listed) {
     const Index keys = partition_[std::size_t(rank)].count();
@@ -122,7 +122,7 @@ Prediction Schedule::predict_work(int rank) const {
   if (plans_.sums) {
     most = std::max({most, plans_.keys->opening_bytes(rank), plans_.sums->closing_bytes(rank)});
     windows += plans_.sums->window_bytes(rank);
-  } else if (problem_.queries) {  // elsewhere results of as many queries take more
+  } else if (problem_.queries) {  // without `queries` this is never the maximum: results take more
     most = std::max(most, plans_.keys->opening_bytes(rank));
   }
   const QueryBlocks blocks = plans_.sums ? QueryBlocks{} : plans_.keys->query_blocks(rank);
@@ -144,7 +144,7 @@ Index Schedule::backward_blocks(const RowCounts& rows) const {
 }
 
 Index Schedule::input_bytes(const RowCounts& rows) const {
-  if (!plans_.sums) return 0;  // work_bytes() has those of a forward pass
+  if (!plans_.sums) return 0;  // work_bytes() includes the inputs of a forward pass
   return problem_.sums == Sums::received ? statistics_inputs(problem_, rows) : backward_inputs(problem_, rows);
 }
 
@@ -161,9 +161,9 @@ Schedule::Most Schedule::most_work(const LargestMessages& largest) const {
 }
 
 Schedule::Most Schedule::most_of_groups(LargestMessages largest) const {
-  // The groups with the most rows of keys and of queries. Where a group has many members, those are asked that may need
-  // most: the first, which has the most query heads; the one with the most key/value heads; and the one with the most
-  // rows of its own.
+  // Looks at the groups with the most rows of keys and of queries. In a group with many members only those are asked
+  // that may need most: the first, which has the most query heads; the one with the most key/value heads; and the one
+  // with the most rows of its own.
   std::set<int> ranks;
   for (const pattern::Partition* const rows : {&partition_, &query_rows()}) {
     const int group = pattern::fullest(rows_of_groups(*rows, group_)), first = group * group_;

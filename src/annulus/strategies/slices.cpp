@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// The smallest slices of which there are no more than of this size: 5 heads by 4 are 2 slices, of 3 heads as well.
+/// The largest slice if `all` is cut evenly into as few slices of at most `most` as possible: 5 heads, at most 4: 3.
 Index even(Index all, Index most) { return core::ceil_div(all, core::ceil_div(all, most)); }
 
 }  // namespace
@@ -30,7 +30,7 @@ Problem narrowed(const Problem& whole, const Slice& slice) {
 }
 
 std::optional<SliceSize> largest_slices(const core::Shape& shape, const std::function<bool(const SliceSize&)>& fits) {
-  // Sizes in ascending order: 1 ... Hkv - 1 heads of an entry, then 1 ... B entries.
+  // Sizes in ascending order: 1 ... Hkv - 1 heads of one entry, then 1 ... B whole entries.
   const Index heads = shape.kv_heads;
   const auto size = [&](Index i) { return i < heads ? SliceSize{1, i} : SliceSize{i - heads + 1, heads}; };
   Index good = 0, bad = heads + shape.batch;

@@ -1,6 +1,6 @@
-// A problem too large for memory, cut into slices that are computed one after another: batch entries and heads have
-// nothing to do with each other, so that a slice is the same problem of fewer of them. (For its user a slice is a pass
-// over the input; passes of the code are forward, statistics and backward.)
+// A problem too large for memory is cut into slices that are computed one after another. Batch entries and heads are
+// independent, so a slice is the same problem with fewer of them. (Messages to users call a slice a pass over the
+// input; in the code a pass is the forward, backward or statistics pass.)
 //
 //   3 entries, 4 K/V heads, slices of 2 entries     | e0 e1 all heads | e2 all heads |
 //   the same, slices of 3 K/V heads of an entry     | e0 h0 h1 h2 | e0 h3 | e1 h0 h1 h2 | e1 h3 | e2 h0 h1 h2 | e2 h3 |
@@ -12,8 +12,8 @@
 
 namespace annulus::strategies {
 
-/// Most that a slice holds: some batch entries with all heads, or of one entry some K/V heads and the query heads that
-/// read them.
+/// The most that a slice holds: some batch entries with all heads; or, of one entry, some K/V heads and the query heads
+/// that read them.
 struct SliceSize {
   Index batch_entries = 1;
   Index kv_heads = 1;
@@ -23,7 +23,7 @@ struct SliceSize {
 struct Slice {
   core::Interval batch, kv_heads;
 
-  /// Query heads that read the slice's K/V heads; `group` of them read each.
+  /// The query heads that read the slice's K/V heads; `group` query heads read each K/V head.
   core::Interval query_heads(Index group) const { return {kv_heads.begin * group, kv_heads.end * group}; }
 };
 
@@ -31,14 +31,14 @@ struct Slice {
 SliceSize whole_of(const core::Shape& shape);
 
 Index slices_of(const core::Shape& shape, const SliceSize& size);
-/// Slice i of them: entry by entry, in an entry head by head. Only the last of an entry, or of all, may be smaller.
+/// Slice i: entry by entry, inside an entry head by head. Only the last slice of an entry, or of all, may be smaller.
 Slice slice_of(const core::Shape& shape, const SliceSize& size, Index i);
 
-/// The slice's problem: heads keep the offsets that they have in the whole problem.
+/// The slice's problem; heads keep the offsets that they have in the whole problem.
 Problem narrowed(const Problem& whole, const Slice& slice);
 
-/// The size that makes the fewest slices of those that fit, cut evenly: fewer batch entries, then fewer heads; nothing
-/// where not even one K/V head of one entry fits. What is smaller than a size that fits is taken to fit.
+/// The size with the fewest slices among those that fit; slices are equally large, as far as possible. Empty where not
+/// even one K/V head of one entry fits. Assumes that whatever is smaller than a size that fits also fits.
 std::optional<SliceSize> largest_slices(const core::Shape& shape, const std::function<bool(const SliceSize&)>& fits);
 
 }  // namespace annulus::strategies

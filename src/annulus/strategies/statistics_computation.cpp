@@ -30,8 +30,8 @@ StatisticsComputation::StatisticsComputation(const Problem& problem, const RowCo
   const Index all = problem.shape.batch * own_rows.queries;
   core::require(tensors.normalizers.bytes() == all * problem.normalizer_row_bytes(), [&] {
     return fmt::format(
-        "the statistics got {} bytes of normalizers; expected {}: forward() makes them where the problem "
-        "says that statistics are asked for",
+        "the statistics got {} bytes of normalizers; expected {}: forward() makes them only if the problem "
+        "asks for statistics",
         tensors.normalizers.bytes(), all * problem.normalizer_row_bytes());
   });
   if (problem.statistics.top_keys == 0) return;

@@ -1,4 +1,4 @@
-// What keys receive and the largest probabilities of the rank's queries (kernels/statistics.hpp).
+// What keys receive, and the largest probabilities of the rank's queries (kernels/statistics.hpp).
 #pragma once
 
 #include "annulus/kernels/statistics.hpp"
@@ -8,11 +8,11 @@ namespace annulus::strategies {
 
 class StatisticsComputation final : public SumComputation {
  public:
-  /// Computes for a rank with so many rows; reads tensors.q and normalizers.
+  /// For a rank with `own_rows` rows; reads tensors.q and normalizers.
   StatisticsComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                         const Progress& progress);
 
-  /// Makes tensors.top_rows and top_weights, where they are asked for, and hands out what the own rows received:
+  /// Makes tensors.top_rows and top_weights, where the problem asks for them. Returns what the own key rows received:
   /// (B, rows, Hkv, Problem::slots()).
   core::Buffer finish(core::HopMetrics& metrics);
 
@@ -23,21 +23,21 @@ class StatisticsComputation final : public SumComputation {
 
   Tensors& tensors_;
   core::Buffer head_pairs_;
-  core::Buffer top_weights_;  // of the problem's precision
+  core::Buffer top_weights_;  // in the problem's precision
   core::Buffer top_rows_;
 };
 
-/// Bytes of a row of the two lists of all heads, for one batch entry.
+/// Bytes of one row of each of the two lists, of all heads and one batch entry.
 Index top_rows_bytes(const Problem& problem);
 Index top_weights_bytes(const Problem& problem);
 
-/// Bytes that the kernels keep for their panels once the forward pass and this one have computed `rows` rows.
+/// Bytes that the kernels keep for their panels after the forward pass and this one have computed `rows` rows.
 Index statistics_panels(const Problem& problem, Index rows);
 /// Bytes of what the pass makes.
 Index statistics_results(const Problem& problem, const RowCounts& rows);
-/// Bytes of what the pass finds there: q, kv, and what forward() made.
+/// Bytes of what the pass reads: q, kv, and what forward() made.
 Index statistics_inputs(const Problem& problem, const RowCounts& rows);
-/// Peak bytes of all the rest: sums, lists, panels, `extra` bytes of buffers.
+/// Peak bytes of everything else: sums, lists, panels, `extra` bytes of buffers.
 Index statistics_work(const Problem& problem, const RowCounts& rows, Index extra);
 
 }  // namespace annulus::strategies

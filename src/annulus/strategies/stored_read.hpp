@@ -1,4 +1,4 @@
-// Between a store's rows and memory that kernels read: which pieces to ask for, and host memory on the way to a device.
+// Reads rows of a store into memory for kernels: which pieces to read, and host memory on the way to a device.
 #pragma once
 
 #include "annulus/core/buffer.hpp"
@@ -9,7 +9,7 @@ namespace annulus::strategies {
 
 using core::Index;
 
-/// Rows of one tensor and batch entry in a store: `heads` heads of `head_bytes` bytes each.
+/// One tensor and batch entry in a store, in rows of `heads` heads of `head_bytes` bytes each.
 struct StoredRowsOf {
   core::StoredTensor tensor = core::StoredTensor::q;
   Index entry = 0;
@@ -19,16 +19,16 @@ struct StoredRowsOf {
   Index row_bytes() const { return heads * head_bytes; }
 };
 
-/// All heads of these rows, one row after another from `memory` on. Rows that stand alone at equal distances are one
-/// piece. Worked example: rows {[0, 8), [12, 13), [16, 17), [20, 21)} are 0 1 ... 7 and 12 16 20.
+/// Pieces to read all heads of these rows into `memory`, one row after another. Single rows at equal distances make one
+/// piece. Worked example: the rows {[0, 8), [12, 13), [16, 17), [20, 21)} are the pieces 0 1 ... 7 and 12 16 20.
 std::vector<core::RowPiece> row_pieces(const StoredRowsOf& from, const pattern::StoredRows& rows, void* memory);
 
-/// Packed rows in the order in which they are packed, from `memory` on. Heads side by side of which the same rows are
-/// read share their pieces.
+/// Pieces to read packed rows into `memory`, in the order of packing. Neighbouring heads that need the same rows share
+/// their pieces.
 std::vector<core::RowPiece> head_pieces(const StoredRowsOf& from, const pattern::PackedRows& packed, void* memory);
 
-/// Reads into memory of the default execution space, and ends them before it is gone: where that is a device's, by way
-/// of host memory.
+/// Reads into memory of the default execution space; if that is a device's, through host memory. Its end waits for
+/// reads in flight.
 class StoredRead {
  public:
   StoredRead() = default;
@@ -36,10 +36,10 @@ class StoredRead {
   StoredRead(const StoredRead&) = delete;
   StoredRead& operator=(const StoredRead&) = delete;
 
-  /// Where pieces for `memory` are to be put, until wait(). Reads of the memory before are done.
+  /// Returns where pieces for `memory` are to be read to, until wait(). Earlier reads into `memory` must have ended.
   std::byte* open(core::RowSource& source, void* memory, Index bytes);
   void start(core::StoredTensor tensor, std::vector<core::RowPiece> pieces);
-  /// Returns when all that was started is in the memory.
+  /// Returns when all started reads are in `memory`.
   void wait();
 
  private:
@@ -50,7 +50,7 @@ class StoredRead {
   std::vector<core::RowSource::Ticket> pending_;
 };
 
-/// Writes rows that lie in a buffer from byte `first` on.
+/// Writes rows to a store; they begin at byte `first` of the buffer.
 void write_rows(core::RowSink& sink, const StoredRowsOf& to, const pattern::StoredRows& rows, const core::Buffer& from,
                 Index first = 0);
 

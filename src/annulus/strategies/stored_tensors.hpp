@@ -1,4 +1,4 @@
-// What a stored tensor (core/row_store.hpp) has for each row of a problem.
+// Sizes of the rows that a problem's tensors have in a store (core/row_store.hpp).
 #pragma once
 
 #include "annulus/core/row_store.hpp"
@@ -6,18 +6,18 @@
 
 namespace annulus::strategies {
 
-/// Sq or S.
+/// Number of rows: Sq or S.
 Index rows_of(const Problem& problem, core::StoredTensor tensor);
-/// Rows of queries as they are numbered in a tensor of queries alone. Worked example: queries at rows [8, 12) of the
-/// sequence, a rank that has rows [10, 12) of them: rows [2, 4) of q.
+/// Rows of queries, numbered as in a tensor that has only queries. Worked example: the queries are the rows [8, 12) of
+/// the sequence, and a rank has the queries [10, 12): in q these are the rows [2, 4).
 pattern::StoredRows in_tensor(const Problem& problem, const pattern::StoredRows& queries);
-/// H or Hkv.
+/// Number of heads: H or Hkv.
 Index heads_of(const Problem& problem, core::StoredTensor tensor);
-/// Numbers of a head.
+/// Numbers in a row of one head.
 Index head_numbers_of(const Problem& problem, core::StoredTensor tensor);
-/// Bytes of a number in memory.
+/// Bytes of one number in memory.
 Index number_bytes_of(const Problem& problem, core::StoredTensor tensor);
-/// Type of the numbers in memory; nothing where they are int64.
+/// Type of the numbers in memory; empty for int64.
 std::optional<core::DType> memory_type_of(const Problem& problem, core::StoredTensor tensor);
 
 }  // namespace annulus::strategies

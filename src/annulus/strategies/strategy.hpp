@@ -1,5 +1,5 @@
-// A way to distribute attention: where rows live, how keys come and where sums of gradients go. One file in named/ and
-// one registry line each.
+// A way to distribute attention: which rank has which rows, how keys come, and where sums of gradients go. A strategy
+// has one file in named/ and one line in the registry.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@
 namespace annulus::strategies {
 
 /// What moves between ranks; the cost model has a closed form for each.
-///   none            nothing                        gather      all of K and V to every rank, in one collective
-///   ring            neighbour to neighbour          both_ways   neighbours on both sides
-///   direct          from each owner what is read    heads       all-to-all, heads against rows
-///   window          the same, read by its reader out of a copy of the owner's rows
+///   none            nothing                          gather      all of K and V to every rank, in one collective
+///   ring            from neighbour to neighbour      both_ways   the same in both directions
+///   direct          from each owner what is read     heads       all-to-all, heads against rows
+///   window          as direct, but the reader reads from a copy of the owner's rows
 ///   heads_in_ring   heads inside groups of `group` ranks, a ring across the groups
-///   queries         all queries to every rank, what its keys give them back home, both at once
-///   store           nothing between ranks: each reads rows out of a store, block after block (store/block_passes.hpp)
-///   unknown         only predict() tells: such a strategy is planned up to some dozens of ranks
+///   queries         all queries to every rank, and what its keys give them back to their owners, both in collectives
+///   store           nothing between ranks: each reads rows from a store, block after block (store/block_passes.hpp)
+///   unknown         no closed form, only predict(): such a strategy is planned for at most some dozens of ranks
 enum class CommunicationPattern {
   none,
   gather,
@@ -40,10 +40,10 @@ struct CommunicationShape {
   int group = 1;           ///< ranks of a group
 };
 
-/// Ranks of a group that exchanges rows for heads, a divisor of the number of ranks.
+/// Number of ranks in a group that exchanges rows for heads; divides the number of ranks.
 using GroupSize = int (*)(const Problem&, int ranks);
 
-/// A strategy as its file writes it down.
+/// A strategy as its file in named/ describes it.
 struct StrategyEntry {
   std::string_view name;         ///< as in the run file
   std::string_view description;  ///< one line for `annulus list`
@@ -53,22 +53,22 @@ struct StrategyEntry {
   CommunicationShape communication;
   MakePlans forward;
   MakePlans backward;
-  /// The backward pass of a reproducible problem. Without one the same as `backward`.
+  /// The backward pass of a reproducible problem; nullptr: the same as `backward`.
   MakePlans backward_in_order = nullptr;
-  /// Why it cannot give a reproducible problem (rounds_of()) the same bits for every number of ranks; empty: it can.
+  /// Why a reproducible problem (rounds_of()) may get other bits on another number of ranks; empty: it does not.
   std::function<std::string(const Problem&, int ranks)> why_not_reproducible;
-  /// The same of its gradients, of a strategy that can: sums of dk and dv that ranks make apart and then add do not
-  /// come to the same bits, sums that go from rank to rank do (gradients/ordered_sums.hpp).
+  /// The same for gradients. Where each rank sums dk and dv on its own and the owner adds these sums, bits depend on
+  /// the number of ranks; where one sum goes from rank to rank (gradients/ordered_sums.hpp), they do not.
   std::function<std::string(const Problem&, int ranks)> why_no_reproducible_gradients;
-  /// Inside groups of ranks rows are exchanged for heads, and the passes run across the groups; none: no such groups.
+  /// Ranks of a group exchange rows for heads, and the passes run across the groups; nullptr: there are no groups.
   GroupSize group_size = nullptr;
-  /// Every rank gets all queries before the passes, and what its keys give them goes home after these.
+  /// Every rank gets all queries before a pass, and returns what its keys give them after it.
   bool all_queries = false;
-  /// Why it cannot run with this MPI library; empty: it can. It can be planned for all the same.
+  /// Why it cannot run with this MPI library; empty: it can. Planning is always possible.
   std::string (*why_unavailable)() = [] { return std::string(); };
 };
 
-/// An entry of the registry, with what all strategies have in common.
+/// An entry of the registry, with functions that all strategies share.
 class Strategy {
  public:
   explicit Strategy(StrategyEntry entry) : entry_(std::move(entry)) {}
@@ -85,18 +85,18 @@ class Strategy {
     return entry_.why_no_reproducible_gradients(problem, ranks);
   }
   CommunicationShape communication(const Problem& problem, int ranks) const;
-  /// Its partition is of blocks of rows, which BlockPasses computes one by one.
+  /// Whether its partition is into blocks of rows that BlockPasses computes one by one.
   bool reads_store() const { return entry_.communication.pattern == CommunicationPattern::store; }
 
-  /// What a pass is for every rank; make it once.
+  /// What a pass does on every rank. Make it once and use it for all ranks.
   std::unique_ptr<const Schedule> forward_schedule(const Problem& problem, const pattern::Partition& partition) const;
   std::unique_ptr<const Schedule> backward_schedule(const Problem& problem, const pattern::Partition& partition) const;
-  /// Schedules the pass that makes what Statistics::need_pass() says; it goes the way of the backward pass with other
+  /// Schedules the pass that Statistics::need_pass() asks for. It moves like the backward pass, with other
   /// sums.
   std::unique_ptr<const Schedule> statistics_schedule(const Problem& problem,
                                                       const pattern::Partition& partition) const;
 
-  // The same made for one use.
+  // The same, with a schedule that is made for this one call.
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const {
     return forward_schedule(problem, partition)->predict(rank);
   }
@@ -123,24 +123,24 @@ class Strategy {
 /// Every strategy, in the order of `annulus list`.
 const std::vector<std::unique_ptr<Strategy>>& registry();
 
-/// Those that spread a problem over the ranks of a communicator, and that this MPI library can run.
+/// The strategies that spread a problem over the ranks of a communicator and that this MPI library can run.
 std::vector<const Strategy*> available();
 
-/// Names of those that can be reproducible, or their gradients, too, with a partition that suits them.
+/// Names of the strategies that can be reproducible (with `gradients`: their gradients too) with some partition.
 std::vector<std::string_view> reproducible_strategies(bool gradients);
 /// The same for one problem.
 std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
-/// Why products of this precision cannot be added in an order that is the same for every cut; empty: they can.
-/// "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...". `why_no_units`: what of the
-/// machine or of the numbers is against it, if anything (kernels::why_no_granules()).
+/// Why products in this precision cannot be added in the same order for every partition; empty: they can. For example
+/// "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...". `why_no_units`: why the
+/// machine or the numbers rule out matrix units that could, if they do (kernels::why_no_granules()).
 std::string why_no_fixed_order(const Problem& problem, const std::string& why_no_units = "");
 
-/// Why a strategy cannot give a reproducible problem, gradients included where they are asked for, the same bits for
-/// every number of ranks; empty: it can, or nobody asks.
+/// Why a strategy cannot give a reproducible problem (gradients included, if asked for) the same bits on every number
+/// of ranks; empty: it can, or the problem need not be reproducible.
 std::string why_not_reproducible(const Strategy& strategy, const Problem& problem, int ranks);
 
-/// The strategy of this name, nullptr when there is none ("auto" is none: see choose.hpp).
+/// The strategy of this name; nullptr when there is none. "auto" is not a strategy: see planner/choose.hpp.
 const Strategy* find(std::string_view name);
 
 }  // namespace annulus::strategies

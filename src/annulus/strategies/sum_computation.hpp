@@ -1,5 +1,5 @@
-// What a rank adds up once the LSE is known, for its own key rows and for those of others that come by: the local half
-// of every strategy's backward pass, and of the pass that makes statistics.
+// What a rank adds up once the LSE is known, for its own key rows and for those of other ranks as they arrive. All
+// strategies use it in their backward pass, and in the pass that makes statistics.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -7,9 +7,9 @@
 
 namespace annulus::strategies {
 
-/// Sums for the rows of a KeyBlock, in its form: a (parts, held, unit) array of Problem::sum_precision numbers. Parts
-/// are dK, then dV, of all batch entries, and the same of what blocks of query rows have begun (has_begun_sums()); or
-/// what keys received, of all batch entries. Without memory they are not asked for.
+/// Sums for the rows of a KeyBlock, in the same form: a (parts, held, unit) array of numbers in Problem::sum_precision.
+/// The parts are dK, then dV, of all batch entries, then the same for sums of the current block of query rows
+/// (has_begun_sums()); or what keys received, of all batch entries. No memory: these sums are not wanted.
 struct GradientBlock {
   void* data = nullptr;
   Index held = 0;
@@ -18,14 +18,14 @@ struct GradientBlock {
   /// Bytes of a stored row.
   Index unit_bytes(const Problem& problem) const;
   Index bytes(const Problem& problem) const { return problem.sum_parts() * held * unit_bytes(problem); }
-  /// The block as the kernel sees dK (which = 0) or dV (which = 1), and what is begun of them (2, 3); or what was
-  /// received (which = 0).
+  /// The block as the kernel sees dK (which = 0), dV (1), and those of the current block of query rows (2, 3); or what
+  /// keys received (which = 0).
   core::TensorView view(const Problem& problem, Index which) const;
-  /// The block in rows of one head, as packed rows are counted.
+  /// The block in rows of one head, the unit in which packed rows are counted.
   kernels::RowArray head_rows(const Problem& problem) const;
 };
 
-/// Queries in hand: of the rows `held` that tensors q, normalizers, ... have, those that are worked on. Most often they
+/// Queries that a step works on: `rows`, out of the rows `held` that the tensors q, normalizers, ... have. Usually they
 /// are the rank's own.
 struct QueryBlock {
   const pattern::StoredRows& rows;
@@ -33,31 +33,31 @@ struct QueryBlock {
   const Tensors& tensors;
 };
 
-/// Whose sums a backward pass makes: both, or those of the queries alone, or those of the keys alone.
+/// Whose sums a backward pass makes: all, or only those of the queries, or only those of the keys.
 enum class Wanted { all, of_queries, of_keys };
 
 class SumComputation {
  public:
-  /// Sums of a rank with so many rows. `expected` as in Computation. Has sums for own keys where `own`.
+  /// For a rank with `own_rows` rows. `expected`: as in Computation. `own`: whether there are sums for the own keys.
   SumComputation(const Problem& problem, const RowCounts& own_rows, const Tensors& tensors, core::Count expected,
                  const Progress& progress, bool own = true);
   virtual ~SumComputation() = default;
 
   /// Sums for the rank's own K/V rows.
   const GradientBlock& own() const { return own_; }
-  /// Begins one of rounds_of(problem); sums go on from round to round.
+  /// Begins one round of rounds_of(problem); the sums continue from round to round.
   void begin(const Problem& pass);
-  /// Adds what `part` of the block's keys and the queries give each other: to what the queries have, and to `into`,
-  /// which has the form of `block`. `poll` keeps messages moving meanwhile.
+  /// Adds what the keys `part` of the block and the queries give each other: to the sums of the queries, and to `into`,
+  /// which has the form of `block`. Calls `poll` meanwhile to keep messages moving.
   void add(const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into, core::Band part,
            const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll = {});
 
  protected:
   virtual void attend(const core::WorkList& list, const KeyBlock& block, const QueryBlock& queries,
                       const GradientBlock& into, const std::function<void()>& poll) = 0;
-  /// A (B, rows, H, numbers) tensor.
+  /// A tensor (B, rows, H, numbers).
   core::TensorView view(const core::Buffer& buffer, core::DType type, Index rows, Index numbers) const;
-  /// Hands out the sums for the own rows.
+  /// Hands over the sums for the own rows.
   core::Buffer take_own();
 
   const Problem& problem_;
@@ -65,23 +65,23 @@ class SumComputation {
 
  private:
   const std::function<void()>& callers_poll_;
-  const Progress progress_;  // of its own: callers may give one made on the spot
+  const Progress progress_;  // a copy: callers may pass a temporary
   core::Buffer sums_;
   GradientBlock own_;
-  pattern::Layout layout_;  // of the pass
-  std::string pass_;        // its name, in front of places
+  pattern::Layout layout_;  // of the round
+  std::string pass_;        // name of the round, in front of scopes
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };
 
-/// What blocks of query rows have begun joins the sums, where it is kept apart: all ranks' rows up to here have been
-/// added to the block's keys.
+/// Where sums of the current block of query rows are kept apart, adds them to the total. Called when the query rows of
+/// all ranks up to here have been added to the block's keys.
 void end_blocks(const Problem& problem, const GradientBlock& block);
-/// Bytes of the sums for a rank's own K/V rows.
+/// Bytes of the sums for `rows` K/V rows of a rank.
 Index key_sum_bytes(const Problem& problem, Index rows);
-/// Bytes of the sums of packed rows.
+/// Bytes of the sums for packed rows.
 Index gradient_bytes(const Problem& problem, const pattern::PackedRows& packed);
-/// An array of sums as a message block with all its rows selected.
+/// An array of sums as a message block that sends all its rows.
 comm::RowBlock sum_block(const Problem& problem, void* data, Index held, Index unit_bytes);
 
 }  // namespace annulus::strategies

@@ -6,24 +6,24 @@
     with annulus.capture(model, "tokens.h5", layer=4):         # Q, K, V of a PyTorch model's attention
         model(batch)
     annulus.plots.strategies(annulus.cases(["sweep.h5"]))      # matplotlib figures
-    annulus.plots.slide(result, coords)                        # attention received, where the tiles of a slide lie
-    annulus.token_page("result.h5", tokens, "text.html")       # the same of a text
+    annulus.plots.slide(result, coords)                        # attention received, on a map of a slide's tiles
+    annulus.token_page("result.h5", tokens, "text.html")       # attention received, in a text
     annulus.report("result.h5", "result.html")                 # one page with all of it
 
-And attention itself, of arrays in memory (annulus.torch: with gradients):
+Attention of arrays in memory (annulus.torch: with gradients):
 
     out, lse = annulus.attention(q, k, v, segments=[2048, "all"], dilations=[1, 16], causal=True)
     out, lse = annulus.attention(q, k, v, segments=[annulus.window(4096)], dilations=[1], causal=True)
 
-Rows from one partition of the ranks to another: annulus.redistribute(x, from_plan, to_plan, comm).
+Moves rows from one partition of the ranks to another: annulus.redistribute(x, from_plan, to_plan, comm).
 
-The same from a shell: `python -m annulus --help`, or `annulus-tools --help`.
+The tools are also in a shell: `python -m annulus --help`, or `annulus-tools --help`.
 """
 import importlib
 
 __version__ = "0.1.0"
 
-# Imported when first used: numpy alone takes longer than many a command.
+# Imported when first used: importing numpy takes longer than many commands run.
 _PLACES = {
     "AnnulusError": "errors",
     "Pattern": "pattern",

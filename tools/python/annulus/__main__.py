@@ -7,15 +7,15 @@ from annulus.errors import AnnulusError
 
 
 def main(arguments=None):
-    """Exit status: 0 done, 1 failed while working (no space, ...), 2 a mistake in what was asked or given."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that half-made files are removed
+    """Returns the exit status: 0 done, 1 failed while working (no space, ...), 2 wrong arguments or input files."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that half-written files are removed
     options = parser().parse_args(arguments)
     try:
         options.act(options)
     except AnnulusError as mistake:
         print(f"annulus-tools: error: {mistake}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader of our output has gone
+    except BrokenPipeError:  # the program that reads our output has ended
         sys.stderr.close()
         return 1
     except (OSError, MemoryError) as problem:

@@ -1,4 +1,4 @@
-"""Arguments of what the package offers, checked by type and range in one place.
+"""Checks arguments of the package's functions, by type and range, in one place.
 
     @checked(path=path, rows=whole(1), causal=flag)
     def look(path, rows=8, causal=False): ...
@@ -6,8 +6,8 @@
     look("a.h5", rows=2.5)   AnnulusError: rows is 2.5, expected a whole number, 1 or more
     look("a.h5", row=2)      AnnulusError: look: got an unexpected keyword argument 'row', expected path, rows, causal
 
-A kind is a function (value, name) that returns the value as the function wants it (a numpy.int64 as an int), or raises
-AnnulusError. Every parameter has one, so that none is forgotten; `anything` is for what the function looks at itself.
+A kind is a function (value, name). It returns the value in the type that the function needs (a numpy.int64 as an int),
+or raises AnnulusError. Every parameter must have a kind; `anything` is for what the function checks itself.
 """
 import functools
 import inspect
@@ -22,15 +22,15 @@ import numpy as np
 from annulus.errors import AnnulusError, one_line
 
 MOST = 2**63 - 1
-LIST_MOST = 2**31  # entries; a range of 10**12 would be read for hours
+LIST_MOST = 2**31  # entries: to read a range of 10**12 would take hours
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 
 
 def checked(called=None, /, **kinds):
-    """A function whose arguments are taken by these kinds; defaults are taken as they are. `called` is its name in
-    messages, where users know it by another."""
+    """A decorator: checks a function's arguments by these kinds; defaults are not checked. `called` is the function's
+    name in messages, if users know it by another name."""
     def around(function):
         signature = inspect.signature(function)
         names = [name for name, one in signature.parameters.items()
@@ -56,12 +56,12 @@ def checked(called=None, /, **kinds):
 
 
 def shown(value):
-    """A value as a message has it: of arrays what they are, of long ones the beginning."""
+    """A value as messages show it: type and shape of an array, the beginning of a long value."""
     try:
         if shape := getattr(value, "shape", ()):
             return f"a {type(value).__name__} {tuple(shape)}"
         return " ".join(_short.repr(value).split())
-    except Exception:  # of somebody's own __repr__, or of a number with more digits than Python writes
+    except Exception:  # another library's __repr__ fails, or a number has more digits than Python prints
         return f"a {type(value).__name__}"
 
 
@@ -70,26 +70,26 @@ def wrong(value, name, expected):
 
 
 def refuse_masked(value, name):
-    """A masked array's hidden entries would be taken for numbers."""
+    """Raises for a masked array: its hidden entries would be used as numbers."""
     if isinstance(value, np.ma.MaskedArray) and (count := np.ma.count_masked(value)):
         raise AnnulusError(f"{name} has {count} masked entries of {value.size}, expected an array without a mask "
                            "(.filled(...) makes one)")
 
 
 def _symbols():
-    """PyTorch's whole numbers, floats and flags that come from shapes, while it traces."""
+    """PyTorch's types of whole numbers, floats and flags that stand for shapes while it traces."""
     torch = sys.modules.get("torch")
     return () if torch is None else (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def _plain(value, name):
-    """The number in an array without axes; anything else as it is."""
+    """The number in an array without axes; any other value unchanged."""
     refuse_masked(value, name)
-    if isinstance(value, symbols := _symbols()):  # torch.compile compiles anew for another number
+    if isinstance(value, symbols := _symbols()):  # torch.compile then compiles once for each number
         return (int, float, bool)[symbols.index(type(value))](value)
     try:
         return value.item() if value.shape == () else value
-    except Exception:  # no array, a tensor without numbers, a value that JAX traces
+    except Exception:  # not an array, a tensor without numbers, or a value that JAX traces
         return value
 
 
@@ -105,9 +105,9 @@ def flag(value, name):
 
 
 def whole(least=-MOST - 1, most=MOST, also=""):
-    """An integer of any type but bool; `also` is what else a message says to be possible."""
+    """A whole number of any type but bool; `also` is added to the message: what else is possible."""
     def kind(value, name):
-        if type(value) is int and least <= value <= most:  # most are, and some lists are long
+        if type(value) is int and least <= value <= most:  # fast path: most values are, and some lists are long
             return value
         plain = _plain(value, name)
         is_whole = isinstance(plain, numbers.Integral) and not isinstance(plain, bool)
@@ -122,7 +122,7 @@ def whole(least=-MOST - 1, most=MOST, also=""):
 
 
 def number(value, name):
-    """A finite one, as float."""
+    """A finite number, as float."""
     plain = _plain(value, name)
     if isinstance(plain, numbers.Real) and not isinstance(plain, bool):
         try:
@@ -150,7 +150,7 @@ def choice(*names, expected=None):
 
 
 def path(value, name):
-    """A str or pathlib.Path as it is, bytes as str."""
+    """A str or pathlib.Path unchanged, bytes as str."""
     try:
         found = os.fsdecode(value)
     except TypeError:
@@ -173,20 +173,20 @@ def optional(kind):
 
 
 def either(first, is_first, second):
-    """The first kind for values of which is_first(value) is true."""
+    """The first kind if is_first(value) is true, otherwise the second."""
     return lambda value, name: (first if is_first(value) else second)(value, name)
 
 
 def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST)):
-    """A tuple out of a list, a tuple, an array of one axis, or an iterator; a value that is `alone` stands for a list
-    of itself."""
+    """A tuple, made from a list, a tuple, an array of one axis, or an iterator. A value for which `alone` is true
+    counts as a list with this one entry."""
     def make(value, name):
         if alone(value):
             return (kind(value, name),)
         refuse_masked(value, name)
         try:
             entries = value.tolist() if hasattr(value, "tolist") else value
-        except Exception:  # of tensors that are not in memory
+        except Exception:  # a tensor whose numbers are not in memory
             entries = None
         if not isinstance(entries, Iterable) or isinstance(entries, (str, bytes, Mapping)) or (
                 isinstance(entries, Sized) and len(entries) not in lengths):
@@ -195,7 +195,7 @@ def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST)):
         try:
             made = tuple([kind(entry, name) for entry in entries])
         except AnnulusError:
-            made = tuple(kind(entry, f"{name}[{i}]") for i, entry in enumerate(entries))  # says which
+            made = tuple(kind(entry, f"{name}[{i}]") for i, entry in enumerate(entries))  # the message says which entry
         if len(made) not in lengths:
             raise wrong(value, name, expected)
         return made
@@ -220,19 +220,19 @@ def dictionary(value, name):
 
 
 def texts(value, name):
-    """A dictionary of texts."""
+    """A dictionary from texts to texts."""
     if not isinstance(value, Mapping) or not all(isinstance(one, str) for pair in value.items() for one in pair):
         raise wrong(value, name, "a dictionary from names to names")
     return dict(value)
 
 
 def array(expected="an array of numbers", kinds="fiu"):
-    """A NumPy array of numbers; kinds "iu": of whole ones."""
+    """A NumPy array of numbers; with kinds="iu": of whole numbers."""
     def kind(value, name):
         refuse_masked(value, name)
         try:
             made = np.asarray(value)
-        except Exception:  # ragged lists, tensors on a device or with gradients
+        except Exception:  # ragged lists; tensors on a device, or with gradients
             made = None
         if made is None or made.dtype.kind not in kinds:
             raise wrong(value, name, expected)
@@ -241,7 +241,7 @@ def array(expected="an array of numbers", kinds="fiu"):
 
 
 def instance(module, kind, expected):
-    """Of a class of another library, which is not imported for it: where there is such a value it has been."""
+    """An object of another library's class. The library is not imported here: if there is an object, it has been."""
     def take(value, name):
         there = sys.modules.get(module)
         if there is None or not isinstance(value, getattr(there, kind)):
@@ -250,5 +250,5 @@ def instance(module, kind, expected):
     return take
 
 
-index = optional(whole())  # whether there is such an entry is said by those who know how many there are
+index = optional(whole())  # the function checks later whether there is such an entry
 dataset = instance("xarray", "Dataset", "a result, which annulus.open_result() opens")

@@ -1,4 +1,4 @@
-"""Arrays of NumPy, PyTorch and JAX as NumPy arrays over the same memory, and results as what came in."""
+"""Arrays of NumPy, PyTorch and JAX as NumPy arrays over the same memory; and results as arrays of the caller's kind."""
 import sys
 from typing import Any, Callable, NamedTuple
 
@@ -11,11 +11,11 @@ TYPES = ("float64", "float32", "float16", "bfloat16")
 
 
 class Array(NamedTuple):
-    """What came in.
+    """An array that the caller gave.
 
-    numbers: a NumPy array over the same memory; bfloat16, which NumPy has not, as uint16
+    numbers: a NumPy array over the same memory; bfloat16, which NumPy does not have, as uint16
     type: one of TYPES
-    empty: (shape, type) -> a new array of the kind that came in, and a NumPy array over its memory
+    empty: (shape, type) -> a new array of the caller's kind, and a NumPy array over its memory
     """
     numbers: np.ndarray
     type: str
@@ -29,11 +29,11 @@ def _known(kind, name):
 
 
 def _with_room(make):
-    """`make` of Array.empty, which says so where memory does not suffice."""
+    """Wraps a function for Array.empty, so that it raises AnnulusError if there is not enough memory."""
     def empty(shape, kind):
         try:
             return make(shape, kind)
-        except (MemoryError, RuntimeError, ValueError):  # of NumPy, of PyTorch, and of NumPy beyond 64 bits
+        except (MemoryError, RuntimeError, ValueError):  # NumPy, PyTorch, and NumPy beyond 64 bits
             raise AnnulusError(f"there is no memory for a result of shape {tuple(shape)} in {kind}") from None
     return empty
 
@@ -54,7 +54,7 @@ def _empty_numpy(shape, kind):
 def _of_numpy(array, name):
     refuse_masked(array, name)
     kind = _known(array.dtype.name, name)
-    # Numbers in the machine's byte order, at addresses and steps that are multiples of their size; else a copy.
+    # Copies unless byte order is the machine's, and addresses and strides are multiples of the number's size.
     native = array.dtype.newbyteorder("=")
     if array.dtype != native or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
         array = array.astype(native)
@@ -62,7 +62,7 @@ def _of_numpy(array, name):
 
 
 def dense(tensor, name):
-    """A tensor of PyTorch that is an array. Raises AnnulusError for the other kinds: nested, masked, sparse."""
+    """Returns a plain tensor of PyTorch. Raises AnnulusError for other kinds: nested, masked, sparse."""
     import torch
     if not isinstance(tensor, torch.Tensor):
         raise AnnulusError(f"{name} is a {type(tensor).__name__}, expected a tensor of PyTorch")
@@ -91,7 +91,7 @@ def _of_torch(tensor, name):
     try:
         tensor = tensor.detach().resolve_conj().resolve_neg()
         numbers = tensor.view(torch.uint16).numpy() if kind == "bfloat16" else tensor.numpy()
-    except (RuntimeError, TypeError) as problem:  # of a tensor that stands for another (torch.func, torch.export)
+    except (RuntimeError, TypeError) as problem:  # it represents another tensor (torch.func, torch.export)
         raise AnnulusError(f"{name} has no memory of its own ({one_line(problem)}), expected a plain tensor") from None
 
     def empty(shape, of):
@@ -113,7 +113,7 @@ def _of_jax(array, name):
 
 
 def taken(array: Any, name: str) -> Array:
-    """The array as it lies, no copy where its numbers can be read there. Raises AnnulusError for what is no array."""
+    """The array, not copied where its numbers can be read in place. Raises AnnulusError for what is not an array."""
     module = type(array).__module__.partition(".")[0]
     if isinstance(array, np.ndarray):
         made = _of_numpy(array, name)
@@ -132,7 +132,7 @@ def taken(array: Any, name: str) -> Array:
 
 
 def given_back(array, kind):
-    """A result in the kind of array that came in: JAX has arrays of its own, the others were made by Array.empty."""
+    """A result in the caller's kind of array: JAX needs a new array, the others were made by Array.empty."""
     if type(kind).__module__.partition(".")[0] in ("jax", "jaxlib"):
         import jax
         return jax.numpy.asarray(array)

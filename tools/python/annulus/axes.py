@@ -17,7 +17,7 @@ def _meaning(name):
 
 
 def order_of(axes):
-    """"bshd" or "bhsd" where the names of four axes say so; else None."""
+    """"bshd" or "bhsd" if the names of four axes say so; otherwise None."""
     meanings = [_meaning(name) for name in axes or ()]
     if len(meanings) != 4:
         return None
@@ -27,22 +27,22 @@ def order_of(axes):
 
 
 def named(tensor, order):
-    """The tensor with the names of that order; (B, S, H) and (B, H, S) get the first three."""
+    """The tensor with axis names in that order; (B, S, H) and (B, H, S) get the first three names."""
     return tensor._replace(axes=NAMES[order][:len(tensor.shape)])
 
 
 def reordered(tensor, order):
-    """A named tensor (B, S, H, D), (B, H, S, D) or without D, in the order asked for."""
+    """A tensor with axis names, (B, S, H, D), (B, H, S, D) or without D, in the given order."""
     if tensor.axes[1] == NAMES[order][1]:
         return tensor
     return tensors.transposed(tensor, (0, 2, 1, 3)[:len(tensor.shape)])
 
 
 def told_apart(name, found):
-    """Names of a tensor's axes as they are written: `kv_head` where k has fewer heads than q, `query` where q has other
-    rows than k, as annulus has it.
+    """Axis names of a tensor as they are written to a file: `kv_head` where k has fewer heads than q, `query` where q
+    has other rows than k.
 
-    So an axis of one name has one length in the file, which xarray wants.
+    So all axes of one name have one length in the file, which xarray requires.
     """
     axes, q, k = found[name].axes, found.get("q", found.get("dq", found.get("out"))), found.get("k", found.get("dk"))
     if not axes or not q or not k:
@@ -59,25 +59,25 @@ def sizes(tensor):
 
 
 def row_axis(axes):
-    """Along what rows lie: "query" where q has other rows than k, else "sequence"."""
+    """Name of the axis of rows: "query" where q has other rows than k, otherwise "sequence"."""
     return "query" if "query" in axes else "sequence"
 
 
 def has_rows(axes):
-    """A batch, rows and heads are among them."""
+    """Whether batch, rows and heads are among the axes."""
     return set(NAMES["bshd"][:3]) <= {"sequence" if axis == "query" else axis for axis in axes}
 
 
 def refuse_unnamed(tensor, heads, rows, option="axes="):
-    """Refuses k or v (B, S, heads, D) whose axes nobody has named where heads are more than rows: it is PyTorch's
-    (B, H, S, D), as good as always. q is not asked, because few queries to many keys are fine."""
+    """Raises for k or v (B, S, heads, D) without axis names if it has more heads than rows: then it is almost always
+    PyTorch's (B, H, S, D). q is not checked, because few queries to many keys are normal."""
     if heads > rows:
         raise AnnulusError(f"{tensor} has {heads} key/value heads and {rows} rows: are the axes in another order? "
                            f"({option} says which)")
 
 
 def check_input(found):
-    """Refuses q, k, v, and with them dout and dlse, that annulus would not read together. All are named."""
+    """Raises unless annulus can read q, k, v (and dout and dlse, if given) together. All have axis names."""
     for name in ("q", "k", "v"):
         if name not in found:
             raise AnnulusError(f"no tensor {name}")

@@ -1,4 +1,4 @@
-"""Attention of arrays in memory: annulus.attention and what goes with it."""
+"""Attention of arrays in memory: annulus.attention, Plan, plan, and what they share."""
 import functools
 from typing import NamedTuple
 
@@ -16,26 +16,26 @@ try:
     from annulus import _core
 except ImportError as problem:
     raise AnnulusError(
-        f"this install of annulus has no compiled part ({problem}): it can read results and make inputs, and cannot "
+        f"this install of annulus has no compiled part ({problem}): it can read results and make inputs, but not "
         "compute. After ./tools/setup, which builds Kokkos, install it again from the repository: pip install .") from None
 
 AXES = {None: (0, 1, 2, 3), "bshd": (0, 1, 2, 3), "bhsd": (0, 2, 1, 3)}
 ORDER = optional(choice("bshd", "bhsd", expected="'bshd' (batch, rows, heads, numbers) or 'bhsd'"))
 PROGRESS = optional(function("a function of (share, where)"))
-INT_MOST = 2**31 - 1  # of the core's int
+INT_MOST = 2**31 - 1  # the core has a C int
 RANK = whole(0, INT_MOST)
-OFFSETS = {"auto": -1, "none": -2}  # the core's numbers
+OFFSETS = {"auto": -1, "none": -2}  # the core's numbers for these words
 OF_KEYS = ("k", "v", "dk", "dv", "received")
 STATISTICS_OF_CORE = ("entropy", "received", "top_weights", "top_rows", "normalizers")
-NOTHING = {"lse": -np.inf, "top_rows": -1}  # what queries without a key get; 0 of everything else
+NOTHING = {"lse": -np.inf, "top_rows": -1}  # what queries without a key get; all other results are 0
 
 
 @functools.lru_cache(maxsize=64)
 def core_plan(extents, kind, settings, ranks, gradients, sink=False):
-    """The plan of (B, Sq, H, Hkv, D, S) numbers of this type, with sink logits or without.
+    """The core's plan for (B, Sq, H, Hkv, D, S) numbers of this type, with sink logits or without.
 
-    Batch entries with lengths are ranges of the rows of one entry of B S rows. Several ranks have S / P rows of each, so
-    that blocks of so many rows go round."""
+    Batch entries with lengths become ranges of rows of one entry with B S rows. On several ranks each rank has S / P
+    rows of every entry, so the partition is block_cyclic with blocks of S / P rows."""
     batch, rows = extents[0], extents[5]
     partition, block = settings.partition, 0
     if settings.lengths:
@@ -50,8 +50,8 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
                 raise AnnulusError(f"reproducible is True with lengths on {ranks} ranks, expected False, or one rank")
             partition, block = "block_cyclic", rows // ranks
     elif partition == "auto":
-        # plan() and attention() choose by what both know: not by gradients, a sink, statistics, type, batch or k's heads.
-        # So the rows that plan() names are those that attention() takes.
+        # plan() and attention() choose with what both know, so that attention() takes the rows that plan() names. That
+        # excludes gradients, a sink, statistics, type, batch and the heads of k.
         heads, dim = extents[2], extents[4]
         plain = settings._replace(statistics=(), top_keys=0, precision="auto")
         partition = _made((1, extents[1], heads, heads, dim, rows), "float32", plain, "auto", 0, ranks, False, False).partition
@@ -59,8 +59,8 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
 
 
 def _made(extents, kind, settings, partition, block, ranks, gradients, sink):
-    """core_plan() in one partition, in blocks of so many rows."""
-    entries = len(settings.lengths) or 1  # they lie end to end
+    """core_plan() for a given partition and block size."""
+    entries = len(settings.lengths) or 1  # they are concatenated
     rows = extents[1] // entries
     options = {key: getattr(settings, key) for key in ("strategy", "precision", "reproducible", "top_keys")}
     options |= {"partition": partition, "block_size": block,
@@ -74,14 +74,14 @@ def _made(extents, kind, settings, partition, block, ranks, gradients, sink):
 
 
 def canonical_shape(shape, axes, name):
-    """Of an array as (B, S, heads, D)."""
+    """Shape (B, S, heads, D) of an array with these axes."""
     if len(shape) != 4:
         raise AnnulusError(f"{name} is {tuple(shape)}, expected four axes, {', '.join(axes or 'bshd')}")
     return tuple(shape[axis] for axis in AXES[axes])
 
 
 def extents_of(described, axes):
-    """(B, Sq, H, Hkv, D, S) of {"q": (type, shape), "k": ..., "v": ...}. The numbers may be PyTorch's symbols."""
+    """(B, Sq, H, Hkv, D, S) of {"q": (type, shape), "k": ..., "v": ...}. The numbers may be symbols of PyTorch."""
     kind = described["q"][0]
     for name in "kv":
         if described[name][0] != kind:
@@ -96,13 +96,13 @@ def extents_of(described, axes):
 
 
 class Part(NamedTuple):
-    """What the core computes at once: some batch entries, and of these the queries and some keys."""
+    """What one call of the core computes: some batch entries, with all their queries and some keys."""
     plan: object
     entries: slice = slice(None)
     keys: slice = slice(None)
 
     def of(self, arrays):
-        """Its rows of arrays (B, rows, ...) by name, of q and k and what lies like them; None of what is not there."""
+        """This part's rows of arrays (B, rows, ...), given by name, with the rows of q or k; None stays None."""
         return {name: None if array is None else array[self.entries, self.keys] if name in OF_KEYS else array[self.entries]
                 for name, array in arrays.items()}
 
@@ -112,12 +112,12 @@ def lse_type_of(kind):
 
 
 def sum_type_of(kind, settings):
-    """Of the numbers in which the core adds up, and which it keeps for the backward pass."""
+    """Type of the numbers in which the core adds up, and which it keeps for the backward pass."""
     return "float64" if "float64" in (kind, settings.precision) else "float32"
 
 
 class Call:
-    """One attention: arrays in the order (B, S, heads, D), and the plan for them."""
+    """One call of attention: its arrays in the order (B, S, heads, D), and the plan for them."""
 
     def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, sink=None, **threads):
         self.comm = core_communicator(comm)
@@ -137,13 +137,13 @@ class Call:
         for what, extent in (("q has no batch entry", extents[0]), ("q has no rows", extents[1]), ("k has no rows", extents[5])):
             if extent == 0:
                 raise AnnulusError(f"{what}, expected 1 or more")
-        self.rows = extents[5]  # of all ranks
+        self.rows = extents[5]  # on all ranks together
         self.settings = fitted(settings, extents[0], self.rows)
         self.parts = self._parts(extents)
         self.core_q, self.core_k, self.core_v = map(self.laid, (self.q, self.k, self.v))
 
     def _take(self, q, k, v):
-        """The arrays of this rank; returns (B, Sq, H, Hkv, D, S)."""
+        """Stores the arrays of this rank; returns (B, Sq, H, Hkv, D, S)."""
         self.given = {name: taken(array, name) for name, array in (("q", q), ("k", k), ("v", v))}
         self.type = self.given["q"].type
         extents = extents_of({name: (array.type, array.numbers.shape) for name, array in self.given.items()}, self.axes)
@@ -151,7 +151,7 @@ class Call:
         return extents
 
     def _parts(self, extents):
-        """One, or where entries have keys of their own, which every query sees, one of each entry with keys."""
+        """Usually one part. One for each entry with keys, if entries have lengths and every query sees all of them."""
         settings = self.settings
         self.lies_end_to_end = bool(settings.lengths) and settings.query_offset != "none"
         if not settings.lengths or self.lies_end_to_end:
@@ -164,7 +164,7 @@ class Call:
                 for entry, (begin, end) in enumerate(self.settings.lengths) if begin < end]
 
     def _take_sink(self, sink, heads):
-        """Sink logits (H), for the core as (1, 1, H)."""
+        """Stores sink logits (H), as (1, 1, H) for the core."""
         self.sink = self.given_sink = None
         if sink is None:
             return
@@ -174,7 +174,7 @@ class Call:
         self.sink = self.given_sink.numbers[None, None]
 
     def _of_all_ranks(self, comm, problem, extents):
-        """The extents with the rows of all ranks together. Every rank raises what one found."""
+        """The extents with the rows of all ranks together. A mistake on one rank is raised on every rank."""
         rest = None if problem else (*extents[:1], *extents[2:5], self.type, self.settings)
         rest = rest and rest + ("sink",) * (self.sink is not None)
         said = comm.allgather((problem, rest, None if problem else (extents[1], extents[5])))
@@ -191,23 +191,23 @@ class Call:
         return extents[0], queries, *extents[2:5], keys
 
     def laid(self, numbers):
-        """(B, S, ...) as the core has it: with lengths entries lie end to end, (1, B S, ...)."""
+        """An array (B, S, ...) as the core needs it: with lengths as one entry of all rows, (1, B S, ...)."""
         batch, rows, *rest = numbers.shape
         return numbers.reshape(1, batch * rows, *rest) if self.lies_end_to_end else numbers
 
     def empty(self, shape, kind=None):
-        """A result of this shape in the order (B, S, heads, ...): for the caller, and for the core."""
+        """A result of this shape in the order (B, S, heads, ...): as the caller gets it, and as the core writes it."""
         made, numbers = self.given["q"].empty(shape, kind or self.type)
         return made, self.laid(numbers)
 
     def turned(self, array):
-        """A result for the caller: in his order of axes, and his kind of array."""
+        """A result for the caller, in the caller's order of axes and kind of array."""
         if self.axes == "bhsd":
             array = array.swapaxes(1, 2)
         return given_back(array, self.kind)
 
     def forward(self, progress=None):
-        """out and lse for the caller, statistics by name, and (B, S, H, 2) normalizers that backward() needs."""
+        """out and lse for the caller, statistics by name, and the normalizers (B, S, H, 2) that backward() needs."""
         lse_type = lse_type_of(self.type)
         out, core_out = self.empty(self.q.shape)
         lse, core_lse = self.empty(self.q.shape[:3], lse_type)
@@ -226,13 +226,13 @@ class Call:
         made = {"out": core_out, "lse": core_lse} | core
         for part, arrays, shown in self.each(made, progress=progress):
             _core.forward(self.comm, part.plan, sink=self.sink, progress=shown, **arrays, **self.threads)
-            if self.settings.lengths and "top_rows" in told:  # counted from the part's first key on
+            if self.settings.lengths and "top_rows" in told:  # these row numbers start at the part's first key
                 rows = arrays["top_rows"]
                 rows[rows >= 0] = (rows[rows >= 0] + (part.keys.start or 0)) % self.rows
         return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
 
     def each(self, made, given=None, progress=None):
-        """(part, its rows of q, k, v and of arrays by name, progress) one after another; what no part makes is cleared."""
+        """Yields each part, its rows of q, k, v and named arrays, its progress. Clears what no part writes."""
         if self.settings.lengths and not self.lies_end_to_end:
             for name, array in made.items():
                 if array is not None:
@@ -243,7 +243,7 @@ class Call:
             yield part, part.of(arrays), shown
 
     def backward(self, kept, out, dout, dlse=None, progress=None):
-        """dq, dk and dv for the caller, and dsink where there are sink logits; out, dout and dlse in his order of axes."""
+        """dq, dk and dv for the caller, and dsink if the call has a sink; out, dout and dlse have the caller's axes."""
         def core(array, name):
             found = taken(array, name)
             return self.laid(found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers)
@@ -261,7 +261,7 @@ class Call:
 
 
 @checked(q=anything, k=anything, v=anything, sink=anything, axes=ORDER, comm=anything, progress=PROGRESS,
-         threads=THREADS, **dict.fromkeys(WORDS, anything))  # settings_of() looks at these
+         threads=THREADS, **dict.fromkeys(WORDS, anything))  # settings_of() checks these
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
               group_scale=False, softcap=None, bias=None, coordinates=None, query_offset="auto", sink=None, statistics=(),
               top_keys=8, axes=None, comm=None, strategy="auto", partition="contiguous", precision="auto",
@@ -271,49 +271,49 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
 
     Parameters
     ----------
-    q : (B, S, H, D) array of NumPy, PyTorch or JAX in host memory, float64, float32, float16 or bfloat16; read where it
-        lies if the D numbers of a row and head are next to each other, whatever the other strides. D is 576 at most.
-    k, v : (B, S, Hkv, D) of the same kind; Hkv divides H, query head h reads key/value head h // (H / Hkv). They may have
-        other rows than q: see query_offset.
-    segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every r-th
-        row sees every such row; 'all' is a segment as long as the sequence. annulus.window(...), or {'window': [left,
+    q : (B, S, H, D) array of NumPy, PyTorch or JAX in host memory, float64, float32, float16 or bfloat16. It is read in
+        place if the D numbers of a row and head are contiguous, whatever the other strides are. D is at most 576.
+    k, v : (B, S, Hkv, D) of the same kind. Hkv divides H: query head h reads key/value head h // (H / Hkv). Their
+        number of rows may differ from that of q: see query_offset.
+    segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every
+        r-th row sees every such row; 'all' is one segment with all rows. annulus.window(...), or {'window': [left,
         right], 'first': f}, makes a pair a window of rows around each row. Without them attention is dense.
-    causal : row x sees no row behind it.
+    causal : row x sees no row after it.
     semantics : where the offset of a head comes from: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
-    documents : offsets 0 ... S of packed documents, which do not see each other (FlashAttention's cu_seqlens). Where the
-        last one is below S, rows from there on do not exist.
-    lengths : (B,), how many rows of each batch entry exist, or (B, 2), the first of them and the end; rows count from
-        the first. The others cost nothing: out 0, lse -inf, gradients 0, whatever stands there. In place of documents. With
-        query_offset='none' they are rows of k alone, and all rows of q exist.
-    scale : of q.k; default 1 / sqrt(D).
-    group_scale : 'grouped' alone: out is divided by the number of pairs.
+    documents : offsets 0 ... S of packed documents: rows of different documents do not see each other (FlashAttention's
+        cu_seqlens). If the last offset is below S, rows from there on do not exist.
+    lengths : (B,): how many rows of each batch entry exist, counted from the first; or (B, 2): the first row and the
+        end. Other rows cost nothing: their out is 0, lse -inf, gradients 0, whatever they hold. Not together with
+        documents. With query_offset='none' lengths are of the rows of k only, and all rows of q exist.
+    scale : factor of q.k; default 1 / sqrt(D).
+    group_scale : only for 'grouped': out is divided by the number of pairs.
     softcap : a number above 0: scores s become softcap * tanh(s / softcap).
-    bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: scores less slope * distance of the two rows, in
-        rows of the sequence (ALiBi); 0 where one of them is among the first e rows of its document.
-    coordinates : (S, 2) array, of the whole sequence on every rank: the distance is that of the rows' coordinates.
-    query_offset : where k has more rows than q, the row of the sequence at which q begins; 'auto': q are the last rows;
-        'none': queries have no row numbers and see every key (cross attention: dense, not causal, one document), and q
-        may have more rows than k, too.
-    sink : (H,) array of any of these types: sink logits. A row that sees a key sees one more, of value 0, whose score is
-        sink[h]; -inf: none for this head.
-    statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); top_keys rows are listed of every row.
-    axes : 'bshd', the default, or 'bhsd' for (B, H, S, D) arrays as PyTorch's; of arguments and results. To be said
-        where k has more heads than rows.
-    comm : a communicator of mpi4py or a process group of torch.distributed: the arrays are this rank's own rows, rank
-        after rank, S mod P first ranks one row more (annulus.plan tells, also for another `partition`, and which rows of
-        q where these are not all); all ranks call. None: this process alone.
+    bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: subtracts slope * distance of the two rows
+        from scores; the distance is |x - p| (ALiBi), or 0 if one of them is among the first e rows of its document.
+    coordinates : (S, 2) array of the whole sequence, on every rank: then distances are between the rows' coordinates.
+    query_offset : where k has more rows than q: the row of the sequence at which q begins; 'auto': q are the last rows;
+        'none': queries have no row numbers and see every key (cross attention: dense, not causal, one document); then q
+        may also have more rows than k.
+    sink : (H,) array of any of these types: sink logits. A row that sees a key sees one more, whose value is 0 and
+        whose score is sink[h]; -inf: no sink for this head.
+    statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); 'top' lists top_keys rows for every row.
+    axes : 'bshd', the default, or 'bhsd' for PyTorch's (B, H, S, D), of arguments and results. Required where k has
+        more heads than rows.
+    comm : a communicator of mpi4py or a process group of torch.distributed: the arrays have this rank's rows; rank
+        after rank, the first S mod P ranks one row more. annulus.plan() says which rows of k and q these are, also for
+        another `partition`. All ranks must call. None: this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
     progress : called with (share, where) now and then.
-    threads : that compute; None: annulus.set_threads(), else OMP_NUM_THREADS, else this process's processors.
+    threads : number of threads; None: annulus.set_threads(), otherwise OMP_NUM_THREADS, otherwise all processors.
 
     Returns
     -------
-    out : as q, in its type and kind
-    lse : (B, Sq, H), or (B, H, Sq): natural logarithm of the sum of exponentials; float64 for float64, else float32; -inf
-        (and out 0) where a row sees no key
-    statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only where some are asked for
+    out : with the shape, type and kind of q
+    lse : (B, Sq, H), or (B, H, Sq): natural logarithm of the sum of exponentials; float64 for float64, otherwise
+        float32; -inf (and out 0) where a row sees no key
+    statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only returned if some are asked for
 
-    Raises AnnulusError with one line that names the argument. Ctrl-C ends it. A second thread waits its turn.
+    Raises AnnulusError with one line that names the argument. Ctrl-C ends it. A second thread waits for the first.
 
     >>> x = np.random.default_rng(0).standard_normal((1, 4096, 8, 64), dtype="float32")
     >>> out, lse = attention(x, x, x, segments=[512, "all"], dilations=[1, 8], causal=True)
@@ -328,7 +328,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
 
 
 class Plan:
-    """Who holds which rows, and what moves: annulus.plan()."""
+    """Which rank holds which rows, and what moves; annulus.plan() makes it."""
 
     def __init__(self, made, sequence):
         self._made, self._sequence = made, sequence
@@ -341,7 +341,7 @@ class Plan:
     @checked(rank=RANK)
     def rows(self, rank):
         """[(first, last + 1), ...]: rows of k and v that the rank holds, in the order of its arrays."""
-        # With lengths the plan is of all entries end to end, and the rank's rows of each are the same.
+        # With lengths the plan is of all entries, concatenated; the rank has the same rows of each entry.
         return [(begin, min(end, self._sequence)) for begin, end in self._made.rows(rank) if begin < self._sequence]
 
     @checked(rank=RANK)
@@ -351,7 +351,7 @@ class Plan:
 
     @checked(rank=RANK)
     def query_rows(self, rank):
-        """[(first, last + 1), ...]: rows of q that it holds; as rows() where q has as many rows as k."""
+        """[(first, last + 1), ...]: rows of q that the rank holds; the same as rows() where q has as many rows as k."""
         return self._made.query_rows(rank)
 
     @checked(rank=RANK)
@@ -361,17 +361,17 @@ class Plan:
 
     @checked(rank=RANK)
     def kept(self, rank):
-        """(query, key, head) triples of its queries: its share of the work, 4 D flops each."""
+        """(query, key, head) triples of the rank's queries: its share of the work, 4 D flops each."""
         return self._made.kept(rank)
 
     @checked(rank=RANK)
     def received(self, rank):
-        """Bytes that it receives in the forward pass."""
+        """Bytes that the rank receives in the forward pass."""
         return self._made.received(rank)
 
     @checked(rank=RANK)
     def memory(self, rank):
-        """Peak bytes of its arrays and buffers in the forward pass."""
+        """Peak bytes of the rank's arrays and buffers in the forward pass."""
         return self._made.memory(rank)
 
     def __repr__(self):
@@ -388,9 +388,9 @@ class Plan:
 @checked(sequence=whole(1), heads=whole(1), head_dim=whole(1), ranks=whole(1, INT_MOST), batch=whole(1),
          kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)))
 def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, **words):
-    """What attention() of arrays (B, S, H, D) on so many ranks does; words as attention()'s. Nothing is computed.
+    """What attention() of arrays (B, S, H, D) would do on `ranks` ranks; words as for attention(). Computes nothing.
 
-    queries : rows of q; None: as many as `sequence`, the rows of k.
+    queries : number of rows of q; None: the same as `sequence`, the rows of k.
 
     >>> print(plan(8192, 8, 64, ranks=2, causal=True, partition="zigzag", strategy="ring").rows(1))
     [(2048, 6144)]

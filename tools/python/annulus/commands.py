@@ -87,7 +87,7 @@ def _add_convert(verbs):
                                                 "tensors become a batch")
     verb.add_argument("target", help="the same kinds; .h5: an input for `annulus run`, with q, k, v")
     for name in ("q", "k", "v", "dout"):
-        verb.add_argument(f"--{name}", metavar="NAME", help=f"what the sources call {name}")
+        verb.add_argument(f"--{name}", metavar="NAME", help=f"name of {name} in the sources")
     verb.add_argument("--only", metavar="NAME,...", help="tensors to take")
     verb.add_argument("--axes", choices=("bshd", "bhsd"), help="order of axes in the sources; bhsd is PyTorch's")
     verb.add_argument("--to-axes", choices=("bshd", "bhsd"), help="order in the target; without it as in the sources")
@@ -112,7 +112,7 @@ def convert(options):
 
 
 def _numbers(option, text, lengths=None):
-    """[0, 1, 2, 3, 8] of "0-3,8"."""
+    """[0, 1, 2, 3, 8] for "0-3,8"."""
     numbers = []
     for word in text.split(","):
         found = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
@@ -128,20 +128,20 @@ def _add_plot(verbs):
     verb = _verb(verbs, "plot", None, "draw a picture (.png, .svg, .pdf)")
     kinds = verb.add_subparsers(title="kinds", metavar="KIND", required=True)
     for name, about in (("strategies", "strategies side by side: time, waiting, memory"),
-                        ("memory", "peak memory beside what the plan predicted"),
+                        ("memory", "peak memory, measured and predicted"),
                         ("strong", "time over the number of ranks"),
                         ("weak", "efficiency where rows grow with ranks")):
         kind = _verb(kinds, name, plot_cases, about)
         kind.add_argument("source", nargs="+", help="sweeps of `annulus bench`, results of `annulus run`")
         kind.add_argument("picture")
-        kind.add_argument("--rows", type=int, metavar="N", help="only cases of so many rows")
+        kind.add_argument("--rows", type=int, metavar="N", help="only cases with this many rows")
         kind.set_defaults(kind=name)
         _overwrite(kind)
     for name, about in (("timeline", "what each rank did, hop by hop"),
-                        ("traffic", "who received how much from whom"),
+                        ("traffic", "bytes that each rank received from each other rank"),
                         ("lse", "log-sum-exp of every query row and head"),
-                        ("entropy", "how widely every row and head looks"),
-                        ("received", "how much every row is looked at, by head"),
+                        ("entropy", "entropy: how widely every query row and head looks"),
+                        ("received", "attention that every key row receives, for each head"),
                         ("loss", "loss over the steps of a training")):
         kind = _verb(kinds, name, plot_result, about)
         kind.add_argument("source", help="a result of `annulus run` or `annulus train`")
@@ -189,7 +189,7 @@ def _batch(verb):
 
 
 def _of_heads(verb):
-    """Which part of a statistic is meant."""
+    """Options that choose head and batch entry of a statistic."""
     verb.add_argument("--head", type=int, metavar="N", help="one query head; without it the mean over all")
     _batch(verb)
 
@@ -199,10 +199,10 @@ def _add_plot_slide(kinds):
     kind.add_argument("source", help="a result of `annulus run` with output.statistics")
     kind.add_argument("picture")
     kind.add_argument("--coords", required=True, metavar="FILE", help="x and y of each tile, (tiles, 2), in any kind of file")
-    kind.add_argument("--coords-name", metavar="NAME", help="what that file calls them (coords)")
+    kind.add_argument("--coords-name", metavar="NAME", help="name of the coordinates in that file (coords)")
     kind.add_argument("--of", default="received", metavar="NAME", help="received or entropy (received)")
     kind.add_argument("--query", type=int, metavar="ROW", help="instead, the rows that this one looks at most")
-    kind.add_argument("--tile", type=float, metavar="PIXELS", help="what neighbouring tiles are apart (what most are)")
+    kind.add_argument("--tile", type=float, metavar="PIXELS", help="distance of neighbouring tiles (the most common one)")
     kind.add_argument("--first-row", type=int, metavar="N",
                       help="row of the first tile (0; 1 where there is one row more than tiles)")
     _of_heads(kind)
@@ -255,7 +255,7 @@ def plot_pattern(options):
 
 
 def _words(option, text):
-    """[128, "all"] of "128,all", and windows of "window:3:0" and "window:3:0:4"."""
+    """[128, "all"] for "128,all"; windows for "window:3:0" and "window:3:0:4"."""
     from annulus.options import Window
     for word in text.split(","):
         if option == "--segments" and (limits := re.fullmatch(r"window:(\d+):(\d+)(?::(\d+))?", word)):
@@ -272,7 +272,7 @@ def _add_tokens(verbs):
     verb.add_argument("page")
     verb.add_argument("--tokens", required=True, metavar="FILE", help="a token for each row: a JSON list, or a line each")
     verb.add_argument("--query", type=int, metavar="ROW", help="also show the tokens that this row looks at most")
-    verb.add_argument("--rows", metavar="A-B", help="show these (all, of a long text the first 20,000)")
+    verb.add_argument("--rows", metavar="A-B", help="rows to show (all; of a long text the first 20,000)")
     _of_heads(verb)
     _overwrite(verb)
 

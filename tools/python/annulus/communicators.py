@@ -1,4 +1,4 @@
-"""Who computes together: a communicator of mpi4py, a process group of PyTorch, or a name that stands for one of them."""
+"""Which ranks compute together: a communicator of mpi4py, a process group of PyTorch, or the name of one of these."""
 import functools
 import itertools
 import sys
@@ -12,19 +12,19 @@ EXPECTED = "an intracommunicator of mpi4py, a process group of torch.distributed
 
 
 class Known(NamedTuple):
-    """What a communicator of mpi4py keeps, as an attribute: our duplicate, as long as it lives, and a name."""
+    """Stored in a communicator of mpi4py as an attribute: our duplicate of it, which lives as long, and its name."""
     core: object
     name: str
 
 
-_named = {}  # name: communicator of mpi4py; operators of PyTorch take texts, not objects
+_named = {}  # name: communicator of mpi4py; PyTorch's operators take texts, not objects
 _numbers = itertools.count()
 
 
 def _mpi():
     try:
         from mpi4py import MPI
-    except (ImportError, RuntimeError) as problem:  # not installed, or its MPI library is not found
+    except (ImportError, RuntimeError) as problem:  # not installed, or its MPI library is missing
         raise AnnulusError(f"comm: mpi4py cannot be used ({one_line(problem)}), expected pip install mpi4py with this "
                            "annulus's MPI") from None
     return MPI
@@ -32,7 +32,7 @@ def _mpi():
 
 @functools.cache
 def _keyval():
-    """Under which a communicator of mpi4py keeps what is Known."""
+    """The key of the attribute that stores Known in a communicator of mpi4py."""
     from annulus.calls import _core
     MPI = _mpi()
     if not _core.has_mpi:
@@ -45,7 +45,7 @@ def _keyval():
 
 
 def check_library(core, theirs):
-    """Two copies of an MPI library in a process know nothing of each other, whatever their versions say."""
+    """Raises unless both use the same MPI library: two copies in a process do not share communicators."""
     ours, other = core.mpi_library_of(core.__file__), core.mpi_library_of(theirs.__file__)
     if ours[0] != other[0]:
         raise AnnulusError(f"comm: mpi4py uses the MPI library {other[1]}, this annulus {ours[1]}; expected one library: "
@@ -58,15 +58,15 @@ def _is_group(comm):
 
 
 def _is_of_others(comm):
-    """What torch.distributed has in place of a group in processes that are no members of it."""
+    """Whether it is torch.distributed's value for a group that this process is not a member of."""
     distributed = sys.modules.get("torch.distributed")
     member = getattr(distributed, "GroupMember", None)
     return member is not None and comm is member.NON_GROUP_MEMBER
 
 
 def mpi_of(comm):
-    """The communicator of mpi4py that `comm` means: itself, that of a group's ranks, the one of a name; None of None.
-    Of a process group collective the first time."""
+    """The communicator of mpi4py for `comm`, which may be one, a process group, a name or None (None). For a process
+    group the first call is collective."""
     if comm is None:
         return None
     if isinstance(comm, str):
@@ -104,13 +104,13 @@ def _alone():
 
 
 def core_communicator(comm):
-    """Ours for what mpi_of() takes; collective the first time."""
+    """Our communicator for whatever mpi_of() accepts; the first call is collective."""
     comm = mpi_of(comm)
     return _alone() if comm is None else _known(comm).core
 
 
 def name_of(comm, name=None):
-    """The name under which mpi_of() finds it; None of None. Collective the first time."""
+    """The name by which mpi_of() finds `comm`; None for None. The first call is collective."""
     found = mpi_of(comm)
     if found is None:
         return None
@@ -124,8 +124,8 @@ _of_groups = weakref.WeakKeyDictionary()
 
 
 def _of_group(group):
-    """The MPI communicator of a process group's ranks, in their order. The ranks tell each other through the group who
-    they are in MPI's world: made once, and kept as long as the group lives."""
+    """The MPI communicator of a process group's ranks, in their order. Through the group, the ranks exchange their
+    ranks in MPI's world. It is made once and lives as long as the group."""
     if group in _of_groups:
         return _of_groups[group]
     import torch.distributed as distributed

@@ -1,7 +1,7 @@
-"""convert: tensors from one kind of file to another, piece by piece.
+"""convert: copies tensors from one kind of file to another, piece by piece.
 
-What is to be a file for `annulus run` (.h5) is brought into the form that it reads: datasets q, k, v (and dout, dlse,
-documents where they are there), four axes with names, heads in annulus' order.
+A target for `annulus run` (.h5) gets the form that it reads: datasets q, k, v (and dout, dlse, documents, if the
+sources have them), four axes with names, heads in annulus' order.
 """
 import contextlib
 from typing import NamedTuple, Optional
@@ -12,15 +12,15 @@ from annulus.errors import AnnulusError
 
 ROLES = ("q", "k", "v", "dout", "dlse", "documents")
 FOUR_AXES = ("q", "k", "v", "dout", "out", "dq", "dk", "dv")   # tensors with a head size
-OF_KEYS = ("k", "v", "dk", "dv")                               # with heads of their own
-THREE_AXES = ("lse", "dlse", "entropy", "received")             # without one
+OF_KEYS = ("k", "v", "dk", "dv")                               # which may have fewer heads
+THREE_AXES = ("lse", "dlse", "entropy", "received")             # without a head size
 
 
 _order = arguments.optional(arguments.choice("bshd", "bhsd"))
 
 
 class Wishes(NamedTuple):
-    """How the tensors shall come out; the arguments of convert()."""
+    """The form of the tensors in the target; arguments of convert()."""
     names: dict
     axes: Optional[str]
     to_axes: Optional[str]
@@ -39,21 +39,21 @@ class Wishes(NamedTuple):
     say=arguments.function("a function of one text"))
 def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, split_heads=None, heads=None,
             interleaved=False, type=None, overwrite=False, say=lambda line: None):
-    """Writes the tensors of `sources` (one path or several) to `target`; their suffixes say what kind of file each is.
+    """Writes the tensors of `sources` (one path or several) to `target`. The kind of a file follows from its suffix.
 
-    names        {"q": "query", ...}: what a tensor is called in the sources, where that is not its name in the target
-    only         names of the tensors to take; without it an .h5 target takes q, k, v, dout, dlse and documents, any
-                 other target all
-    axes         "bshd" or "bhsd": order of axes in the sources, where they do not say it themselves
-    to_axes      the order in the target; without it as in the sources
+    names        {"q": "query", ...}: the name of a tensor in the sources, if it differs from its name in the target
+    only         names of the tensors to write; without it an .h5 target gets q, k, v, dout, dlse and documents, any
+                 other target gets all tensors
+    axes         "bshd" or "bhsd": order of axes in the sources, if the files do not name their axes
+    to_axes      order of axes in the target; without it the same as in the sources
     split_heads  (H,) or (H, Hkv): the sources have (B, S, H D), as projections leave it
-    heads        query heads to take, by number, in that order; their K/V heads come along
-    interleaved  query head h of the sources reads K/V head h mod Hkv; annulus' reads h div (H / Hkv)
-    type         float64, float32, float16 or bfloat16: of all tensors of floats in the target
+    heads        query heads to write, by number, in that order, with the K/V heads that they read
+    interleaved  query head h of the sources reads K/V head h mod Hkv; in annulus it reads h div (H / Hkv)
+    type         float64, float32, float16 or bfloat16: type of all tensors of floats in the target
     overwrite    replace an existing target
 
-    Several sources with tensors of the same names are stacked to a batch; tensors (S, H, D) are batch entries of their
-    own. Returns the names written. Raises AnnulusError, and then there is no target that was not there before.
+    Tensors of the same name in several sources are stacked to a batch; a tensor (S, H, D) is one batch entry. Returns
+    the names that were written. If it raises AnnulusError, it has made no target.
     """
     wishes = Wishes(names or {}, axes, to_axes, split_heads, heads, interleaved, type and elements.named(type))
     kind = formats.of(target)
@@ -71,12 +71,12 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
 
 
 def _gathered(paths, opened, wishes):
-    """{name in the target: [tensors of the sources that have it]}."""
+    """{name in the target: [the tensor of each source that has it]}."""
     called = {source: target for target, source in wishes.names.items()}
     found = {}
     for tensors_here in opened:
         for name, tensor in tensors_here.items():
-            if name in called or name not in wishes.names:  # what is to be q hides a tensor that happens to be called so
+            if name in called or name not in wishes.names:  # skips a tensor that is called q if another one is to be q
                 found.setdefault(called.get(name, name), []).append(tensor)
     for target, source in wishes.names.items():
         if target not in found:
@@ -103,7 +103,7 @@ def _chosen(found, only, paths, is_input):
 
 
 def _shaped(name, parts, wishes):
-    """One tensor of all sources' parts, with named axes where it is one of attention's, in the order asked for."""
+    """Joins one tensor's parts from all sources. Tensors of attention get axis names and the wanted order of axes."""
     role = name.rpartition("/")[2]
     if role not in FOUR_AXES + THREE_AXES:
         if len(parts) > 1:
@@ -119,7 +119,7 @@ def _shaped(name, parts, wishes):
 
 
 def _entry(role, tensor, wishes):
-    """One source's tensor, (B, S, H, D) or (B, H, S, D), without D for lse; named."""
+    """One source's tensor with axis names: (B, S, H, D) or (B, H, S, D), without D for lse and others."""
     if not tensor.element.is_float:
         raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {', '.join(elements.FLOATS)}")
     if wishes.element and tensor.element != wishes.element:
@@ -151,7 +151,7 @@ def _split(role, tensor, split_heads):
 
 
 def _with_heads(shaped, wishes):
-    """Query heads picked and brought into annulus' order, in which H / Hkv neighbours share a K/V head."""
+    """Picks query heads, and orders them as annulus does: H / Hkv neighbours share a K/V head."""
     if wishes.heads is None and not wishes.interleaved:
         return shaped
     if "q" not in shaped or "k" not in shaped:
@@ -164,7 +164,7 @@ def _with_heads(shaped, wishes):
         raise AnnulusError(f"{shaped['k'].where}: has {kv_total} heads; expected a divisor of the {total} of q")
     reads = {head: head % kv_total if wishes.interleaved else head * kv_total // total for head in heads}
     kv_heads = list(dict.fromkeys(reads[head] for head in heads))
-    heads = sorted(heads, key=lambda head: kv_heads.index(reads[head]))  # stable: neighbours share
+    heads = sorted(heads, key=lambda head: kv_heads.index(reads[head]))  # stable; then neighbours share a K/V head
     counts = {sum(reads[head] == kv for head in heads) for kv in kv_heads}
     if len(counts) > 1:
         raise AnnulusError(f"heads {heads} read K/V heads {[reads[head] for head in heads]}; expected as many of each")

@@ -1,17 +1,17 @@
-"""What a user did or gave that cannot work."""
+"""The error for wrong arguments and wrong files."""
 
 
 class AnnulusError(Exception):
-    """Its text is one line that names the file, what was found there, and what was expected.
+    """Its text is one line: it names the file or argument, what was found, and what was expected.
 
     The command line prints the line and exits with 2.
     """
 
     def __init__(self, text):
-        super().__init__(" ".join(line.strip() for line in str(text).splitlines()))  # names of files may have several
+        super().__init__(" ".join(line.strip() for line in str(text).splitlines()))  # file names may contain newlines
 
 
 def one_line(problem):
-    """What another library's exception says, for a message."""
+    """The text of another library's exception, for use in a message."""
     text = str(problem.args[0] if isinstance(problem, KeyError) and problem.args else problem) or type(problem).__name__
     return " ".join(text.split())[:120]

@@ -1,4 +1,4 @@
-"""Files that appear under their name complete or not at all."""
+"""Writes files so that they appear under their name complete, or not at all."""
 import contextlib
 import os
 import shutil
@@ -15,10 +15,10 @@ def refuse_existing(target):
 
 @contextlib.contextmanager
 def new_path(target, overwrite=False):
-    """A path in target's folder to make a file or folder at; it becomes `target` when the block ends well.
+    """Yields a path next to `target` for a new file or folder; after the block it is renamed to `target`.
 
-    When the block raises, what it made is removed and `target` is as it was. Raises AnnulusError where `target` exists
-    and `overwrite` is false, now or at the end, and where its folder cannot be written to.
+    If the block raises, the new file is removed and `target` stays as it was. Raises AnnulusError if its folder cannot
+    be written to, or if `target` exists and `overwrite` is false (checked before and after the block).
     """
     target = Path(target)
     if not overwrite:
@@ -39,7 +39,7 @@ def new_path(target, overwrite=False):
 
 
 def _flush(path):
-    """Onto the disk, so that the name never stands for less than the whole file."""
+    """Writes a file's data to the disk before it gets its name, so that the name never refers to part of a file."""
     for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
         with open(file, "rb") as opened:
             os.fsync(opened.fileno())
@@ -47,8 +47,8 @@ def _flush(path):
 
 def _publish(made, target, overwrite):
     if overwrite and os.path.lexists(target) and (target.is_dir() or made.is_dir()):
-        os.rename(target, made.with_name("replaced"))  # removed with the folder
-    if overwrite or made.is_dir():  # a folder does not replace one that has anything in it
+        os.rename(target, made.with_name("replaced"))  # in the temporary folder, with which it is removed
+    if overwrite or made.is_dir():  # a folder cannot replace one that is not empty
         try:
             os.rename(made, target)
         except OSError:
@@ -56,7 +56,7 @@ def _publish(made, target, overwrite):
             raise
         return
     try:
-        os.link(made, target)  # other than a rename, fails where another process has made it meanwhile
+        os.link(made, target)  # unlike rename, this fails if another process has made the file meanwhile
     except FileExistsError:
         refuse_existing(target)
     except OSError:  # a file system without hard links

@@ -1,7 +1,7 @@
-"""Tiles of a slide as an image of one dot per tile: coordinates (N, 2) -> rows and columns.
+"""Tiles of a slide as an image with one dot per tile: coordinates (N, 2) become rows and columns.
 
     coords [[512, 0], [768, 0], [768, 256]]   x to the right, y down, as Prov-GigaPath and CLAM write them
-    tile   256                                what neighbours are apart
+  tile   256                                distance of neighbouring tiles
     image  [[a, b], [nan, c]]                 of the values [a, b, c]; nan: no tile there
 """
 from typing import NamedTuple
@@ -15,10 +15,10 @@ DOTS_MOST = 1 << 25
 
 
 class Grid(NamedTuple):
-    column: np.ndarray  # (N,) int, of every tile
+    column: np.ndarray  # (N,) int, of each tile
     row: np.ndarray     # (N,) int
     tile: float         # side of a dot, in the unit of the coordinates
-    origin: tuple       # x and y of the left upper corner
+    origin: tuple       # x and y of the upper left corner
 
     @property
     def shape(self):
@@ -26,9 +26,9 @@ class Grid(NamedTuple):
 
     @arguments.checked(values=arguments.array())
     def image(self, values):
-        """(rows, columns) float64: the tile's value, of several tiles in one place the mean, nan where there is none.
+        """(rows, columns) float64: the value of the tile at each place; of several the mean; nan if there is none.
 
-        Tiles whose value is nan are not there.
+        A tile whose value is nan counts as no tile.
         """
         rows, columns = self.shape
         if values.shape != self.row.shape:
@@ -41,10 +41,10 @@ class Grid(NamedTuple):
 
 
 def _tiles(value, name):
-    """The kind of coordinates: (N, 2) float64, N above 0."""
+    """A kind of argument: coordinates (N, 2) as float64, with N above 0."""
     coords = arguments.array("x and y of each tile")(value, name)
     if coords.ndim == 3 and len(coords) == 1:
-        coords = coords[0]  # of a batch of one slide
+        coords = coords[0]  # a batch with one slide
     if coords.ndim != 2 or coords.shape[1] != 2 or len(coords) == 0:
         raise AnnulusError(f"coordinates have shape {coords.shape}; expected (tiles, 2): x and y of each tile")
     coords = coords.astype(float)
@@ -55,24 +55,24 @@ def _tiles(value, name):
 
 @arguments.checked(coords=_tiles, tile=arguments.optional(arguments.number))
 def of(coords, tile=None):
-    """The Grid of coordinates (N, 2). `tile` is found where it is not given: see distance()."""
+    """The Grid of coordinates (N, 2). Without `tile`, distance() finds the size."""
     tile = distance(coords) if tile is None else tile
     if not 0 < tile < np.inf:
-        raise AnnulusError(f"tile size {tile:g}: expected a number above 0, what neighbouring tiles are apart")
+        raise AnnulusError(f"tile size {tile:g}: expected a number above 0, the distance of neighbouring tiles")
     origin = coords.min(axis=0)
     extents = np.floor((coords.max(axis=0) - origin) / tile) + 1
     if extents.prod() > DOTS_MOST:
         raise AnnulusError(f"tile size {tile:g} makes {extents[0]:.0f} x {extents[1]:.0f} dots of {len(coords)} tiles; "
-                           f"expected at most {DOTS_MOST}: say what neighbouring tiles are apart")
+                           f"expected at most {DOTS_MOST}: give the distance of neighbouring tiles")
     column, row = np.floor((coords - origin) / tile).astype(int).T
     return Grid(column, row, tile, tuple(origin))
 
 
 @arguments.checked(coords=_tiles)
 def distance(coords):
-    """What most neighbours in a line are apart: 256 of x = 0, 256, 512, 1024 at one y.
+    """The most common distance of neighbours in a line: 256 for x = 0, 256, 512, 1024 at the same y.
 
-    Tissue may be cut into parts with grids of their own, as CLAM does: lines of different parts are not compared.
+    Tissue may be cut into parts with separate grids, as CLAM does: tiles in different lines are not compared.
     """
     if len(coords) == 1:
         return 1.0
@@ -89,7 +89,7 @@ def distance(coords):
 
 @arguments.checked(path=arguments.path, name=arguments.optional(arguments.text()))
 def coordinates(path, name=None):
-    """(N, 2) float64 of a file of any of the formats; without a name `coords`, or the only tensor of two columns."""
+    """Reads (N, 2) float64 from a file of any format; without a name: `coords`, or the only tensor of two columns."""
     with formats.reading(path) as found:
         two = [one for one, tensor in found.items() if len(tensor.shape) > 1 and tensor.shape[-1] == 2]
         if name is None:

@@ -1,4 +1,4 @@
-"""HDF5 as annulus writes it: 16-bit floats with an exponent of 8 bits are bfloat16, axes have names."""
+"""HDF5 as annulus writes it: 16-bit floats with an exponent of 8 bits are bfloat16, and axes have names."""
 import contextlib
 import os
 
@@ -12,7 +12,7 @@ NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 
 
 def opened(path):
-    """The file, to be closed. Raises AnnulusError for anything but a readable HDF5 file."""
+    """Opens a file; the caller closes it. Raises AnnulusError for anything but a readable HDF5 file."""
     try:
         return h5py.File(path, "r")
     except FileNotFoundError:
@@ -25,7 +25,7 @@ def opened(path):
         text = str(problem)
         if "signature" in text or "truncated" in text:
             raise AnnulusError(f"{path}: is no complete HDF5 file; expected one written by annulus or h5py") from None
-        if "already open for" in text:  # a mark in files of HDF5's newer formats
+        if "already open for" in text:  # files of HDF5's newer formats contain such a mark
             raise AnnulusError(f"{path}: another process has it open for writing, or ended without closing it "
                                "(`h5clear -s` takes its mark off); expected a closed file") from None
         if "unable to lock" in text:
@@ -34,7 +34,7 @@ def opened(path):
 
 
 def _unfinished(path):
-    """What stands beside a file that is still to come."""
+    """For the message about a missing file: what an unfinished run has left next to it."""
     if os.path.isdir(f"{path}.part"):
         return f" yet, but {path}.part: `annulus bench` makes the table when a launch ends; run it again if none is running"
     if os.path.exists(f"{path}.part"):
@@ -44,7 +44,7 @@ def _unfinished(path):
 
 @contextlib.contextmanager
 def understood(path):
-    """Where a file is read: what HDF5 says of a damaged one becomes a line."""
+    """For blocks that read a file: turns HDF5's errors for a damaged file into AnnulusError."""
     try:
         yield
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as problem:
@@ -54,19 +54,19 @@ def understood(path):
 
 @contextlib.contextmanager
 def reading(path):
-    """opened(), for a block that does nothing but read it."""
+    """opened(), for a block that only reads the file."""
     with opened(path) as file, understood(path):
         yield file
 
 
 def identity(file):
-    """What another file under the same name, and a changed one, has not."""
+    """A value that differs for another file under the same name, and after the file has changed."""
     found = os.fstat(file.id.get_vfd_handle())
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def bfloat16_type():
-    """HDF5's description: 1 sign bit at 15, 8 exponent bits at 7 with bias 127, 7 mantissa bits at 0."""
+    """HDF5's description of bfloat16: sign bit at 15, 8 exponent bits at 7 with bias 127, 7 mantissa bits at 0."""
     made = h5py.h5t.IEEE_F32LE.copy()
     made.set_fields(15, 7, 8, 0, 7)
     made.set_size(2)
@@ -75,7 +75,7 @@ def bfloat16_type():
 
 
 def element_of(dataset):
-    """Element type of a dataset's numbers, None where they are none (text, structures)."""
+    """Element type of a dataset's numbers; None if it has none (text, structures)."""
     kind = dataset.id.get_type()
     if isinstance(kind, h5py.h5t.TypeFloatID) and kind.get_size() == 2 and kind.get_fields()[2] == 8:
         return elements.BFLOAT16
@@ -85,8 +85,8 @@ def element_of(dataset):
 def read(dataset, index):
     """The numbers at a tuple of slices (one per axis, steps above 0), bfloat16 as bits.
 
-    Every type is read as it is: HDF5's own conversion of bfloat16 goes number by number. Raises AnnulusError where the
-    dataset's attributes say that its numbers mean others (annulus.packing).
+    Numbers are read in their stored type: HDF5 converts bfloat16 slowly, one by one. Raises AnnulusError if attributes
+    of the dataset say that numbers must be scaled, or that some are missing (annulus.packing).
     """
     where = f"{dataset.file.filename}: dataset {dataset.name}"
     packing.refuse_packed(where, dataset.attrs)
@@ -111,7 +111,7 @@ def read(dataset, index):
 
 
 def create(group, name, shape, element):
-    """A contiguous dataset of an element type, not yet written."""
+    """Makes a contiguous dataset of an element type; nothing is written yet."""
     kind = bfloat16_type() if element.name == "bfloat16" else h5py.h5t.py_create(element.storage)
     space = h5py.h5s.create_simple(tuple(shape)) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
     links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
@@ -120,7 +120,7 @@ def create(group, name, shape, element):
 
 
 def write(dataset, index, numbers):
-    """Numbers of the dataset's element type (bfloat16: bits) to a tuple of slices."""
+    """Writes numbers of the dataset's element type (bfloat16: bits) to a tuple of slices."""
     numbers = np.ascontiguousarray(numbers)
     if numbers.size == 0:
         return
@@ -140,7 +140,7 @@ def is_dataset(file, name):
 
 
 def text(value):
-    """An attribute's text, whichever way h5py hands it over."""
+    """An attribute's text, in whichever of its forms h5py returns it."""
     value = value[0] if isinstance(value, np.ndarray) and value.size == 1 else value
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
@@ -159,9 +159,9 @@ def _scale_name(dimension):
 
 
 def axes_of(dataset):
-    """Names of a dataset's axes or None: its attribute `axes`, its dimension scales, or its dimension labels.
+    """Names of a dataset's axes, or None: from its attribute `axes`, its dimension scales, or its dimension labels.
 
-    annulus writes ("batch", "sequence", "head", "dim"); any of the three ways may be somebody else's.
+    annulus writes ("batch", "sequence", "head", "dim"); other programs may use any of the three ways.
     """
     words = tuple(text(dataset.attrs["axes"]).split()) if "axes" in dataset.attrs else ()
     if len(words) == dataset.ndim and words:

@@ -1,4 +1,4 @@
-"""report: one HTML page about a result, with its pictures inside, that can be mailed or put beside a paper."""
+"""report: one HTML page about a result that includes its pictures, so that it can be mailed as one file."""
 import base64
 import html
 
@@ -15,8 +15,8 @@ PATTERN_ROWS = 4096
 
 @arguments.checked(result_file=arguments.path, page_file=arguments.path, overwrite=arguments.flag)
 def report(result_file, page_file, overwrite=False):
-    """Writes one self-contained HTML page about a result of `annulus run`: what was run, by whom, what each rank
-    measured, and pictures of it. Raises AnnulusError for a file that is no result."""
+    """Writes one self-contained HTML page about a result of `annulus run`: what was run and where, what each rank
+    measured, and pictures of it. Raises AnnulusError for a file that is not a result."""
     pages.check_name(page_file, overwrite)
     with open_result(result_file) as result:
         page = _page(result, result_file)
@@ -65,11 +65,11 @@ def _overview(path):
              ("received by the busiest rank", _bytes(row["bytes_received"])),
              ("peak memory of the fullest rank",
               f"{_bytes(row['peak_bytes'])} ({_bytes(row['predicted_peak_bytes'])} predicted)")]
-    return pages.table(("", ""), [line for line in lines if "nan" not in line[1].split()])  # a training measures less
+    return pages.table(("", ""), [line for line in lines if "nan" not in line[1].split()])  # a training lacks some
 
 
 def _pictures(result, told, path):
-    """Those that the result has the numbers for."""
+    """The pictures for which the result has numbers."""
     makers = [
         ("Loss of every step.", lambda: training.loss(result)),
         ("Memory, measured and as the plan had predicted it.", lambda: measured.memory(cases(path))),
@@ -86,7 +86,7 @@ def _pictures(result, told, path):
     for caption, make in makers:
         try:
             image = base64.b64encode(make()._repr_png_()).decode("ascii")
-        except AnnulusError:  # not of this run: a layer's has no LSE, a forward run no backward timeline
+        except AnnulusError:  # not in this result: a layer has no LSE, a forward run no backward timeline
             continue
         text += (f'<figure><img alt="{html.escape(caption)}" src="data:image/png;base64,{image}">'
                  f"<figcaption>{html.escape(caption)}</figcaption></figure>\n")
@@ -95,13 +95,13 @@ def _pictures(result, told, path):
 
 def _pattern(result, told):
     if (told.get("input") or {}).get("documents", "none") != "none":
-        raise AnnulusError("packed documents cut the pattern, and are not in the result")
+        raise AnnulusError("packed documents are part of the pattern, and the result does not contain them")
     count = result.sizes.get("head") or (told.get("layer") or {}).get("heads", 1)
     return patterns.pattern(Pattern.of_settings(told), min(rows_of(result), PATTERN_ROWS), 0, count)
 
 
 def _rank_table(result):
-    """A line per metric: unit, least, mean and most over the ranks, then the ranks themselves."""
+    """A line for each metric: unit, least, mean and most over the ranks, then the value of each rank."""
     if "rank" not in result.sizes:
         return ""
     shown = min(result.sizes["rank"], RANKS_LISTED)

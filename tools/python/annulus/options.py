@@ -1,4 +1,4 @@
-"""What attention() is asked for, beside the arrays."""
+"""The settings of attention(): all arguments but the arrays."""
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ from annulus.arguments import (anything, checked, choice, flag, is_text, listed,
 from annulus.errors import AnnulusError
 
 STATISTICS = ("entropy", "received", "top")
-TOP_KEYS_MOST = 1024  # as in a run file
+TOP_KEYS_MOST = 1024  # the same limit as in a run file
 
 
 class Settings(NamedTuple):
-    """What attention() is asked for, beside the arrays; hashable."""
+    """The settings of attention(): all arguments but the arrays; hashable."""
     segments: tuple
     dilations: tuple
     causal: bool
@@ -22,8 +22,8 @@ class Settings(NamedTuple):
     scale: float | None
     group_scale: bool
     softcap: float | None
-    bias: tuple | None  # slopes, () for ALiBi's own, and how many rows are exempt
-    coordinates: str  # (S, 2) float64 in hexadecimal: short, and hashed in no time
+    bias: tuple | None  # slopes (empty: ALiBi's own), and number of exempt rows
+    coordinates: str  # (S, 2) float64 in hexadecimal: short, and quick to hash
     statistics: tuple
     top_keys: int
     strategy: str
@@ -35,8 +35,8 @@ class Settings(NamedTuple):
 
 
 class Window(NamedTuple):
-    """An entry of `segments` that is a window: row x sees rows x - j r, r the pair's dilation, for -right <= j <= left,
-    and with r = 1 the first `first` rows of its document, too. annulus.window() makes one."""
+    """An entry of `segments` that is a window: row x sees the rows x - j r for -right <= j <= left, where r is the
+    pair's dilation; with r = 1 also the first `first` rows of its document. annulus.window() makes one."""
     left: int
     right: int
     first: int = 0
@@ -50,21 +50,21 @@ _limits = listed(whole(0), "a number of rows, or [left, right]", lengths=(2,))
 
 
 def _window_of(rows, first, names):
-    """`rows`: w, or [left, right]."""
+    """The Window for `rows`: w, or [left, right]."""
     if not isinstance(rows, (int, str, bytes)) and hasattr(rows, "__len__"):
         left, right = _limits(rows, names[0])
     else:
-        left = right = whole(1, also=", or [left, right]")(rows, names[0]) - 1  # a causal mask hides what is on the right
+        left = right = whole(1, also=", or [left, right]")(rows, names[0]) - 1  # a causal mask hides the right side
     return Window(left, right, whole(0)(first, names[1]))
 
 
 @checked(rows=anything, first=anything)
 def window(rows, *, first=0):
-    """An entry of `segments`: what each row sees is a window of rows around it.
+    """Makes an entry of `segments`: each row sees a window of rows around it.
 
-    rows : w: a row sees itself and w - 1 rows before it, and without a causal mask as many after it; or [left, right]:
-        `left` before it and `right` after it. With dilation r the window has every r-th row.
-    first : the first rows of the sequence, or of the row's document, are seen, too, each once (dilation 1 alone).
+    rows : w: a row sees itself and w - 1 rows before it, and without a causal mask also w - 1 rows after it. Or [left,
+        right]: `left` rows before it and `right` rows after it. With dilation r the window has every r-th row.
+    first : the first rows of the sequence, or of the row's document, are also seen, each once (dilation 1 only).
 
     >>> window(4096, first=4)
     Window(left=4095, right=4095, first=4)
@@ -73,7 +73,7 @@ def window(rows, *, first=0):
 
 
 def segment(value, name):
-    """A number of rows; 0, as the library has it, for all of them; a Window of {"window": rows, "first": rows}."""
+    """A kind: a number of rows; 0, as in the library, for "all"; or a Window, also from {"window": w, "first": f}."""
     if isinstance(value, Window):
         return Window(*(whole(0)(number, f"{name}: {limit}") for limit, number in value._asdict().items()))
     if isinstance(value, Mapping):
@@ -98,7 +98,7 @@ def positive(value, name):
 
 
 def bias(value, name):
-    """(slopes, exempt) of {"alibi": "auto" or slopes, "exempt": rows}."""
+    """A kind: (slopes, exempt) from {"alibi": "auto" or slopes, "exempt": rows}."""
     form = "{'alibi': 'auto' or one slope per head, 'exempt': rows}"
     if not isinstance(value, Mapping) or "alibi" not in value or not set(value) <= {"alibi", "exempt"}:
         raise wrong(value, name, form)
@@ -109,14 +109,14 @@ def bias(value, name):
 
 
 def coordinates(value, name):
-    """(S, 2) numbers, the whole sequence's on every rank, as Settings has them."""
+    """A kind: (S, 2) numbers, of the whole sequence on every rank, in the form that Settings stores."""
     refuse_masked(value, name)
     try:
         given = np.asarray(value)
         places = np.empty((0, 2)) if given.dtype.kind in "bcSUmM" else np.asarray(given, np.float64)
-    except Exception:  # of what has no numbers, no end, or numbers that float64 does not hold
+    except Exception:  # not numbers, an endless iterator, or numbers too large for float64
         raise wrong(value, name, "an array (S, 2) of numbers") from None
-    if given.dtype.kind in "bcSUmM":  # NumPy would make numbers of these
+    if given.dtype.kind in "bcSUmM":  # NumPy would convert these to numbers
         raise AnnulusError(f"{name} is of {given.dtype}, expected an array (S, 2) of numbers")
     if places.ndim != 2 or places.shape[1] != 2:
         raise AnnulusError(f"{name} is {places.shape}, expected (S, 2)")
@@ -124,7 +124,7 @@ def coordinates(value, name):
 
 
 def places_of(settings):
-    """The numbers of Settings.coordinates, one after another."""
+    """The numbers of Settings.coordinates, as one list."""
     return np.frombuffer(bytes.fromhex(settings.coordinates), np.float64).tolist()
 
 
@@ -133,11 +133,11 @@ def _is_one(value):
 
 
 def lengths(value, name):
-    """(B,) or (B, 2) whole numbers as pairs (first row, end)."""
+    """A kind: (B,) or (B, 2) whole numbers as pairs (first row, end)."""
     refuse_masked(value, name)
     try:
         found = np.asarray(value)
-    except Exception:  # of lists of several lengths, of tensors that are not in memory
+    except Exception:  # lists of unequal lengths, or tensors that are not in memory
         found = np.empty(0)
     if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.shape[1:] not in ((), (2,)) or not len(found):
         raise wrong(value, name, "whole numbers (B,), how many rows exist, or (B, 2), the first row and the end")
@@ -149,7 +149,7 @@ def lengths(value, name):
 
 
 def lengths_of_mask(mask, name):
-    """The same of a mask (B, S), True where a row exists: those of an entry have to follow one another."""
+    """The same from a mask (B, S), True where a row exists: the rows of an entry must follow one another."""
     mask = np.asarray(mask, bool)
     pairs = []
     for entry, there in enumerate(mask):
@@ -163,7 +163,7 @@ def lengths_of_mask(mask, name):
 
 
 def fitted(settings, batch, rows):
-    """The settings for B entries of S rows: without lengths where all rows exist."""
+    """The settings for B entries of S rows; lengths are removed if all rows exist."""
     if not settings.lengths:
         return settings
     if len(settings.lengths) != batch:
@@ -194,7 +194,7 @@ WORDS = {
 def settings_of(segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
                 group_scale=False, softcap=None, bias=None, coordinates=None, statistics=(), top_keys=8, strategy="auto",
                 partition="contiguous", precision="auto", reproducible=False, lengths=None, query_offset="auto"):
-    """The arguments of attention(), checked as far as no array is needed."""
+    """Checks the arguments of attention() that can be checked without arrays, and makes Settings of them."""
     if (segments is None) != (dilations is None):
         raise AnnulusError("segments and dilations go together: one entry of each per pair")
     if documents and lengths:
@@ -202,7 +202,7 @@ def settings_of(segments=None, dilations=None, causal=False, semantics="longnet"
     if lengths and query_offset not in ("auto", "none"):
         raise AnnulusError(f"lengths and query_offset={query_offset} are given, expected one of them, or query_offset='none': "
                            "lengths are then of k alone")
-    if causal and segments is not None:  # what is hidden anyway makes no other pattern
+    if causal and segments is not None:  # so that settings with the same meaning are equal
         segments = tuple(one._replace(right=0) if isinstance(one, Window) else one for one in segments)
     if coordinates is not None and bias is None:
         raise AnnulusError("coordinates: without bias nothing reads them, expected none")

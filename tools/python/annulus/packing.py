@@ -1,17 +1,17 @@
-"""Attributes by which files say that their numbers are not what they mean: netCDF's, which xarray and others write.
+"""Attributes that say that stored numbers are not the real values; from netCDF, written by xarray and others.
 
     scale_factor, add_offset     the value is number * scale_factor + add_offset
-    _FillValue, missing_value    a number that stands for "nothing here"
+  _FillValue, missing_value    a number that means "nothing here"
 
-annulus computes with the numbers as they are stored. So a dataset that means other ones is refused; a fill value that
-does not occur in what is read, and a scale of 1 with an offset of 0, change nothing and are fine.
+annulus computes with the numbers as they are stored. So it refuses a dataset with such attributes, unless they change
+nothing: a fill value that does not occur in the numbers that are read, or a scale of 1 with an offset of 0.
 """
 import numpy as np
 
 from annulus import elements
 from annulus.errors import AnnulusError
 
-PACKED = {"scale_factor": 1, "add_offset": 0}  # and what changes nothing
+PACKED = {"scale_factor": 1, "add_offset": 0}  # with the values that change nothing
 FILLS = ("_FillValue", "missing_value")
 
 
@@ -23,7 +23,7 @@ def refuse_packed(where, attributes):
 
 
 def refuse_missing(where, attributes, numbers, element):
-    """`numbers` of the element type, bfloat16 as bits, of which none may be a fill value."""
+    """Raises if `numbers` (of the element type, bfloat16 as bits) contain a fill value."""
     for name in FILLS:
         for fill in np.ravel(attributes[name]) if name in attributes else ():
             if (count := _occurrences(fill, numbers, element)):
@@ -33,11 +33,11 @@ def refuse_missing(where, attributes, numbers, element):
 
 def _occurrences(fill, numbers, element):
     if np.asarray(fill).dtype.kind not in "fiu":
-        return 0  # a text is never equal to a number
+        return 0  # a number never equals a text
     values = elements.widened(numbers) if element.name == "bfloat16" else numbers
     if np.isnan(fill):
         return int(np.count_nonzero(np.isnan(values)))
-    if element.is_float:  # the attribute may be of a wider type
+    if element.is_float:  # the attribute's type may be wider
         fill = elements.converted(np.array([fill], np.float64), elements.named("float64"), element)
         fill = elements.widened(fill) if element.name == "bfloat16" else fill
     return int(np.count_nonzero(values == fill))

@@ -1,4 +1,4 @@
-"""What all HTML pages have in common: whole in themselves, with nothing from elsewhere, and no markup out of files."""
+"""What all HTML pages share: they load nothing from elsewhere, and texts from files cannot become markup."""
 import html
 import string
 
@@ -34,7 +34,7 @@ $body
 
 
 def check_name(page_file, overwrite):
-    """Before anything is made."""
+    """Checks a page's name before anything is made."""
     if not str(page_file).lower().endswith((".html", ".htm")):
         raise AnnulusError(f"{page_file}: expected the name of a page, ending in .html")
     if not overwrite:
@@ -42,20 +42,20 @@ def check_name(page_file, overwrite):
 
 
 def page(title, subtitle, sections):
-    """The page of a title, a line below it, and [(heading, HTML)]; sections without any are left out."""
+    """An HTML page with a title, a line below it, and [(heading, HTML)]; sections without HTML are left out."""
     body = "\n".join(f"<h2>{html.escape(heading)}</h2>\n{text}" for heading, text in sections if text)
     made_by = f'\n<p class="note">Made by annulus-tools {__version__}.</p>'
     return _PAGE.substitute(title=html.escape(title), subtitle=html.escape(subtitle), body=body + made_by)
 
 
 def write(text, page_file, overwrite):
-    """Complete or not at all."""
+    """Writes a page: complete or not at all."""
     with files.new_path(page_file, overwrite) as aside:
         aside.write_text(text, encoding="utf-8")
 
 
 def table(head, rows, numbers_from=99):
-    """Cells from column `numbers_from` on are numbers."""
+    """An HTML table; cells from column `numbers_from` on are numbers."""
     def cells(row, tag):
         return "".join(f"<{tag}{' class=number' if i >= numbers_from else ''}>{html.escape(str(cell))}</{tag}>"
                        for i, cell in enumerate(row))

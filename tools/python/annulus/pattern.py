@@ -1,8 +1,8 @@
-"""Which keys a query sees, straight from the definition in docs/semantics.md; for pictures, not for speed.
+"""Which keys a query sees, computed from the definition in docs/semantics.md; for pictures, not fast.
 
-Row x is picked by pair (w, r) and a head with offset o when (x mod w) mod r == o. A query sees the keys that are picked
-in its own segment (causal: up to its own row), once for every pair in which it does. A pair that is a window shows row x
-the rows x - j r, -right <= j <= left.
+Pair (w, r) picks row x, for a head with offset o, if (x mod w) mod r == o. A query that a pair picks sees the keys that
+the pair picks in the same segment (causal: up to the query's row), once for every such pair. If a pair is a window, row
+x sees the rows x - j r, -right <= j <= left.
 """
 from typing import NamedTuple, Optional
 
@@ -15,12 +15,12 @@ SEMANTICS = ("longnet", "paper", "grouped", "torchscale")
 KINDS = {"segments": options.segments, "dilations": options.dilations, "causal": arguments.flag,
          "semantics": arguments.choice(*SEMANTICS)}
 ROWS = arguments.array("an array of rows", "iu")
-ROWS_MOST = 1 << 24  # of the sequence: a query row takes memory for all of them
+ROWS_MOST = 1 << 24  # of the sequence: a query row takes memory for each of them
 HEAD = {"head": arguments.whole(0), "heads": arguments.whole(1)}
 
 
 class Pattern(NamedTuple):
-    """`segments` and `dilations` have one entry per pair; a segment is a number of rows, "all" or annulus.window(...)."""
+    """`segments` and `dilations` have one entry per pair; a segment is a number of rows, "all" or a window()."""
     segments: tuple = ("all",)
     dilations: tuple = (1,)
     causal: bool = True
@@ -29,13 +29,13 @@ class Pattern(NamedTuple):
     @classmethod
     @arguments.checked(settings=arguments.dictionary)
     def of_settings(cls, settings):
-        """From the section `attention` of a run file; keys that are not there have their defaults."""
+        """From the section `attention` of a run file; missing keys have their defaults."""
         section = arguments.dictionary(settings.get("attention") or {}, "attention")
         chosen = {key: section[key] for key in cls._fields if key in section}
         return cls(**chosen).checked()
 
     def checked(self):
-        """Itself, as tuples. Raises AnnulusError for what is no pattern."""
+        """The same pattern, with tuples. Raises AnnulusError if it is not a valid pattern."""
         taken = Pattern(*(kind(value, name) for (name, kind), value in zip(KINDS.items(), self)))
         if len(taken.segments) != len(taken.dilations) or not taken.segments:
             raise AnnulusError(f"{len(taken.segments)} segments, {len(taken.dilations)} dilations; expected one of each "
@@ -48,17 +48,17 @@ class Pattern(NamedTuple):
 
     @arguments.checked(pair=arguments.whole(0), **HEAD)
     def offset(self, pair, head, heads) -> Optional[int]:
-        """Offset of a head's combs in a pair; None where the head is not of that pair (`grouped`). In a window every
-        head has all of them: 0 stands for these."""
+        """Offset of a head's combs in a pair; None if the head does not have this pair (`grouped`). In a window every
+        head sees all rows: the offset is 0."""
         pairs = len(self.segments)
         if pair >= pairs or head >= heads:
-            raise AnnulusError(f"pair {pair} of {pairs}, head {head} of {heads}: expected one that there is, from 0 on")
+            raise AnnulusError(f"pair {pair} of {pairs}, head {head} of {heads}: expected existing ones, counted from 0")
         rate = 1 if isinstance(self.segments[pair], options.Window) else self.dilations[pair]
         if self.semantics == "paper":
             return head % rate
         if self.semantics in ("longnet", "torchscale"):
             return head // -(-heads // rate)
-        # heads cut into one group per pair, the first heads mod pairs of them one larger
+        # heads are cut into one group per pair; the first (heads mod pairs) groups are one head larger
         small, larger = divmod(heads, pairs)
         begin = pair * small + min(pair, larger)
         return pair % rate if begin <= head < begin + small + (pair < larger) else None

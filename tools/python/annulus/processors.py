@@ -1,12 +1,12 @@
 """Threads that compute, and the processors on which they run."""
 from annulus.arguments import checked, optional, whole
 
-MOST = 2**31 - 1  # an int of C
+MOST = 2**31 - 1  # a C int
 THREADS = optional(whole(1, MOST))
 
 
 def of_call(threads=None, suggested=0):
-    """What a call tells the core: the number that its argument asks for, or that its caller would like."""
+    """The number of threads that a call passes to the core: from its argument, or what its caller suggests."""
     from annulus import calls
     if threads is not None:
         calls._core.check_threads(threads)
@@ -15,10 +15,10 @@ def of_call(threads=None, suggested=0):
 
 @checked(count=whole(1, MOST))
 def set_threads(count):
-    """Threads that compute, unless a call says threads=; before the first call any number, later as many or fewer.
+    """Sets the number of threads for calls without threads=: any number before the first call, later no more.
 
-    Default: in annulus.torch torch.get_num_threads(), else OMP_NUM_THREADS, else the processors that this process may
-    use: those of the OpenMP runtime's places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), else of its affinity.
+    Default: in annulus.torch torch.get_num_threads(); otherwise OMP_NUM_THREADS; otherwise the processors that this
+    process may use: the OpenMP runtime's places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), otherwise its affinity.
     """
     from annulus import calls
     calls._core.set_threads(count)
@@ -26,7 +26,7 @@ def set_threads(count):
 
 @checked()
 def threads():
-    """Threads that compute, or will, where a call says nothing."""
+    """The number of threads for a call without threads=."""
     return info()["threads"]
 
 
@@ -35,8 +35,8 @@ def info():
     """What the compiled part is and what it uses, as a dict.
 
     description: version, Kokkos, instruction set and MPI in one line
-    threads, threads_from: threads of a call that says nothing, and who decided that
-    processors, processors_from: numbers of the processors on which they run, and who was asked
+    threads, threads_from: number of threads for a call without threads=, and what decided that
+    processors, processors_from: numbers of the processors on which they run, and where these are from
     """
     from annulus import calls
     return {"description": description(), **calls._core.info()}

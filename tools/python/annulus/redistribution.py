@@ -1,4 +1,4 @@
-"""Rows from one partition of the ranks to another, in one all-to-all."""
+"""Moves rows from one partition of the ranks to another, in one all-to-all."""
 import functools
 import hashlib
 import math
@@ -23,18 +23,18 @@ def _plan(value, name):
 
 @checked(x=anything, from_plan=_plan, to_plan=_plan, comm=anything, axis=whole(0))
 def redistribute(x, from_plan, to_plan, comm, *, axis=1):
-    """This rank's rows of `to_plan`, where x are its rows of `from_plan`; all ranks of comm call.
+    """Returns this rank's rows of `to_plan`; x has its rows of `from_plan`. All ranks of comm must call.
 
     Parameters
     ----------
-    x : array of NumPy or tensor of PyTorch (CPU), of any type: rows from_plan.row_numbers(rank), in that order, along
-        `axis`; the other axes have one length on all ranks. q, k, v (B, S, H, D) and tokens (B, S) have axis 1, which
-        is the default; (B, H, S, D) has axis=2.
-    from_plan, to_plan : of annulus.plan(), of one sequence and of as many ranks as comm has.
+    x : array of NumPy or tensor of PyTorch (CPU), of any type. Along `axis` it has the rows
+        from_plan.row_numbers(rank), in that order; each other axis has the same length on all ranks. The default, axis
+        1, is for q, k, v (B, S, H, D) and tokens (B, S); use axis=2 for (B, H, S, D).
+    from_plan, to_plan : from annulus.plan(), for the same sequence and for as many ranks as comm has.
     comm : as in annulus.attention(); None: this process alone.
 
-    Returns a new array of the same kind and type, whose rows are to_plan.row_numbers(rank). A tensor has gradients, which
-    go back the same way. Raises AnnulusError on every rank where one has other rows than its plan says.
+    Returns a new array of the same kind and type with the rows to_plan.row_numbers(rank). A tensor has gradients, which
+    are moved back in the same way. If x has other rows than the plan on one rank, AnnulusError is raised on every rank.
 
     >>> zigzag, plain = (annulus.plan(8, 1, 1, ranks=2, strategy="ring", partition=name) for name in ("zigzag", "contiguous"))
     >>> x = zigzag.row_numbers(comm.rank)                  # rank 0: [0 1 6 7], rank 1: [2 3 4 5]
@@ -64,10 +64,10 @@ def _differentiable():
 
 
 class Rows(NamedTuple):
-    """An array with its rows in front, as bytes."""
+    """An array as bytes, with rows as the first axis."""
     numbers: np.ndarray                        # (rows, bytes of a row), uint8, contiguous
     others: str                                # type and other axes, the same on all ranks
-    made: Callable[[np.ndarray], object]       # such numbers as an array of the kind that came in
+    made: Callable[[np.ndarray], object]       # turns such numbers into an array of the caller's kind
 
 
 def _rows_of(x, axis):
@@ -99,14 +99,14 @@ def _rows_of(x, axis):
 
 @functools.lru_cache(maxsize=16)
 def _owners(plan):
-    """(first rows of the plan's intervals, ascending; the ranks that hold them; rows of the sequence)."""
+    """(first rows of the plan's intervals, ascending; the rank that holds each interval; rows of the sequence)."""
     parts = sorted((begin, end, rank) for rank in range(plan.ranks) for begin, end in plan.rows(rank) if begin < end)
     return np.array([part[0] for part in parts]), np.array([part[2] for part in parts]), parts[-1][1]
 
 
 def _partners(mine, plan, ranks):
-    """(order, counts): the rows `mine` sorted by the rank that holds them in `plan`, then by their number; how many each
-    rank has of them. Sender and receiver agree on this order without telling each other."""
+    """(order, counts): sorts the rows `mine` by the rank that holds them in `plan`, then by their number; counts has
+    the number of rows for each rank. Sender and receiver use the same order without a message about it."""
     first, holder, _ = _owners(plan)
     partner = holder[np.searchsorted(first, mine, "right") - 1]
     return np.lexsort((mine, partner)), np.bincount(partner, minlength=ranks)
@@ -142,12 +142,12 @@ def _check_plans(from_plan, to_plan, ranks):
 
 @functools.lru_cache(maxsize=16)
 def _identity(plan):
-    """Of who holds which rows, in their order."""
+    """A fingerprint of which rank holds which rows, in their order."""
     return hashlib.sha256(repr([plan.rows(rank) for rank in range(plan.ranks)]).encode()).hexdigest()
 
 
 def _agree(comm, problem, others, plans):
-    """Raises on every rank what one found; none waits for it."""
+    """Raises on every rank the mistake that one rank found, so that no rank waits for another."""
     said = [(problem, others, plans)] if comm is None else comm.allgather((problem, others, plans))
     everywhere = len({found for found, _, _ in said}) == 1
     for rank, (found, _, _) in enumerate(said):
@@ -163,12 +163,12 @@ def _agree(comm, problem, others, plans):
 
 
 def _exchanged(comm, numbers, out_counts, in_counts):
-    """Rows of bytes, sorted by rank, for the ranks; returns those that arrive, sorted by the rank they come from."""
+    """Sends rows of bytes, sorted by receiving rank; returns the rows that arrive, sorted by sending rank."""
     if comm is None or numbers.shape[1] == 0:
         return numbers if comm is None else np.empty((in_counts.sum(), 0), np.uint8)
     from mpi4py import MPI
     arrived = np.empty((in_counts.sum(), numbers.shape[1]), np.uint8)
-    row = MPI.BYTE.Create_contiguous(numbers.shape[1]).Commit()  # counted in rows: MPI counts in an int
+    row = MPI.BYTE.Create_contiguous(numbers.shape[1]).Commit()  # MPI counts with an int: so in rows, not bytes
 
     def described(array, counts):
         return [array, counts, np.cumsum(counts) - counts, row]

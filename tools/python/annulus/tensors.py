@@ -1,6 +1,6 @@
-"""Tensors that are read piece by piece, and the same tensors seen otherwise: transposed, stacked, cast.
+"""Tensors that are read piece by piece, and views of them: transposed, stacked, cast.
 
-Nothing here holds numbers: a view reads through to what it is made of when it is asked for a piece.
+Nothing here stores numbers: a view reads a piece from the tensors that it is made of when it is asked for it.
 
     q = formats.open(...)["q"]                 (B, H, S, D) in a file of 100 GiB
     transposed(q, (0, 2, 1, 3)).read(piece)    a piece of (B, S, H, D), 64 MiB of it in memory
@@ -14,7 +14,7 @@ import numpy as np
 from annulus import elements
 from annulus.errors import AnnulusError
 
-PIECE_BYTES = 1 << 24  # what is moved at a time
+PIECE_BYTES = 1 << 24  # bytes that are moved at a time
 
 
 class Spec(NamedTuple):
@@ -26,7 +26,7 @@ class Spec(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """A tensor to be read. `read` takes a tuple of slices with start and stop, one per axis, no steps.
+    """A tensor to read. `read` takes a tuple of slices with start and stop, one per axis, without steps.
 
     `where` names file and tensor, for messages.
     """
@@ -38,7 +38,7 @@ class Tensor(NamedTuple):
 
 
 def of_array(where, array, element=None, axes=None):
-    """A tensor of numbers in memory, or in a file that is mapped into it."""
+    """A tensor whose numbers are in memory, or in a file that is mapped into memory."""
     element = element or elements.of_dtype(array.dtype)
 
     def read(index):
@@ -49,7 +49,7 @@ def of_array(where, array, element=None, axes=None):
 
 
 def pieces(shape, number_bytes, limit):
-    """Tuples of slices that cover `shape` in row-major order, each of at most `limit` bytes where a row allows it.
+    """Tuples of slices that cover `shape` in row-major order, each of at most `limit` bytes unless a row is larger.
 
     (4, 1000), 4 bytes a number, limit 8000: ([0, 2), [0, 1000)) and ([2, 4), [0, 1000)).
     """
@@ -70,7 +70,7 @@ def pieces(shape, number_bytes, limit):
 
 
 def cast(tensor, element):
-    """The same rounded to another type. Reading raises AnnulusError where a finite number is too large for it."""
+    """The tensor rounded to another type. Reading raises AnnulusError if a finite number is too large for the type."""
 
     def read(index):
         numbers = tensor.read(index)
@@ -117,7 +117,7 @@ def stacked(tensors):
 
 
 def split_heads(tensor, heads):
-    """(..., S, H D) as (..., S, H, D): how projections leave it."""
+    """(..., S, H D) as (..., S, H, D): projections of a model have the first form."""
     size = tensor.shape[-1] // heads
 
     def read(index):
@@ -130,7 +130,7 @@ def split_heads(tensor, heads):
 
 
 def picked(tensor, axis, numbers):
-    """Entries `numbers` of an axis, in that order; an entry may be picked twice."""
+    """The entries `numbers` of an axis, in that order; an entry may occur twice."""
 
     def read(index):
         parts = []

@@ -1,4 +1,4 @@
-"""token_page: the rows of a result as the text they stand for, each token shaded by how much it is looked at."""
+"""token_page: the rows of a result as text; each token is shaded by the attention that it receives."""
 import html
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from annulus.plots import style
 from annulus.results.dataset import about, open_result, rows_of
 from annulus.results.statistics import listed, of_rows
 
-TOKENS_MOST = 20_000  # of a page
+TOKENS_MOST = 20_000  # on one page
 RECEIVED, LOOKED_AT = style.COLOURS["sky"], style.COLOURS["orange"]  # black letters are legible on both
 VISIBLE = {"\n": "↵\n", "\t": "→\t"}
 
@@ -26,14 +26,14 @@ _words = arguments.listed(arguments.text(), "a list of texts, or a file of them"
     rows=arguments.optional(arguments.listed(arguments.whole(), "the first row, and the last + 1", lengths=(2,))),
     overwrite=arguments.flag)
 def token_page(result_file, tokens, page_file, *, query=None, head=None, batch=0, rows=None, overwrite=False):
-    """Writes one self-contained HTML page: the tokens, darker the more attention they receive of all queries; with a
-    `query`, also the tokens that this row looks at most.
+    """Writes one self-contained HTML page with the tokens; the more attention a token receives of all queries, the
+    darker it is. With `query`, also the tokens that this row looks at most.
 
-    tokens  strings, one for each row; or a file of them: .json (a list), or text with a token in every line
+    tokens  strings, one for each row; or a file with them: .json (a list), or text with one token per line
     head    one query head; without it the mean over all
-    rows    (begin, end): which to show; without it all, of a long text the first 20,000
+    rows    (begin, end) to show; without it all, of a long text the first 20,000
 
-    Raises AnnulusError where the result has not what is asked for, or the tokens are not those of its rows.
+    Raises AnnulusError if the result lacks a statistic, or if there is not exactly one token for each row.
     """
     pages.check_name(page_file, overwrite)
     words = read_tokens(tokens) if arguments.is_path(tokens) else tokens
@@ -43,7 +43,7 @@ def token_page(result_file, tokens, page_file, *, query=None, head=None, batch=0
 
 
 def read_tokens(path):
-    """The tokens of a file: a list in .json, else a line each."""
+    """Reads tokens from a file: a list in .json, otherwise one per line."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         if not str(path).lower().endswith(".json"):
@@ -51,7 +51,7 @@ def read_tokens(path):
         words = json.loads(text)
     except OSError as problem:
         raise AnnulusError(f"{path}: {problem.strerror}; expected a file of tokens") from None
-    except ValueError as problem:  # of JSON, and of what is no UTF-8
+    except ValueError as problem:  # not JSON, or not UTF-8
         raise AnnulusError(f"{path}: is no list of tokens ({one_line(problem)}); expected UTF-8, a JSON list of strings or a "
                            "token in every line") from None
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -68,7 +68,7 @@ def _page(result, path, words, query, head, batch, rows):
     shown = _shown(rows, count)
     hints = list(_hints(result, shown, received, batch, head))
     whose = f"head {head}" if head is not None else f"mean over {result.sizes['head']} heads"
-    own = found is not None and row_axis(result["top_rows"].dims) == "query"  # a row of q is none of the tokens
+    own = found is not None and row_axis(result["top_rows"].dims) == "query"  # then a query is not one of the tokens
     who, marked = (f"query {query}", None) if own else (f"row {query}", query)
     sections = []
     if received is not None:
@@ -95,8 +95,8 @@ def _shown(rows, count):
 
 
 def _hints(result, shown, received, batch, head):
-    """What a browser shows over a token: "row 6: received 2.1, entropy 1.3 nats"."""
-    of_tokens = "entropy" in result and row_axis(result["entropy"].dims) == "sequence"  # not of queries of other rows
+    """What a browser shows when the pointer is over a token: "row 6: received 2.1, entropy 1.3 nats"."""
+    of_tokens = "entropy" in result and row_axis(result["entropy"].dims) == "sequence"  # not if queries are other rows
     entropy = of_rows(result, "entropy", batch, head) if of_tokens else None
     for row in shown:
         told = [f"received {received[row]:.4g}"] if received is not None else []
@@ -111,14 +111,14 @@ def _strip(words, shown, shades, colour, hints, query):
 
 
 def _text(word):
-    """A token as a browser can show it: no markup, nothing that is not to be seen."""
+    """A token as a browser can show it: without markup; characters that are not printable are replaced."""
     visible = "".join(VISIBLE.get(letter, letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}")
                       for letter in word)
     return html.escape(visible) or "\N{EMPTY SET}"
 
 
 def _shade(share, colour):
-    """White for 0, the colour for 1: "#RRGGBB"."""
+    """A colour between white (0) and the given colour (1): "#RRGGBB"."""
     parts = [int(colour[i:i + 2], 16) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(255 + float(share) * (part - 255)):02X}" for part in parts)
 
@@ -137,5 +137,5 @@ def _listing(words, found, head):
 
 
 def _plain(word):
-    """For a cell of a table, which escapes it."""
+    """A token for a cell of a table, which escapes markup itself."""
     return repr(word)[1:-1]

@@ -12,7 +12,7 @@ from annulus.options import settings_of
 
 @checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER, sink=anything)
 def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
-    """attention() by its definition, in float64, a row at a time and slow; of all rows, or of those named.
+    """attention() by its definition, in float64; slow, one row at a time; for all rows, or for the given ones.
 
     Returns (out, lse) as NumPy arrays of float64: (B, rows, H, D) and (B, rows, H), or with axes 'bhsd' (B, H, rows, D).
     """
@@ -26,12 +26,12 @@ def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
     return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
 
 
-# Largest deviation from the definition, as `annulus verify` has it: max |x - y| / max(1, max |y|).
+# Largest deviation from the definition, as in `annulus verify`: max |x - y| / max(1, max |y|).
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
 
 
 class Verified(NamedTuple):
-    """What verify() found; true where both errors are within the tolerance."""
+    """What verify() found; true if both errors are within the tolerance."""
     error_out: float
     error_lse: float
     tolerance: float
@@ -60,7 +60,7 @@ def _doubles(array, name):
 
 @checked(**dict.fromkeys(("q", "k", "v", "out", "lse"), anything), rows=whole(1), axes=ORDER)
 def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
-    """Holds out and lse of attention(q, k, v, **words) against the definition, in so many rows spread over the sequence.
+    """Compares out and lse of attention(q, k, v, **words) with the definition, in `rows` rows spread over the sequence.
 
     >>> x = np.ones((1, 10, 2, 4)); bool(annulus.verify(x, x, x, *annulus.attention(x, x, x)))
     True

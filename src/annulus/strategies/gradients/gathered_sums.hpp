@@ -1,4 +1,4 @@
-// Sums that go back to their owners rank by rank, where every rank has all keys.
+// Every rank has all keys, and returns the sums of their gradients to the owners, one owner per step.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace annulus::strategies {
 
-/// Step d works on the rows of rank - d; its sums travel during the next step, or after it.
+/// Step d works on the rows of rank - d. Their sums travel during step d + 1, or after step d where messages block.
 class GatheredSumRound final : public SumRound {
  public:
   explicit GatheredSumRound(const KeyRound& keys) : keys_(keys) {}
@@ -19,7 +19,7 @@ class GatheredSumRound final : public SumRound {
   std::vector<Index> buffer_bytes(int rank) const override;
 
   const KeyRound& keys() const { return keys_; }
-  /// Blocks of steps d and d + 1, and what arrives.
+  /// Bytes of the two blocks of sums that take turns (steps d and d + 1), and of what arrives.
   struct Bytes {
     std::array<Index, 2> blocks{};
     Index incoming = 0;
@@ -59,7 +59,7 @@ class GatheredSums final : public GradientSink {
   void finish() override { blocks_ = {}, incoming_ = {}; }
 
  private:
-  /// Sums of step d go to rank - d, those for the own rows come from rank + d.
+  /// Sends the sums of step d to rank - d; receives sums for the own rows from rank + d.
   void exchange(std::size_t d);
   int peer(Index d) const { return core::wrap(context_.rank() + int(d), int(context_.partition.size())); }
   GradientBlock block(std::size_t d) const {
@@ -69,12 +69,12 @@ class GatheredSums final : public GradientSink {
   const PassContext context_;
   const GatheredSumPlan& plan_;
   GradientBlock own_;
-  std::array<core::Buffer, 2> blocks_;  // of steps d and d + 1
+  std::array<core::Buffer, 2> blocks_;  // of an even step, and of an odd one
   core::Buffer incoming_;
   comm::Exchange exchange_;  // after the buffers: when an error unwinds, messages end before their buffers do
 };
 
-/// All K and V on every rank, one rank's after another's.
+/// Gathers K and V of all ranks on every rank, one owner's rows per step.
 MakePlans gathered_gradients(HopMode mode);
 
 }  // namespace annulus::strategies

@@ -12,13 +12,13 @@ using pattern::GradientHop;
 using pattern::KeyRows;
 using pattern::PackedRows;
 
-/// Copies between a block that stores `rows` and `packed` as it travels.
+/// Copies between a block that stores `rows` and `packed` rows as they travel.
 std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& rows, const PackedRows& packed) {
   return collect(problem, {nullptr, rows.count(), rows}, packed);
 }
 
-/// Where the two messages with a block's sums leave from: rows of the block that follow each other leave from there,
-/// all others are collected first.
+/// Which memory the two messages with a block's sums are sent from: straight from the block if the rows follow one
+/// another there, otherwise from a buffer into which they are collected first.
 struct Departure {
   Departure(const Problem& problem, const PackedRows& carried, const GradientHop& gradients)
       : rows(KeyRows::packed(carried)),
@@ -26,7 +26,7 @@ struct Departure {
         back(copies_of(problem, rows, gradients.send_back)),
         forward_in_place(interval_of(forward)),
         back_in_place(interval_of(back)) {
-    // What is taken out of a part that goes back must be moved, or it would come back twice.
+    // Returned sums must not also be forwarded, or they would return twice: they are moved out of the block.
     for (const kernels::RowCopy& copy : back) {
       const core::Interval leaving{copy.from, copy.from + copy.count};
       if (forward_in_place && !core::intersect(*forward_in_place, leaving).empty()) forward_in_place.reset();

@@ -1,4 +1,4 @@
-// One direction of hops, the way back: gradients of the rows that hops brought, and those of the own rows coming back.
+// How gradients travel for one direction of hops: those of rows that hops brought leave, those of the own rows return.
 #pragma once
 
 #include <array>
@@ -9,50 +9,50 @@
 
 namespace annulus::strategies {
 
-/// Messages of one hop's gradients; `near` to and from the neighbour, `send_back` to owners and from readers.
+/// Messages with one hop's gradients: `near` with a neighbour; `back` to an owner, or from a reader of the own rows.
 struct GradientMessages {
   comm::Message near;
   comm::Message back;
 };
 
-/// Bytes of a channel's gradient buffers: the sums for hop h's rows are in block h mod 2.
+/// Bytes of a channel's gradient buffers. The sums for hop h's rows are in block h mod 2.
 struct GradientBytes {
   std::array<Index, 2> blocks{};
-  Index outgoing = 0;  ///< what must be collected to leave
+  Index outgoing = 0;  ///< sums that must be collected before they are sent
   Index incoming = 0;
 
-  /// Those of so many hops, where no block and no message of sums has more bytes, and up to so many messages leave and
-  /// arrive at a time.
+  /// An upper bound for `hops` hops, where no block has more than `block` bytes of sums and no message more than
+  /// `message` bytes, and at most `messages` messages leave and arrive at a time.
   static GradientBytes at_most(std::size_t hops, Index block, Index messages, Index message) {
     return {{hops > 0 ? block : 0, hops > 1 ? block : 0}, messages * message, messages * message};
   }
-  /// Those held in step s of BackwardLoop: the first gradients leave in step 2.
+  /// Bytes held in step s of the backward loop; the first gradients leave in step 2.
   Index during(std::size_t s) const { return blocks[0] + blocks[1] + (s >= 2 ? outgoing + incoming : 0); }
 };
 GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops, int rank);
 
-/// Use for hop h (from 0): open(h) and compute into the block, settle(h - 1), then begin(h), send outgoing() and
-/// receive incoming() while the kernel works on the block of hop h + 1, settle(h). Arguments are not copied.
+/// Use for hop h = 0, 1, ...: open(h) and compute into the block; settle(h - 1); begin(h); then send outgoing() and
+/// receive incoming() while the kernel works on the block of hop h + 1; settle(h). Arguments are not copied.
 class GradientChannel {
  public:
   GradientChannel(const HopRound& keys, std::size_t channel, int rank, const GradientBlock& own);
 
   bool has(std::size_t h) const { return keys_.has(rank_, channel_, h); }
 
-  /// Zeros for the rows that hop h brought.
+  /// The block for the sums of the rows that hop h brought, filled with zeros.
   GradientBlock open(std::size_t h);
-  /// The sums for hop h's rows are complete; collects what must be collected.
+  /// Called when the sums for hop h's rows are complete. Collects what must be collected before it is sent.
   void begin(std::size_t h);
-  /// Where they go, and what comes.
+  /// What begin(h) made ready to send, and what is to be received.
   const GradientMessages& outgoing() const { return messages_out_; }
   GradientMessages incoming();
-  /// Adds what came with the messages of hop h: to the sums for hop h + 1's rows and to those for the own rows. What
-  /// they moved is counted.
+  /// Adds what the messages of hop h brought to the sums for hop h + 1's rows and to those for the own rows. Counts the
+  /// bytes in `metrics`.
   void settle(std::size_t h, core::HopMetrics& metrics);
 
  private:
   GradientBlock block(std::size_t h, Index rows) const;
-  /// `packed` in a buffer.
+  /// `packed` rows in a buffer, as a message.
   comm::RowBlock as_message(const pattern::PackedRows& packed, void* data) const;
   void add(const pattern::KeyRows& rows, const GradientBlock& into, const pattern::PackedRows& packed,
            void* data) const;
@@ -66,9 +66,9 @@ class GradientChannel {
   const GradientBlock& own_;
   const GradientBytes bytes_;
   std::array<core::Buffer, 2> blocks_;
-  core::Buffer outgoing_;  // both made when first used: by then K and V need less
+  core::Buffer outgoing_;  // both are made when first used: by then K and V need less memory
   core::Buffer incoming_;
-  pattern::GradientHop hop_;  // under way
+  pattern::GradientHop hop_;  // in flight
   GradientMessages messages_out_;
 };
 

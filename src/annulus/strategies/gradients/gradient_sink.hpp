@@ -1,4 +1,4 @@
-// Where the sums of dK and dV for the rows of a rank's steps go: into the own ones, or by whatever way to their owner.
+// Where the sums of dK and dV for the keys of each step go: to the rank's own sums, or to the rank that owns the rows.
 #pragma once
 
 #include "annulus/strategies/backward_computation.hpp"
@@ -6,15 +6,15 @@
 
 namespace annulus::strategies {
 
-/// What travels in one of the rounds, for all ranks, beside the keys.
+/// What travels in one round besides the keys, for all ranks.
 class SumRound {
  public:
   virtual ~SumRound() = default;
 
-  /// Steps in which sums move, perhaps more than there are keys.
+  /// Steps in which sums move; these may be more than the steps that have keys.
   virtual std::size_t steps(int) const { return 1; }
   virtual Transfers transfers(int, std::size_t) const { return {}; }
-  /// As those of KeyRound.
+  /// As KeyRound::buffer_bytes().
   virtual std::vector<Index> buffer_bytes(int) const { return {}; }
 };
 
@@ -26,44 +26,44 @@ class SumPlan {
   virtual ~SumPlan() = default;
 
   virtual const SumRound& round(std::size_t i) const = 0;
-  /// Takes the sums of one rank; collective.
+  /// Makes the sink that takes the sums of one rank; collective.
   virtual std::unique_ptr<GradientSink> sink(const PassContext& context) const = 0;
   /// Bytes of a rank's memory to which other ranks add.
   virtual Index window_bytes(int) const { return 0; }
   virtual Wanted wanted() const { return Wanted::all; }
-  /// Whether no rank adds to another one's sums.
+  /// Whether no rank adds to another rank's sums.
   virtual bool is_own() const { return false; }
   /// Bytes of buffers after the last round.
   virtual Index closing_bytes(int) const { return 0; }
-  /// As that of KeyPlan.
+  /// As KeyPlan::room().
   virtual Room room(const LargestMessages&) const { return {}; }
 };
 
-/// Sums of one rank. Use in step with the key source: begin(i, own) for round i; for every step s start(s), and for
-/// each channel open(s, channel), the work on its block, leave(s, channel), with progress() now and then; complete(s).
+/// Takes the sums of one rank. Use together with the key source: begin(i, own) for round i; for every step s start(s),
+/// for each channel open(s, channel), the work on its block with calls of progress(), leave(s, channel); complete(s).
 /// After the last step settle(channel) for each; finish() after each round; close() when the results are made.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
 
-  /// A round that the key source has begun; `own` are the sums for the rank's own rows.
+  /// Begins the round that the key source has begun; `own` are the sums for the rank's own rows.
   virtual void begin(std::size_t round, const GradientBlock& own) = 0;
 
-  /// Sends what step s - 1 left, before the kernel works on step s.
+  /// Sends the sums that step s - 1 made, before the kernel works on step s.
   virtual void start(std::size_t) {}
-  /// Where to add up what the block of step s in a channel gives; has the form of that block. Nothing: it gives
-  /// nothing.
+  /// Where to add the sums for the key block of step s in a channel; has the form of that block. Empty: there is
+  /// nothing to add.
   virtual std::optional<GradientBlock> open(std::size_t s, std::size_t channel) = 0;
-  /// The kernel is done with the block, if there was one.
+  /// Called when the kernel is done with the block, if there was one.
   virtual void leave(std::size_t, std::size_t) {}
-  /// Lets messages move. Cheap.
+  /// Keeps messages moving. Cheap.
   virtual void progress() {}
   virtual void complete(std::size_t) {}
-  /// Returns when the sums for the own rows of a channel's step 0 hold all that the steps of all ranks gave them.
+  /// Returns when the sums for the own rows of a channel's step 0 are complete, over the steps of all ranks.
   virtual void settle(std::size_t) {}
   /// Frees the buffers.
   virtual void finish() {}
-  /// Collective: no other rank needs this one any more.
+  /// Collective: returns when no other rank needs this one any more.
   virtual void close() {}
 };
 

@@ -45,7 +45,7 @@ Room HopSumPlan::room(const LargestMessages& largest) const {
   for (std::size_t channel = 0; keys.most_hops() > 0 && channel < keys.channels(); ++channel) {
     const Index block = sum_bytes(keys.problem(), keys.largest(channel, largest.rows));
     const Index message = sum_bytes(keys.problem(), keys.largest(channel, largest.sums));
-    const Index messages = keys.hops_of(channel).returns_straight() ? 1 : 2;  // back, or forward and back
+    const Index messages = keys.hops_of(channel).returns_straight() ? 1 : 2;  // otherwise forward and back
     room.buffers += GradientBytes::at_most(keys.most_hops(), block, messages, message).during(2);
   }
   return room;
@@ -78,7 +78,7 @@ void HopSums::start(BothWays all, std::size_t s) {
   core::timed_wait(waits(s), "post", [&] { exchange_.start(all.sends.near, all.receives.near, hop_tag(s, 1)); });
 }
 
-/// Collecting rows is not waiting; starting to send is, where device memory is staged.
+/// The time to collect rows does not count as waiting; the time to start sends does, where device memory is staged.
 void HopSums::start(std::size_t s) {
   if (plan_.mode() == HopMode::overlapped) start(core::in_span("pack", [&] { return messages(s); }), s);
 }
@@ -92,8 +92,8 @@ std::optional<GradientBlock> HopSums::open(std::size_t s, std::size_t channel) {
 void HopSums::complete(std::size_t s) {
   const comm::Scope here("sums of step " + std::to_string(s));
   if (plan_.mode() == HopMode::blocking) {
-    // Even and odd ranks take turns between neighbours; the way back may lead to any rank, where turns could wait for
-    // each other for ever.
+    // Neighbours exchange with blocking calls: even ranks send first, odd ones receive first. Sums that return may go
+    // to any rank, where such an order could deadlock.
     const BothWays all = core::in_span("pack", [&] { return messages(s); });
     core::timed_wait(waits(s), "exchange",
                      [&] { exchange_.run_blocking(all.sends.near, all.receives.near, hop_tag(s, 1)); });

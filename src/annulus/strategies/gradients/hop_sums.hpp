@@ -1,4 +1,4 @@
-// Sums that travel back in hops: with the rows and back from the last reader, or straight back.
+// Sums that travel in hops: forward with the rows and back from the last reader, or straight back to the owner.
 #pragma once
 
 #include "annulus/strategies/gradients/gradient_channel.hpp"
@@ -6,12 +6,12 @@
 
 namespace annulus::strategies {
 
-/// Sums for the rows of hop h travel in step h + 2, while the kernel works on those of hop h + 1.
+/// Sums for the rows of hop h travel in step h + 2, while the kernel works on the rows of hop h + 1.
 class HopSumRound final : public SumRound {
  public:
   explicit HopSumRound(const HopRound& keys) : keys_(keys) {}
 
-  std::size_t steps(int rank) const override;  // the last step only brings sums back
+  std::size_t steps(int rank) const override;  // one more than the keys have: the last step only returns sums
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 
@@ -37,8 +37,8 @@ class HopSumPlan final : public SumPlan {
   std::deque<HopSumRound> rounds_;
 };
 
-/// An owner adds up what comes back hop after hop, channel after channel: an order that only the plan decides. No rank
-/// holds more than, per channel, two blocks of sums, one to send and one received.
+/// An owner adds the sums that return hop after hop, channel after channel: only the plan decides this order. A rank
+/// holds at most, for each channel, two blocks of sums, one block to send and one received.
 class HopSums final : public GradientSink {
  public:
   HopSums(const PassContext& context, const HopSumPlan& plan)
@@ -52,7 +52,7 @@ class HopSums final : public GradientSink {
   void finish() override { channels_.clear(); }
 
  private:
-  /// All messages of a step one way. Two ranks list what they have for each other in the same order.
+  /// Messages of a step in one direction. Two ranks list the messages between them in the same order.
   struct Messages {
     std::vector<comm::Message> near;  ///< between neighbours of the hops
     std::vector<comm::Message> back;
@@ -74,7 +74,7 @@ class HopSums final : public GradientSink {
   comm::Exchange exchange_;  // after the channels: when an error unwinds, messages end before their buffers do
 };
 
-/// K and V in hops, and the sums of what they bring.
+/// K and V travel in hops, and the sums of their gradients return.
 MakePlans hops_and_sums(HopMode mode, const std::vector<Direction>& directions);
 
 }  // namespace annulus::strategies

@@ -13,7 +13,7 @@ using pattern::KeyRows;
 using pattern::OwnerInterval;
 using pattern::PackedRows;
 
-/// Copies of `packed` from a block that stores `from` to one that stores `to`, in rows of one head.
+/// Copies of `packed` rows from a block that stores `from` to a block that stores `to`, in rows of one head.
 std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const KeyRows& to, const PackedRows& packed) {
   std::vector<RowCopy> copies = collect(problem, {nullptr, 0, from}, packed);
   const std::vector<RowCopy> places = collect(problem, {nullptr, 0, to}, packed);
@@ -24,7 +24,7 @@ std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const 
   return copies;
 }
 
-/// What `rows` hold of the parts of `packed`. The others are not this rank's business, it passes them on.
+/// The parts of `packed` that `rows` hold too. This rank only forwards the other parts.
 PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   for (OwnerInterval& owned : packed) {
     const auto& all = rows.owned();
@@ -45,7 +45,7 @@ PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   return packed;
 }
 
-/// How the sums of step s > 0 get from their form on the way, that of `receive_forward`, into that of its K/V block.
+/// How the sums of step s > 0 get from the form in which they travel (`receive_forward`) into that of the K/V block.
 struct Entry {
   Entry(const Problem& problem, const OrderedSlice& slice, std::size_t s)
       : on_way(slice.travel(s - 1).receive_forward) {
@@ -61,7 +61,7 @@ struct Entry {
     in_place = same_places && copied == arrived.count() && copied == block.head_rows(problem).held;
   }
 
-  /// The other direction.
+  /// The copies in the opposite direction.
   std::vector<RowCopy> back() const {
     std::vector<RowCopy> turned;
     for (const RowCopy& copy : copies) turned.push_back({copy.to, copy.to_stride, copy.count, copy.from, copy.stride});
@@ -69,9 +69,9 @@ struct Entry {
   }
 
   const PackedRows on_way;
-  GradientBlock block;  // its form
+  GradientBlock block;  // its form only
   std::vector<RowCopy> copies;
-  bool in_place = false;  // both forms are the same
+  bool in_place = false;  // both forms are the same, nothing is copied
 };
 
 }  // namespace

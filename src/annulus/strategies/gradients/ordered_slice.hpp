@@ -1,4 +1,4 @@
-// Sums of dK and dV that are added up in one order: how those of a slice of every rank's rows travel from rank to rank.
+// Sums of dK and dV in one fixed order: how the sums for one slice of every rank's rows travel from rank to rank.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@
 
 namespace annulus::strategies {
 
-/// What a channel of the keys does in one of rounds_of(problem), for one rank: it works on a slice of every part's
-/// rows, in step s = 0, 1, ... on that of the part s below its own. Most often parts are the ranks' rows
-/// (KeyRound::parts()). Keys and route are not copied.
+/// What one rank does in one channel of the keys, in one round of rounds_of(problem). The channel has a slice of every
+/// part's rows; usually the parts are the ranks' rows (KeyRound::parts()). Step s = 0, 1, ... works on the slice of the
+/// part that is s before the rank's own part. Keys and route are not copied.
 class OrderedSlice {
  public:
   OrderedSlice(const KeyRound& keys, std::size_t channel, const pattern::OrderedRoute& route, int rank)
@@ -21,9 +21,9 @@ class OrderedSlice {
 
   std::size_t steps() const { return keys_.parts().size(); }
   int part() const { return keys_.part(rank_, channel_); }
-  /// The way of its sums after step s; valid until another two steps have been asked for.
+  /// How the sums travel after step s. The reference stays valid while the next two steps are asked for.
   const pattern::GradientHop& travel(std::size_t s) const;
-  /// The form of K and V of the slice that step s works on; holds nothing where this rank gets none of them.
+  /// The form of K and V of the slice in step s; holds nothing where this rank reads none of these rows.
   KeyBlock keys(std::size_t s) const { return s < keys_.steps(rank_) ? keys_.form(rank_, s, channel_) : KeyBlock{}; }
 
  private:
@@ -40,34 +40,34 @@ class OrderedSlice {
 
 /// Bytes of the buffers for a slice's sums.
 struct OrderedBytes {
-  Index incoming = 0;  ///< sums of the step's rows; after them, what comes back
-  Index block = 0;     ///< the former in the form of the K/V block, where that is another one
-  Index outgoing = 0;  ///< what leaves
+  Index incoming = 0;  ///< sums of the step's rows, then returning sums
+  Index block = 0;     ///< the sums of the step's rows in the form of the K/V block, if that differs
+  Index outgoing = 0;  ///< sums that leave
 
   Index total() const { return incoming + block + outgoing; }
-  /// Where no block of K and V and no message of sums has more bytes of sums: what leaves goes forward or back, what
-  /// arrives may be of both kinds.
+  /// An upper bound, if no K/V block has more than `block` bytes of sums and no message more than `message` bytes.
+  /// Sums leave either forward or back, but may arrive from both directions at once.
   static OrderedBytes at_most(Index block, Index message) { return {2 * message, block, message}; }
 };
 OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);
 
-/// The sums of one slice. Use for step s: at s > 0 settle(s - 1) and compute into begin(s), else into the own sums;
-/// leave(s), then send and receive, until the next step needs what arrives; at the end settle(P - 1). Sums are only
-/// copied, so their bits do not depend on their way. The problem and the slice are not copied.
+/// The sums of one slice. Use: in step 0 compute into the own sums; in step s > 0 settle(s - 1) and compute into
+/// begin(s). Then leave(s), send and receive; the next step needs what arrives. At the end settle(P - 1). On the way
+/// sums are only copied, so their bits do not depend on the way. The problem and the slice are not copied.
 class SliceSums {
  public:
   SliceSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own);
 
   const pattern::GradientHop& hop(std::size_t s) const { return slice_.travel(s); }
 
-  /// Where to add up for the K/V block of step s.
+  /// Where to add the sums for the K/V block of step s.
   GradientBlock begin(std::size_t s);
-  /// Collects what leaves behind step s.
+  /// Collects the sums that leave after step s.
   void leave(std::size_t s);
   /// Messages after step s.
   std::vector<comm::Message> outgoing(std::size_t s) const;
   std::vector<comm::Message> incoming(std::size_t s) const;
-  /// Puts what came back with the messages of step s back among the own sums.
+  /// Copies the sums that returned with the messages of step s into the own sums.
   void settle(std::size_t s);
 
  private:
@@ -77,7 +77,7 @@ class SliceSums {
   const Problem& problem_;
   const OrderedSlice& slice_;
   const GradientBlock own_;
-  const pattern::KeyRows own_rows_;  // that the slice has of them
+  const pattern::KeyRows own_rows_;  // those of the own rows that are in the slice
   core::Buffer incoming_, block_, outgoing_;
 };
 

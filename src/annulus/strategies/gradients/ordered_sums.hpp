@@ -1,22 +1,22 @@
 // Sums of a reproducible problem whose rows are spread over ranks: gradients have the same bits for every number of
 // ranks.
 //
-// The order is the mirror image of the forward's (problem.hpp, rounds_of()). Key row y of a comb of N rows adds queries
-// y, y + 1, ..., N - 1, then 0, ..., y - 1, the heads of its group ascending inside a query row; its sums go on from
-// pair to pair. They are in two levels, and what a block of queries has begun travels with them, so that ranks may cut
-// blocks (kernels::GradientViews). They start at the owner, which has queries >= y first, visit the ranks above, then
-// those below from rank 0 on, and come back for the owner's queries < y. Query row x adds keys x, x - 1, ..., 0, then
-// N - 1, ..., x + 1.
-// Worked example: 12 rows on 3 ranks, row 5 on rank 1 takes in queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
+// The order is the mirror image of the forward pass's order (problem.hpp, rounds_of()). Key row y of a comb of N rows
+// adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1; inside a query row the heads of its group in ascending
+// order. The same sums continue from pair to pair. A sum has two levels, total and current block of queries. Both
+// travel, so that ranks may cut blocks (kernels::GradientViews). A row's sums start at its owner, which adds its
+// queries from y on; then they visit the ranks above, then those below from rank 0 on; at last the owner adds its
+// queries before y. Query row x adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1. Worked example: 12 rows on 3
+// ranks: key row 5 on rank 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 //
-// A rank can start on a block only when the rank below is done with it. So every rank's rows are worked on in two
-// slices, higher rows first (the order of keys asks for that): the sums of one travel while the kernel works on the
+// A rank can start on a block only when the rank below is done with it. So every rank works on its rows in two slices,
+// the higher rows first (the order of keys requires that): the sums of one slice travel while the kernel works on the
 // other.
 //
-// Rows that go up through the ranks and back down (zigzag; causal alone) are taken for 2 P ranks, parts, each of which
-// has two: part v gets the keys of v - 1, v - 2, ..., 0, and the sums of its rows go to v + 1, ..., 2 P - 1 and come
-// home, also where the next part is the same rank's. Worked example: 12 rows on 2 ranks, [0, 3) and [9, 12) on rank 0:
-// row 1 takes in queries 1 2 | 3 4 5 and 6 7 8 of rank 1 | 9 10 11, from the sums' start to their end at home.
+// Zigzag (causal only) goes up through the ranks and back down: each rank has two parts, and the 2 P parts take the
+// place of P ranks. Part v gets the keys of parts v - 1, v - 2, ..., 0. The sums of its rows go to parts v + 1, ...,
+// 2 P - 1, even if the next part is the same rank's, and then return. Worked example: 12 rows on 2 ranks, rank 0 has
+// [0, 3) and [9, 12): key row 1 adds the queries 1 2 | 3 4 5 and 6 7 8 on rank 1 | 9 10 11 on rank 0 again.
 #pragma once
 
 #include <deque>
@@ -27,11 +27,11 @@
 
 namespace annulus::strategies {
 
-/// Slices of every rank's rows, for messages that travel in this way.
+/// Into how many slices every rank's rows are cut, for this mode of messages.
 Index ordered_slices(HopMode mode, std::size_t ranks);
 
-/// Channels are those of the keys. Behind each slice of a step its sums leave, and those for the next step are asked
-/// for.
+/// Has the channels of the keys. After each slice of a step its sums leave, and the rank starts to receive those for
+/// the next step.
 class OrderedSumRound final : public SumRound {
  public:
   explicit OrderedSumRound(const KeyRound& keys);
@@ -46,8 +46,8 @@ class OrderedSumRound final : public SumRound {
     return {keys_, channel, routes_[slice_of(channel)].route, rank};
   }
   int rank_of(int part) const { return pattern::rank_of_part(part, keys_.ranks()); }
-  /// Tells apart the messages of step s that one of a rank's parts sends `to_part` of another one: of each slice
-  /// one goes forward and one back.
+  /// Number that distinguishes the messages of step s that one part of a rank sends to part `to_part` of another rank:
+  /// for each slice, one goes forward and one back.
   int kind(int to_part, bool back) const;
   std::size_t slice_of(std::size_t channel) const { return channel % routes_.size(); }
   Room room(const LargestMessages& largest) const;
@@ -62,7 +62,7 @@ class OrderedSumRound final : public SumRound {
   };
   const KeyRound& keys_;
   const pattern::Layout layout_;
-  std::deque<Route> routes_;  // a deque: routes point to the rows beside them
+  std::deque<Route> routes_;  // a deque: routes point to the rows next to them
 };
 
 class OrderedSumPlan final : public SumPlan {
@@ -80,7 +80,7 @@ class OrderedSumPlan final : public SumPlan {
   HopMode mode_;
 };
 
-/// It cannot come to a halt: what a rank waits for before step s + 1 all leaves other ranks behind their step s.
+/// It cannot deadlock: whatever a rank waits for before its step s + 1, other ranks send after their step s.
 class OrderedSums final : public GradientSink {
  public:
   OrderedSums(const PassContext& context, const OrderedSumPlan& plan) : context_(context), plan_(plan) {}
@@ -93,9 +93,9 @@ class OrderedSums final : public GradientSink {
   void finish() override;
 
  private:
-  /// Returns when what comes in a channel after step s is here. Not what leaves: the rank that gets it may be busy.
+  /// Waits for what a channel receives after step s. Does not wait for its sends: their receiver may be busy.
   void arrive(std::size_t channel, std::size_t s);
-  /// The same of what left behind step s.
+  /// The same for what the channel sends after step s.
   void end_sends(std::size_t channel, std::size_t s);
 
   const PassContext context_;
@@ -107,9 +107,9 @@ class OrderedSums final : public GradientSink {
   std::deque<comm::Exchange> exchanges_;  // after the sums: when an error unwinds, messages end before their buffers
 };
 
-/// K and V in hops of one direction, and sums in order.
+/// K and V travel in hops of one direction, and sums are added in one order.
 MakePlans hops_in_order(HopMode mode, const Direction& direction);
-/// K and V gathered beforehand; only the sums move from rank to rank.
+/// K and V are gathered beforehand; only the sums move from rank to rank, in one order.
 MakePlans gathered_in_order();
 
 }  // namespace annulus::strategies

@@ -2,7 +2,7 @@
 
 namespace annulus::strategies {
 
-/// Sums of step s leave behind it; what other ranks add here is complete behind the last step.
+/// Sums of step s are sent after it. What other ranks add here is complete after the last step.
 Transfers WindowSumRound::transfers(int rank, std::size_t s) const {
   const pattern::Hops& hops = keys_.all();
   Transfers all;
@@ -69,7 +69,7 @@ void WindowSums::leave(std::size_t s, std::size_t) {
   const Problem& problem = context_.problem;
   const pattern::Hop read = keys_->all().hop(context_.rank(), keys_->read(context_.rank(), s));
   core::HopMetrics& metrics = context_.hop(keys_->hop(context_.rank(), s));
-  core::timed_wait(metrics, "add to window", [&] {  // inside a node the addition itself is done here
+  core::timed_wait(metrics, "add to window", [&] {  // inside a node this rank does the addition itself
     const WindowRuns target = window_runs(problem, context_.partition[std::size_t(read.receive_from)], read.receive);
     const comm::RowBlock sums =
         sum_block(problem, blocks_[slot(s)].data(), pattern::head_rows(read.receive), problem.head_row_sum_bytes());
@@ -96,7 +96,7 @@ void WindowSums::finish() {
   core::timed_wait(waits(), "collect", [&] { window_.collect(); });
   add_window(context_.problem, context_.rows(), window_, own_);
   const pattern::Hops& hops = keys_->all();
-  for (int h = 0; h < hops.count(context_.rank()); ++h) {  // what the others did here
+  for (int h = 0; h < hops.count(context_.rank()); ++h) {  // what the other ranks added here
     const Index rows = hops.rows_sent(context_.rank(), h);
     core::HopMetrics& hop = context_.hop(std::size_t(h) + 1);
     hop.bytes_received += sum_bytes(context_.problem, rows);

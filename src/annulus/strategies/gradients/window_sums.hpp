@@ -1,4 +1,4 @@
-// Sums that a rank adds into the memory of the ranks that own the rows.
+// A rank adds its sums directly into the memory of the ranks that own the rows.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class WindowSumRound final : public SumRound {
   std::vector<Index> buffer_bytes(int rank) const override { return {total(block_bytes(rank))}; }
 
   const WindowRound& keys() const { return keys_; }
-  static constexpr std::size_t count = 2;  ///< blocks: one in which the kernel adds up, one on its way
+  static constexpr std::size_t count = 2;  ///< blocks: the kernel adds into one while the other is sent
   std::array<Index, count> block_bytes(int rank) const;
 
  private:
@@ -33,9 +33,9 @@ class WindowSumPlan final : public SumPlan {
   }
   const WindowSumRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
-  /// Sums for the rank's rows; none where no rank reads any of them.
+  /// Bytes of the sums for the rank's rows; 0 where no other rank reads any of them.
   Index window_bytes(int rank) const override;
-  /// A part of the window, K or V of one batch entry, on its way to the own sums.
+  /// Bytes of a part of the window (K or V of one batch entry), which is copied before it is added to the own sums.
   Index closing_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
 
@@ -46,8 +46,8 @@ class WindowSumPlan final : public SumPlan {
   std::deque<WindowSumRound> rounds_;
 };
 
-/// Ranks add in whatever order they get there, so the last bits differ from run to run; no rank waits before finish(),
-/// where each owner must.
+/// Ranks add in the order in which they happen to be ready, so the last bits differ from run to run. No rank waits
+/// before finish(), where each owner waits for all others.
 class WindowSums final : public GradientSink {
  public:
   WindowSums(const PassContext& context, const WindowSumPlan& plan);
@@ -72,10 +72,10 @@ class WindowSums final : public GradientSink {
   core::HopMetrics& waits() const { return context_.hop(keys_->hops(context_.rank())); }
   GradientBlock own_;
   std::array<core::Buffer, count> blocks_;
-  std::deque<comm::WindowAdd> adds_;  // after the blocks: when an error unwinds, accesses end before they do
+  std::deque<comm::WindowAdd> adds_;  // after the blocks: when an error unwinds, accesses end before blocks do
 };
 
-/// K and V read from windows, sums added into others.
+/// K and V are read from windows, sums are added into other windows.
 MakePlans windows_and_sums();
 
 }  // namespace annulus::strategies

@@ -17,7 +17,7 @@ bool splits_groups(const core::Shape& shape, Index ranks) {
 
 namespace {
 
-/// One rank of a group: those beside it, and those of its number in the other groups.
+/// One rank of a group. It talks to the ranks of its group, and to the ranks with its number in the other groups.
 struct Member {
   Member(const Schedule& schedule, const comm::Communicator& comm)
       : group(schedule.group_of(comm.rank())),
@@ -25,7 +25,7 @@ struct Member {
         inside(comm.split(group.number())),
         between(comm.split(group.rank())) {}
 
-  /// Both exchanges are counted in the first hop.
+  /// Counts both exchanges in the first hop.
   void count(const core::HopMetrics& exchanged, Index sent, Index received, core::HopMetrics& first) const {
     first.wait_seconds += exchanged.wait_seconds;
     first.bytes_sent += sent;
@@ -57,7 +57,7 @@ core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Commun
 
 namespace {
 
-/// Makes narrow.dq and returns the sums for the group's K/V rows; frees what only the kernel reads.
+/// Makes narrow.dq, frees what only the kernel reads, and returns the sums for the group's K/V rows.
 core::Buffer compute(const Member& member, Tensors& narrow, const Progress& progress, core::RankMetrics& metrics) {
   const Problem& problem = member.across.problem();
   const pattern::StoredRows& queries = member.across.query_rows()[std::size_t(member.group.number())];

@@ -1,13 +1,13 @@
-// Rows exchanged for heads inside groups of ranks, and a pass over the problem of some heads across the groups: ranks
-// of the same number in their groups run it with their share of the heads; out and lse, or gradients, go back. Memory
-// per rank is O(n H / P) beside the rank's own rows. (DeepSpeed-Ulysses; with a ring across: USP, LoongTrain.)
+// Ranks of a group exchange rows for heads: each gets all rows of the group, for its share of the heads. Ranks with the
+// same number in their groups then run a pass together, for these heads; out and lse, or gradients, are exchanged back.
+// Memory per rank is O(n H / P) besides the rank's own rows. (DeepSpeed-Ulysses; with a ring across: USP, LoongTrain.)
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
 
 namespace annulus::strategies {
 
-/// Passes of a schedule with groups; collective.
+/// Passes of a schedule that has groups; collective.
 core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                     const Progress& progress);
 core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
@@ -15,7 +15,7 @@ core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Commu
 core::RankMetrics run_statistics_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                        const Progress& progress);
 
-/// Some query heads of one group that share a key/value head go to different ranks.
+/// Whether query heads that share a key/value head go to different ranks.
 bool splits_groups(const core::Shape& shape, Index ranks);
 
 }  // namespace annulus::strategies

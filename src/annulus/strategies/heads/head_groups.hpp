@@ -1,5 +1,5 @@
-// Ranks that share heads: groups of consecutive ranks, inside which rows are exchanged for heads, so that every rank
-// holds all rows of its group for a share of the heads.
+// Groups of consecutive ranks that share the heads: inside a group rows are exchanged for heads, so that every rank has
+// all rows of its group, for its share of the heads.
 #pragma once
 
 #include "annulus/comm/alltoall.hpp"
@@ -7,15 +7,15 @@
 
 namespace annulus::strategies {
 
-/// Rows of every group of `size` ranks; `size` divides the number of ranks.
+/// The rows of every group of `size` ranks; `size` divides the number of ranks.
 pattern::Partition rows_of_groups(const pattern::Partition& partition, int size);
 
-/// One rank's view of its group. Rank p has number p mod `size` in group p / `size`; query heads are dealt evenly over
-/// the places, so with more ranks than heads the last ones get none. A K/V head goes to every rank whose query heads
-/// read it.
+/// A group as one of its ranks sees it. Rank p has number p mod `size` in group p / `size`. The group's ranks get equal
+/// numbers of query heads; if there are more ranks than heads, the last ranks get none. A K/V head goes to every rank
+/// whose query heads read it.
 ///
-/// Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2: ranks 0 and 2 have query heads 0 1 2, ranks 1 and 3 heads 3
-/// 4, all of them K/V head 0; ranks 0 and 1 hold the rows of both.
+/// Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2: ranks 0 and 2 have the query heads 0 1 2, ranks 1 and 3 the
+/// query heads 3 4; all have K/V head 0. Ranks 0 and 1 hold the rows of both, ranks 2 and 3 those of the other two.
 class HeadGroup {
  public:
   /// `size` divides the number of ranks.
@@ -23,65 +23,65 @@ class HeadGroup {
 
   int number() const { return number_; }  ///< of the group
   int rank() const { return rank_; }      ///< in the group
-  /// Rows of every group, of keys.
+  /// The key rows of every group.
   const pattern::Partition& rows() const { return rows_; }
-  /// What is computed on those rows: the problem of this rank's heads.
+  /// The problem that this rank computes on the group's rows: its own heads only.
   const Problem& narrow() const { return narrow_; }
 
-  /// Bytes of both exchanges that this rank sends to others, or receives from them; and from each rank of the group.
+  /// Bytes that this rank sends in both exchanges, and receives; and what it receives from each rank of the group.
   Index bytes_sent() const;
   Index bytes_received() const;
   std::vector<Index> bytes_from() const;
-  /// Rows of queries that others send.
+  /// Query rows that other ranks of the group send.
   Index rows_received() const;
-  /// Peak bytes, given those of the work on the group's rows.
+  /// Peak bytes of the pass; `narrow_memory`: of the work on the group's rows.
   Index memory(Index narrow_memory) const;
 
-  /// q and kv of the group's rows and this rank's heads; collective over the group.
+  /// Receives q and kv of the group's rows for this rank's heads; collective over the group.
   Tensors take_heads(const comm::Communicator& group, const Tensors& own) const;
   /// Makes own.out, lse and normalizers from those of the group's rows; collective over the group.
   void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
 
-  // The same for the backward pass, where delta and the sums for K/V rows travel too, and for that of the statistics,
-  // where lists and sums do: Problem::sums says which.
+  // The same for the backward pass, where delta and the sums for K/V rows travel too, or for the pass that makes
+  // statistics, where lists and sums travel: Problem::sums says for which of the two.
   Index backward_bytes_sent() const;
   Index backward_bytes_received() const;
   std::vector<Index> backward_bytes_from() const;
-  /// Peak bytes, given those of the work on the group's rows without what it reads.
+  /// Peak bytes of the pass; `narrow_work`: of the work on the group's rows, without its inputs.
   Index backward_memory(Index narrow_work) const;
 
-  /// What the work on the group's rows reads: q, kv, dout, normalizers and delta.
+  /// Receives the inputs of the work on the group's rows: q, kv, dout, normalizers and delta.
   Tensors take_backward_heads(const comm::Communicator& group, const Tensors& own) const;
-  /// The same of what statistics read: q, kv and normalizers.
+  /// The same for statistics, which read q, kv and normalizers.
   Tensors take_statistics_heads(const comm::Communicator& group, const Tensors& own) const;
-  /// Makes own.top_rows and top_weights, where they are asked for.
+  /// Makes own.top_rows and top_weights, where the problem asks for them.
   void return_lists(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
-  /// Makes own.dq from that of the group's rows.
+  /// Makes own.dq from dq of the group's rows.
   void return_query_gradients(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
-  /// Sums for the rank's own K/V rows, all heads, from each rank's sums for its own heads and the group's rows, which
-  /// are freed. Where several ranks read a K/V head, theirs are added in the order of their places.
+  /// Returns the sums for the rank's own K/V rows, all heads, and frees `narrow`: the sums for the group's rows, own
+  /// heads. Where several ranks read a K/V head, their sums are added in the order of the ranks.
   core::Buffer return_key_sums(const comm::Communicator& group, core::Buffer narrow) const;
 
  private:
-  /// A tensor in its two forms, (parts, own rows, all heads) and (parts, group's rows, own heads), and what member m
-  /// has of them: its heads of the one, its rows of the other.
+  /// A tensor in its two forms, (parts, own rows, all heads) and (parts, group's rows, own heads), and what it
+  /// exchanges with each member m of the group: m's heads of the first form, m's rows of the second form.
   struct TwoForms {
-    comm::RowBlock own, narrow;  ///< without data
+    comm::RowBlock own, narrow;  ///< their data is null
     std::vector<comm::Piece> heads_of, rows_of;
   };
   struct GroupRows {
     pattern::Partition members;    ///< rows of each rank of the group
-    pattern::StoredRows together;  ///< of all
+    pattern::StoredRows together;  ///< of all ranks of the group
   };
   TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads,
                  const GroupRows& rows) const;
-  /// What forward() makes.
+  /// The tensors that forward() makes.
   std::vector<const TwoForms*> outputs() const;
-  /// What a pass with sums reads, and what it makes.
+  /// The tensors that a pass with sums reads, and those that it makes.
   std::vector<const TwoForms*> sum_inputs() const;
   std::vector<const TwoForms*> sum_outputs() const;
   Index statistics_memory(Index narrow_work) const;
-  /// Bytes of the pieces of each rank of the group; its own, which do not travel, count as none.
+  /// Adds to `bytes` the bytes of each rank's pieces. The rank's own piece does not travel and counts as 0.
   void add_others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces, std::vector<Index>& bytes) const;
   Index others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces) const;
 
@@ -90,17 +90,17 @@ class HeadGroup {
   pattern::Partition rows_;
   Problem whole_;
   Problem narrow_;
-  /// K/V heads appear as often as ranks of the group read them, rank after rank.
+  /// Several ranks of the group read the same K/V head: `sums_` then has it once for each of them, rank after rank.
   bool are_heads_shared() const { return sums_.own.row_bytes > whole_.shape.kv_heads * whole_.head_row_sum_bytes(); }
 
-  TwoForms q_;  // and out, dout, dq
+  TwoForms q_;  // also the form of out, dout, dq
   TwoForms kv_;
   TwoForms lse_;
   TwoForms normalizers_;
   TwoForms delta_;
   TwoForms top_rows_, top_weights_;
   TwoForms sums_;                         // for K/V rows
-  std::vector<core::Interval> kv_heads_;  // that each rank of the group reads
+  std::vector<core::Interval> kv_heads_;  // those that each rank of the group reads
 };
 
 }  // namespace annulus::strategies

@@ -12,7 +12,7 @@ StrategyEntry heads_in_ring(std::string_view name, std::string_view description,
       .description = description,
       .partition =
           [=](Problem problem, int ranks) {
-            // In one group every rank computes all rows, so that their places decide nothing.
+            // If all ranks are one group, every rank computes all rows, so that the partition does not matter.
             if (!problem.partition && group_size(problem, ranks) == ranks) {
               problem.partition = pattern::PartitionKind::contiguous;
             }
@@ -26,7 +26,7 @@ StrategyEntry heads_in_ring(std::string_view name, std::string_view description,
           [=](const Problem& problem, int ranks) {
             return group_size(problem, ranks) == ranks
                        ? ""
-                       : why_out_of_order(problem, ranks);  // in one group all keys are at hand
+                       : why_out_of_order(problem, ranks);  // in one group all keys are available
           },
       .why_no_reproducible_gradients =
           [=](const Problem& problem, int ranks) {

@@ -1,4 +1,4 @@
-// What ulysses and hybrid have in common: heads inside groups, the ring across them.
+// The common part of ulysses and hybrid: heads are exchanged inside groups, and the ring runs across the groups.
 #pragma once
 
 #include "annulus/strategies/strategy.hpp"

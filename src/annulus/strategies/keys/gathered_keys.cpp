@@ -6,7 +6,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// Rows of each rank, rank after rank; one without rows gets an empty interval at the place where its rows would be.
+/// The stored rows of each rank, one rank after another; a rank without rows gets an empty interval.
 std::vector<core::Interval> intervals_of(const pattern::Partition& partition) {
   std::vector<core::Interval> intervals;
   Index next = 0;

@@ -1,4 +1,4 @@
-// K and V of all ranks, gathered on every rank.
+// Gathers K and V of all ranks on every rank.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace annulus::strategies {
 
-/// All rows in one block, after one collective.
+/// All rows in one block, which one collective brings.
 class CollectiveKeys final : public SourceOf<GatheredRound> {
  public:
   CollectiveKeys(const PassContext& context, const GatheredPlan& plan) : SourceOf(context), plan_(plan) {}
@@ -23,8 +23,8 @@ class CollectiveKeys final : public SourceOf<GatheredRound> {
   KeyBlock block_;
 };
 
-/// Every rank's rows a block of their own: the own ones in the tensors, the others in one buffer, rank after rank, each
-/// a (2, B, rows, Hkv, D) array.
+/// The rows of every rank are a block: this rank's own block is in the tensors, the others are in one buffer, rank
+/// after rank, each as a (2, B, rows, Hkv, D) array.
 class GatheredKeys final : public SourceOf<GatheredRound> {
  public:
   GatheredKeys(const PassContext& context, const GatheredPlan& plan)
@@ -41,18 +41,18 @@ class GatheredKeys final : public SourceOf<GatheredRound> {
  private:
   int ranks() const { return int(context_.partition.size()); }
   bool is_as_they_come() const { return round_->order() == GatherOrder::as_they_come; }
-  /// The rank whose rows step s has.
+  /// The rank whose rows step s works on.
   int owner(std::size_t s) const { return is_as_they_come() ? owners_[s] : round_->owner(context_.rank(), s, 0); }
   void start_gathering();
-  /// Waits for the rows of a rank, or of any.
+  /// Waits for the rows of rank `wanted`; take_any() for those of any rank.
   void take(int wanted);
   void take_any(core::HopMetrics& waits);
 
   const GatheredPlan& plan_;
   core::Buffer gathered_;
-  std::vector<KeyBlock> blocks_;  // of every rank
-  std::vector<bool> arrived_;     // of these
-  std::vector<int> owners_;       // of the steps, as they come
+  std::vector<KeyBlock> blocks_;  // one for each rank
+  std::vector<bool> arrived_;     // for each block
+  std::vector<int> owners_;       // of the blocks, in the order in which they arrived
   comm::Gather gather_;           // after the buffer: when an error unwinds, messages end before it does
 };
 

@@ -1,4 +1,4 @@
-// K and V of all ranks on every rank: O(n) memory.
+// Which rows every rank works on in each step, where K and V of all ranks are gathered on every rank: O(n) memory.
 #pragma once
 
 #include <deque>
@@ -8,16 +8,16 @@
 
 namespace annulus::strategies {
 
-/// In which order a rank works on the rows of the others, and whether it waits for all of them first.
-///   at_once     all rows in one block and one step, after one collective
-///   all_first   rank - 1, rank - 2, ...: when all have come
-///   in_order    the same, each as soon as it is there
-///   as_they_come  of those ranks that have rows
+/// In which order a rank works on the rows of other ranks, and whether it waits for all of them first.
+///   at_once       all rows in one block and one step, after one collective
+///   all_first     rank - 1, rank - 2, ..., after all have arrived
+///   in_order      rank - 1, rank - 2, ..., each as soon as it has arrived
+///   as_they_come  in the order of arrival; ranks without rows are left out
 enum class GatherOrder { at_once, all_first, in_order, as_they_come };
 
 class GatheredRound final : public KeyRound {
  public:
-  /// What the first round has gathered is there in all others.
+  /// Rounds after the first one use what the first one has gathered.
   GatheredRound(const Problem& round, const pattern::Partition& partition, GatherOrder order, bool is_first)
       : KeyRound(round, partition), order_(order), is_first_(is_first) {}
 
@@ -29,7 +29,7 @@ class GatheredRound final : public KeyRound {
   KeyBlock form(int rank, std::size_t s, std::size_t channel) const override;
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override { return {gathered_bytes(rows(rank).count())}; }
-  /// Bytes of what a rank of so many rows gathers.
+  /// Bytes that a rank with `own` rows gathers.
   Index gathered_bytes(Index own) const {
     return problem().kv_block_bytes(problem().shape.sequence - (order_ == GatherOrder::at_once ? 0 : own));
   }
@@ -47,7 +47,7 @@ class GatheredPlan final : public KeyPlan {
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// A rank of more rows has fewer to gather, which saves less than the own rows take.
+  /// A rank with more rows gathers fewer, but this saves less memory than its own rows take.
   Room room(const LargestMessages&) const override {
     return {rounds_[0].gathered_bytes(most_rows(rounds_[0].partition()))};
   }
@@ -56,7 +56,7 @@ class GatheredPlan final : public KeyPlan {
   std::deque<GatheredRound> rounds_;
 };
 
-/// A forward pass with gathered keys.
+/// Plans of a pass with gathered keys.
 MakePlans gathered(GatherOrder order);
 
 }  // namespace annulus::strategies

@@ -21,8 +21,8 @@ const KeyBlock* HopChannel::block(std::size_t s) const {
   return has(s - 1) ? &in_hand_ : nullptr;
 }
 
-/// A message that passes on exactly what the hop before brought leaves from the receive buffer; all others are
-/// collected first.
+/// If a message forwards exactly what the previous hop brought, it is sent from the receive buffer. Otherwise its rows
+/// are collected first.
 void HopChannel::begin(std::size_t h) {
   hop_ = round_.hops_of(channel_).hop(part_, int(h));
   h_ = h;
@@ -33,7 +33,7 @@ void HopChannel::begin(std::size_t h) {
   if (passes_on || rows == 0) return;
   const KeyBlock& source = hop_.send_own ? own_ : in_hand_;
   const Index parts = 2 * problem.shape.batch;
-  const Index held = source.held * source.unit_bytes(problem) / unit;  // in rows of one head
+  const Index held = source.held * source.unit_bytes(problem) / unit;  // counted in rows of one head
   kernels::gather_rows(collect(problem, source, hop_.send), {source.data, parts, held, unit},
                        {send_.data(), parts, rows, unit});
 }

@@ -1,4 +1,4 @@
-// One channel of hops on a rank: where K and V land, and what is sent on from there.
+// One channel of hops on a rank: the buffers into which K and V are received and from which they are sent on.
 #pragma once
 
 #include "annulus/comm/exchange.hpp"
@@ -6,21 +6,21 @@
 
 namespace annulus::strategies {
 
-/// The buffers of a channel and the block in hand. Use for hop h, from 0 on: begin(h), the messages, take(h).
+/// Buffers of a channel, and its current block. Use for hop h = 0, 1, ...: begin(h), the messages, take(h).
 class HopChannel {
  public:
   /// `kv`: the rank's own K and V.
   HopChannel(const HopRound& round, std::size_t channel, int rank, void* kv);
 
   bool has(std::size_t h) const { return round_.has(rank_, channel_, h); }
-  /// The block of step s: that in hand; nullptr where there is none.
+  /// The block of step s, which must be the current step; nullptr where there is none.
   const KeyBlock* block(std::size_t s) const;
 
-  /// Collects the rows of hop h that must be collected.
+  /// Collects rows for hop h, where it cannot send from the receive buffer.
   void begin(std::size_t h);
   comm::Message outgoing() const { return outgoing_; }
   comm::Message incoming() const;
-  /// What hop h brought becomes the block in hand; what it moved is counted.
+  /// Makes what hop h brought the current block. Counts its bytes in `metrics`.
   void take(std::size_t h, core::HopMetrics& metrics);
 
  private:
@@ -31,7 +31,7 @@ class HopChannel {
   std::array<core::Buffer, 2> receive_;
   core::Buffer send_;
   KeyBlock own_, in_hand_;
-  pattern::Hop hop_;  // under way
+  pattern::Hop hop_;  // in flight
   std::size_t h_ = 0;
   comm::Message outgoing_;
 };

@@ -5,10 +5,10 @@
 
 namespace annulus::strategies {
 
-/// Tag of a hop's messages. Messages that may be in flight beside K and V have a `kind` of their own, from 1 on.
+/// Tag of a hop's messages. Messages that may be in flight together with K and V have a `kind` of their own, from 1 on.
 constexpr int hop_tag(std::size_t hop, std::size_t kind = 0) { return int(1024 * kind + hop % 1024); }
 
-/// Messages between parts of one rank, and in two directions at once, are MPI's: NCCL matches them in one order.
+/// MPI carries messages between parts of one rank, and in two directions at once: NCCL would match them in one order.
 inline comm::Carrier carrier_of(const HopPlan& plan) {
   return plan.has_parts() ? comm::Carrier::mpi : comm::Carrier::any;
 }
@@ -29,7 +29,7 @@ class HopKeys final : public SourceOf<HopRound> {
   struct Messages {
     std::vector<comm::Message> sends, receives;
   };
-  /// The messages of hop h; collects rows that must be collected.
+  /// The messages of hop h. Rows are collected first where that is needed.
   Messages messages(std::size_t h);
 
   const HopPlan& plan_;

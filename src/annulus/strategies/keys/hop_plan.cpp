@@ -94,8 +94,8 @@ std::vector<Index> HopRound::buffer_bytes(int rank) const {
 
 namespace {
 
-/// Parts of rows that are not in order, of a problem whose keys and sums go in order. Blocking ranks would wait for
-/// themselves.
+/// The parts of ranks' rows that are not in order, where keys and sums must go in order; empty: no parts. Not for
+/// blocking messages: two parts of one rank would wait for each other.
 std::optional<pattern::Partition> parts_of(const Problem& problem, const pattern::Partition& partition, HopMode mode) {
   if (!problem.reproducible || mode != HopMode::overlapped) return std::nullopt;
   std::optional<pattern::Partition> parts = ordered_parts(problem, partition);

@@ -1,4 +1,4 @@
-// K and V in hops: step s works on the own rows (s = 0) or what hop s - 1 brought.
+// K and V travel in hops: step 0 works on the own rows, step s > 0 on what hop s - 1 brought.
 #pragma once
 
 #include <array>
@@ -10,36 +10,36 @@
 
 namespace annulus::strategies {
 
-/// One direction of hops, a channel of its own.
+/// One direction of hops; it has a channel of its own.
 struct Direction {
   pattern::From from = pattern::From::neighbours;
   int sign = 1;                                                   ///< 1: rows go upwards, from rank to rank + 1
-  int (*reach)(int ranks) = [](int ranks) { return ranks - 1; };  ///< hops at most
+  int (*reach)(int ranks) = [](int ranks) { return ranks - 1; };  ///< largest number of hops
 };
 
-/// The ring's: once round from neighbour to neighbour.
+/// The direction of the ring: once round, from neighbour to neighbour.
 inline constexpr Direction upwards{};
 
-/// Bytes of a channel's buffers on one rank: what hop h brings lands in receive buffer h mod 2.
+/// Bytes of a channel's buffers on one rank. What hop h brings is received in buffer h mod 2.
 struct BufferBytes {
   std::array<Index, 2> receive{};
   Index send = 0;
-  std::size_t sending_hops = 0;  ///< the send buffer is freed after so many hops
+  std::size_t sending_hops = 0;  ///< the send buffer is freed after this many hops
 
-  /// Those of so many hops, where no message has more bytes.
+  /// An upper bound for `hops` hops, where no message has more than `bytes` bytes.
   static BufferBytes at_most(std::size_t hops, Index bytes) {
     return {{hops > 0 ? bytes : 0, hops > 1 ? bytes : 0}, hops > 0 ? bytes : 0, hops};
   }
-  /// Those held while hop h is under way.
+  /// Bytes that are held during hop h.
   Index during(std::size_t h) const { return receive[0] + receive[1] + (h < sending_hops ? send : 0); }
 };
 
 class HopRound final : public KeyRound {
  public:
-  /// All rows of every rank in each direction.
+  /// All rows of every rank travel in each direction.
   HopRound(const Problem& round, const pattern::Partition& partition, const std::vector<Direction>& directions);
-  /// Every part's rows in slices, each a channel of its own, higher rows first (gradients/ordered_sums.hpp). A rank of
-  /// two parts has the channels of both, those of the part with the later rows first. Parts are not copied.
+  /// Every part's rows travel in slices, higher rows first, one channel for each (gradients/ordered_sums.hpp). A rank
+  /// of two parts has the channels of both, those of the part with the later rows first. Parts are not copied.
   HopRound(const Problem& round, const pattern::Partition& partition, const pattern::Partition& parts,
            const Direction& direction, Index slices);
 
@@ -56,7 +56,7 @@ class HopRound final : public KeyRound {
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 
-  /// Hops between parts.
+  /// The hops between parts in a channel.
   const pattern::Hops& hops_of(std::size_t channel) const { return channels_[channel % channels_.size()].hops; }
   bool has(int rank, std::size_t channel, std::size_t h) const {
     return int(h) < hops_of(channel).count(part(rank, channel));
@@ -65,8 +65,8 @@ class HopRound final : public KeyRound {
   const pattern::Partition& rows_of(std::size_t channel) const { return channels_[channel % channels_.size()].rows; }
   bool computes_own(std::size_t channel) const override { return is_sliced_ || channel == 0; }
   BufferBytes buffers(int rank, std::size_t channel) const;
-  /// What messages of a channel bring at most, if none brings more than `largest` rows of a head: no more than a rank
-  /// has.
+  /// The most rows of one head that a message of a channel brings, if no message of the pass brings more than
+  /// `largest`: no more than the rows of a rank.
   Index largest(std::size_t channel, Index largest) const {
     return std::min(largest, pattern::most_rows(rows_of(channel)) * problem().shape.kv_heads);
   }
@@ -83,12 +83,12 @@ class HopRound final : public KeyRound {
     const pattern::Hops hops;
   };
   const pattern::Partition& parts_;
-  std::deque<Channel> channels_;  // of one part; a deque: hops point to the rows beside them
+  std::deque<Channel> channels_;  // of one part; a deque: hops point to the rows next to them
   const bool is_sliced_;
 };
 
-/// A plan of rounds in hops. For keys in order, and in slices, it takes a single direction; rows of a reproducible
-/// problem that do not follow one another from rank to rank go from part to part then, where messages overlap.
+/// A plan of rounds in hops. Keys in order, and slices, need a single direction. Rows of a reproducible problem that do
+/// not follow one another from rank to rank go from part to part, if messages overlap.
 class HopPlan final : public KeyPlan {
  public:
   HopPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, HopMode mode,
@@ -103,13 +103,13 @@ class HopPlan final : public KeyPlan {
   bool has_parts() const { return parts_.has_value(); }
 
  private:
-  const std::optional<pattern::Partition> parts_;  // where they are not the ranks' rows
+  const std::optional<pattern::Partition> parts_;  // empty where the parts are the ranks' rows
   std::deque<HopRound> rounds_;
   HopMode mode_;
 };
 
-/// Own keys first, then the rows that each hop brings: no rank holds more than its own rows and, per channel, two
-/// received blocks and one to send, whatever P is.
+/// Own keys first, then the rows that each hop brings. A rank holds at most its own rows and, for each channel, two
+/// received blocks and one to send, for any P.
 MakePlans hops(HopMode mode, const std::vector<Direction>& directions);
 
 }  // namespace annulus::strategies

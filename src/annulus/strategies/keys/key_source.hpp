@@ -1,4 +1,4 @@
-// The keys of a rank's steps as they come: its own rows first, then those of other ranks, however they get here.
+// Brings the keys of a rank's steps: first the rank's own rows, then those of other ranks, in whatever way they arrive.
 #pragma once
 
 #include "annulus/core/row_store.hpp"
@@ -7,23 +7,23 @@
 namespace annulus::strategies {
 
 /// When messages travel.
-///   overlapped  started before the kernel works on the blocks in hand, completed after it
-///   blocking    between two kernel calls, even ranks sending first; nothing hidden
+///   overlapped  started before the kernel works on the current blocks, completed after it
+///   blocking    between two kernel calls, even ranks send first; nothing is hidden
 enum class HopMode { overlapped, blocking };
 
-/// Where a part of a partition is computed, and what brings it the rows of the others: the ranks of a communicator,
-/// each with the part of its number; or a store that has all rows, out of which one process computes any part alone.
+/// Where a part of a partition is computed, and who has the rows of other parts: the ranks of a communicator, where
+/// rank p computes part p; or a store that has all rows, so that one process can compute any part alone.
 class Location {
  public:
   Location(const comm::Communicator& comm) : rank_(comm.rank()), comm_(&comm) {}
   Location(int rank, Index entry, core::RowSource& rows) : rank_(rank), entry_(entry), rows_(&rows) {}
 
-  /// Number of the part.
+  /// Number of the part that is computed.
   int rank() const { return rank_; }
   bool has_ranks() const { return comm_ != nullptr; }
   const comm::Communicator& comm() const { return *comm_; }
   core::RowSource& stored_rows() const { return *rows_; }
-  /// Batch entry of the store that is batch entry 0 of the problem.
+  /// The batch entry of the store that is batch entry 0 of the problem.
   Index entry() const { return entry_; }
 
  private:
@@ -33,13 +33,13 @@ class Location {
   core::RowSource* rows_ = nullptr;
 };
 
-/// What a key source and a gradient sink work on: one rank's side of a forward or backward pass. Nothing is copied.
+/// What a key source and a gradient sink need: a forward or backward pass as one rank sees it. Nothing is copied.
 struct PassContext {
   const Problem& problem;
   const pattern::Partition& partition;
   const Location location;
   const Tensors& tensors;      ///< this rank's
-  core::RankMetrics& metrics;  ///< hop h of it: what is received, and computed with, in that hop
+  core::RankMetrics& metrics;  ///< hop h counts what it receives, and the work on that
 
   int rank() const { return location.rank(); }
   const comm::Communicator& comm() const { return location.comm(); }
@@ -47,29 +47,29 @@ struct PassContext {
   core::HopMetrics& hop(std::size_t h) const { return metrics.hops[std::min(h, metrics.hops.size() - 1)]; }
 };
 
-/// Executes a key plan for one rank, step after step; each round begins with step 0 anew. Use: begin(i) for round i;
-/// for every step s start(s), the work on block(s, channel) with progress() now and then, complete(s); finish() after
-/// the last round; close() when the results are made.
+/// Executes a key plan for one rank, step after step. Use: begin(i) for round i, whose steps start at 0 again; for
+/// every step s start(s), the work on block(s, channel) with progress() now and then, complete(s); finish() after the
+/// last round; close() when the results are made.
 class KeySource {
  public:
   virtual ~KeySource() = default;
 
   virtual void begin(std::size_t round) = 0;
-  // Where the order is that in which blocks arrive, only the source knows these of a step that has begun.
+  // If blocks are used in the order of arrival, only the source knows these two, after the step has begun.
   virtual std::size_t hop(std::size_t s) const = 0;
   virtual std::string scope(std::size_t s) const = 0;
 
-  /// The block of step s in a channel, from complete(s - 1) to complete(s); nullptr where there is none.
+  /// The block of step s in a channel; valid from complete(s - 1) to complete(s); nullptr where there is none.
   virtual const KeyBlock* block(std::size_t s, std::size_t channel) const = 0;
 
-  /// The queries that meet it.
+  /// The queries that the kernel computes with this block.
   virtual QueryBlock queries(std::size_t s, std::size_t channel) const = 0;
 
-  /// Asks for the blocks of step s + 1, and perhaps of later ones, before the kernel works on step s.
+  /// Starts to receive the blocks of step s + 1, and perhaps of later ones, before the kernel works on step s.
   virtual void start(std::size_t) {}
-  /// Lets messages move. Cheap.
+  /// Keeps messages moving. Cheap.
   virtual void progress() {}
-  /// Returns when the blocks of step s + 1 are here.
+  /// Returns when the blocks of step s + 1 have arrived.
   virtual void complete(std::size_t) {}
   /// Frees the buffers.
   virtual void finish() {}
@@ -77,7 +77,7 @@ class KeySource {
   virtual void close() {}
 };
 
-/// A source of the rounds of a plan whose steps come in the plan's order, for the rank's own queries.
+/// A source for a plan whose steps come in a fixed order, and whose queries are the rank's own.
 template <class Round>
 class SourceOf : public KeySource {
  public:

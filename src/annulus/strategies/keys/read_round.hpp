@@ -1,5 +1,5 @@
-// K and V that a rank reads from where they lie, owner after owner in the order of the rotation, a few owners ahead of
-// the kernel: out of other ranks' memory (window_plan.hpp) or out of a store (stream_plan.hpp).
+// K and V that a rank reads owner after owner, in the order of the rotation, a few owners ahead of the kernel: from
+// other ranks' memory (window_plan.hpp) or from a store (stream_plan.hpp).
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace annulus::strategies {
 
-/// Reads of rank - 1, rank - 2, ...; owners of whom nothing is read are no step. Hop d of the metrics is what comes
-/// from rank - d.
+/// A rank reads from rank - 1, rank - 2, ...; an owner from which it reads nothing is no step. Hop d of the metrics is
+/// what comes from rank - d.
 class ReadRound : public KeyRound {
  public:
   ReadRound(const Problem& round, const pattern::Partition& partition)
@@ -33,12 +33,12 @@ class ReadRound : public KeyRound {
   std::vector<Index> buffer_bytes(int rank) const override;
 
   const pattern::Hops& all() const { return hops_; }
-  /// The hop that step s > 0 reads.
+  /// The hop whose rows step s > 0 works on.
   int read(int rank, std::size_t s) const { return reads(rank)[s - 1]; }
 
   static constexpr std::size_t depth = 2;          ///< reads in flight while the kernel works on a block
-  static constexpr std::size_t slots = depth + 1;  ///< buffers: for those, and for the block in hand
-  /// Bytes of `count` buffers that take turns: what the i-th read brings lands in buffer i mod count.
+  static constexpr std::size_t slots = depth + 1;  ///< buffers: for these reads, and for the current block
+  /// Bytes of `count` buffers that are used in turns: read i fills buffer i mod count.
   template <std::size_t count, class BytesOf>
   std::array<Index, count> bytes_in_turn(int rank, BytesOf&& bytes_of) const {
     std::array<Index, count> bytes{};
@@ -47,7 +47,7 @@ class ReadRound : public KeyRound {
     }
     return bytes;
   }
-  /// The same where no read brings more than `largest` rows.
+  /// The same as one sum, an upper bound if no read brings more than `largest` rows.
   template <std::size_t count, class BytesOf>
   Index most_in_turn(Index largest, BytesOf&& bytes_of) const {
     return std::min<Index>(count, ranks() - 1) * bytes_of(largest);
@@ -57,24 +57,24 @@ class ReadRound : public KeyRound {
   }
 
  protected:
-  /// Reads of queries, of rank + 1, rank + 2, ..., for a rank's keys, which ask for them by the layout `seen`.
+  /// For reads of queries, from rank + 1, rank + 2, ...: the rank's keys read queries; `seen` is the mirrored layout.
   ReadRound(const Problem& round, const pattern::Partition& partition, pattern::Layout seen)
       : KeyRound(round, partition),
         seen_(std::move(seen)),
         hops_(seen_, query_rows(), partition, pattern::From::owners, -1, int(partition.size()) - 1) {}
 
-  /// What is read at a hop, most often rows of key/value heads, and whether anything is.
+  /// What a hop reads (usually rows of key/value heads), its bytes, and whether it reads anything.
   virtual Index rows_read(int rank, int h) const { return hops_.rows_received(rank, h); }
   virtual Index bytes_read(Index rows) const { return kv_bytes(problem(), rows); }
   virtual bool reads_any(int rank, int h) const { return hops_.rows_received(rank, h) > 0; }
 
  private:
-  /// Hops that bring a rank anything.
+  /// The hops that bring rows to a rank.
   const std::vector<int>& reads(int rank) const;
 
   const pattern::Layout seen_;
   const pattern::Hops hops_;
-  mutable int rank_ = -1;  // asked for last
+  mutable int rank_ = -1;  // the rank that reads_ is for
   mutable std::vector<int> reads_;
 };
 
@@ -83,7 +83,7 @@ Index total(const std::array<Index, count>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), Index(0));
 }
 
-/// Executes such rounds: buffers take turns.
+/// Executes such rounds, with buffers that are used in turns.
 class ReadKeys : public SourceOf<ReadRound> {
  public:
   const KeyBlock* block(std::size_t s, std::size_t) const override { return s == 0 ? &own_ : &in_hand_; }
@@ -97,7 +97,7 @@ class ReadKeys : public SourceOf<ReadRound> {
   explicit ReadKeys(const PassContext& context) : SourceOf(context), own_(own_block(context.tensors, context.rows())) {}
 
   void begin_round(const ReadRound& round);
-  /// The i-th read of a round, which brings the block of step i + 1, uses what belongs to slot i mod slots.
+  /// Read i of a round brings the block of step i + 1; it uses the buffer and state of slot i mod slots.
   virtual void start_read(std::size_t slot, const pattern::Hop& from, const KeyBlock& into,
                           core::HopMetrics& metrics) = 0;
   virtual void end_read(std::size_t slot) = 0;

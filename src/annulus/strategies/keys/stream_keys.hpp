@@ -1,4 +1,4 @@
-// K and V read out of a store, a few blocks ahead of the kernel.
+// Reads K and V from a store, a few blocks ahead of the kernel.
 #pragma once
 
 #include "annulus/strategies/keys/stream_plan.hpp"
@@ -17,7 +17,7 @@ class StreamKeys final : public ReadKeys {
   void end_read(std::size_t slot) override { reads_[slot].wait(); }
 
   const StreamPlan& plan_;
-  std::array<StoredRead, slots> reads_;  // gone before the buffers, and reads end before they are
+  std::array<StoredRead, slots> reads_;  // freed before the buffers: reads end before their buffers do
 };
 
 }  // namespace annulus::strategies

@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// Sums of keys are not asked for.
+/// For a pass that makes no sums for keys.
 class NoSums final : public GradientSink {
  public:
   NoSums(const PassContext& context, const KeyPlan& keys) : rank_(context.rank()), keys_(keys) {}

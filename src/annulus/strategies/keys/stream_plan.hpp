@@ -1,5 +1,5 @@
-// K and V read out of a store, which has the rows of all: what a part of the partition reads of which other part. Parts
-// are blocks of rows then, as many as memory asks for, each computed by whatever rank comes by.
+// K and V are read from a store that has all rows. Here the parts of the partition are blocks of rows, as many as
+// memory requires, and any rank may compute any block: the plan says what a block reads of which other block.
 #pragma once
 
 #include <deque>
@@ -20,9 +20,9 @@ class StreamPlan final : public KeyPlan {
   std::deque<ReadRound> rounds_;
 };
 
-/// Own rows, then what is read of each other block.
+/// Own rows first, then the rows that are read of each other block.
 MakePlans read_from_store();
-/// The same, and no sums for any keys: a backward pass that makes dq alone.
+/// The same without sums for keys: a backward pass that makes only dq.
 MakePlans read_from_store_for_queries();
 
 }  // namespace annulus::strategies

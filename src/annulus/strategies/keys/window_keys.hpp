@@ -1,4 +1,4 @@
-// K and V read out of other ranks' memory, a few owners ahead of the kernel.
+// Reads K and V from other ranks' memory, a few owners ahead of the kernel.
 #pragma once
 
 #include "annulus/strategies/keys/window_plan.hpp"
@@ -22,7 +22,7 @@ class WindowKeys final : public ReadKeys {
 
   const WindowPlan& plan_;
   comm::Window window_;
-  std::deque<comm::WindowRead> reads_;  // gone before the buffers: when an error unwinds, reads end before they do
+  std::deque<comm::WindowRead> reads_;  // freed before the buffers: when an error unwinds, reads end before buffers do
 };
 
 }  // namespace annulus::strategies

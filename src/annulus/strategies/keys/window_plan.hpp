@@ -1,4 +1,4 @@
-// K and V read out of other ranks' memory: what is read of whom.
+// K and V are read from other ranks' memory: what each rank reads of which owner.
 #pragma once
 
 #include <deque>
@@ -8,13 +8,13 @@
 
 namespace annulus::strategies {
 
-/// The own rows are there, at step 0, for all who read them.
+/// Every rank exposes its own rows in step 0; all ranks that need them read them.
 class WindowRound final : public ReadRound {
  public:
   using ReadRound::ReadRound;
 
   Transfers transfers(int rank, std::size_t s) const override;
-  /// Any rank reads any of this one's rows.
+  /// Whether any other rank reads rows of this one.
   bool is_read(int rank) const;
 };
 
@@ -24,9 +24,9 @@ class WindowPlan final : public KeyPlan {
 
   const WindowRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// A copy of the rank's K and V; none where no rank reads any of it.
+  /// Bytes of the copy of the rank's K and V that others read; 0 where no rank reads any of it.
   Index window_bytes(int rank) const override;
-  /// A part of the window, K or V of one batch entry, on its way there.
+  /// Bytes of a part of the window (K or V of one batch entry), which is collected before it is copied into the window.
   Index opening_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
   bool is_read(int rank) const;
@@ -37,7 +37,7 @@ class WindowPlan final : public KeyPlan {
   std::deque<WindowRound> rounds_;
 };
 
-/// Own rows, then what is read from each owner.
+/// Own rows first, then what is read from each owner.
 MakePlans read_from_windows();
 
 }  // namespace annulus::strategies

@@ -1,4 +1,4 @@
-// What a rank of `onesided` exposes: K and V, and sums of their gradients, in the same form.
+// What a rank of `onesided` exposes to others: K and V, and the sums of their gradients, in the same form.
 #pragma once
 
 #include "annulus/comm/window.hpp"
@@ -7,18 +7,18 @@
 
 namespace annulus::strategies {
 
-/// All rows of a rank as its window stores them: interval after interval, head after head. Rows of a head that follow
-/// one another are one piece of memory, so a dense block is read in 2 B Hkv long pieces instead of one per row.
+/// All rows of a rank as its window stores them: interval after interval, head after head. Rows of one head that follow
+/// one another are contiguous, so that a dense block is read in 2 B Hkv long pieces instead of one piece per row.
 pattern::PackedRows window_rows(const Problem& problem, const pattern::StoredRows& rows);
 
 /// Copies the rank's K and V into the window.
 void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window);
 
-/// Adds what the other ranks have left in the window to the sums for the own rows.
+/// Adds what other ranks have added up in the window to the sums for the own rows.
 void add_window(const Problem& problem, const pattern::StoredRows& rows, const comm::Window& window,
                 const GradientBlock& own);
 
-/// PackedRows as runs of the window of the rank that owns it, and the rows of that window.
+/// Packed rows as runs in their owner's window, and the number of rows in that window.
 struct WindowRuns {
   std::vector<comm::RowRun> runs;
   Index held = 0;

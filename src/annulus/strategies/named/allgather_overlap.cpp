@@ -1,5 +1,5 @@
-// allgather_overlap: all of K and V on every rank as in allgather, but while they travel the kernel works on the own
-// rows, and then on each rank's rows as they arrive, whichever come first. O(n) memory per rank.
+// allgather_overlap: every rank gets all of K and V as in allgather. While they travel, the kernel works on the own
+// rows, then on each rank's rows in the order of arrival. O(n) memory per rank.
 #include "annulus/strategies/gradients/gathered_sums.hpp"
 #include "annulus/strategies/keys/gathered_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
@@ -15,9 +15,9 @@ StrategyEntry allgather_overlap() {
       .forward = gathered(GatherOrder::as_they_come),
       .backward = gathered_gradients(HopMode::overlapped),
       .why_not_reproducible = [](const Problem&,
-                                 int) { return "it computes with blocks in the order in which they happen to arrive"; },
+                                 int) { return "it adds blocks in the order in which they happen to arrive"; },
       .why_no_reproducible_gradients = [](const Problem&,
-                                          int) { return "ranks make sums apart, for their owner to add up"; },
+                                          int) { return "each rank makes sums of its own, which the owner adds"; },
   };
 }
 

@@ -1,5 +1,5 @@
-// hybrid: ulysses inside groups of ranks that reach each other fast (a node), the ring across the groups. The
-// all-to-all stays inside a node, only K and V that other nodes read cross the network, and P may exceed the number of
+// hybrid: ulysses inside groups of ranks with fast links between them (a node), and the ring across the groups. The
+// all-to-all stays inside a node; only K and V that other nodes read cross the network. There may be more ranks than
 // heads.
 #include "annulus/strategies/heads/heads_in_ring.hpp"
 #include "annulus/strategies/named/named.hpp"

@@ -1,4 +1,4 @@
-// What the registry knows of each strategy's file, and the words these files share.
+// The functions that make the registry's entries, one file each, and small functions that these files share.
 #pragma once
 
 #include "annulus/strategies/strategy.hpp"
@@ -18,11 +18,11 @@ StrategyEntry hybrid();
 StrategyEntry pass_q();
 StrategyEntry stream();
 
-// Why a problem is not reproducible.
+// Each says why a problem is not reproducible; empty: it is.
 inline std::string always_reproducible(const Problem&, int) { return ""; }
-/// Keys that come rank after rank come in order where every document's rows follow one another from rank to rank.
+/// Keys that come rank after rank are in order if every document's rows follow one another from rank to rank.
 inline std::string unless_contiguous(const Problem& problem, int ranks) { return why_out_of_order(problem, ranks); }
-/// The same where they come part after part, of a rank that has an early part and a late one.
+/// The same where keys come part after part: a rank may have an early part and a late one.
 inline std::string unless_parts(const Problem& problem, int ranks) { return why_no_ordered_parts(problem, ranks); }
 
 }  // namespace annulus::strategies

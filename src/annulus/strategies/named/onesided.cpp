@@ -1,6 +1,6 @@
-// onesided: K and V are exposed once; every rank reads the rows it needs straight out of the other ranks' memory, a few
-// owners ahead of the kernel. No rank sends, so no rank waits for another's compute: ranks meet when the windows are
-// filled, and again before they are freed. Backward, sums for other ranks' rows are added into these ranks' memory.
+// onesided: every rank exposes its K and V once; each rank reads the rows that it needs directly from the other ranks'
+// memory, a few owners ahead of the kernel. No rank sends, so no rank waits for another's compute. Ranks only meet when
+// the windows are filled and before they are freed. Backward, a rank adds its sums into the owners' memory.
 #include "annulus/comm/window.hpp"
 #include "annulus/strategies/gradients/window_sums.hpp"
 #include "annulus/strategies/named/named.hpp"
@@ -16,9 +16,7 @@ StrategyEntry onesided() {
       .backward = windows_and_sums(),
       .why_not_reproducible = unless_contiguous,
       .why_no_reproducible_gradients =
-          [](const Problem&, int) {
-            return "ranks add sums up in each other's memory, in whatever order they get there";
-          },
+          [](const Problem&, int) { return "ranks add sums into each other's memory in whatever order they arrive"; },
       .why_unavailable = [] { return comm::window_defect(); },
   };
 }

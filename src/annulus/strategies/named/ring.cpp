@@ -1,5 +1,5 @@
-// ring: K and V travel p -> p + 1 hop by hop while the kernel works on the block in hand; Q, out and buffers stay
-// O(n / P). (Ring attention: Liu et al. 2023.)
+// ring: K and V travel hop by hop from rank p to p + 1 while the kernel works on the block that has arrived. Q, out and
+// buffers stay O(n / P). (Ring attention: Liu et al. 2023.)
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

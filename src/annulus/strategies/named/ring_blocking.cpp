@@ -1,4 +1,4 @@
-// ring_blocking: the ring's hops with blocking sends between the kernel calls, to show what overlap is worth.
+// ring_blocking: the ring's hops with blocking sends between kernel calls. It shows how much time overlap saves.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

@@ -1,5 +1,5 @@
-// rotation: at hop d a rank receives straight from rank p - d exactly the rows that it reads, and returns their dK and
-// dV there. The ring's order and message count, the fewest bytes, and no chain of ranks that store and forward.
+// rotation: at hop d, rank p receives exactly the rows that it reads, directly from rank p - d, and returns their dK
+// and dV there. It has the ring's order and message count, the fewest bytes, and no ranks that store and forward.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

@@ -1,13 +1,13 @@
-// stream: keys come from where the input lies, and memory holds a block of rows, however many there are. A block is a
-// rank of the rotation: the same rule says which rows it reads of which other block. No messages, no rank waits for
-// another, and a finished block stays finished.
+// stream: keys are read from the input file, so that memory holds one block of rows, for any number of rows. A block
+// takes the place of a rank in `rotation`: the same rule says which rows it reads of which other block. There are no
+// messages, no rank waits for another, and a finished block need not be computed again.
 #include "annulus/strategies/keys/stream_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-/// Blocks of Problem::block_size rows, but for granules (Problem::granule); without a size as many as `ranks`.
+/// Blocks of Problem::block_size rows, rounded to granules (Problem::granule); without a size, `ranks` blocks.
 pattern::Partition partition(const Problem& problem, int ranks) {
   const Index n = problem.shape.sequence;
   const pattern::CutGrid grid = problem.grid();

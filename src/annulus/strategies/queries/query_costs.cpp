@@ -11,7 +11,7 @@ namespace {
 
 Index list_row_bytes(const Problem& problem) { return top_rows_bytes(problem) + top_weights_bytes(problem); }
 
-/// Bytes of one number of the problem's precision for every head, as m, l and delta have.
+/// Bytes of one number in the problem's precision for every head, as m, l and delta have for each row.
 Index head_number_bytes(const Problem& problem) {
   return problem.shape.heads * Index(core::bytes_of(problem.precision));
 }
@@ -27,17 +27,17 @@ Problem with_all_queries(Problem problem) {
 QueryCosts::QueryCosts(const Problem& problem, bool with_sums, Index ranks)
     : problem_(problem), with_sums_(with_sums), ranks_(ranks) {
   const Index q = problem.query_row_bytes(), number = head_number_bytes(problem);
-  if (!with_sums) {  // q; m, l, perhaps the sum of scores, and the accumulator
+  if (!with_sums) {  // there: q; back: m, l, perhaps the sum of scores, and acc
     const Index scalars = problem.statistics.entropy ? 3 : 2;
     there_ = q;
     back_ = number * (problem.shape.head_dim + scalars);
     tensors_ = 2 + scalars;
-  } else if (problem.sums == Sums::received) {  // q and normalizers; lists
+  } else if (problem.sums == Sums::received) {  // there: q and normalizers; back: lists
     const bool has_lists = problem.statistics.top_keys > 0;
     there_ = q + problem.normalizer_row_bytes();
     back_ = list_row_bytes(problem);
     tensors_ = 2 + (has_lists ? 2 : 0);
-  } else {  // q, dout, normalizers and delta; sums of dq
+  } else {  // there: q, dout, normalizers and delta; back: sums of dq
     there_ = 2 * q + problem.normalizer_row_bytes() + number;
     back_ = problem.shape.heads * problem.head_row_sum_bytes();
     tensors_ = 5;
@@ -68,7 +68,7 @@ Index QueryCosts::backward_memory(const RowCounts& own) const {
   const Index panels = backward_panels(problem_, all()), keys = key_sum_bytes(problem_, own.keys);
   const Index arrived = batch() * all() * there_, home = query_sum_bytes(problem_, ranks_ * own.queries);
   const Index sums = query_sum_bytes(problem_, all());
-  // At the end a rank makes results of its sums as it does elsewhere.
+  // At the end a rank turns its sums into results, as in any other backward pass.
   const Index end = backward_work(problem_, own, 0) - backward_panels(problem_, own.queries);
   return backward_inputs(problem_, own) + panels + std::max(keys + sums + std::max(arrived, home), end);
 }

@@ -12,11 +12,11 @@
 namespace annulus::strategies {
 namespace {
 
-/// One rank, whose tensors of queries are (B, own rows, row bytes). With those of all ranks they are (B, Sq, row
-/// bytes), in the order of the rows; what P ranks made for the own ones is (B, P own rows, row bytes), rank after rank.
+/// Exchanges queries for one rank. Tensors of its own queries are (B, own rows, row bytes), of all queries (B, Sq, row
+/// bytes) in the order of rows; what P ranks made for the own queries is (B, P own rows, row bytes), rank after rank.
 ///
-/// Worked example: query rows 0 ... 5 on 2 ranks, zigzag: rank 0 has rows 0 5 4, stored as 0 4 5. All are 0 1 2 3 4 5,
-/// and rank 0 sends rows 1 2 3 of what it made to rank 1. It gets two of 0 4 5: its own, then rank 1's.
+/// Worked example: queries 0 ... 5 on 2 ranks, zigzag: rank 0 has the rows 0 4 5. After bring() each rank has 0 1 2 3 4
+/// 5. With send_home() rank 0 sends what it made for 1 2 3 to rank 1, and gets 0 4 5 twice: its own, then rank 1's.
 class Traveller {
  public:
   Traveller(const Schedule& schedule, const comm::Communicator& comm)
@@ -30,7 +30,7 @@ class Traveller {
     for (const pattern::StoredRows& rows : schedule.query_rows()) places_.push_back(pattern::places(all, rows));
   }
 
-  /// Rows of all ranks, of a tensor of which `own` has the own ones.
+  /// Returns the rows of all ranks, of the tensor whose own rows are `own`.
   core::Buffer bring(const char* name, const core::Buffer& own, Index row_bytes) const {
     core::Buffer all(name, batch_ * all_ * row_bytes);
     std::vector<comm::Piece> sends, receives;
@@ -43,7 +43,7 @@ class Traveller {
     return all;
   }
 
-  /// Sends home what this rank made for all rows; `own` becomes what all ranks made for the own ones.
+  /// Returns what this rank made for all queries to their owners; `own` gets what all ranks made for the own queries.
   void send_home(const core::Buffer& all, const core::Buffer& own, Index row_bytes) const {
     std::vector<comm::Piece> sends, receives;
     for (const auto& places : places_) {
@@ -59,7 +59,7 @@ class Traveller {
     send_home(all, own, row_bytes);
     return own;
   }
-  /// The same for m, l, perhaps the sum of scores, and the accumulator.
+  /// The same for running softmaxes: m, l, perhaps the sum of scores, and the accumulator.
   kernels::State send_home(const kernels::State& all) const {
     kernels::State own(all.shape, rows_home(), all.precision, all.exponent_bias, all.score_sum.bytes() > 0);
     const Index number = all.shape.heads * Index(core::bytes_of(all.precision));
@@ -70,14 +70,14 @@ class Traveller {
     return own;
   }
 
-  /// Both exchanges are counted in the first hop.
+  /// Counts both exchanges in the first hop.
   void count(core::HopMetrics& first) const {
     first.bytes_sent += costs_.bytes_sent(own_);
     first.bytes_received += costs_.bytes_received(own_);
     first.rows_received += all_ - own_;
   }
 
-  /// Own queries, and ranks.
+  /// Number of own queries, and of ranks.
   Index own() const { return own_; }
   Index ranks() const { return Index(places_.size()); }
 
@@ -90,17 +90,17 @@ class Traveller {
   const QueryCosts costs_;
   const Index own_, batch_;
   Index all_ = 0;
-  std::vector<std::vector<core::Interval>> places_;  // of every rank's rows among all
+  std::vector<std::vector<core::Interval>> places_;  // for every rank: where its rows are among all rows
 };
 
-/// Does `work`, in which messages travel.
+/// Does `work`, which exchanges messages, and counts its time as waiting.
 template <class Work>
 void exchange(core::HopMetrics& metrics, const char* where, Work&& work) {
   const comm::Scope here(where);
   core::timed_wait(metrics, "all-to-all", work);
 }
 
-/// What a loop over the own keys finds of a rank's tensors, without queries.
+/// The tensors that a loop over the own keys needs, without those of queries.
 Tensors keys_of(const Tensors& own) {
   Tensors keys;
   keys.kv = own.kv;
@@ -113,7 +113,7 @@ Tensors keys_of(const Tensors& own) {
 constexpr const char* there = "gathering queries";
 constexpr const char* back = "sending home what keys give queries";
 
-/// The backward loop over the own keys.
+/// Runs the backward loop over the own keys.
 void run_over_keys(const Schedule& inner, const comm::Communicator& comm, const Tensors& all,
                    SumComputation& computation, core::RankMetrics& metrics, const std::function<void()>& make_results) {
   run_backward(inner, {inner.problem(), inner.partition(), comm, all, metrics}, computation, make_results);
@@ -137,7 +137,7 @@ core::RankMetrics run_forward_queries(const Schedule& schedule, const comm::Comm
   kernels::State of_ranks({}, 0, problem.precision);
   exchange(first, back, [&] { of_ranks = traveller.send_home(states); });
   states = kernels::State({}, 0, problem.precision);
-  all = {};  // the accumulator may have been in it
+  all = {};  // the accumulator may have been part of it
   Computation home(problem, schedule.query_rows()[std::size_t(comm.rank())], tensors, 0, {});
   home.merge(of_ranks, comm.size(), first);
   of_ranks = kernels::State({}, 0, problem.precision);
@@ -184,7 +184,7 @@ core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Com
 
 namespace {
 
-/// Makes tensors.top_rows and top_weights of the own queries from lists of all, which are freed.
+/// Makes tensors.top_rows and top_weights of the own queries from the lists of all ranks, and frees these.
 void merge_lists(const Problem& problem, const Traveller& traveller, Tensors& all, core::HopMetrics& metrics,
                  Tensors& tensors) {
   core::Buffer top_rows, weights;

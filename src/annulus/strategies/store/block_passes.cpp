@@ -15,7 +15,7 @@ Problem of_one_entry(Problem problem) {
   return problem;
 }
 
-/// A tensor of the problem, as the store has it.
+/// Describes a tensor of the problem in the store.
 StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Location& location) {
   return {tensor, location.entry(), heads_of(problem, tensor),
           head_numbers_of(problem, tensor) * number_bytes_of(problem, tensor)};
@@ -39,7 +39,7 @@ core::Buffer read_rows(const Problem& problem, const Location& location, const p
   return buffer;
 }
 
-/// What it took to read the own rows of a pass counts in its first hop.
+/// Counts the reading of a pass's own rows in its first hop.
 void add_own(const core::HopMetrics& own, core::RankMetrics& metrics) {
   metrics.hops[0].wait_seconds += own.wait_seconds;
   metrics.hops[0].bytes_received += own.bytes_received;
@@ -100,7 +100,7 @@ UnitMetrics BlockPasses::run(int phase, Index unit, core::RowSource& source, cor
 UnitMetrics BlockPasses::run_queries(const Location& location, core::RowSink& sink, const Progress& progress,
                                      Tensors tensors) const {
   const pattern::StoredRows& rows = this->rows(location.rank());
-  kernels::release_kept_memory();  // panels of another pass, of the unit before, may be larger
+  kernels::release_kept_memory();  // the unit before was another pass, whose panels may be larger
   core::HopMetrics own;
   const auto write = [&](StoredTensor tensor, const core::Buffer& buffer) {
     write_rows(sink, stored(tensor, problem_, location), rows, buffer);

@@ -1,13 +1,13 @@
-// A problem whose tensors lie in a store, computed block of rows by block of rows, in units that depend on nothing but
-// units of phases before: whichever process computes a unit, its numbers are the same.
+// A problem whose tensors are in a store, computed one block of rows after another. A unit depends only on units of
+// earlier phases, so its numbers are the same whichever process computes it.
 //
-//   phase 0  of a block's queries: out, lse, the entropy where it is asked for; with gradients dq, too, and the
-//            normalizers, which go into the store for phase 1. Reads q, k, v (dout, dlse) of the block, and the K and V
-//            rows that it reads of other blocks, once a pass
-//   phase 1  of a block's keys, with gradients only: dk and dv. Reads k and v of the block, and q, out, dout and
+//   phase 0  for a block's queries: out, lse and, if asked for, entropy; with gradients also dq and the normalizers,
+//            which go into the store for phase 1. Reads q, k, v (dout, dlse) of the block, and the K and V rows that it
+//            needs of other blocks, these once in each pass
+//   phase 1  for a block's keys, with gradients only: dk and dv. Reads k and v of the block, and q, out, dout and
 //            normalizers (dlse) of the query rows that see its keys
 //
-// Units of a phase are counted block after block, then entry of the batch after entry.
+// Units of a phase are numbered block after block, then batch entry after batch entry.
 #pragma once
 
 #include <memory>
@@ -18,39 +18,39 @@
 
 namespace annulus::strategies {
 
-/// What a unit takes.
+/// What a unit costs.
 struct UnitCost {
   Index memory_bytes = 0;  ///< peak of tensors and buffers, as the memory ledger counts them
   Index bytes_read = 0;
   Index bytes_written = 0;
   core::Count kept = 0;  ///< kept triples of the block's rows
-  int products = 0;      ///< of D multiply-adds for each triple, about
+  int products = 0;      ///< about this many products of D multiply-adds for each triple
 };
 
-/// What a unit measured; a backward pass where it made gradients.
+/// What was measured in a unit; `backward` only where it made gradients.
 struct UnitMetrics {
   std::optional<core::RankMetrics> forward, backward;
-  std::vector<std::int64_t> sink_sums = {};  ///< of its queries (Tensors::sink_sums)
+  std::vector<std::int64_t> sink_sums = {};  ///< of the unit's queries (Tensors::sink_sums)
 };
 
 class BlockPasses {
  public:
-  /// The store has gradients of the LSE where `dlse`. `sink` as Tensors::sink.
+  /// `dlse`: whether the store has gradients of the LSE. `sink`: as Tensors::sink.
   BlockPasses(const Problem& problem, pattern::Partition blocks, bool dlse, std::vector<double> sink = {});
 
   Index blocks() const { return Index(blocks_.size()); }
   const pattern::StoredRows& rows(Index block) const { return blocks_[std::size_t(block)]; }
   int phases() const { return problem_.gradients ? 2 : 1; }
-  /// Units of each phase.
+  /// Number of units of each phase.
   Index units() const { return entries_ * blocks(); }
   Index block_of(Index unit) const { return unit % blocks(); }
   Index entry_of(Index unit) const { return unit / blocks(); }
 
   UnitCost cost(int phase, Index block) const;
-  /// What block `block` reads of other blocks in phase 0, step by step.
+  /// The schedule of phase 0: what each block reads of other blocks, step by step.
   const Schedule& forward() const { return *forward_; }
 
-  /// Local. Throws core::Error.
+  /// Runs one unit in this process, without other ranks. Throws core::Error.
   UnitMetrics run(int phase, Index unit, core::RowSource& source, core::RowSink& sink, const Progress& progress,
                   const std::function<void()>& poll = {}) const;
 
@@ -58,7 +58,7 @@ class BlockPasses {
   UnitMetrics run_queries(const Location& location, core::RowSink& sink, const Progress& progress,
                           Tensors tensors) const;
   UnitMetrics run_keys(const Location& location, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
-  /// Reads what a backward pass takes beside what the forward pass had.
+  /// Reads the inputs of a backward pass that the forward pass did not have.
   void read_late(const Location& location, Tensors& tensors, core::HopMetrics& metrics) const;
 
   const Problem problem_;  // of one batch entry

@@ -8,21 +8,21 @@
 namespace annulus::strategies {
 namespace {
 
-constexpr Index dense = 4;  // rows of which at least one in so many is asked for are read as they lie
+constexpr Index dense = 4;  // if at least one row in this many is needed, all rows are read
 
-/// A block's queries are asked for by its keys.
+/// The same pattern with queries and keys exchanged: a block's keys ask for queries.
 pattern::Layout mirrored(pattern::Layout layout) {
   layout.pattern = pattern::mirrored(std::move(layout.pattern));
   return layout;
 }
 
-/// Ascending rows of all ranges, each once, from range to range as they come.
+/// The rows of all ranges, ascending, each row once.
 std::vector<core::Interval> merged(const std::vector<pattern::StridedRange>& ranges) {
   struct Next {
     Index row;
     std::size_t range;
     Index i;
-    bool operator<(const Next& other) const { return row > other.row; }  // the smallest row on top
+    bool operator<(const Next& other) const { return row > other.row; }  // the queue's top is the smallest row
   };
   std::priority_queue<Next> queue;
   for (std::size_t r = 0; r < ranges.size(); ++r) queue.push({ranges[r].first, r, 0});
@@ -38,7 +38,7 @@ std::vector<core::Interval> merged(const std::vector<pattern::StridedRange>& ran
   return rows;
 }
 
-/// What any head has, or where that is dense one range of all rows between the first and the last.
+/// The rows that any head needs; if these are dense, one range of all rows from the first to the last.
 std::vector<pattern::StridedRange> ranges_of(const pattern::OwnerInterval& owned) {
   std::vector<pattern::StridedRange> all;
   for (const auto& ranges : owned.heads) all.insert(all.end(), ranges.begin(), ranges.end());
@@ -71,7 +71,7 @@ Index query_row_bytes(const Problem& problem, bool dlse) {
 QueryRound::QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse)
     : ReadRound(round, partition, mirrored(round.layout())), dlse_(dlse) {}
 
-/// Under a causal mask blocks before this one see none of its keys.
+/// Under a causal mask, queries in blocks before this one see none of its keys.
 bool QueryRound::reads_any(int block, int h) const {
   return !(problem().pattern.causal && all().receive_from(block, h) < block) && all().rows_received(block, h) > 0;
 }

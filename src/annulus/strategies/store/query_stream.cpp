@@ -9,9 +9,9 @@ namespace {
 
 using core::StoredTensor;
 
-using Place = core::Buffer Tensors::*;  // in a declaration nvcc puts it into parentheses, which g++ warns of
+using Place = core::Buffer Tensors::*;  // a type name, since nvcc would add parentheses that g++ warns about
 
-/// The tensors of a block, and where they lie in it.
+/// A tensor of a block of queries: which it is, bytes of a head, and the member of Tensors that holds it.
 struct Part {
   StoredTensor tensor;
   Index head_bytes;
@@ -25,8 +25,8 @@ std::vector<Part> parts_of(const Problem& problem, bool dlse) {
   parts.push_back({StoredTensor::q, head, &Tensors::q});
   parts.push_back({StoredTensor::out, head, &Tensors::out});
   parts.push_back({StoredTensor::dout, head, &Tensors::dout});
-  // A tensor of rows of 48 bytes begins at a multiple of 16 after others of such rows, as matrix units want it; after
-  // numbers of 8 bytes it may not.
+  // Sorted by the largest power of two that divides a head's bytes: matrix units need tensors that begin at multiples
+  // of 16 bytes. A tensor of 48-byte heads does so after others of this kind, but not always after numbers of 8 bytes.
   const auto unit = [](const Part& part) { return part.head_bytes & -part.head_bytes; };
   std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return unit(a) > unit(b); });
   return parts;

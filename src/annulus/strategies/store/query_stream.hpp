@@ -1,6 +1,6 @@
-// dK and dV of a block's keys: the backward loop with the queries that see them read out of a store, a few blocks ahead
-// of the kernel. No sums of other keys are made, so nothing is written twice: scores are recomputed instead, 7 products
-// for all gradients (3 for dq, 4 here) where a pass that makes all at once has 5.
+// Makes dK and dV of a block's keys: the backward loop over the queries that see them, read from a store, a few blocks
+// ahead of the kernel. No sums for other blocks' keys are made, so nothing is written twice. Instead scores are
+// recomputed: all gradients take 7 products (3 for dq, 4 here), where one pass for all takes 5.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
@@ -41,10 +41,10 @@ class StoredQueries final : public ReadKeys {
   };
   const QueryPlan& plan_;
   std::array<Block, slots> queries_;
-  std::array<StoredRead, slots> reads_;  // gone before the buffers, and reads end before they are
+  std::array<StoredRead, slots> reads_;  // freed before the buffers: reads end before their buffers do
 };
 
-/// Sums of a block's keys alone; `dlse`: the store has gradients of the LSE.
+/// Makes only the sums for a block's keys; `dlse`: the store has gradients of the LSE.
 MakePlans read_from_store_for_keys(bool dlse);
 
 }  // namespace annulus::strategies

@@ -1,4 +1,4 @@
-"""capture: the Q, K, V of a PyTorch model's attention, written to a file that `annulus run` reads.
+"""capture: writes Q, K, V of a PyTorch model's attention to a file that `annulus run` reads.
 
     with annulus.capture(model, "tokens.h5", layer=4) as captured:
         model(batch)

@@ -1,10 +1,10 @@
-"""Sees every call of scaled_dot_product_attention inside a `with` block, however the caller spells it.
+"""Sees every call of scaled_dot_product_attention inside a `with` block, in whatever way the function was imported.
 
-PyTorch hands calls of its own functions to a TorchFunctionMode, also those of `from torch.nn.functional import ...`, so
-no name needs to be patched in anybody's module. Two calls need more:
+PyTorch passes calls of its own functions to a TorchFunctionMode, also if they were imported with `from
+torch.nn.functional import ...`, so that no module needs to be patched. Two calls need more:
 
-- nn.MultiheadAttention asked for its weights (the default) computes them by hand. It is made to call
-  scaled_dot_product_attention, and the weights, where asked for, are computed beside it.
+- nn.MultiheadAttention that returns its weights (the default) computes attention by hand. Here it calls
+  scaled_dot_product_attention instead, and if weights are wanted they are computed in addition.
 - Its fast path, and that of nn.TransformerEncoderLayer, are one fused function each. They are switched off.
 """
 import contextlib
@@ -19,7 +19,7 @@ SDPA = F.scaled_dot_product_attention
 
 @contextlib.contextmanager
 def seen(on_call):
-    """Inside, on_call(query, key, value, options, output) is called after every attention; options is a dictionary."""
+    """In the block, calls on_call(query, key, value, options, output) after every attention; options is a dict."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -49,7 +49,7 @@ class _Mode(TorchFunctionMode):
         return output
 
     def multi_head(self, function, args, kwargs):
-        """Inside a mode's own code the mode is off: the attention is seen through the name that the function uses."""
+        """Inside its own code a mode is off: so this sees the attention by the name that the function calls."""
         bound = inspect.signature(function).bind(*args, **kwargs).arguments
         wanted = bound.get("need_weights", True)
         F.scaled_dot_product_attention = self.attention

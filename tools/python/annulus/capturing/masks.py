@@ -1,10 +1,10 @@
-"""What a call's mask means: dense, causal, a window, or something that annulus has no word for."""
+"""What a call's mask means: dense, causal, a window, or something that annulus cannot express."""
 import torch
 
 
 def meaning(rows, mask, is_causal):
-    """"dense", "causal", "window [left, right]", or "other" where the mask is none of these: of `rows` rows, a bool or
-    additive mask or None. In a window each row sees `left` rows before it and `right` after it."""
+    """"dense", "causal", "window [left, right]", or "other" for any other mask. The mask is of `rows` rows, and a bool
+    mask, an additive mask or None. In a window each row sees `left` rows before it and `right` after it."""
     if is_causal:
         return "causal" if mask is None else "other"
     if mask is None:
@@ -25,7 +25,7 @@ def meaning(rows, mask, is_causal):
 
 
 def _allowed(mask):
-    """Of an additive mask: where it adds 0. None where it adds anything but 0 and very large negative numbers."""
+    """Where an additive mask adds 0. None if it adds anything but 0 and very large negative numbers."""
     zero = mask == 0
-    hidden = mask <= torch.finfo(mask.dtype).min / 2  # -inf, or the least number there is
+    hidden = mask <= torch.finfo(mask.dtype).min / 2  # -inf, or close to the most negative number
     return zero if bool((zero | hidden).all()) else None

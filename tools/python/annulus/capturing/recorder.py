@@ -1,4 +1,4 @@
-"""Which attention of a model is captured, and how it comes into the file."""
+"""Decides which attentions of a model are captured, and writes them to the file."""
 import contextlib
 from typing import NamedTuple, Optional
 
@@ -15,9 +15,9 @@ AXES = axes.NAMES["bhsd"]  # PyTorch's
 
 class Layer(NamedTuple):
     """One captured attention."""
-    number: int      # of the calls of one forward pass, from 0
-    module: str      # qualified name of the innermost module that called
-    group: str       # where it is in the file: "/" or "/layer_004"
+    number: int      # number of the call in one forward pass, from 0
+    module: str      # qualified name of the innermost module that made the call
+    group: str       # its group in the file: "/" or "/layer_004"
     shapes: dict     # {"q": (B, H, S, D), ...}
     element: str
     mask: str        # dense, causal, window [left, right], other
@@ -40,15 +40,15 @@ _layers = arguments.listed(_layer, "a list of layers")
 def capture(model, path, layer=None, dout=False, overwrite=False):
     """Writes Q, K and V of the model's attention in the first forward pass inside the block to the HDF5 file `path`.
 
-    model  an nn.Module that calls scaled_dot_product_attention, under whatever name, or has nn.MultiheadAttention
-    layer  which attention: a number in order of the calls (-1: the last) or the name of a module (as in
-           model.named_modules()), written as datasets q, k, v. A list of those, or None for all: a group
-           layer_000, layer_001, ... each
-    dout   also the gradient of the attention's output, dout: run one backward pass inside the block
+    model  an nn.Module that calls scaled_dot_product_attention, in any way, or has nn.MultiheadAttention
+    layer  which attention: its number in the order of calls (-1: the last), or the name of its module (as in
+           model.named_modules()); it is written as datasets q, k, v. A list of these, or None for all: each one is
+           written to a group of its own, layer_000, layer_001, ...
+    dout   also writes the gradient of the attention's output, dout: run one backward pass inside the block
 
     Tensors are written as the call has them, (B, H, S, D), with the names of their axes, so that `annulus run` needs no
-    input.axes. The block's value prints the layers and makes their run file. When the block raises, or what was asked
-    for was not seen (AnnulusError), no file is made.
+    input.axes. The value of the `with` statement prints the layers and makes their run file. If the block raises, or
+    did not call a wanted attention (AnnulusError), no file is made.
     """
     with files.new_path(path, overwrite) as aside, h5py.File(aside, "w") as file:
         recorder = Recorder(file, str(path), layer, dout)
@@ -58,7 +58,7 @@ def capture(model, path, layer=None, dout=False, overwrite=False):
 
 
 class Recorder:
-    """What the block of capture() has as its value."""
+    """The value of `with capture(...)`."""
 
     def __init__(self, file, path, layer, dout):
         self._file, self._path, self._dout = file, path, dout
@@ -66,7 +66,7 @@ class Recorder:
         self._alone = self._wanted is not None and not isinstance(layer, (list, tuple))
         self._stack = []        # qualified names of the modules that are being called
         self._passes = 0
-        self._seen = []         # module names of all calls of the first pass
+        self._seen = []         # module names of all calls in the first pass
         self._layers = []
         self._missing_dout = {}
 
@@ -100,10 +100,10 @@ class Recorder:
 
     def on_call(self, query, key, value, options, output):
         if not self._stack or self._passes > 1:
-            return  # of another model, or a later pass
+            return  # a call of another model, or in a later pass
         number, module = len(self._seen), self._stack[-1]
         self._seen.append(module)
-        # A number from the end is known only when all have been seen: until then the latest is kept.
+        # Which layer a number from the end means is only known after the pass: until then the latest call is kept.
         if not self._wants(number, module):
             return
         where = f"{self._path}: layer {number} ({module or 'the model itself'})"
@@ -139,7 +139,7 @@ class Recorder:
         return False
 
     def _replace(self, where):
-        """A second call for a single layer: of a number from the end it takes the first one's place."""
+        """A further call where one layer is wanted: for a number from the end it replaces the call before."""
         if isinstance(self._wanted[0], str):
             raise AnnulusError(f"{where}: {self._wanted[0]} calls attention more than once; expected the number of one: "
                                f"{self._layers[-1].number} or {len(self._seen) - 1}")
@@ -171,14 +171,14 @@ class Recorder:
     def _write(self, name, tensor):
         dataset = hdf5.create(self._file, name, tensor.shape, _element(name, tensor))
         dataset.attrs["axes"] = " ".join(AXES)
-        for entry in range(tensor.shape[0]):  # one batch entry at a time on the host
+        for entry in range(tensor.shape[0]):  # copies one batch entry at a time to the host
             piece = tensor[entry:entry + 1].detach().cpu().contiguous()
             bits = piece.view(torch.int16).numpy().view(np.uint16) if piece.dtype == torch.bfloat16 else piece.numpy()
             hdf5.write(dataset, tuple(slice(0, n) if axis else slice(entry, entry + 1)
                                       for axis, n in enumerate(tensor.shape)), bits)
 
     def finish(self):
-        """After the block: settles numbers from the end, and refuses what is not complete."""
+        """After the block: resolves numbers from the end, and raises if something is missing."""
         if not self._seen:
             raise AnnulusError(f"{self._path}: the model called no scaled_dot_product_attention in the block; expected a "
                                "forward pass, of a model that is not compiled or scripted and whose attention is not "
@@ -208,9 +208,9 @@ class Recorder:
     @arguments.checked(input_file=arguments.path, output_file=arguments.path, layer=arguments.whole(),
                        segments=options.segments, dilations=options.dilations)
     def run_file(self, input_file, output_file, layer=0, segments=("all",), dilations=(1,)):
-        """The YAML of a run over the captured layer (in the order of `layers`), as `annulus run` takes it.
+        """The YAML text of an `annulus run` over a captured layer; `layer` is an index into the captured layers.
 
-        Raises AnnulusError for a layer whose mask a run file has no word for, and where there is no such layer.
+        Raises AnnulusError if a run file cannot express the layer's mask, and if there is no such layer.
         """
         if not -len(self._layers) <= layer < len(self._layers):
             raise AnnulusError(f"layer is {layer}, expected one of the {len(self._layers)} captured, from 0 on")
@@ -239,7 +239,7 @@ class Recorder:
 
 
 def _four_axes(where, name, tensor):
-    """(B, H, S, D); of (H, S, D) one batch entry."""
+    """The tensor as (B, H, S, D); (H, S, D) gets one batch entry."""
     if tensor.dim() == 3:
         return tensor.unsqueeze(0)
     if tensor.dim() != 4:

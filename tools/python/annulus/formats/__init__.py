@@ -1,10 +1,10 @@
-"""Files that hold tensors: reading and writing them piece by piece. A format is a module with
+"""Formats of files with tensors, read and written piece by piece. A format is a module with
 
-    reading(path)          context manager -> {name: Tensor}; raises AnnulusError for a file that is none
-    writing(path, specs)   context manager -> write(name, index, piece); pieces come tensor by tensor as in `specs`,
-                           in row-major order
-    note(path, specs)      None, or how numbers are kept where the format has no such type (bfloat16); raises
-                           AnnulusError where the format cannot hold the tensors
+  reading(path)          context manager -> {name: Tensor}; raises AnnulusError for a file of another format
+  writing(path, specs)   context manager -> write(name, index, piece); pieces come tensor by tensor as in `specs`,
+                         in row-major order
+  note(path, specs)      None, or a text on how numbers are stored if the format lacks their type (bfloat16); raises
+                         AnnulusError if the format cannot store the tensors
 """
 import importlib
 import os
@@ -23,7 +23,7 @@ _BY_SUFFIX = {
 
 
 def of(path):
-    """The module for a file's name. Raises AnnulusError for a suffix that none has."""
+    """The module for a file's name. Raises AnnulusError for an unknown suffix."""
     module = _BY_SUFFIX.get(Path(path).suffix.lower())
     if module is None:
         raise AnnulusError(f"{path}: the name ends in {Path(path).suffix or 'no suffix'}; "
@@ -32,8 +32,8 @@ def of(path):
 
 
 def reading(path):
-    """Context manager -> {name: Tensor} of any of the formats."""
+    """Context manager -> {name: Tensor}, for a file of any format."""
     module = of(path)
-    if not os.path.exists(path) and not module.__name__.endswith("hdf5"):  # which knows more
+    if not os.path.exists(path) and not module.__name__.endswith("hdf5"):  # hdf5 has a better message
         raise AnnulusError(f"{path}: there is no such file")
     return module.reading(path)

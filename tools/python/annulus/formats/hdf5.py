@@ -1,4 +1,4 @@
-"""HDF5: what annulus reads and writes. Of a result the tensors are taken, not what the run measured."""
+"""HDF5, as annulus reads and writes it. From a result, only the tensors are read, not the measurements."""
 import contextlib
 
 import h5py

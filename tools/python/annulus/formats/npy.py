@@ -1,4 +1,4 @@
-"""One array of numpy. bfloat16 is written as float32: numpy has no name for it."""
+"""A file with one array of numpy. bfloat16 is written as float32, because numpy has no bfloat16."""
 import contextlib
 import struct
 import tokenize
@@ -11,13 +11,13 @@ import numpy as np
 from annulus import elements, tensors
 from annulus.errors import AnnulusError, one_line
 
-# What numpy and the archive's reader say of files that are damaged, locked by a password, or somebody else's.
+# What numpy and zipfile raise for files that are damaged, protected by a password, or of another kind.
 DAMAGED = (ValueError, EOFError, OSError, RuntimeError, OverflowError, SyntaxError, tokenize.TokenError, struct.error,
            zipfile.BadZipFile, zlib.error)
 
 
 def stored(spec):
-    """The element type that a tensor has in a file of numpy's."""
+    """The element type that a tensor gets in a file of numpy."""
     return elements.FLOAT32 if spec.element.name == "bfloat16" else spec.element
 
 
@@ -41,7 +41,7 @@ def tensor_of(where, array):
 
 
 def header(file, spec):
-    """Writes what stands before the numbers."""
+    """Writes the header, which comes before the numbers."""
     np.lib.format.write_array_header_2_0(
         file, {"descr": np.lib.format.dtype_to_descr(stored(spec).storage), "fortran_order": False, "shape": spec.shape})
 

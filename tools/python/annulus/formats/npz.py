@@ -1,4 +1,4 @@
-"""An archive of numpy arrays. Written uncompressed, straight through; compressed ones are unpacked aside to be read."""
+"""Archives of numpy arrays. Written uncompressed, in one go; compressed ones are unpacked to a temporary file."""
 import contextlib
 import struct
 import tempfile
@@ -9,7 +9,7 @@ import numpy as np
 from annulus.errors import AnnulusError, one_line
 from annulus.formats import npy
 
-LOCAL_HEADER = 30  # bytes before name and extra field; their lengths stand at 26
+LOCAL_HEADER = 30  # bytes before name and extra field, whose lengths are at byte 26
 
 
 def note(path, specs):
@@ -17,7 +17,7 @@ def note(path, specs):
 
 
 def _mapped(path, member):
-    """The array of an uncompressed member, in the file itself."""
+    """The array of an uncompressed member, mapped from the archive itself."""
     with open(path, "rb") as file:
         file.seek(member.header_offset + 26)
         name, extra = struct.unpack("<HH", file.read(4))
@@ -26,7 +26,7 @@ def _mapped(path, member):
 
 
 def _map_array(file, path):
-    """The array that starts where `file` stands, mapped from the file at `path`."""
+    """The array that begins at the position of `file`, mapped from the file at `path`."""
     version = np.lib.format.read_magic(file)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read_header(file)
@@ -38,7 +38,7 @@ def _map_array(file, path):
 
 
 def _unpacked(archive, member, stack):
-    """The array of a compressed member: unpacked to a file without a name, which goes with the stack."""
+    """The array of a compressed member, unpacked to a temporary file that is removed with the stack."""
     aside = stack.enter_context(tempfile.NamedTemporaryFile(prefix="annulus-"))
     with archive.open(member) as packed:
         while block := packed.read(1 << 24):
@@ -75,7 +75,7 @@ def writing(path, specs):
         state = {"name": None, "member": None}
 
         def member_of(name):
-            """The open member of that tensor; a tensor's first piece closes the one before."""
+            """The open member for that tensor; a tensor's first piece closes the member before."""
             if state["name"] != name:
                 close()
                 state["member"] = archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)

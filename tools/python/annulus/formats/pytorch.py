@@ -1,4 +1,4 @@
-"""PyTorch's files: a dictionary of tensors, perhaps in dictionaries of their own. Only numbers are loaded, no code."""
+"""PyTorch's files: a dictionary of tensors, perhaps nested. Loading runs no code from the file."""
 import contextlib
 import tempfile
 import warnings
@@ -22,7 +22,7 @@ def torch_or_error(what):
 
 
 def as_array(tensor):
-    """numpy's view of a CPU tensor; bfloat16 as its bits."""
+    """A CPU tensor as a numpy array over the same memory; bfloat16 as its bits."""
     torch = torch_or_error("a tensor")
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(np.uint16)
@@ -41,9 +41,9 @@ def tensor_of(where, tensor):
 
 
 def _load(torch, path):
-    """Mapped where the file is of the newer kind, so that what is not used is not read."""
+    """Loads a file; newer files are mapped, so that only what is used is read."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about other versions' pickles
+        warnings.simplefilter("ignore")  # about pickles of other versions
         try:
             return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except (RuntimeError, ValueError):
@@ -72,7 +72,7 @@ def reading(path):
     torch = torch_or_error(str(path))
     try:
         content = _load(torch, path)
-    except Exception as problem:  # its unpickler raises what it likes
+    except Exception as problem:  # the unpickler raises many kinds of exceptions
         raise AnnulusError(f"{path}: is no PyTorch file of plain tensors ({_reason(problem)}); "
                            "expected what torch.save writes of a dictionary of tensors") from None
     yield _tensors_in(torch, path, content)
@@ -80,7 +80,7 @@ def reading(path):
 
 @contextlib.contextmanager
 def writing(path, specs):
-    """The numbers go to a scratch file first, mapped into memory, because torch.save wants whole tensors."""
+    """Writes the numbers to a scratch file mapped into memory first, because torch.save needs whole tensors."""
     torch = torch_or_error(str(path))
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         arrays = {spec.name: _scratch(scratch, number, spec) for number, spec in enumerate(specs)}

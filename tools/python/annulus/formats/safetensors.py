@@ -1,8 +1,8 @@
-"""safetensors: 8 bytes that say how long the header is, a JSON header, and the numbers one tensor after another.
+"""safetensors: 8 bytes with the length of the header, a JSON header, then the numbers, one tensor after another.
 
     {"q": {"dtype": "BF16", "shape": [1, 4096, 8, 64], "data_offsets": [0, 4194304]}, "__metadata__": {...}}
 
-Read by mapping the file and written straight through, which is why it is not left to a library that wants all tensors
+Files are mapped for reading and written in one go. The library of this format is not used, since it needs all tensors
 in memory.
 """
 import contextlib
@@ -19,7 +19,7 @@ NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16
          "int16": "I16", "int8": "I8", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64"}
 ELEMENTS = {short: elements.BFLOAT16 if name == "bfloat16" else elements.of_dtype(name)
             for name, short in NAMES.items()}
-HEADER_MOST = 100_000_000  # bytes; the format's own limit
+HEADER_MOST = 100_000_000  # bytes; a limit of the format
 
 
 def note(path, specs):
@@ -27,7 +27,7 @@ def note(path, specs):
 
 
 def _header(path):
-    """(header, where the numbers start). Raises ValueError or KeyError for anything that is none."""
+    """(header, position of the numbers). Raises ValueError or KeyError for files of another kind."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(HEADER_MOST, os.path.getsize(path) - 8):
@@ -74,7 +74,7 @@ def writing(path, specs):
     if axes:
         header["__metadata__"] = axes
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # the numbers start at a multiple of 8 bytes
+    text += b" " * (-len(text) % 8)  # so that the numbers begin at a multiple of 8 bytes
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         yield lambda name, index, piece: file.write(np.ascontiguousarray(piece).data.cast("B"))

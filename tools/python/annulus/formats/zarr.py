@@ -1,4 +1,4 @@
-"""Zarr groups, as folders. bfloat16 is written as float32, which Zarr has a name for."""
+"""Zarr groups in folders. bfloat16 is written as float32, because Zarr has no bfloat16."""
 import base64
 import contextlib
 import struct
@@ -21,7 +21,7 @@ def _zarr_or_error(path):
 
 
 def _attributes(array):
-    """Those of an array. xarray writes a fill value of floats as the text of 8 bytes in base 64."""
+    """The attributes of an array. xarray writes a fill value of floats as a text: 8 bytes in base 64."""
     found = dict(array.attrs)
     if isinstance(fill := found.get("_FillValue"), str):
         with contextlib.suppress(ValueError, struct.error):
@@ -41,7 +41,7 @@ def _tensor(path, name, array):
         packing.refuse_packed(where, attributes)
         try:
             numbers = array[index].astype(element.storage)
-        except Exception as problem:  # of its codecs
+        except Exception as problem:  # codecs raise many kinds of exceptions
             raise AnnulusError(f"{where}: cannot be read ({one_line(problem)}); expected whole chunks") from None
         packing.refuse_missing(where, attributes, numbers, element)
         return numbers
@@ -56,13 +56,13 @@ def reading(path):
         root = zarr.open(str(path), mode="r")
         arrays = {"tensor": root} if isinstance(root, zarr.Array) else {
             name: member for name, member in root.members(max_depth=None) if isinstance(member, zarr.Array)}
-    except Exception:  # of zarr, its stores and its codecs
+    except Exception:  # raised by zarr, its stores or its codecs
         raise AnnulusError(f"{path}: is no readable Zarr group or array; expected a folder that Zarr wrote") from None
     yield {name: _tensor(path, name, array) for name, array in arrays.items()}
 
 
 def _chunks(spec):
-    """The first piece that will be written: so no chunk is written twice."""
+    """The shape of the first piece that will be written: so no chunk is written twice."""
     first = next(tensors.pieces(spec.shape, spec.element.storage.itemsize, tensors.PIECE_BYTES), None)
     return tuple(piece.stop - piece.start for piece in first) if first else tuple(max(1, n) for n in spec.shape)
 

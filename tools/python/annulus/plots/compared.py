@@ -7,15 +7,15 @@ from annulus.plots.problems import case_names, of_cases, problems, ranks_text
 from annulus.plots.style import known, spread
 
 PROBLEMS_MOST = 6
-BARS_MOST = 24  # of a problem
+BARS_MOST = 24  # for each problem
 
 
 @arguments.checked(table=of_cases)
 def strategies(table):
     """Strategies side by side, fastest first: time with its spread and the share spent waiting, and peak memory.
 
-    Each problem (rows, and what else a sweep varies) has its own pair of panels, the larger ones where there are more
-    than six. Of several cases of a strategy on as many ranks, the fastest stands for all.
+    Each problem (rows, and other keys that a sweep varies) has its own pair of panels; if there are more than six, the
+    largest problems are shown. If a strategy has several cases on the same number of ranks, the fastest is shown.
     """
     found = problems(known(table, "attention_seconds_median"))
     shown = [(label, _fastest(cases)) for label, cases in found[-PROBLEMS_MOST:]]
@@ -39,7 +39,7 @@ def strategies(table):
 
 
 def _fastest(cases):
-    """Of each strategy on each number of ranks, fastest first."""
+    """The fastest case of each strategy on each number of ranks, fastest first."""
     best = cases.loc[cases.groupby(["strategy", "ranks"], dropna=False)["attention_seconds_median"].idxmin()]
     return best.sort_values("attention_seconds_median").head(BARS_MOST)
 

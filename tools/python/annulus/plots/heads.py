@@ -7,14 +7,14 @@ from annulus.errors import AnnulusError
 from annulus.plots import style
 from annulus.results.statistics import ROWS, checked, statistic
 
-COLUMNS_MOST = 1200  # more would not be seen
+COLUMNS_MOST = 1200  # more could not be seen
 
 
 @arguments.checked(result=arguments.dataset, batch=arguments.whole())
 def lse(result, batch=0):
     """Log-sum-exp of every query row and head of one batch entry; grey where a row sees no key (-inf).
 
-    Of long sequences neighbouring rows are averaged, those that see no key left out.
+    Of long sequences neighbouring rows are averaged; rows that see no key are left out.
     """
     if "lse" not in result:
         raise AnnulusError("result has no lse; expected the result of an attention run (a layer's has none)")
@@ -25,8 +25,8 @@ def lse(result, batch=0):
 
 @arguments.checked(result=arguments.dataset, batch=arguments.whole())
 def entropy(result, batch=0):
-    """Entropy of every query row and head of one batch entry: 0 where a row looks at one key only, ln n where it looks at
-    n of them alike (a key met in two pairs is two); grey where it sees none. Long sequences as in lse()."""
+    """Entropy of every query row and head of one batch entry: 0 where a row looks at one key only, ln n where it looks
+    at n keys equally (a key in two pairs counts as two); grey where it sees no key. Long sequences as in lse()."""
     found = _of_batch(statistic(result, "entropy"), batch)
     seen = _of_batch(result["lse"], batch) if "lse" in result else None
     return _map(_averaged(found, seen), found.shape[1], "query row", "entropy, nats",
@@ -35,9 +35,9 @@ def entropy(result, batch=0):
 
 @arguments.checked(result=arguments.dataset, batch=arguments.whole())
 def received(result, batch=0):
-    """Attention that every key row receives of all queries, per query head of one batch entry; 1 on average.
+    """Attention that every key row receives of all queries, for each query head of one batch entry; 1 on average.
 
-    The lightest shade stands for what one row in a hundred exceeds, and more: some rows collect far more than others.
+    The scale ends at the value that one row in a hundred exceeds, because some rows collect far more than others.
     """
     found = _of_batch(statistic(result, "received"), batch)
     values = _averaged(found)
@@ -46,7 +46,7 @@ def received(result, batch=0):
 
 
 def _of_batch(found, batch):
-    """(heads, rows)."""
+    """The values of one batch entry as (heads, rows)."""
     if found.ndim != len(ROWS) or not has_rows(found.dims):
         raise AnnulusError(f"{found.name} has axes {found.dims}; expected {', '.join(ROWS)}, as annulus names them")
     return found.isel(batch=checked("batch entry", batch, found.sizes["batch"])).transpose("head", row_axis(found.dims))
@@ -72,7 +72,7 @@ def _map(values, rows, across, label, title, **limits):
 
 
 def _averaged(heads_by_rows, seen=None):
-    """(heads, rows or COLUMNS_MOST columns) of what is finite, and `seen` too; -inf where nothing is. Head by head."""
+    """Means of finite values: (heads, rows or COLUMNS_MOST columns); only where `seen` is finite, too. -inf: none."""
     rows = heads_by_rows.shape[1]
     columns = min(rows, COLUMNS_MOST)
     borders = np.linspace(0, rows, columns + 1).astype(int)

@@ -1,4 +1,4 @@
-"""Pictures of a table of cases (annulus.cases): scaling, and memory against prediction."""
+"""Pictures of a table of cases (annulus.cases): scaling, and memory compared with the prediction."""
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -22,9 +22,9 @@ def _ranks_axis(axes, ranks):
 def scaling(table, kind="strong"):
     """Time over the number of ranks (strong: same problem), or efficiency (weak: rows grow with ranks).
 
-    Points are medians, bars reach from the fastest to the slowest measurement. Strong scaling is that of one problem:
-    of several the one with most numbers of ranks, and of these the one with most rows. Of several cases that differ in
-    more than strategy and ranks, the fastest stands for its number of ranks.
+    Points are medians; bars reach from the fastest to the slowest measurement. Strong scaling shows one problem: the
+    one with the most numbers of ranks, and among several of these the one with the most rows. If cases with the same
+    strategy and ranks differ in other keys, the fastest is shown.
     """
     table = known(table, "ranks", "attention_seconds_median")
     label = rows_text(table)
@@ -71,9 +71,9 @@ def _legend_beside(figure, axes):
 
 @arguments.checked(table=of_cases)
 def memory(table):
-    """Peak memory of the fullest rank, measured, beside what the plan had predicted: a pair of bars for each case.
+    """Peak memory of the fullest rank, measured and as the plan predicted it: a pair of bars for each case.
 
-    Where there are more than 24, those with the highest peaks.
+    If there are more than 24 cases, those with the highest peaks are shown.
     """
     found = known(table, "peak_bytes")
     table = found.loc[found["peak_bytes"].nlargest(CASES_MOST).index].sort_index()

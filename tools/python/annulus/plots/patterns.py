@@ -21,10 +21,10 @@ def _is_pattern(value, name):
 @arguments.checked(chosen=_is_pattern, rows=arguments.whole(), head=arguments.whole(), heads=arguments.whole(),
                    query=arguments.index)
 def pattern(chosen: Pattern, rows, head=0, heads=1, query=None):
-    """Which keys (across) a query row (down) sees, and how often; below, those of one query: the line in the map.
+    """Which keys (across) a query row (down) sees, and how often. Below: the keys of one query, the line in the map.
 
-    By default it is the one of the last quarter that sees most. Where there are more than 600 rows, a dot of the map
-    stands for a block of queries and keys, and shows the most that any of them sees.
+    By default it is the query of the last quarter that sees most. If there are more than 600 rows, a dot of the map is
+    a block of queries and keys, and shows the largest count among them.
     """
     if not 1 <= rows <= ROWS_MOST:
         raise AnnulusError(f"{rows} rows: expected 1 to {ROWS_MOST} for a picture")
@@ -70,6 +70,6 @@ def _blocks(chosen, rows, head, heads):
 
 
 def _telling_query(chosen, rows, head, heads):
-    """Of up to 256 rows of the last quarter the one that sees most keys, each as often as it does."""
+    """Among up to 256 rows of the last quarter, the one that sees most keys, counted as often as it sees them."""
     candidates = np.arange(rows - max(1, rows // 4), rows)[-256:]
     return int(candidates[chosen.multiplicity(candidates, rows, head, heads).sum(axis=1).argmax()])

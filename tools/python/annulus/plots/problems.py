@@ -1,17 +1,17 @@
-"""What the cases of a table are cases of. Strategies, and numbers of ranks, are compared on the same problem."""
+"""Finds the problems of a table of cases: strategies and numbers of ranks are compared on the same problem."""
 import pandas as pd
 
 from annulus import arguments
 from annulus.errors import AnnulusError
 from annulus.results.cases import COLUMNS
 
-# What a sweep may vary of one and the same problem: how it is computed.
+# Keys that say how a problem is computed: a sweep may vary these and it is still the same problem.
 HOW = ("distribution.", "ranks", "threads", "compute.reproducible")
 _cases = arguments.instance("pandas", "DataFrame", "a table, which annulus.cases() makes")
 
 
 def of_cases(value, name):
-    """A kind: a table of cases with the columns that pictures read, numbers where they have to be."""
+    """A kind of argument: a table of cases with the columns that pictures need, of numbers where necessary."""
     table = _cases(value, name)
     for column, unit in (COLUMNS | {"file": "word"}).items():
         if column not in table or (unit != "word" and not pd.api.types.is_numeric_dtype(table[column])):
@@ -21,9 +21,9 @@ def of_cases(value, name):
 
 
 def problems(table):
-    """[(what it is, its cases)], from few rows to many; what is the same for all problems but the rows goes unsaid.
+    """[(name, its cases)], from few rows to many; a name has the rows, and the keys in which problems differ.
 
-    A problem is a number of rows, and a value of each key that a sweep varies beside HOW:
+    A problem is a number of rows, and a value of each key that a sweep varies, except those in HOW:
     {input.generate.sequence: [4096, 8192], attention.causal: [true, false]} are four,
     "4,096 rows, causal true", "4,096 rows, causal false", ...
     """
@@ -36,7 +36,7 @@ def problems(table):
 
 
 def varied_keys(table):
-    """Keys of the run file with several values, that are no HOW and not the rows."""
+    """Keys of the run file that have several values; without the rows and the keys in HOW."""
     return [name for name in table if "." in name and name != "input.generate.sequence"
             and not name.startswith(HOW) and table[name].astype(str).nunique() > 1]
 
@@ -46,7 +46,7 @@ def _plain(value):
 
 
 def rows_text(table):
-    """"4,096 rows", of several numbers "1,024 to 4,096 rows"."""
+    """"4,096 rows"; for several numbers "1,024 to 4,096 rows"."""
     rows = table["sequence"].dropna()
     if rows.empty:
         return "rows not known"
@@ -59,9 +59,9 @@ def ranks_text(count):
 
 
 def case_names(table):
-    """What a case is called beside its bar: strategy, and of ranks, rows and keys what is not the same for all.
+    """Names of the cases for their bars: the strategy, and ranks, rows and keys if these are not the same for all.
 
-    Where that does not tell cases apart, the file or the case's number comes along.
+    If names are not different then, the file or the number of the case is added.
     """
     several_ranks, several_rows = table["ranks"].nunique() > 1, table["sequence"].nunique() > 1
     varied = varied_keys(table)

@@ -1,4 +1,4 @@
-"""Pictures of what the ranks of one run did: hop by hop, and who sent to whom."""
+"""Pictures of what the ranks of one run did: the time of each hop, and how much each rank received from which."""
 import numpy as np
 
 from annulus import arguments
@@ -11,10 +11,10 @@ RANKS_SHOWN = 64
 
 @arguments.checked(result=arguments.dataset, backward=arguments.flag)
 def timeline(result, backward=False):
-    """Per rank, what each hop took: computing, then waiting for the messages of the next one.
+    """For each rank, how long each hop took: computing, then waiting for the messages of the next hop.
 
-    A result holds how long things took, not when they began, so hops are laid end to end from the moment at which all
-    ranks started together.
+    A result has durations, not times of day. So hops are drawn end to end, from the moment when all ranks started
+    together.
     """
     prefix = "backward_" if backward else ""
     compute, wait = (_by_hop(result, f"{prefix}hop_{name}_seconds") for name in ("compute", "wait"))
@@ -46,7 +46,7 @@ def timeline(result, backward=False):
 
 
 def _number_hops(axes, begin, length, hop, total):
-    """The hop's number in bars that have room for it."""
+    """Writes the hop's number into bars that are long enough."""
     if len(begin) > 16:
         return
     for rank, (start, width) in enumerate(zip(begin, length)):
@@ -56,7 +56,7 @@ def _number_hops(axes, begin, length, hop, total):
 
 
 def _by_hop(result, name):
-    """(ranks, hops)."""
+    """An array (ranks, hops) of the result."""
     if name not in result:
         raise AnnulusError(f"result has no {name}; expected /run/{name.replace('backward_', 'backward/')} of annulus run")
     if result[name].ndim != 2:
@@ -65,10 +65,10 @@ def _by_hop(result, name):
 
 
 def traffic_of(result, backward=False):
-    """((P, P) bytes that a rank (row) received from another (column), where it is from) or (None, why not).
+    """(matrix, source) or (None, why not): the (P, P) bytes that a rank (row) received from another (column).
 
-    The program writes it down, as /run/bytes_from. Of older results the neighbours of `ring` and `rotation` follow from
-    the number of the hop: rank p receives from p - 1 in every hop of the ring, and from p - d in hop d of a rotation.
+    A result has them as /run/bytes_from. In older results they follow from the hop's number for `ring` and `rotation`:
+    rank p receives from p - 1 in every hop of the ring, and from p - d in hop d of a rotation.
     """
     prefix = "backward_" if backward else ""
     if f"{prefix}bytes_from" in result:
@@ -91,14 +91,14 @@ def traffic_of(result, backward=False):
 
 
 def _strategy(result):
-    """The one that was taken; of older results the one that was asked for."""
+    """The strategy that ran; of older results the one in the run file."""
     told = settings(result) if "settings" in result.attrs else {}
     return result.attrs.get("strategy") or (told.get("distribution") or {}).get("strategy", "")
 
 
 @arguments.checked(result=arguments.dataset, backward=arguments.flag)
 def traffic(result, backward=False):
-    """Communication matrix: bytes that each rank received from each other in the forward pass, or the backward one."""
+    """Communication matrix: bytes that each rank received from each other rank, in the forward or the backward pass."""
     matrix, source = traffic_of(result, backward)
     if matrix is not None and (matrix.ndim != 2 or len(set(matrix.shape)) != 1):
         raise AnnulusError(f"bytes_from has shape {matrix.shape}; expected (ranks, ranks)")

@@ -10,7 +10,7 @@ from annulus.results.dataset import rows_of
 from annulus.results.statistics import listed, of_rows, statistic
 
 TISSUE = "#E4E4E4"
-LEGIBLE = 120  # tiles across or down; of more, single ones are too small to be seen
+LEGIBLE = 120  # tiles across or down; if there are more, single tiles are hard to see
 LABELS = {"received": ("how much a tile is looked at", "sum of the weights that queries give it"),
           "entropy": ("how widely a tile looks", "entropy, nats")}
 
@@ -19,15 +19,15 @@ LABELS = {"received": ("how much a tile is looked at", "sum of the weights that 
     result=arguments.dataset, coords=arguments.anything, what=arguments.text(), batch=arguments.whole(), head=arguments.index,
     query=arguments.index, tile=arguments.optional(arguments.number), first_row=arguments.index)
 def slide(result, coords, what="received", batch=0, head=None, query=None, tile=None, first_row=None):
-    """A statistic of the rows, where on the slide their tiles lie; white where there is none.
+    """Draws a statistic of the rows where their tiles are on the slide; white where there is no tile.
 
-    coords     (N, 2): x and y of each tile, in the order of the rows; annulus.coordinates() reads them from a file. Or a
-               Grid made of them
+    coords     (N, 2): x and y of each tile, in the order of the rows (annulus.coordinates() reads them from a file);
+               or a Grid
     what       "received" or "entropy"
     head       one query head; without it the mean over all
-    query      instead: the rows that this one looks at most (statistics top), on the slide in grey
-    tile       what neighbouring tiles are apart; without it what most are
-    first_row  row of the first tile; without it 0, or 1 where there is a row more than tiles: a class token
+    query      instead: the rows that this one looks at most (statistics top), on a grey slide
+    tile       distance of neighbouring tiles; without it the most common distance
+    first_row  row of the first tile; without it 0; or 1 if there is one row more than tiles: a class token
     """
     places = coords if isinstance(coords, grid.Grid) else grid.of(coords, tile)
     known = statistic(result, "top_rows" if query is not None else _known(what))
@@ -72,12 +72,12 @@ def _first_row(rows, tiles, first_row):
     if first_row is None or not 0 <= first_row <= rows - tiles:
         said = "" if first_row is None else f" from row {first_row} on"
         raise AnnulusError(f"{tiles} tiles{said}, {rows} rows in the result; expected a row for each tile, and --first-row "
-                           "where other rows stand in front")
+                           "if other rows come before the tiles")
     return first_row
 
 
 def _extent(places):
-    """Left, right, bottom, top, in the unit of the coordinates."""
+    """Left, right, bottom, top of the image, in the unit of the coordinates."""
     (rows, columns), (x, y) = places.shape, places.origin
     return x, x + columns * places.tile, y + rows * places.tile, y
 
@@ -101,7 +101,7 @@ def _drawn(places, image, title, label, most, tissue=False):
 
 
 def _size(rows, columns):
-    """Inches, in which a tile is square and letters have room."""
+    """Size in inches such that tiles are square and there is room for letters."""
     longest = max(rows, columns)
     return max(6.0, 7.0 * columns / longest + 2.2), max(4.2, 7.0 * rows / longest + 1.2)
 
@@ -111,12 +111,12 @@ def _rgba(colour):
 
 
 def _corner(places, tile):
-    """x and y of tiles' left upper corners."""
+    """x and y of the tiles' upper left corners."""
     return places.origin[0] + places.tile * places.column[tile], places.origin[1] + places.tile * places.row[tile]
 
 
 def _dots(axes, places, values):
-    """On the few tiles that have a value, larger than these."""
+    """Draws dots on the few tiles that have a value, larger than the tiles."""
     there = np.flatnonzero(np.isfinite(values))
     x, y = _corner(places, there)
     with style.look():
@@ -125,7 +125,7 @@ def _dots(axes, places, values):
 
 
 def _frame(axes, places, tile):
-    """Round the tile of the query, and where that is small round where it is."""
+    """Draws a frame round the tile of the query; if tiles are small, a larger one round its place."""
     side = places.tile * max(1.0, 2 * max(places.shape) / LEGIBLE)
     x, y = (corner - (side - places.tile) / 2 for corner in _corner(places, tile))
     axes.add_patch(Rectangle((x, y), side, side, fill=False, edgecolor=style.COLOURS["red"], linewidth=2,

@@ -1,4 +1,4 @@
-"""What all pictures have in common: colours that everybody tells apart, letters that are legible at half size."""
+"""What all pictures share: colours that colour-blind people can distinguish, text that is legible at half size."""
 import contextlib
 import io
 
@@ -14,8 +14,8 @@ from annulus.errors import AnnulusError
 COLOURS = {"blue": "#0072B2", "orange": "#E69F00", "green": "#009E73", "red": "#D55E00", "sky": "#56B4E9",
            "purple": "#CC79A7", "black": "#000000"}
 CYCLE = list(COLOURS.values())
-MARKERS = "osD^vPX"  # lines differ in more than colour
-MAP = "cividis"      # evenly darker to lighter, also for colour-blind eyes
+MARKERS = "osD^vPX"  # so that lines differ in more than colour
+MAP = "cividis"      # brightness rises evenly, also for colour-blind people
 GREY = "#9A9A9A"
 SUFFIXES = (".png", ".svg", ".pdf")
 DPI = 150
@@ -28,12 +28,12 @@ _LOOK = {
 
 
 def look():
-    """Context manager in which pictures are made."""
+    """Context manager that sets the style in which pictures are made."""
     return matplotlib.rc_context(_LOOK)
 
 
 class Picture(Figure):
-    """Not one of pyplot's: nothing opens a window, nothing is left in a global list. Notebooks show it all the same."""
+    """A figure outside pyplot: it opens no window and is in no global list. Notebooks show it nevertheless."""
 
     def _repr_png_(self):
         buffer = io.BytesIO()
@@ -53,7 +53,7 @@ PICTURE = arguments.instance("matplotlib.figure", "Figure", "a picture, which th
 
 @arguments.checked(picture=PICTURE, path=arguments.path, overwrite=arguments.flag)
 def save(picture, path, overwrite=False):
-    """Writes a figure; complete or not at all."""
+    """Writes a figure: complete or not at all."""
     if not str(path).lower().endswith(SUFFIXES):
         raise AnnulusError(f"{path}: expected the name of a picture, ending in {', '.join(SUFFIXES)}")
     with files.new_path(path, overwrite) as aside, look(), _no_dates(path) as metadata:
@@ -62,18 +62,18 @@ def save(picture, path, overwrite=False):
 
 @contextlib.contextmanager
 def _no_dates(path):
-    """The same picture has the same bytes."""
+    """Metadata without dates, so that the same picture has the same bytes."""
     yield {"Date": None} if str(path).lower().endswith(".svg") else (
         {"CreationDate": None} if str(path).lower().endswith(".pdf") else None)
 
 
 def of_strategy(names):
-    """{strategy: (colour, marker)}; the same strategy looks alike in all pictures that have the same strategies."""
+    """{strategy: (colour, marker)}; the same in all pictures that show the same strategies."""
     return {name: (CYCLE[i % len(CYCLE)], MARKERS[i % len(MARKERS)]) for i, name in enumerate(sorted(set(names)))}
 
 
 def bytes_unit(largest):
-    """(divisor, name) in which numbers of bytes up to `largest` are best read."""
+    """(divisor, name) of the unit for numbers of bytes up to `largest`."""
     for power, name in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
         if largest >= 1024 ** power:
             return 1024.0 ** power, name
@@ -81,7 +81,7 @@ def bytes_unit(largest):
 
 
 def seconds_unit(largest):
-    """(divisor, name) of times."""
+    """(divisor, name) of the unit for times up to `largest`."""
     for unit, name in ((1.0, "s"), (1e-3, "ms")):
         if largest >= unit:
             return unit, name
@@ -89,25 +89,25 @@ def seconds_unit(largest):
 
 
 def most_of(values):
-    """Where a scale of shades ends: what one value in a hundred exceeds, of fewer than a hundred values one."""
+    """Where a scale of shades ends: at the value that one in a hundred exceeds (of fewer values: one of them)."""
     finite = values[np.isfinite(values)]
     most = np.quantile(finite, 0.99, method="lower") if finite.size else 0.0
     return float(most if most > 0 else finite.max(initial=0.0) or 1.0)
 
 
 def extend(values, most):
-    """How a colour bar says that there are values beyond its end."""
+    """Whether a colour bar shows that there are values beyond its end."""
     return "max" if most is not None and (values > most).any() else "neither"
 
 
 def say_nothing_known(axes, text):
-    """In place of a picture."""
+    """Shows a text instead of a picture."""
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
     axes.set_axis_off()
 
 
 def known(table, *columns):
-    """Rows in which these columns have numbers. Raises AnnulusError where none has."""
+    """The rows in which these columns have numbers. Raises AnnulusError if there are none."""
     for column in columns:
         kept = table[table[column].notna()]
         if kept.empty:
@@ -118,7 +118,7 @@ def known(table, *columns):
 
 
 def spread(table):
-    """(2, n): from median down to the fastest, and up to the slowest."""
+    """(2, n): the distances from the median down to the fastest and up to the slowest."""
     median = table["attention_seconds_median"].to_numpy()
     low = table["attention_seconds_min"].fillna(table["attention_seconds_median"]).to_numpy()
     high = table["attention_seconds_max"].fillna(table["attention_seconds_median"]).to_numpy()
@@ -126,7 +126,7 @@ def spread(table):
 
 
 def plain_log(axes):
-    """Powers of ten as 0.01, 1, 100; and marks between them with numbers, as many as there is room for."""
+    """A log scale with plain numbers: powers of ten as 0.01, 1, 100, and marks between them where there is room."""
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     low, high = axes.get_ylim()

@@ -1,1 +1,1 @@
-"""Results of annulus as datasets of xarray, and tables of its sweeps as DataFrames of pandas."""
+"""Results of annulus as xarray Datasets, and tables of its sweeps as pandas DataFrames."""

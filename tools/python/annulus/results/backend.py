@@ -1,6 +1,6 @@
-"""annulus' files as an engine of xarray: xarray.open_dataset("result.h5", engine="annulus").
+"""An engine for xarray that opens annulus' files: xarray.open_dataset("result.h5", engine="annulus").
 
-Works with and without dimension scales in the file. What is shown depends on names that the file gives its axes:
+Works with and without dimension scales in the file. Names of dimensions depend on names that the file gives its axes:
 
     out, dq (batch, sequence, head, dim)    lse (batch, sequence, head)    of a layer y (batch, sequence, width)
     dk, dv  (batch, sequence, kv_head, dim) where there are fewer K/V heads than query heads
@@ -9,7 +9,7 @@ Works with and without dimension scales in the file. What is shown depends on na
     /run/backward/rows -> backward_rows (rank), /run/backward/hop_kept -> backward_hop_kept (rank, backward_hop)
     /run/bytes_from -> bytes_from (rank, sender)
 
-No file stays open: each reading of numbers opens the file again.
+No file stays open: each time numbers are read, the file is opened again.
 """
 import numpy as np
 import xarray as xr
@@ -28,9 +28,9 @@ DESCRIPTIONS = {
 
 
 class LazyArray(BackendArray):
-    """A dataset of a file, read when it is used. bfloat16 appears as float32, which has all of its values.
+    """A dataset of a file, read when it is used. bfloat16 becomes float32, which can represent all its values.
 
-    Reading raises AnnulusError where the file is not the one that was opened: its numbers belong to other settings.
+    Reading raises AnnulusError if the file has changed since it was opened: its numbers may belong to other settings.
     """
 
     def __init__(self, path, name, shape, element, identity):
@@ -54,7 +54,7 @@ class LazyArray(BackendArray):
 
 
 def units_of(dataset):
-    """The unit of a dataset as {"units": ...}, as xarray expects it; in the file it is `units` or `unit`."""
+    """The unit of a dataset as {"units": ...}, which xarray expects; in the file it is `units` or `unit`."""
     units = dataset.attrs.get("units", dataset.attrs.get("unit"))
     return {} if units is None else {"units": hdf5.text(units)}
 
@@ -72,13 +72,13 @@ def _attributes(dataset):
 
 
 class _Dimensions:
-    """Names of axes, each of one size in the whole result: `head` with another size becomes `kv_head`."""
+    """Names of axes. Each name has one size in the whole result: `head` with another size becomes `kv_head`."""
 
     def __init__(self):
         self.sizes = {}
 
     def of(self, dataset, names, variable):
-        """Names for a dataset's axes: all different, and each has this size in the whole result."""
+        """Names for a dataset's axes: all different, and each with the same size in the whole result."""
         chosen = []
         for name, size in zip(names, dataset.shape):
             candidates = [name, "kv_" + name if name == "head" else f"{variable}_{name}", f"{variable}_{name}_2"]
@@ -88,7 +88,7 @@ class _Dimensions:
 
 
 def _names(dataset, within_run, prefix):
-    """Names of axes: in /run (rank, sender) or (rank, hop), each pass with hops of its own; otherwise from the file."""
+    """Names of axes: in /run (rank, sender) or (rank, hop), with a hop axis for each pass; otherwise from the file."""
     if within_run and dataset.ndim <= 2:
         second = "sender" if dataset.name.endswith("/bytes_from") else prefix + "hop"
         return ("rank", second)[:dataset.ndim]

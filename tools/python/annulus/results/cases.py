@@ -1,4 +1,4 @@
-"""One table of what was measured, whether by a sweep (`annulus bench`) or by single runs: what plots compare."""
+"""One table of measurements, from sweeps (`annulus bench`) and from single runs, for plots to compare."""
 import re
 from collections import Counter
 from pathlib import Path
@@ -10,14 +10,14 @@ from annulus import arguments, hdf5
 from annulus.errors import AnnulusError
 from annulus.results.dataset import RESULT, SWEEP, check, kind_of, open_result, open_sweep, settings
 
-# Columns that every table has (NaN or "" where not known); a sweep's other columns come along under their own names.
+# Columns that every table has (NaN or "" where unknown); further columns of a sweep keep their own names.
 COLUMNS = {
     "strategy": "word", "ranks": "ranks", "threads": "threads per rank", "sequence": "rows",
     "attention_seconds_min": "s", "attention_seconds_median": "s", "attention_seconds_max": "s",
     "gflop_per_cpu_second": "GFLOP/s", "wait_seconds": "s", "bytes_received": "bytes",
     "peak_bytes": "bytes", "predicted_peak_bytes": "bytes", "predicted_seconds": "s",
 }
-# What a sweep calls a column after the key of the run file that it varies.
+# Columns of a sweep whose names differ from the key of the run file that they show.
 KEYS = {"strategy": "distribution.strategy", "sequence": "input.generate.sequence"}
 
 
@@ -25,8 +25,8 @@ KEYS = {"strategy": "distribution.strategy", "sequence": "input.generate.sequenc
 def cases(paths):
     """A pandas.DataFrame with a row per case of a sweep, and one per result; columns as in COLUMNS, and `file`.
 
-    Times and bytes of a result are those of its slowest or fullest rank. Cases of a sweep that did not end well
-    (`status`) are left out; left_out(table) counts them. Raises AnnulusError for a file that is neither.
+    Times and bytes of a result are those of its slowest or fullest rank. Unfinished cases of a sweep (`status`) are
+    left out; left_out(table) counts them. Raises AnnulusError for a file that is neither a sweep nor a result.
     """
     tables = [_of_file(path) for path in paths]
     table = pd.concat(tables, ignore_index=True)
@@ -38,12 +38,12 @@ def cases(paths):
 
 
 def left_out(table):
-    """What cases() did not take: "3 missing, 1 failed", or ""."""
+    """The cases that cases() left out, counted: "3 missing, 1 failed", or ""."""
     return ", ".join(f"{count} {status}" for status, count in table.attrs.get("left_out", {}).items())
 
 
 def summary(table):
-    """The columns that people compare, in units that they read: a pandas.DataFrame to be printed."""
+    """The columns that people compare, in readable units: a pandas.DataFrame to print."""
     shown = {"strategy": table["strategy"], "ranks": table["ranks"], "rows": table["sequence"]}
     shown |= {key: table[key] for key in table if "." in key and key not in KEYS.values()}
     seconds = {"min": "attention_seconds_min", "median": "attention_seconds_median", "max": "attention_seconds_max",
@@ -84,7 +84,7 @@ def _of_sweep(path):
         if name in table and name != "strategy":
             table[name] = pd.to_numeric(table[name], errors="coerce").replace([np.inf, -np.inf], np.nan)
         if name in table and name.startswith("attention_seconds"):
-            table[name] = table[name].where(table[name] > 0)  # no time is no measurement
+            table[name] = table[name].where(table[name] > 0)  # 0 means: not measured
     table["strategy"] = table["strategy"].fillna("").astype(str)
     table.attrs["left_out"] = others
     return table

@@ -1,4 +1,4 @@
-"""Opening what annulus wrote: open_result, open_input, open_sweep -> xarray.Dataset."""
+"""Opens files of annulus: open_result, open_input, open_sweep -> xarray.Dataset."""
 import contextlib
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from annulus.results import backend, statistics
 RESULT = "result"
 SWEEP = "sweep"
 INPUT = "input"
-# How a file is told by what it holds, and how a message says so.
+# The contents by which each kind of file is recognized, as messages say it.
 _EXPECTED = {
     RESULT: "a result of `annulus run` or `annulus train`: datasets out and lse (y of a layer, loss of a training) and a "
             "group run",
@@ -26,7 +26,7 @@ _NEEDED = ("q", "k", "v", "x")
 
 
 def kind_of(file):
-    """RESULT, SWEEP, INPUT, or None for a file that is none of annulus'."""
+    """RESULT, SWEEP, INPUT, or None for a file of another kind."""
     if hdf5.is_group(file, "cases"):
         return SWEEP
     if hdf5.is_group(file, "run") and any(hdf5.is_dataset(file, name) for name in ("out", "y", "loss")):
@@ -35,7 +35,7 @@ def kind_of(file):
 
 
 def check(path, file, *wanted):
-    """Raises AnnulusError for a file that is of another kind, and says of which."""
+    """Raises AnnulusError unless the file is of one of the wanted kinds; the message says what it is."""
     found = kind_of(file)
     if found not in wanted:
         expected = ", or ".join(_EXPECTED[kind] for kind in wanted)
@@ -57,11 +57,11 @@ def _opened(path, kind):
 def open_result(path):
     """A result of `annulus run` as an xarray.Dataset; numbers are read when they are used.
 
-    Tensors have the dimensions batch, sequence (query where q has other rows than k), head (kv_head), dim; so have
-    statistics of the attention, where the run was asked for them (annulus.results.statistics); what the run measured is there under its names in /run, by rank and
-    hop. Units are in the attribute `units`; `attrs` holds provenance and `settings`, the run file.
-    bfloat16 comes as float32. Raises AnnulusError for a file that is no result, and where numbers are used after the
-    file has changed.
+    Tensors have the dimensions batch, sequence (query if q has other rows than k), head (kv_head), dim. Statistics of
+    the attention are included if the run made them (annulus.results.statistics). Measurements have the names of /run,
+    by rank and hop. Units are in the attribute `units`; `attrs` has provenance and `settings`, the run file. bfloat16
+    becomes float32. Raises AnnulusError for a file that is not a result, and if numbers are used after the file has
+    changed.
     """
     result = _opened(path, RESULT)
     for name, axes in (("out", ("batch", "sequence", "head", "dim")), ("lse", ("batch", "sequence", "head"))):
@@ -77,7 +77,7 @@ def open_result(path):
 
 @contextlib.contextmanager
 def about(path):
-    """What is wrong with a result, or missing in it, is so in a file."""
+    """For a block that reads a result: adds the file's name to its AnnulusError, if it is missing."""
     try:
         yield
     except AnnulusError as mistake:
@@ -88,8 +88,8 @@ def about(path):
 def open_input(path):
     """An input file, with q, k, v (or x of a layer), as an xarray.Dataset like open_result().
 
-    Raises AnnulusError also for datasets whose attributes say that the numbers mean others (scale_factor, add_offset),
-    and where a fill value (_FillValue, missing_value) is read.
+    Also raises AnnulusError for datasets whose attributes say that the numbers must be scaled (scale_factor,
+    add_offset), and if a fill value (_FillValue, missing_value) is read.
     """
     return _opened(path, INPUT)
 
@@ -102,7 +102,7 @@ def open_sweep(path):
         columns = {}
         for name, dataset in file["cases"].items():
             if not hasattr(dataset, "ndim") or dataset.ndim != 1 or hdf5.is_bare_scale(dataset):
-                continue  # the scale `case` only names the axis; one that holds numbers is a column
+                continue  # the scale `case` may only name the axis; if it has numbers it is a column
             values = dataset.asstr()[...] if dataset.dtype.kind in "OS" else dataset[...]
             columns[name] = xr.Variable(("case",), np.asarray(values), backend.units_of(dataset))
         lengths = {len(column) for column in columns.values()}
@@ -112,7 +112,7 @@ def open_sweep(path):
 
 
 def rows_of(result):
-    """Rows of the sequence; a training keeps no tensor that has them, but what rank has which."""
+    """Rows of the sequence; a training has no tensor with these rows, but it has the number of rows of each rank."""
     rows = result.sizes.get("sequence") or (int(result["rows"].sum()) if "rows" in result else 0)
     if rows < 1:
         raise AnnulusError(f"{_source(result)}: does not say how many rows it has; expected a result of annulus")

@@ -1,10 +1,10 @@
-"""Statistics of a result's attention: what `output.statistics` of the run file asked for, per query head.
+"""Statistics of a result's attention, as `output.statistics` in the run file asked for them, for each query head.
 
-    entropy   (batch, sequence, head)       of row x, in nats: it looks at about exp(entropy) keys
-    received  (batch, sequence, head)       by row p, of all queries together; 1 on average
-    top_rows, top_weights (.., head, k)     the k rows that row x looks at most, and how much; -1 and 0: there are fewer
+  entropy   (batch, sequence, head)       of row x, in nats: the row looks at about exp(entropy) keys
+  received  (batch, sequence, head)       by row p, from all queries together; 1 on average
+  top_rows, top_weights (.., head, k)     the k rows that row x looks at most, and their weights; -1 and 0: no more rows
 
-What queries have lies along `query` in place of `sequence` where they are other rows than the keys.
+Statistics of queries have the axis `query` instead of `sequence` if queries are other rows than the keys.
 
 P(x, p) is the share of row x's attention that goes to row p, mult(x, p) exp(s - lse(x)); docs/semantics.md.
 """
@@ -17,18 +17,18 @@ from annulus.axes import has_rows, row_axis
 from annulus.errors import AnnulusError
 
 ROWS = ("batch", "sequence", "head")
-# What to ask for in output.statistics.
+# The name in output.statistics with which a run makes it.
 ASKED_AS = {"entropy": "entropy", "received": "received", "top_rows": "top", "top_weights": "top"}
 
 
 class Listed(NamedTuple):
-    """Rows that one query looks at most, in descending order of weight, of equal weights the smaller row first."""
+    """Rows that one query looks at most, by descending weight; equal weights by ascending row."""
     rows: np.ndarray     # (n,) int64
-    weights: np.ndarray  # (n,) float64; of several heads the mean, where a head that does not list a row counts as 0
+    weights: np.ndarray  # (n,) float64; of several heads the mean: a head that does not list a row adds 0
 
 
 def statistic(result, name):
-    """The DataArray. Raises AnnulusError for a result without it, and says how to get it."""
+    """The DataArray of a statistic. If the result lacks it, raises AnnulusError that says how to get it."""
     if name not in ASKED_AS:
         raise AnnulusError(f"statistic {name!r}: expected one of {', '.join(ASKED_AS)}")
     if name not in result:
@@ -41,7 +41,7 @@ def statistic(result, name):
 
 
 def checked(what, number, count):
-    """`number`, which is one of `count`. Raises AnnulusError for another."""
+    """Returns `number` if it is in 0 ... count - 1. Otherwise raises AnnulusError."""
     if not 0 <= number < count:
         raise AnnulusError(f"{what} {number}: expected 0 to {count - 1}")
     return number
@@ -54,7 +54,7 @@ def _finite(name, numbers):
 
 @arguments.checked(result=arguments.dataset, name=arguments.text(), batch=arguments.whole(), head=arguments.index)
 def of_rows(result, name, batch=0, head=None):
-    """(sequence,) float64: entropy, or received, of every row, of one head or the mean over all."""
+    """(sequence,) float64: entropy, or received, of every row, for one head or as the mean over all."""
     found = statistic(result, name)
     values = found.isel(batch=checked("batch entry", batch, found.sizes["batch"]))
     if head is not None:
@@ -67,9 +67,9 @@ def of_rows(result, name, batch=0, head=None):
 
 @arguments.checked(result=arguments.dataset, query=arguments.whole(), batch=arguments.whole(), head=arguments.index)
 def listed(result, query, batch=0, head=None):
-    """Listed: what row `query` looks at most, of one head or the mean over all.
+    """Listed: what row `query` looks at most, for one head or as the mean over all.
 
-    Two heads that list {3: 0.6, 5: 0.2} and {5: 0.4, 7: 0.4} make {3: 0.3, 5: 0.3, 7: 0.2}.
+    Two heads that list {3: 0.6, 5: 0.2} and {5: 0.4, 7: 0.4} give {3: 0.3, 5: 0.3, 7: 0.2}.
     """
     rows, weights = statistic(result, "top_rows"), statistic(result, "top_weights")
     if rows.sizes != weights.sizes:
@@ -88,5 +88,5 @@ def listed(result, query, batch=0, head=None):
     _finite("top_weights", shares)
     found, of = np.unique(keys[there], return_inverse=True)
     sums = np.bincount(of, shares[there], len(found)) / (heads if head is None else 1)
-    order = np.argsort(-sums, kind="stable")  # of equal sums the smaller row, as in `found`
+    order = np.argsort(-sums, kind="stable")  # stable: rows with equal sums stay ascending, as in `found`
     return Listed(found[order], sums[order])

@@ -1,10 +1,10 @@
-"""annulus in models of PyTorch: attention with gradients, on the CPU.
+"""annulus in PyTorch models: attention with gradients, on the CPU.
 
     from annulus.torch import dilated_attention, scaled_dot_product_attention
     annulus.torch.register(segments=[512, "all"], dilations=[1, 8])    # for models of Hugging Face's transformers
 
-All of it is one operator, annulus::attention (annulus/torch/operator.py), which torch.compile, torch.export, torch.func,
-checkpointing, torch.autocast, FakeTensor and meta tensors know.
+Everything is built on one operator, annulus::attention (annulus/torch/operator.py). It works with torch.compile,
+torch.export, torch.func, checkpointing, torch.autocast, FakeTensor and meta tensors.
 """
 import torch
 
@@ -17,15 +17,15 @@ from annulus.processors import THREADS
 from annulus.torch.models import register
 from annulus.torch.operator import attend, encoded, progress_of_call
 
-MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths", "comm")  # what goes with no attn_mask
+MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths", "comm")  # not with attn_mask
 
 
 @checked(comm=anything, name=optional(text("a name, a text")))
 def communicator_name(comm, name=None):
-    """A name to say as comm= where PyTorch takes no objects, as in functions that torch.compile or torch.export sees.
+    """A name for comm= where PyTorch does not take objects, as in functions that torch.compile or torch.export traces.
 
-    comm: a communicator of mpi4py, or a process group of torch.distributed; all its ranks call. A program that
-    torch.export has saved finds its communicator by a `name` that you choose, and give again where it is loaded.
+    comm: a communicator of mpi4py, or a process group of torch.distributed; all its ranks must call. For a program
+    saved by torch.export choose a `name`, and register it again with this function where the program is loaded.
     """
     return communicators.name_of(comm, name)
 
@@ -35,14 +35,14 @@ def communicator_name(comm, name=None):
          threads=THREADS)
 def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
                       **words):
-    """annulus.attention() of PyTorch's tensors, with gradients, of sink (H), too; words as there (but statistics).
+    """annulus.attention() for PyTorch's tensors, with gradients (also of sink); words as there but statistics.
 
-    lengths may be a tensor (B) or (B, 2), or a mask (B, S), True where a row exists, one after another.
+    lengths may be a tensor (B) or (B, 2), or a mask (B, S) of contiguous rows, True where a row exists.
 
-    q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not.
-    Returns out as q; with return_lse also lse (B, S, H), which has gradients as well. With comm (a communicator of
-    mpi4py, a process group of torch.distributed, or a communicator_name()) the tensors are this rank's own rows, and
-    all ranks call, in the backward pass too.
+    q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, with any strides.
+    Returns out with the shape of q; with return_lse also lse (B, S, H), which has gradients, too. With comm (a
+    communicator of mpi4py, a process group of torch.distributed, or a communicator_name()) the tensors have this rank's
+    rows, and all ranks must call, also in the backward pass.
 
     >>> q = torch.randn(1, 1024, 4, 32, requires_grad=True)
     >>> out = dilated_attention(q, q, q, segments=[128, "all"], dilations=[1, 8], causal=True)
@@ -55,7 +55,7 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
     if lengths is not None and settings.documents:
         raise AnnulusError("documents and lengths are given, expected one of them")
     if settings.statistics:
-        raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() tells them")
+        raise AnnulusError("statistics have no gradients, expected none here: annulus.attention() returns them")
     said = encoded(settings, axes, communicators.name_of(comm), threads)
     token = progress_of_call.set(progress)
     try:
@@ -66,7 +66,7 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
 
 
 def _taken_mask(mask, query, rows, batch, words, is_causal):
-    """A mask (..., Sq or 1, S) of S `rows` as (1 or B, 1 or H, Sq or 1, S) of bool."""
+    """The mask (..., Sq or 1, S) of S `rows`, checked, as bool (1 or B, 1 or H, Sq or 1, S)."""
     dense(mask, "attn_mask")
     if mask.dtype != torch.bool:
         raise AnnulusError(f"attn_mask has numbers of type {mask.dtype}, expected torch.bool: what is added to scores is not "
@@ -95,17 +95,17 @@ def _taken_mask(mask, query, rows, batch, words, is_causal):
          scale=optional(number), enable_gqa=flag)
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False, **words):
-    """In place of torch.nn.functional's, without dropout.
+    """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.
 
-    attn_mask : of bool, (S, S) or (..., S, S): a causal mask, a window of keys around each query, and padding, rows that
-        see no key and that no row sees. Or (..., 1, S), (..., Sq, S): keys of an entry that no query of it sees. It is
-        looked at when attention is computed. Masks of other kinds, and those of floats, are refused; lengths= says of a
-        batch which rows exist.
+    attn_mask : of bool. (S, S) or (..., S, S): a causal mask, a window of keys around each query, or padding, that is
+        rows that see nothing and that no row sees. (..., 1, S) or (..., Sq, S): keys that no query of their entry sees.
+        The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused; `lengths`
+        is another way to say which rows of a batch exist.
 
-    query (..., H, Sq, D), key and value (..., Hkv, S, D); Hkv < H with enable_gqa. With is_causal query row i sees the key
-    rows 0 ... i, as PyTorch has it (query_offset=0), and Sq is no more than S. The axes before these are broadcast against
-    each other, as PyTorch does. **words make it dilated: segments, dilations, semantics, documents ... of
-    annulus.attention().
+    query (..., H, Sq, D), key and value (..., Hkv, S, D); Hkv < H needs enable_gqa. With is_causal query row i sees the
+    key rows 0 ... i, as in PyTorch (query_offset=0), and Sq must not exceed S. The axes before the heads are broadcast
+    against each other, as in PyTorch. **words are those of annulus.attention(), which make attention dilated: segments,
+    dilations, semantics, documents ...
     """
     for name in {"axes", "causal", "return_lse"} & words.keys():
         raise AnnulusError(f"{name} is no argument here, expected those of torch.nn.functional's function (is_causal), "
@@ -121,7 +121,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         if is_causal and query.shape[-2] > key.shape[-2]:
             raise AnnulusError(f"is_causal is True, query has {query.shape[-2]} rows and key {key.shape[-2]}: expected as many "
                                "rows of key or more, or is_causal=False")
-        words.setdefault("query_offset", 0 if is_causal else "none")  # PyTorch aligns the mask at the first rows
+        words.setdefault("query_offset", 0 if is_causal else "none")  # PyTorch's causal mask starts at the first rows
     try:
         batch = torch.broadcast_shapes(*[tensor.shape[:-3] for tensor in (query, key, value)])
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""What a mask of PyTorch means, found when its numbers are there: a window, a causal mask, rows that exist."""
+"""What a mask of PyTorch means, found from its numbers: a window, a causal mask, or which rows exist."""
 import numpy as np
 
 from annulus.errors import AnnulusError
@@ -9,7 +9,7 @@ SAID = ("expected True and False, a mask of padding at both ends of queries and 
 
 
 def _limits(there, band):
-    """How far rows see before and after themselves through a mask (n, n) that is a band, each n - 1 at most."""
+    """(left, right): how far rows see before and after themselves in a band mask (n, n); each is at most n - 1."""
     n = len(there)
     steps = np.arange(n)[:, None] - np.arange(n)
     left, right = (int(steps[there].max(initial=0)), int(-steps[there].min(initial=0)))
@@ -19,7 +19,7 @@ def _limits(there, band):
 
 
 def _entry(mask, where):
-    """(S, S) as ((first row, end), (left, right, n)): rows that see something, and what they see of these."""
+    """((first row, end), (left, right, n)) of a mask (S, S): rows that see anything, and how far these n rows see."""
     rows, = lengths_of_mask(mask.any(axis=1)[None], "attn_mask")
     keys, = lengths_of_mask(mask.any(axis=0)[None], "attn_mask")
     if rows != keys:
@@ -29,7 +29,7 @@ def _entry(mask, where):
 
 
 def _common(limits, name):
-    """The one limit of all entries: those with fewer rows see as far as they go. None: as far as there are rows."""
+    """The limit that all entries share; an entry with fewer rows sees all of them. None: all rows are seen."""
     narrow = {limit for limit, rows in limits if limit < rows - 1}
     wide = max((rows - 1 for limit, rows in limits if limit == rows - 1), default=-1)
     if not narrow:
@@ -40,12 +40,12 @@ def _common(limits, name):
 
 
 def asked_by(mask, settings, batch):
-    """The settings with what a mask (1 or B, 1 or H, 1 or Sq, S) of bool asks for."""
+    """The settings that a bool mask (1 or B, 1 or H, 1 or Sq, S) means."""
     if mask.all():
         return settings
     if not (mask == mask[:, :1]).all():
         raise AnnulusError("attn_mask differs from head to head, expected one mask for all heads")
-    if (mask == mask[:, :, :1]).all():  # every query sees the same keys
+    if (mask == mask[:, :, :1]).all():  # all queries see the same keys
         lengths = lengths_of_mask(mask[:, 0, 0], "attn_mask") * (1 if len(mask) == batch else batch)
         return settings._replace(lengths=lengths, query_offset="none")
     if mask.shape[2] != mask.shape[3]:

@@ -8,24 +8,24 @@ from annulus.errors import AnnulusError, one_line
 from annulus.options import Window, settings_of
 from annulus.torch.operator import attend, encoded
 
-# Arguments by which models ask for what attention here does not do, and what is expected in their place.
+# Arguments of models that attention here does not support, and what is expected instead.
 REFUSED = {"position_bias": "scores as they are", "head_mask": "all heads", "cu_seq_lens_q": "one text in each batch entry",
            "cu_seq_lens_k": "one text in each batch entry"}
 
 
 @checked(segments=anything, dilations=anything, name=text("a name, a text"))
 def register(segments=None, dilations=None, *, name="annulus", **words):
-    """Adds annulus to the attention functions of Hugging Face's transformers, under `name`; called again it replaces it.
+    """Adds annulus to the attention functions of Hugging Face's transformers, as `name`; a new call replaces the old.
 
-    segments, dilations and more words are those of annulus.attention(); causal is the model's matter, and so is scale.
-    Without them attention is dense, and equal to "sdpa" wherever a token stands: padding, in front or behind, costs
-    nothing in causal models, and hides keys in others (BERT, cross attention). The window of a causal model (sliding_window) and its sinks (s_aux) are the model's matter, too.
+    segments, dilations and more words are those of annulus.attention(); causal and scale are the model's. Without them
+    attention is dense, and equal to "sdpa" for every token. Padding, before or after the text, costs nothing in causal
+    models, and hides keys in others (BERT, cross attention). A causal model's window and sinks (s_aux) are used.
 
     >>> annulus.torch.register(segments=[2048, "all"], dilations=[1, 16])
     >>> model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="annulus")
 
-    Raises AnnulusError where transformers is missing. A model's call raises it for what annulus does not compute:
-    masks of other kinds, dropout in attention, a cache of keys.
+    Raises AnnulusError if transformers is missing. A call of the model raises it for what annulus does not compute:
+    other masks, dropout in attention, a cache of keys.
     """
     try:
         from transformers import AttentionInterface
@@ -37,7 +37,7 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
         raise AnnulusError(f"{said} is no argument here, expected segments, dilations, semantics, precision ... of "
                            "annulus.attention(): the model says the rest")
     dense = settings_of(segments, dilations, **words)
-    by_rows = dense.segments != (0,) or dense.bias is not None  # what a query sees goes by its row number
+    by_rows = dense.segments != (0,) or dense.bias is not None  # a query's keys depend on its row number
 
     @torch.compiler.allow_in_graph
     def attention(query, key, value, causal, scale, softcap, window, sink, there):
@@ -58,7 +58,7 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
                                "without segments, dilations and bias")
         there, window = _window(attention_mask, sliding_window, causal, dense)
         if there is not None and not causal and not by_rows:
-            there = there[:, None, None]  # keys alone: in cross attention queries are other tokens
+            there = there[:, None, None]  # lengths of keys only: in cross attention the queries are other tokens
         return attention(query, key, value, causal, scaling, more.get("softcap"), window, s_aux,
                          there).transpose(1, 2), None
 
@@ -67,7 +67,7 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
 
 
 def _is_causal_window(mask_function):
-    """Whether it is what transformers makes of `sliding_window` in a causal model: row x sees rows x - w + 1 ... x."""
+    """Whether it is the mask of `sliding_window` in a causal model: row x sees the rows x - w + 1 ... x."""
     from transformers.masking_utils import and_masks, causal_mask_function, sliding_window_overlay
     if getattr(mask_function, "__code__", None) is not and_masks(causal_mask_function).__code__:
         return False
@@ -76,13 +76,13 @@ def _is_causal_window(mask_function):
 
 
 def _is_cross(module):
-    """Whether a layer whose attention is not causal is cross attention, where models say so: BERT's have a class of their
-    own, BART's are the decoder's."""
+    """Whether a layer without a causal mask is cross attention, as far as models say so: BERT has a class for it, in
+    BART it is in the decoder."""
     return getattr(module, "is_decoder", False) or "Cross" in type(module).__name__
 
 
 def _classes(of=None):
-    """All classes of models that have been loaded."""
+    """All loaded classes of models."""
     from transformers import PreTrainedModel
     for one in (of or PreTrainedModel).__subclasses__():
         yield one
@@ -91,8 +91,8 @@ def _classes(of=None):
 
 @torch.compiler.assume_constant_result
 def _without_interface(config_class):
-    """The name of models with such a configuration that compute their softmax themselves, whatever attn_implementation says:
-    they would take what _mask() returns for a mask of their own. None for models that call forward()."""
+    """The name of a model with such a configuration that computes its softmax itself, whatever attn_implementation
+    says: it would use what _mask() returns as its own mask. None if models call forward()."""
     def calls_forward(model):
         uses = hasattr(sys.modules.get(model.__module__), "ALL_ATTENTION_FUNCTIONS")
         return getattr(model, "_supports_attention_backend", False) or (uses and getattr(model, "_supports_sdpa", False))
@@ -104,8 +104,8 @@ def _without_interface(config_class):
 
 
 def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_length=None, device=None, config=None, **_more):
-    """What transformers asks for in place of a mask tensor: nothing where the mask is causal or none and no token is
-    padding; (B, S) of bool, True for tokens; (B, S, 1) where the model wants a window, whose width forward() is given."""
+    """The function that transformers calls to make a mask. Returns None if the mask is causal or absent and there is no
+    padding; bool (B, S), True for tokens; or (B, S, 1) if the model wants a window: forward() then gets its width."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
     if config is not None and (model := _without_interface(type(config))):
         raise AnnulusError(f"{model}, the model, computes attention itself and calls no function of attn_implementation, "
@@ -125,7 +125,7 @@ def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_lengt
 
 
 def _window(mask, sliding_window, causal, settings):
-    """(B, S) of bool, or None, and the rows of the window, or None; `mask` as _mask() makes it."""
+    """(bool (B, S) or None, rows of the window or None); `mask` is from _mask()."""
     if mask is None or mask.dim() == 2:
         if sliding_window is not None:
             raise AnnulusError(f"sliding_window is {sliding_window} in a layer whose mask has no window, expected None")
@@ -139,8 +139,8 @@ def _window(mask, sliding_window, causal, settings):
 
 
 def _refuse_packed(positions, mask):
-    """Positions that go down between two tokens of an entry begin another text. Compiled, where numbers are not there,
-    _mask() alone sees packed texts."""
+    """Raises if positions go down between two tokens of an entry: another text begins there. In compiled code there are
+    no numbers to check; then only _mask() can find packed texts."""
     if positions is None or positions.dim() != 2 or torch.compiler.is_compiling():
         return
     begins = positions[:, 1:] < positions[:, :-1]

@@ -1,19 +1,19 @@
-"""annulus::attention and annulus::attention_backward, the operators of PyTorch that everything in annulus.torch calls.
+"""annulus::attention and annulus::attention_backward, the PyTorch operators that everything in annulus.torch calls.
 
     annulus::attention(q, k, v, settings, keep, sink, lengths) -> (out, lse, normalizers)
     annulus::attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink, lengths) -> (dq, dk, dv, dsink)
 
-q (B, Sq, H, D) and k, v (B, S, Hkv, D), or as `axes` in the settings says; out and gradients lie as they do, lse is
-(B, Sq, H). sink is (H) or None; without one dsink is (0). normalizers (B, Sq, H, 2) are what the backward pass takes of the forward pass beside out; without `keep` they
-are (B, Sq, H, 0). `settings` is a text, because operators take no Python objects: encoded() makes it. Worked example:
+q is (B, Sq, H, D) and k, v are (B, S, Hkv, D), or in the order of `axes` in the settings; so are out and gradients.
+lse is (B, Sq, H). sink is (H) or None; without sink, dsink is (0). The backward pass needs normalizers (B, Sq, H, 2);
+without `keep` they are (B, Sq, H, 0). `settings` is a text that encoded() makes: operators take no objects. Example:
 {"causal": true, "segments": [128, [3, 0, 0]], "dilations": [1, 8], "comm": "world"}; a window is [left, right, first].
 
-lengths is None, or (B) or (B, 2) whole numbers, or (B, S) of bool, True where a row exists, or a mask (1 or B, 1 or H,
-1 or S, S) of scaled_dot_product_attention: these numbers may come from a model's input, and are looked at inside the
+lengths is None; or whole numbers (B) or (B, 2); or bool (B, S), True where a row exists; or a mask (1 or B, 1 or H, 1
+or S, S) of scaled_dot_product_attention. These numbers may come from a model's input: they are read inside the
 operator, when it computes.
 
-To add a setting of the pattern: a field of options.Settings that JSON can hold; nothing here changes. To add an optional
-tensor (coordinates): an argument `Tensor? name` at the end of FORWARD and BACKWARD, as `sink` is.
+To add a setting of the pattern, add a field to options.Settings that JSON can store; nothing here changes. To add an
+optional tensor (coordinates), add an argument `Tensor? name` at the end of FORWARD and BACKWARD, like `sink`.
 """
 import contextvars
 import functools
@@ -35,11 +35,11 @@ BACKWARD = ("(Tensor normalizers, Tensor q, Tensor k, Tensor v, Tensor out, Tens
             "Tensor? sink, Tensor? lengths) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dsink)")
 PLAIN = settings_of()
 
-progress_of_call = contextvars.ContextVar("annulus.torch's progress", default=None)  # a function: no text says it
+progress_of_call = contextvars.ContextVar("annulus.torch's progress", default=None)  # a function, not in a text
 
 
 class Request(NamedTuple):
-    """What `settings` means."""
+    """What the text `settings` means."""
     settings: Settings
     axes: str | None
     comm: str | None
@@ -47,7 +47,7 @@ class Request(NamedTuple):
 
 
 def encoded(settings, axes=None, comm=None, threads=None):
-    """The text of a Request: what differs from a call that says nothing."""
+    """The text for a Request; it only has what differs from the defaults."""
     said = {name: value for name, value in settings._asdict().items() if value != getattr(PLAIN, name)}
     said |= {name: value for name, value in (("axes", axes), ("comm", comm), ("threads", threads)) if value is not None}
     return json.dumps(said)
@@ -98,7 +98,7 @@ def _kind(tensor):
 
 @_attention.register_fake
 def _(q, k, v, settings, keep, sink, lengths):
-    """Shapes, types and strides of the results; the numbers of the tensors are not there."""
+    """Shapes, types and strides of the results, while the tensors have no numbers."""
     request = decoded(settings)
     described = {name: (_kind(tensor), tensor.shape) for name, tensor in (("q", q), ("k", k), ("v", v))}
     batch, rows, heads, _, dim, _ = extents_of(described, request.axes)
@@ -113,21 +113,21 @@ def _(q, k, v, settings, keep, sink, lengths):
 
 @_attention_backward.register_fake
 def _(normalizers, q, k, v, out, dout, dlse, settings, sink, lengths):
-    order = AXES[decoded(settings).axes]  # the results lie in memory as (B, S, heads, D)
+    order = AXES[decoded(settings).axes]  # in memory the results are (B, S, heads, D)
     made = [tensor.new_empty([tensor.shape[axis] for axis in order]).permute(order) for tensor in (q, k, v)]
     return *made, q.new_empty(0) if sink is None else torch.empty_like(sink)
 
 
 def _one_by_one(operator, info, in_dims, *arguments):
-    """vmap where the batch has something in common: sink logits, which have a gradient of their own in each call, and
-    lengths, which are of one batch."""
+    """vmap for calls with sink logits or lengths: each entry of the mapped axis is computed by its own call, because a
+    sink has a gradient in each call, and lengths are for one batch."""
     results = [operator(*[value if axis is None else value.select(axis, i) for value, axis in zip(arguments, in_dims)])
                for i in range(info.batch_size)]
     return tuple(map(torch.stack, zip(*results))), (0,) * len(results[0])
 
 
 def _folded(operator, info, in_dims, *arguments):
-    """vmap: its axis becomes part of the batch. (V, B, S, H, D) -> (V B, S, H, D)."""
+    """vmap: the mapped axis becomes part of the batch. (V, B, S, H, D) -> (V B, S, H, D)."""
     if any(argument is not None for argument in arguments[-2:]):
         return _one_by_one(operator, info, in_dims, *arguments)
 
@@ -147,14 +147,14 @@ _attention_backward.register_vmap(functools.partial(_folded, _attention_backward
 
 
 def _cast(q, k, v):
-    """As scaled_dot_product_attention under torch.autocast: all but float64 to autocast's type."""
+    """As in scaled_dot_product_attention under torch.autocast: casts all types but float64 to autocast's type."""
     if not torch.is_autocast_enabled("cpu"):
         return q, k, v
     return [tensor if tensor.dtype == torch.float64 else tensor.to(torch.get_autocast_dtype("cpu")) for tensor in (q, k, v)]
 
 
 def _autocast(q, k, v, settings, keep, sink, lengths):
-    cast = _cast(q, k, v)  # a sink may have any type
+    cast = _cast(q, k, v)  # not the sink, which may have any type
     with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)):
         return _attention(*cast, settings, keep, sink, lengths)
 
@@ -164,8 +164,8 @@ _library.impl("attention", _autocast, "AutocastCPU")
 
 
 def _with_gradient(operator, setup_context, backward):
-    """Gives an operator its gradient; returns what calls it. The transforms of torch.func want a torch.autograd.Function
-    in place of an operator; it has the same two functions."""
+    """Gives an operator its gradient; returns the function to call it with. The transforms of torch.func need a
+    torch.autograd.Function instead of an operator; it gets the same two functions."""
     operator.register_autograd(backward, setup_context=setup_context)
     own = {"generate_vmap_rule": True, "forward": staticmethod(lambda *arguments: operator(*arguments)),
            "setup_context": staticmethod(setup_context), "backward": staticmethod(backward)}
@@ -180,7 +180,7 @@ def _keep_for_backward(ctx, inputs, output):
     q, k, v, settings, _, sink, lengths = inputs
     out, _, normalizers = output
     ctx.mark_non_differentiable(normalizers)
-    ctx.set_materialize_grads(False)  # of lse there is none as a rule
+    ctx.set_materialize_grads(False)  # usually lse has no gradient
     ctx.save_for_backward(normalizers, q, k, v, out, sink, lengths)
     ctx.settings = settings
 
@@ -202,7 +202,7 @@ _forward = _with_gradient(_attention, _keep_for_backward, _backward)
 
 
 def _check(tensors):
-    """Dense tensors of numbers that annulus multiplies, in the CPU's memory; or on meta, without numbers."""
+    """Checks that tensors are dense, of a known type, and in the CPU's memory (or on meta, without numbers)."""
     for name, tensor in tensors.items():
         dense(tensor, name)
         if tensor.device.type not in ("cpu", "meta"):
@@ -219,12 +219,12 @@ def _check(tensors):
 
 @torch.compiler.allow_in_graph
 def attend(q, k, v, settings, sink=None, lengths=None):
-    """out and lse, both differentiable; `settings` as encoded()."""
+    """out and lse, both differentiable; `settings` is from encoded()."""
     if lengths is not None:
         dense(lengths, "lengths")
     _check({"q": q, "k": k, "v": v} | ({} if sink is None else {"sink": sink}))
     in_transform = torch._C._are_functorch_transforms_active()
-    if in_transform:  # the Function keeps what the operator is given
+    if in_transform:  # a Function saves the tensors that its operator gets
         q, k, v = _cast(q, k, v)
     wanted = any(tensor is not None and tensor.requires_grad for tensor in (q, k, v, sink))
     keep = torch.is_grad_enabled() and (in_transform or wanted)
