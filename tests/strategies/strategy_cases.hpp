@@ -189,7 +189,7 @@ inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem
   return rule;
 }
 
-/// Some of the cases with rules of scores; those of the device's tiles have none.
+/// Some of the cases with rules of scores.
 inline std::vector<Case> with_rules(std::vector<Case> cases, std::size_t one_in) {
   std::vector<Case> some;
   for (std::size_t i = 0; i < cases.size(); i += one_in) {
@@ -227,12 +227,11 @@ inline std::vector<Case> sink_cases() {
   return cases;
 }
 
-/// None where the back end takes no rules, which test_problem_checks.cpp holds it to.
 inline std::vector<Case> rule_cases() {
-  if (!kernels::why_no_rule(kernels::default_backend()).empty()) return {};
   std::vector<Case> cases = with_rules(semantics_cases(), 3);
-  for (const auto& more : {with_rules(awkward_cases(), 1), with_rules(storage_cases(), 1),
-                           with_rules(window_cases(), 1), with_rules(random_cases(), 3)}) {
+  for (const auto& more :
+       {with_rules(awkward_cases(), 1), with_rules(storage_cases(), 1), with_rules(window_cases(), 1),
+        with_rules(device_cases(), 1), with_rules(random_cases(), 3)}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   cases[1].problem.sink = true;

@@ -102,8 +102,8 @@ void check_granules(const std::string& why_not) {
 }
 
 std::string why_no_rule(Backend backend) {
-  if (backend == Backend::host) return "";
-  return fmt::format("back end {} takes no scores with a cap or a bias yet", core::name_of(backend));
+  if (library_of(backend) == nullptr) return "";
+  return fmt::format("back end {} takes no scores with a cap or a bias", core::name_of(backend));
 }
 
 void check_rule(Backend backend, const CallRule& rule) {

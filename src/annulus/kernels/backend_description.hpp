@@ -63,7 +63,7 @@ const std::vector<LibraryBackend>& library_backends();
 /// nullptr where our own kernels are the back end.
 const LibraryBackend* library_of(core::Backend backend);
 
-/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty: it does. Only the host does yet.
+/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty: it does. Libraries do not.
 std::string why_no_rule(core::Backend backend);
 
 /// What `auto` stands for: the first library that this process has and that refuses nothing of this, else our own
