@@ -49,6 +49,24 @@ TEST(ProblemChecks, NameTheSettingAndWhatWasExpected) {
             "output.top_keys: lists of 28147497671065");
 }
 
+TEST(ProblemChecks, ValuesOfAnotherSizeAreForTheHost) {
+  const auto with = [](kernels::Backend backend) {
+    return [=](Problem& p) {
+      p.shape.head_dim = 8;
+      p.shape.set_value_dim(6);
+      p.backend = backend;
+    };
+  };
+  EXPECT_EQ(objection(with(kernels::Backend::host)), "");
+  for (const kernels::Backend backend : {kernels::Backend::device, kernels::Backend::cudnn}) {
+    EXPECT_EQ(objection(with(backend)),
+              fmt::format("input.v: 6 numbers a head, q and k 8: back end {} takes no values of another head size than "
+                          "keys yet; expected as many",
+                          name_of(backend)));
+    EXPECT_EQ(objection(with(backend), Use::look_at), "");
+  }
+}
+
 TEST(ProblemChecks, ScoresThatCannotBe) {
   const auto with = [](kernels::ScoreRule rule, kernels::Backend backend = kernels::Backend::host) {
     return [=](Problem& p) {

@@ -70,11 +70,15 @@ void timed_compute(HopMetrics& metrics, Work&& work) {
 }
 
 /// Flops of a forward pass that keeps `kept` (query, key, head) triples: q.k and p v, a multiply and an add each, D
-/// long.
+/// and Dv long.
 constexpr double forward_flops(double kept, Index head_dim) { return 4.0 * double(head_dim) * kept; }
+inline double forward_flops(double kept, const Shape& shape) { return 4.0 * shape.mean_dim() * kept; }
 
 /// Flops of a backward pass, by the usual convention 2.5 forward passes: five products (q.k again, dout.v, and those
 /// that make dq, dk, dv) instead of two.
 constexpr double backward_flops(double kept, Index head_dim) { return 2.5 * forward_flops(kept, head_dim); }
+inline double backward_flops(double kept, const Shape& shape) {
+  return 2.0 * double(3 * shape.head_dim + 2 * shape.dim_of_values()) * kept;
+}
 
 }  // namespace annulus::core

@@ -111,6 +111,16 @@ void check_rule(Backend backend, const CallRule& rule) {
   core::require(reason.empty(), [&] { return reason; });
 }
 
+std::string why_no_value_dim(Backend backend) {
+  if (backend == Backend::host) return "";
+  return fmt::format("back end {} takes no values of another head size than keys yet", core::name_of(backend));
+}
+
+void check_value_dim(Backend backend, const core::Shape& shape) {
+  const std::string reason = shape.has_value_dim() ? why_no_value_dim(backend) : "";
+  core::require(reason.empty(), [&] { return reason; });
+}
+
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut) {
   const core::InstructionSet best = core::best_instruction_set(), set = any_cut ? core::vectors_beside(best) : best;
   const bool has_instruction = set >= core::InstructionSet::avx512_bf16;
@@ -138,6 +148,7 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
     if (precision != core::Precision::bfloat16)
       return fmt::format("the host's matrix units have no products of {}", core::name_of(precision));
     if (shape.head_dim > 256) return fmt::format("head size {} is more than 256", shape.head_dim);
+    if (shape.has_value_dim()) return "values have another head size than keys";
     const bool has_units = core::best_instruction_set() == core::InstructionSet::amx;
     return has_units ? "" : fmt::format("the instruction set {} has no matrix units", host_instruction_set());
   }

@@ -66,6 +66,9 @@ const LibraryBackend* library_of(core::Backend backend);
 /// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty: it does. Libraries do not.
 std::string why_no_rule(core::Backend backend);
 
+/// Why a back end takes no values of another head size than keys; empty: it does. Only the host does yet.
+std::string why_no_value_dim(core::Backend backend);
+
 /// What `auto` stands for: the first library that this process has and that refuses nothing of this, else our own
 /// kernels. For 16-bit tensors cuDNN is up to 2.3 times as fast as those (docs/performance.md).
 core::Backend default_backend(const WantedOfBackend& wanted);

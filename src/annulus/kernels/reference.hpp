@@ -114,10 +114,10 @@ class ReferenceRow {
                std::span<const double> q);
   ReferenceRow(ReferencePattern&&, const core::Shape&, core::Index, core::Index, std::span<const double>) = delete;
 
-  /// Adds key row p with vectors k and v (D) as often as it counts; each row must be offered exactly once.
+  /// Adds key row p with vectors k (D) and v (Dv) as often as it counts; each row must be offered exactly once.
   void add(core::Index p, std::span<const double> k, std::span<const double> v);
 
-  /// Writes the output vector (D) and the log-sum-exp: zeros and -inf when no key counted.
+  /// Writes the output vector (Dv) and the log-sum-exp: zeros and -inf when no key counted.
   void finish(std::span<double> out, double& lse) const;
 
   /// -sum P ln P over the multiset, filled-in keys and the sink included, in nats: lse less the mean score; 0 when no

@@ -10,8 +10,8 @@
 namespace annulus {
 
 /// Rows of the result of a plan's whole problem, in host memory:
-///   q (B, Sq, H, D), k and v (B, S, Hkv, D)  on the host, of any layout; rows count from the first of q
-///   out (B, rows, H, D), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
+///   q (B, Sq, H, D), k (B, S, Hkv, D), v (B, S, Hkv, Dv)  on the host, of any layout; rows count from the first of q
+///   out (B, rows, H, Dv), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
 ///   sink (1, 1, H, 1)                        on the host, where Pattern::sink says that there is one
 /// It shares nothing with the kernels but the plan's settings. Throws Error(usage) where a tensor is not the plan's or
 /// there is no such row. What `progress` throws ends it.

@@ -109,12 +109,13 @@ struct RowBytes {
 
 /// Bytes of a row that go to the ranks that work on the heads, and that come back from them.
 std::pair<RowBytes, RowBytes> exchanged(const Problem& problem, Pass pass) {
-  const double row = double(problem.head_row_bytes()), heads = double(problem.shape.heads);
-  if (pass == Pass::forward) return {{row, 2 * row}, {double(problem.output_row_bytes()) / heads, 0}};
+  const double row = double(problem.head_row_bytes()), value = double(problem.head_value_bytes());
+  const double heads = double(problem.shape.heads), kv = row + value;
+  if (pass == Pass::forward) return {{row, kv}, {double(problem.output_row_bytes()) / heads, 0}};
   const double scalars = double(problem.head_normalizer_bytes()) + double(core::bytes_of(problem.precision));
   const Index parts = problem.sum_parts() / problem.shape.batch;  // whole: each entry has as many
   const double sums = double(parts * problem.head_row_sum_bytes());
-  return {{2 * row + scalars, 2 * row}, {row, sums}};  // q and dout with normalizers and delta, K and V; dq, dK and dV
+  return {{row + value + scalars, kv}, {row, sums}};  // q and dout with normalizers and delta, K and V; dq, dK and dV
 }
 
 /// Exchanges of heads inside groups of `size` ranks, after which each works on some heads of all rows of its group, and

@@ -1,6 +1,7 @@
 // What a strategy is given: the problem, and this rank's tensors.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -41,7 +42,7 @@ struct Statistics {
 };
 
 /// What the sums are that ranks add up for each other's key rows and that travel home.
-///   gradients  dk and dv: D numbers each of the problem's precision, per row and key/value head
+///   gradients  dk and dv: D and Dv numbers of the problem's precision, per row and key/value head
 ///   received   one float64 number for each query head that may read the key/value head: Layout::group() of them
 enum class Sums { gradients, received };
 
@@ -98,24 +99,32 @@ struct Problem {
   /// last: see rounds_of().
   core::Band first_part() const { return reproducible ? core::Band::upto : core::Band::all; }
   bool has_last_part() const { return reproducible && !pattern.causal; }
-  /// Bytes of one row of q or out, of k (or v), and of lse; for one batch entry.
-  Index query_row_bytes() const { return shape.heads * shape.head_dim * Index(core::bytes_of(type)); }
-  Index kv_row_bytes() const { return shape.kv_heads * shape.head_dim * Index(core::bytes_of(type)); }
-  /// Bytes of one row of one key/value head: what travels is counted in these.
+  /// Bytes of one row of q, of out (and dout), and of lse; for one batch entry.
+  Index query_row_bytes() const { return shape.heads * head_row_bytes(); }
+  Index out_row_bytes() const { return shape.heads * head_value_bytes(); }
+  /// Bytes of one row of one head of q or k, and of v, out or dout.
   Index head_row_bytes() const { return shape.head_dim * Index(core::bytes_of(type)); }
+  Index head_value_bytes() const { return shape.dim_of_values() * Index(core::bytes_of(type)); }
+  /// K and V travel together, as arrays (B, rows, Hkv, numbers): one of K and one of V, numbers = D. Where values have
+  /// another head size, a row of V follows its row of K in one array, numbers = D + Dv; sums of dK and dV likewise.
+  /// Worked example: B = 2, D = 192, Dv = 128: two entries of rows of 320 numbers, where D = Dv = 192 has four of 192.
+  Index kv_parts() const { return (shape.has_value_dim() ? 1 : 2) * shape.batch; }
+  Index kv_numbers() const { return shape.has_value_dim() ? shape.head_dim + shape.value_dim : shape.head_dim; }
+  /// Bytes of one row of one key/value head there, in which is counted what travels, and of one of all.
+  Index head_kv_bytes() const { return kv_numbers() * Index(core::bytes_of(type)); }
+  Index kv_row_bytes() const { return shape.kv_heads * head_kv_bytes(); }
   Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
   /// Bytes of one row of normalizers, of all heads and of one.
   Index normalizer_row_bytes() const { return shape.heads * head_normalizer_bytes(); }
   Index head_normalizer_bytes() const { return kernels::normalizer_numbers * Index(core::bytes_of(precision)); }
   /// The same of all that forward() reads, q, k and v, and of all that it makes, out, lse, entropy and
   /// normalizers.
-  Index input_row_bytes() const { return query_row_bytes() + 2 * kv_row_bytes(); }
+  Index input_row_bytes() const { return query_row_bytes() + kv_block_bytes(1) / shape.batch; }
   Index output_row_bytes() const {
-    return query_row_bytes() + lse_row_bytes() * (statistics.entropy ? 2 : 1) +
-           (has_sums() ? normalizer_row_bytes() : 0);
+    return out_row_bytes() + lse_row_bytes() * (statistics.entropy ? 2 : 1) + (has_sums() ? normalizer_row_bytes() : 0);
   }
-  /// Bytes of a (2, B, rows, Hkv, D) array of K and V.
-  Index kv_block_bytes(Index rows) const { return 2 * shape.batch * rows * kv_row_bytes(); }
+  /// Bytes of K and V of so many rows of all batch entries.
+  Index kv_block_bytes(Index rows) const { return kv_parts() * rows * kv_row_bytes(); }
   /// Type of the numbers in which a rank adds up, and bytes of a row of one head of the sums that travel.
   core::DType sum_type() const { return core::type_of(precision); }
   /// Sums and results have the same type, so that they may be the same memory.
@@ -125,8 +134,10 @@ struct Problem {
   /// from rank to rank beside the sums (kernels::GradientViews).
   bool has_begun_sums() const { return sums == Sums::gradients && reproducible && granule == 1; }
   /// What travels home beside the keys: arrays of so many rows of heads, of so many numbers.
-  Index sum_parts() const { return (sums == Sums::gradients ? has_begun_sums() ? 4 : 2 : 1) * shape.batch; }
-  Index sum_numbers() const { return sums == Sums::gradients ? shape.head_dim : slots(); }
+  Index sum_parts() const { return sums == Sums::gradients ? (has_begun_sums() ? 2 : 1) * kv_parts() : shape.batch; }
+  Index sum_numbers() const { return sums == Sums::gradients ? kv_numbers() : slots(); }
+  /// Bytes of a row of one head of the sums of dQ.
+  Index head_query_sum_bytes() const { return shape.head_dim * Index(core::bytes_of(precision)); }
   core::Precision sum_precision() const { return sums == Sums::gradients ? precision : core::Precision::float64; }
   /// Numbers that a row of a key/value head receives, one for each query head that may read it.
   Index slots() const { return share ? share->heads / share->kv_heads : shape.group(); }
@@ -173,7 +184,7 @@ void make_reproducible(Problem& problem, bool wanted, bool has_units);
 /// Why its results are not made granule by granule where there are such units; empty: they are.
 std::string why_not_by_granules(const Problem& problem);
 
-/// Tensors (B, rows, heads, D) that lie as their owner likes, D numbers next to each other; no data: not lent. They are
+/// Tensors (B, rows, heads, D or Dv) that lie as their owner likes, these numbers next to each other; no data: not lent. They are
 /// read where they lie, in place of a buffer of the same name. k and v, which cannot travel as one message then, only
 /// where no other rank reads them.
 struct LentTensors {
@@ -185,8 +196,8 @@ struct LentTensors {
 /// makes it writes into memory that is there where that is borrowed and large enough, and makes buffers else.
 struct Tensors {
   core::Buffer q;    ///< (B, rows, H, D)
-  core::Buffer kv;   ///< (2, B, rows, Hkv, D): K of all batch entries, then V, so that one message carries both
-  core::Buffer out;  ///< (B, rows, H, D), made by forward(), read by backward()
+  core::Buffer kv;   ///< (2, B, rows, Hkv, D), K then V, or (B, rows, Hkv, D + Dv): kv_parts(); see kv_views()
+  core::Buffer out;  ///< (B, rows, H, Dv), made by forward(), read by backward()
   core::Buffer lse;  ///< (B, rows, H), made by forward()
   /// (B, rows, H, 2) of the problem's precision (kernels/normalizer.hpp), made by forward() where Problem::gradients
   /// says that backward() will read them
@@ -204,12 +215,12 @@ struct Tensors {
   /// of rows in a store, over those.
   std::vector<std::int64_t> sink_sums = {};
 
-  core::Buffer dout = {};   ///< (B, rows, H, D), read by backward()
+  core::Buffer dout = {};   ///< (B, rows, H, Dv), read by backward()
   core::Buffer delta = {};  ///< (B, rows, H) of the problem's precision, dout . out - dlse; there during backward()
   core::Buffer dlse = {};   ///< (B, rows, H) in the type of lse, read by backward(); no bytes: zeros
   core::Buffer dq = {};     ///< (B, rows, H, D), made by backward()
-  core::Buffer dkv = {};    ///< (2, B, rows, Hkv, D): dK, then dV; made by backward()
-  /// (B, rows, Hkv, D): parts of dkv, or a caller's memory, which is filled in place of dkv where no other rank works
+  core::Buffer dkv = {};    ///< dK (B, rows, Hkv, D), then dV (B, rows, Hkv, Dv); made by backward()
+  /// The two: parts of dkv, or a caller's memory, which is filled in place of dkv where no other rank works
   /// on the rows.
   core::Buffer dk = {}, dv = {};
 
@@ -220,7 +231,13 @@ struct Tensors {
 /// `name` as a buffer of so many bytes: what is there where that is borrowed and of that size, else new memory.
 core::Buffer made(const core::Buffer& there, const std::string& name, Index bytes);
 
-/// A (2, B, held, unit_bytes) array of K and V rows as a message block with all its rows selected.
+/// K and V of `held` rows of all heads, or of one, where Problem::kv_parts() says that they are.
+std::array<core::TensorView, 2> kv_views(const Problem& problem, void* data, Index held, bool of_one_head = false);
+
+/// Bytes of dK of so many rows: dV follows in Tensors::dkv.
+Index dk_bytes(const Problem& problem, Index rows);
+
+/// A (kv_parts(), held, unit_bytes) array of K and V rows as a message block with all its rows selected.
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes);
 
 /// Which rank holds which rows in strategies that spread them: the problem's partition, or where that is `auto` the

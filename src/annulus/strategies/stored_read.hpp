@@ -9,7 +9,7 @@ namespace annulus::strategies {
 
 using core::Index;
 
-/// Rows of one tensor and batch entry in a store: `heads` heads of `head_bytes` bytes each.
+/// Rows of one tensor and batch entry in a store: `heads` heads, in memory `head_bytes` bytes apart.
 struct StoredRowsOf {
   core::StoredTensor tensor = core::StoredTensor::q;
   Index entry = 0;

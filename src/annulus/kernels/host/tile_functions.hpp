@@ -23,13 +23,13 @@ struct BFloat16Bits {
 /// Number of storage types; a table's entry [i] is for the one with core::DType value i.
 inline constexpr int kStorageTypes = 4;
 
-/// Largest head size D, and that of matrix units.
+/// Largest head size, of keys and of values, and that of matrix units.
 inline constexpr int kMaxHeadDim = 576;
 inline constexpr int kMaxMatrixDim = 256;
 
 /// Query rows of one task and their running softmax, private to a thread, in groups of G rows that share a strip of
-/// scores: G is a multiple of the score block's W rows. With D numbers in `depth` words (queries), or padded to an even
-/// number of columns (accumulators):
+/// scores: G is a multiple of the score block's W rows. With D numbers in `depth` words (queries), or Dv of them padded to
+/// an even number of columns (accumulators):
 ///   queries  [rows / W][depth][W]         numbers are already times scale * log2(e), pairs as they are
 ///   acc      [rows / G][column][G]
 ///   max      [rows]                       m: even integers, -inf while empty
@@ -48,6 +48,7 @@ struct QueryPanels {
   const std::int64_t* end;
   std::int64_t rows;
   int head_dim;
+  int value_dim;                                // columns of acc and of values
   Number<T> exponent_bias;                      // weights are 2^(score - m + exponent_bias)
   Number<T> score_factor;                       // of pairs: what the sum over D is multiplied by
   const RuledPairs<Number<T>>* rule = nullptr;  // of all rows, and of the keys of the tile; for add_ruled_tile
@@ -55,7 +56,7 @@ struct QueryPanels {
 
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
 ///   keys    [key][depth]            zero beyond D; up to a multiple of key_step there are more, of any kind
-///   values  [column][capacity]      zero beyond D; a word is a number of a key, or of two that follow each other
+///   values  [column][capacity]      zero beyond Dv; a word is a number of a key, or of two that follow each other
 /// (The set amx has both in tiles, see amx/pack_tiles.hpp.)
 ///   finite                          all values are: the weight 0 of a key that a row does not see takes it out
 template <class T>

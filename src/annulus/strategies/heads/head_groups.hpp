@@ -93,7 +93,8 @@ class HeadGroup {
   /// K/V heads appear as often as ranks of the group read them, rank after rank.
   bool are_heads_shared() const { return sums_.own.row_bytes > whole_.shape.kv_heads * whole_.head_row_sum_bytes(); }
 
-  TwoForms q_;  // and out, dout, dq
+  TwoForms q_;    // and dq
+  TwoForms out_;  // and dout
   TwoForms kv_;
   TwoForms lse_;
   TwoForms normalizers_;

@@ -19,12 +19,11 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const Problem& problem, bool dlse) {
-  const Index head = problem.head_row_bytes();
   std::vector<Part> parts{{StoredTensor::normalizers, problem.head_normalizer_bytes(), &Tensors::normalizers}};
   if (dlse) parts.push_back({StoredTensor::dlse, problem.lse_row_bytes() / problem.shape.heads, &Tensors::dlse});
-  parts.push_back({StoredTensor::q, head, &Tensors::q});
-  parts.push_back({StoredTensor::out, head, &Tensors::out});
-  parts.push_back({StoredTensor::dout, head, &Tensors::dout});
+  parts.push_back({StoredTensor::q, problem.head_row_bytes(), &Tensors::q});
+  parts.push_back({StoredTensor::out, problem.head_value_bytes(), &Tensors::out});
+  parts.push_back({StoredTensor::dout, problem.head_value_bytes(), &Tensors::dout});
   // A tensor of rows of 48 bytes begins at a multiple of 16 after others of such rows, as matrix units want it; after
   // numbers of 8 bytes it may not.
   const auto unit = [](const Part& part) { return part.head_bytes & -part.head_bytes; };
