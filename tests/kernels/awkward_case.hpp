@@ -9,9 +9,9 @@ namespace annulus::test {
 
 // Two batch entries, four query heads on two key/value heads, maps of several runs with gaps in t and rows, two calls,
 // items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
-inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precision, bool causal) {
+inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precision, bool causal, Index value_dim = 0) {
   WorkCase test;
-  test.shape = {2, 0, 4, 2, head_dim};
+  test.shape = {2, 0, 4, 2, head_dim, value_dim};
   test.query_rows = 150;
   test.key_rows = 170;
   test.type = type;
@@ -40,9 +40,10 @@ inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precisi
 
 // Two batch entries, six query heads on two key/value heads, maps of several runs with gaps in t and rows, three calls,
 // items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
-inline BackwardCase awkward_backward_case(Index head_dim, DType type, core::Precision precision, core::Band mask) {
+inline BackwardCase awkward_backward_case(Index head_dim, DType type, core::Precision precision, core::Band mask,
+                                          Index value_dim = 0) {
   BackwardCase test;
-  test.shape = {2, 0, 6, 2, head_dim};
+  test.shape = {2, 0, 6, 2, head_dim, value_dim};
   test.query_rows = 150;
   test.key_rows = 170;
   test.type = type;

@@ -16,7 +16,7 @@ struct BackwardCase : WorkCase {
 
   void fill_all(double amplitude = 1) {
     fill(amplitude);
-    dout = random_values(core::TensorId::dout, query_numbers(), type);
+    dout = random_values(core::TensorId::dout, out_numbers(), type);
     dlse = random_values(core::TensorId::dlse, states(), type);
   }
 };
@@ -25,26 +25,27 @@ struct BackwardCase : WorkCase {
 inline std::vector<double> naive_delta(const BackwardCase& test, const kernels::ReferenceResult& forward) {
   std::vector<double> delta(forward.lse.size());
   for (std::size_t row = 0; row < delta.size(); ++row) {
-    delta[row] = dot(test.dout, row, forward.out, row, test.shape.head_dim) - (test.dlse.empty() ? 0 : test.dlse[row]);
+    delta[row] =
+        dot(test.dout, row, forward.out, row, test.shape.dim_of_values()) - (test.dlse.empty() ? 0 : test.dlse[row]);
   }
   return delta;
 }
 
 /// The gradients by their definition, with delta from `out` as it is given.
 inline Gradients naive_gradients(const BackwardCase& test, const kernels::ReferenceResult& forward) {
-  const std::size_t D = std::size_t(test.shape.head_dim);
+  const std::size_t D = std::size_t(test.shape.head_dim), Dv = std::size_t(test.shape.dim_of_values());
   const std::vector<double> delta = naive_delta(test, forward);
   Gradients g{std::vector<double>(test.q.size(), 0.0), std::vector<double>(test.k.size(), 0.0),
               std::vector<double>(test.v.size(), 0.0)};
   for_each_meeting(test, [&](std::size_t row, std::size_t key, const Meeting& at) {
     const NaiveScore score = score_of(test, row, key, at);
     const double p = std::exp(score.value - forward.lse[row]);
-    const double ds = p * (test.output_scale * dot(test.dout, row, test.v, key, Index(D)) - delta[row]) * score.slope;
+    const double ds = p * (test.output_scale * dot(test.dout, row, test.v, key, Index(Dv)) - delta[row]) * score.slope;
     for (std::size_t d = 0; d < D; ++d) {
       g.dq[row * D + d] += test.scale() * ds * test.k[key * D + d];
       g.dk[key * D + d] += test.scale() * ds * test.q[row * D + d];
-      g.dv[key * D + d] += test.output_scale * p * test.dout[row * D + d];
     }
+    for (std::size_t d = 0; d < Dv; ++d) g.dv[key * Dv + d] += test.output_scale * p * test.dout[row * Dv + d];
   });
   return g;
 }

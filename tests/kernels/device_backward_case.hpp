@@ -28,7 +28,15 @@ struct BackwardTensors {
   bool in_blocks = true;
 
   kernels::BackwardOperands operands(const BackwardCase& test) const {
-    return {q.view, k.view, v.view, dout.view, normalizers.view, delta.view, test.scale(), test.output_scale};
+    return {.q = q.view,
+            .k = k.view,
+            .v = v.view,
+            .dout = dout.view,
+            .normalizers = normalizers.view,
+            .delta = delta.view,
+            .scale = test.scale(),
+            .output_scale = test.output_scale,
+            .rule = test.call_rule()};
   }
   kernels::GradientViews gradients() const {
     if (!in_blocks) return {dq.view, dk.view, dv.view};

@@ -150,7 +150,7 @@ kernels::ReferenceResult answer_on(const WorkCase& test, const Attend& attend) {
   kernels::State state(shape, test.query_rows, test.precision, kernels::reproducible_exponent_bias);
   poison(state.acc);
   for (const core::WorkList& list : test.calls)
-    attend(list, kernels::Operands{q.view, k.view, v.view, test.scale()}, state);
+    attend(list, kernels::Operands{q.view, k.view, v.view, test.scale(), test.call_rule()}, state);
   // Filled with a number that is no result, so that an element nobody writes shows.
   const Index rows = test.states();
   const DType lse_type = core::lse_type(test.type);

@@ -7,8 +7,8 @@
 namespace annulus::test {
 
 /// A case of one head where rows 0 ... rows - 1 see keys 0 ... keys - 1 by `mask`.
-inline BackwardCase backward_case(Index rows, Index keys, Index head_dim, core::Band mask) {
-  BackwardCase test{plain_case(rows, keys, head_dim, false)};
+inline BackwardCase backward_case(Index rows, Index keys, Index head_dim, core::Band mask, Index value_dim = 0) {
+  BackwardCase test{plain_case(rows, keys, head_dim, false, value_dim)};
   test.calls[0].items[0].band = mask;
   return test;
 }
@@ -32,28 +32,28 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
                                 const BackwardRun& run = {}) {
   namespace host = kernels::host;
   const core::Shape& shape = test.shape;
-  const Index D = shape.head_dim, rows = test.query_rows, keys = test.key_rows;
+  const Index D = shape.head_dim, Dv = shape.dim_of_values(), rows = test.query_rows, keys = test.key_rows;
   const DType wide = test.sums();
-  const auto query_like = [&](const std::vector<double>& x, DType type) {
-    return to_device(x, type, rows, shape.heads, D);
+  const auto query_like = [&](const std::vector<double>& x, DType type, Index dim) {
+    return to_device(x, type, rows, shape.heads, dim);
   };
-  const auto key_like = [&](const std::vector<double>& x, DType type) {
-    return to_device(x, type, keys, shape.kv_heads, D);
+  const auto key_like = [&](const std::vector<double>& x, DType type, Index dim) {
+    return to_device(x, type, keys, shape.kv_heads, dim);
   };
   const auto row_like = [&](const std::vector<double>& x, DType type) {
     return to_device(x, type, rows, shape.heads, 1);
   };
-  const DeviceTensor q = query_like(test.q, test.type), k = key_like(test.k, test.type),
-                     v = key_like(test.v, test.type), dout = query_like(test.dout, test.type),
-                     out = query_like(forward.out, test.type),
+  const DeviceTensor q = query_like(test.q, test.type, D), k = key_like(test.k, test.type, D),
+                     v = key_like(test.v, test.type, Dv), dout = query_like(test.dout, test.type, Dv),
+                     out = query_like(forward.out, test.type, Dv),
                      normalizers = to_device(normalizers_of(forward.lse), wide, rows, shape.heads, 2),
                      dlse = row_like(test.dlse, test.type),
                      delta = row_like(std::vector<double>(forward.lse.size(), 1234.0), wide);
-  const DeviceTensor dq = query_like(std::vector<double>(test.q.size(), 0.0), wide),
-                     dk = key_like(std::vector<double>(test.k.size(), 0.0), wide),
-                     dv = key_like(std::vector<double>(test.v.size(), 0.0), wide),
-                     begun_dk = key_like(std::vector<double>(test.k.size(), 0.0), wide),
-                     begun_dv = key_like(std::vector<double>(test.v.size(), 0.0), wide);
+  const DeviceTensor dq = query_like(std::vector<double>(test.q.size(), 0.0), wide, D),
+                     dk = key_like(std::vector<double>(test.k.size(), 0.0), wide, D),
+                     dv = key_like(std::vector<double>(test.v.size(), 0.0), wide, Dv),
+                     begun_dk = key_like(std::vector<double>(test.k.size(), 0.0), wide, D),
+                     begun_dv = key_like(std::vector<double>(test.v.size(), 0.0), wide, Dv);
   const core::TensorView none;
   host::host_backward_delta(shape, rows, out.view, dout.view, test.dlse.empty() ? none : dlse.view, delta.view,
                             run.set);
@@ -68,10 +68,11 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
   end_blocks(begun_dk, dk, shape.batch * keys);
   end_blocks(begun_dv, dv, shape.batch * keys);
   const auto result = [&](kernels::Gradient which, const DeviceTensor& accumulator, Index of_rows, Index heads) {
-    const Index numbers = shape.batch * of_rows * heads * D;
+    const Index dim = which == kernels::Gradient::dv ? Dv : D, numbers = shape.batch * of_rows * heads * dim;
     if (!run.finished) return from_device(accumulator.buffer, numbers, wide);
-    const DeviceTensor to = to_device(std::vector<double>(std::size_t(numbers), 1234.0), run.result, of_rows, heads, D);
-    host::host_finish_gradient(which, {shape.batch, of_rows, heads, heads, D}, test.precision, accumulator.view,
+    const DeviceTensor to =
+        to_device(std::vector<double>(std::size_t(numbers), 1234.0), run.result, of_rows, heads, dim);
+    host::host_finish_gradient(which, {shape.batch, of_rows, heads, heads, dim}, test.precision, accumulator.view,
                                to.view, test.scale(), run.set);
     return from_device(to.buffer, numbers, run.result);
   };
@@ -95,8 +96,8 @@ inline void expect_both_passes(const BackwardCase& test, const std::string& what
   const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
   const Gradients gradients = naive_gradients(test, forward);
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
-    SCOPED_TRACE(fmt::format("{}, {}, {} in {}, D {}", what, name_of(set), core::name_of(test.type),
-                             name_of(test.precision), test.shape.head_dim));
+    SCOPED_TRACE(fmt::format("{}, {}, {} in {}, D {} {}", what, name_of(set), core::name_of(test.type),
+                             name_of(test.precision), test.shape.head_dim, test.shape.value_dim));
     const kernels::ReferenceResult actual = host_answer(test, set);
     EXPECT_TRUE(close_to(actual.out, expected.out, forward_tolerance(test))) << "out";
     EXPECT_TRUE(close_to(actual.lse, expected.lse, forward_tolerance(test))) << "lse";

@@ -15,8 +15,8 @@ using kernels::host::InstructionSet;
 using HostCase = WorkCase;
 
 /// A case of one head where rows 0 ... n - 1 see keys 0 ... n - 1, all or causally.
-inline HostCase plain_case(Index rows, Index keys, Index head_dim, bool causal) {
-  HostCase test{{1, 0, 1, 1, head_dim}, rows, keys};
+inline HostCase plain_case(Index rows, Index keys, Index head_dim, bool causal, Index value_dim = 0) {
+  HostCase test{{1, 0, 1, 1, head_dim, value_dim}, rows, keys};
   core::WorkList list;
   list.runs = {{0, 0, 1, rows}, {0, 0, 1, keys}};
   core::WorkItem item;
@@ -34,15 +34,15 @@ inline kernels::ReferenceResult host_answer(const HostCase& test, InstructionSet
   const core::Shape& shape = test.shape;
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
-  const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
+  const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.dim_of_values());
   kernels::State state(shape, test.query_rows, test.precision);
   for (const core::WorkList& list : test.calls) {
     kernels::host::host_attend(list, {q.view, k.view, v.view, test.scale(), test.call_rule()}, state, poll, set);
   }
-  const Index numbers = test.query_numbers(), states = test.states();
+  const Index numbers = test.out_numbers(), states = test.states();
   const DType lse_type = core::lse_type(test.type);
   const std::vector<double> unwritten(std::size_t(numbers), 1234.0);
-  const DeviceTensor out = to_device(unwritten, test.type, test.query_rows, shape.heads, shape.head_dim);
+  const DeviceTensor out = to_device(unwritten, test.type, test.query_rows, shape.heads, shape.dim_of_values());
   const DeviceTensor lse =
       to_device(std::vector<double>(std::size_t(states), 1234.0), lse_type, test.query_rows, shape.heads, 1);
   kernels::host::host_finish(state, {out.view, lse.view}, test.output_scale, set);

@@ -9,6 +9,7 @@
 
 #include "kernels/band_case.hpp"
 #include "kernels/device_case.hpp"
+#include "kernels/rule_case.hpp"
 #include "kernels/unseen_case.hpp"
 #include "support/tolerance.hpp"
 
@@ -72,6 +73,26 @@ TYPED_TEST(DeviceAttention, BandsWithTwoEnds) {
       this->expect_right(test, tolerance(test), name_of(band));
     }
   }
+}
+
+TYPED_TEST(DeviceAttention, RulesOfScores) {
+  for (const DType type : core::all_dtypes) {
+    for (const auto& [name, rule] : all_rules()) {
+      const Precision precision = type == DType::float64 ? Precision::float64 : Precision::float32;
+      for (const core::Band& band : {core::Band::upto, core::Band{40, 25}}) {
+        const WorkCase test = with_rule<WorkCase>(awkward_backward_case(24, type, precision, band), rule);
+        this->expect_right(test, tolerance(test), describe(test, false) + ", " + name + ", " + name_of(band));
+      }
+    }
+  }
+}
+
+// Scores far beyond the cap, and keys that a row does not see: the cap must not bring these back.
+TYPED_TEST(DeviceAttention, ACapOfLargeScores) {
+  WorkCase test = awkward_case(24, DType::float32, Precision::float32, true);
+  test.fill(1e4);
+  test = with_rule(test, {30});
+  this->expect_right(test, 1e-5, "scores of up to 1e8");
 }
 
 TYPED_TEST(DeviceAttention, WhatNoPairReadsStaysOut) {

@@ -8,6 +8,7 @@
 
 #include "kernels/band_case.hpp"
 #include "kernels/device_backward_case.hpp"
+#include "kernels/rule_case.hpp"
 #include "kernels/unseen_case.hpp"
 
 namespace annulus::test {
@@ -78,6 +79,36 @@ TYPED_TEST(DeviceBackward, BandsWithTwoEnds) {
       };
       expect_close(made_statistics(statistics, lse, 5, attend), naive_statistics(statistics, lse, 5),
                    core::forward_tolerance(type));
+    }
+  }
+}
+
+TYPED_TEST(DeviceBackward, RulesOfScores) {
+  std::size_t turn = 0;
+  for (const DType type : core::all_dtypes) {
+    const Precision precision = type == DType::float64 ? Precision::float64 : Precision::float32;
+    for (const auto& [name, rule] : all_rules()) {
+      const Band band = turn++ % 2 == 0 ? Band::upto : Band{40, 25};
+      const BackwardCase test = with_rule(awkward_backward_case(20, type, precision, band), rule);
+      this->expect_right(test, tolerance(test), describe(test) + ", " + name);
+    }
+  }
+}
+
+TYPED_TEST(DeviceBackward, StatisticsAreOfChangedScores) {
+  for (const Precision precision : number_precisions) {
+    for (const auto& [name, rule] : all_rules()) {
+      SCOPED_TRACE(name);
+      const WorkCase test = with_rule(statistics_case(24, Band::upto, core::type_of(precision), precision), rule);
+      const std::vector<double> lse = naive_answer(test).lse;
+      StatisticsAnswer found =
+          made_statistics(test, lse, 6, [&](const auto& list, const auto& operands, const auto& views) {
+            kernels::device::launch_attend_statistics<typename TypeParam::Space, typename TypeParam::Tuning>(
+                list, test.shape, test.query_rows, precision, operands, views, {}, TypeParam::team_size());
+          });
+      for (Index& row : found.rows)
+        if (row >= 0) row = (row - 5) / 2;  // a row of the sequence: back to its comb index, which names it here
+      expect_close(found, naive_statistics(test, lse, 6), core::forward_tolerance(test.type));
     }
   }
 }

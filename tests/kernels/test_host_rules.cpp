@@ -143,16 +143,16 @@ TEST(HostRules, CoordinatesAsWholeNumbers) {
   EXPECT_EQ(same.whole(1, 1, same.unit(30)), 0);
 }
 
-TEST(HostRules, OtherBackEndsRefuseThemByName) {
+TEST(HostRules, LibrariesRefuseThemByName) {
   WorkCase test = with_rule(plain_case(3, 3, 8, false), {5});
   test.fill();
   const DeviceTensor q = to_device(test.q, test.type, 3, 1, 8);
   kernels::State state(test.shape, 3, test.precision);
   try {
-    kernels::attend(kernels::Backend::device, test.calls[0], {q.view, q.view, q.view, 1, test.call_rule()}, state);
-    FAIL() << "device computed a cap";
+    kernels::attend(kernels::Backend::cudnn, test.calls[0], {q.view, q.view, q.view, 1, test.call_rule()}, state);
+    FAIL() << "cudnn computed a cap";
   } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what()).find("back end device takes no scores with a cap"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("back end cudnn takes no scores with a cap"), std::string::npos)
         << error.what();
   }
 }

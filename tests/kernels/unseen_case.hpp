@@ -75,16 +75,16 @@ inline void expect_only_reached(const std::vector<double>& now, const std::vecto
 template <class Answer>
 void expect_unseen_stay_out(const WorkCase& test, const std::string& what, const Answer& answer) {
   const Meetings meetings(test);
-  const Index D = test.shape.head_dim;
+  const Index D = test.shape.head_dim, Dv = test.shape.dim_of_values();
   const kernels::ReferenceResult before = answer(test);
   for (const bool of_values : {true, false}) {
     for (const std::size_t step : {1u, 3u, 41u}) {
       WorkCase spoilt = test;
-      const Vectors keys = spoil(of_values ? spoilt.v : spoilt.k, D, step / 2, step);
+      const Vectors keys = spoil(of_values ? spoilt.v : spoilt.k, of_values ? Dv : D, step / 2, step);
       const Vectors rows = meetings.rows_that_see(keys);
       const kernels::ReferenceResult now = answer(spoilt);
       const std::string which = fmt::format("{}, {} of every {}", what, of_values ? "v" : "k", step);
-      expect_only_reached(now.out, before.out, D, rows, of_values, which + ", out");
+      expect_only_reached(now.out, before.out, Dv, rows, of_values, which + ", out");
       expect_only_reached(now.lse, before.lse, 1, of_values ? Vectors{} : rows, false, which + ", lse");
     }
   }
@@ -95,19 +95,19 @@ void expect_unseen_stay_out(const WorkCase& test, const std::string& what, const
 template <class Make>
 void expect_unseen_stay_out_of_gradients(const BackwardCase& test, const std::string& what, const Make& gradients) {
   const Meetings meetings(test);
-  const Index D = test.shape.head_dim;
+  const Index D = test.shape.head_dim, Dv = test.shape.dim_of_values();
   const Gradients before = gradients(test);
   const auto expect_only = [&](const BackwardCase& spoilt, const Vectors& rows, const Vectors& keys, bool shows,
                                const std::string& which) {
     const Gradients now = gradients(spoilt);
     expect_only_reached(now.dq, before.dq, D, rows, shows, which + ", dq");
     expect_only_reached(now.dk, before.dk, D, keys, shows, which + ", dk");
-    expect_only_reached(now.dv, before.dv, D, keys, false, which + ", dv");
+    expect_only_reached(now.dv, before.dv, Dv, keys, false, which + ", dv");
   };
   for (const std::size_t step : {3u, 41u}) {
     for (const bool of_values : {true, false}) {
       BackwardCase spoilt = test;
-      const Vectors keys = spoil(of_values ? spoilt.v : spoilt.k, D, step / 2, step),
+      const Vectors keys = spoil(of_values ? spoilt.v : spoilt.k, of_values ? Dv : D, step / 2, step),
                     rows = meetings.rows_that_see(keys);
       Vectors seen;  // of the keys: nobody's numbers do not come back to them either
       for (const std::size_t key : meetings.keys_seen_by(rows))
@@ -116,7 +116,7 @@ void expect_unseen_stay_out_of_gradients(const BackwardCase& test, const std::st
     }
     for (const bool of_dout : {true, false}) {
       BackwardCase spoilt = test;
-      const Vectors rows = spoil(of_dout ? spoilt.dout : spoilt.q, D, step / 2, step),
+      const Vectors rows = spoil(of_dout ? spoilt.dout : spoilt.q, of_dout ? Dv : D, step / 2, step),
                     keys = meetings.keys_seen_by(rows), seeing = meetings.rows_that_see(keys);
       Vectors reached;
       for (const std::size_t row : rows)

@@ -13,8 +13,8 @@
 
 namespace annulus::test {
 
-/// Several calls' lists over one set of query rows and one block of keys. q (B, query_rows, H, D), k and v
-/// (B, key_rows, Hkv, D), as doubles that `type` represents exactly.
+/// Several calls' lists over one set of query rows and one block of keys. q (B, query_rows, H, D), k
+/// (B, key_rows, Hkv, D), v (B, key_rows, Hkv, Dv), as doubles that `type` represents exactly.
 struct WorkCase {
   core::Shape shape;  ///< shape.sequence is not used
   Index query_rows = 0;
@@ -30,6 +30,8 @@ struct WorkCase {
   double scale() const { return 1 / std::sqrt(double(shape.head_dim)); }
   Index query_numbers() const { return shape.batch * query_rows * shape.heads * shape.head_dim; }
   Index key_numbers() const { return shape.batch * key_rows * shape.kv_heads * shape.head_dim; }
+  Index value_numbers() const { return key_numbers() / shape.head_dim * shape.dim_of_values(); }
+  Index out_numbers() const { return states() * shape.dim_of_values(); }
   /// (batch, query row, head)
   Index states() const { return query_numbers() / shape.head_dim; }
   /// Accumulators are stored in this type.
@@ -39,7 +41,7 @@ struct WorkCase {
   void fill(double amplitude = 1) {
     q = random_values(core::TensorId::q, query_numbers(), type, 1, amplitude);
     k = random_values(core::TensorId::k, key_numbers(), type);
-    v = random_values(core::TensorId::v, key_numbers(), type);
+    v = random_values(core::TensorId::v, value_numbers(), type);
   }
 };
 
@@ -74,7 +76,7 @@ struct Meeting {
 };
 
 /// Calls meet(row, key), or meet(row, key, meeting), for every (batch, query row, head) and key vector the lists let
-/// meet, as indices of rows of D.
+/// meet, as indices of rows of D or Dv.
 template <class Meet>
 void for_each_meeting(const WorkCase& test, const Meet& meet) {
   const core::Shape& shape = test.shape;
@@ -130,10 +132,10 @@ inline NaiveScore score_of(const WorkCase& test, std::size_t row, std::size_t ke
   return {score - rule.slopes[std::size_t(at.head)] * far, slope};
 }
 
-/// out (B, query_rows, H, D) and lse (B, query_rows, H) by the definition: largest score first, then sums. A row
+/// out (B, query_rows, H, Dv) and lse (B, query_rows, H) by the definition: largest score first, then sums. A row
 /// without keys is zero, its lse minus infinity.
 inline kernels::ReferenceResult naive_answer(const WorkCase& test) {
-  const std::size_t D = std::size_t(test.shape.head_dim), states = std::size_t(test.states());
+  const std::size_t D = std::size_t(test.shape.dim_of_values()), states = std::size_t(test.states());
   const double none = -std::numeric_limits<double>::infinity();
   std::vector<double> largest(states, none), sums(states, 0.0);
   kernels::ReferenceResult answer{std::vector<double>(states * D, 0.0), {}};

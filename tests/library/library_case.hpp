@@ -64,10 +64,15 @@ class Whole {
                  reference_of(test),
                  shape_.type,
                  3,
-                 1} {}
+                 1} {
+    numbers_.shape.set_value_dim(shape_.value_dim);
+  }
 
   std::array<Index, 4> queries() const { return {shape_.batch, rows_.count(), shape_.heads, shape_.head_dim}; }
   std::array<Index, 4> keys() const { return {shape_.batch, rows_.count(), shape_.kv_heads, shape_.head_dim}; }
+  /// Those of out and dout, and of v.
+  std::array<Index, 4> outs() const { return {shape_.batch, rows_.count(), shape_.heads, shape_.value_dim}; }
+  std::array<Index, 4> values() const { return {shape_.batch, rows_.count(), shape_.kv_heads, shape_.value_dim}; }
   std::array<Index, 4> heads() const { return {shape_.batch, rows_.count(), shape_.heads, 1}; }
   std::vector<double> mine(const std::vector<double>& whole) const {
     return take_rows(whole, shape_.batch, shape_.sequence, rows_.intervals);
@@ -88,8 +93,8 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   const DType type = plan.shape().type, lse_type = core::lse_type(type);
   const Held q(whole.mine(whole.numbers().q()), type, whole.queries(), test.lies);
   const Held k(whole.mine(whole.numbers().k()), type, whole.keys(), test.lies);
-  const Held v(whole.mine(whole.numbers().v()), type, whole.keys(), test.lies);
-  const Held out(type, whole.queries(), test.lies), lse(lse_type, whole.heads(), test.lies);
+  const Held v(whole.mine(whole.numbers().v()), type, whole.values(), test.lies);
+  const Held out(type, whole.outs(), test.lies), lse(lse_type, whole.heads(), test.lies);
   const std::array<Index, 4> logits{1, 1, plan.shape().heads, 1};
   const std::vector<double> scores = reference_of(test).sink;
   const Held sink(scores.empty() ? std::vector<double>(std::size_t(logits[2])) : scores, DType::float32, logits,
@@ -109,13 +114,13 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   EXPECT_EQ(normalizers.empty(), !test.options.gradients);
   if (!test.options.gradients) return;
 
-  const Held dout(whole.mine(whole.numbers().dout()), type, whole.queries(), test.lies);
+  const Held dout(whole.mine(whole.numbers().dout()), type, whole.outs(), test.lies);
   const Held dlse(whole.mine(whole.numbers().dlse()), lse_type, whole.heads(), test.lies);
   const kernels::ReferenceGradients gradients = whole.numbers().reference_gradients(true);
   for (const bool from_tensor : {false, true}) {
     SCOPED_TRACE(from_tensor ? "normalizers in the caller's memory" : "normalizers that forward() returned");
     const Held dq(type, whole.queries(), test.lies), dk(type, whole.keys(), test.lies);
-    const Held dv(type, whole.keys(), test.lies), dsink(lse_type, logits, test.lies);
+    const Held dv(type, whole.values(), test.lies), dsink(lse_type, logits, test.lies);
     BackwardTensors tensors{q.tensor(),    k.tensor(),  v.tensor(),  out.tensor(), dout.tensor(),
                             dlse.tensor(), dq.tensor(), dk.tensor(), dv.tensor()};
     if (test.pattern.sink) tensors.dsink = dsink.tensor();

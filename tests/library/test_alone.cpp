@@ -153,8 +153,10 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: kv_heads is 3, expected a divisor of 4 heads");
   EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .kv_sequence = -9}, {}),
             "plan: kv_sequence is -9, expected 1 or more");
-  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .value_dim = 3}, {}),
-            "plan: value_dim is 3: values of another size than keys are not computed yet, expected 2");
+  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .value_dim = 3}, {}), "");
+  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .value_dim = 577}, {}),
+            "plan: value_dim is 577, expected 576 or less");
+  EXPECT_EQ(refusal({.sequence = 8, .head_dim = 2, .value_dim = -1}, {}), "plan: value_dim is -1, expected 1 or more");
   EXPECT_EQ(
       refusal({.sequence = Index(1) << 60, .head_dim = 2}, {}),
       "plan: input: q of 1 x 1152921504606846976 rows, 1 heads of 2, float32, would have 9.22e+18 bytes; expected at "

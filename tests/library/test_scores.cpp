@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "annulus/annulus.hpp"
-#include "annulus/kernels/backend_description.hpp"
 #include "annulus/library/made_plan.hpp"
 #include "small_case.hpp"
 
@@ -19,9 +18,6 @@ std::vector<double> places(Index rows) {
   for (Index row = 0; row < rows; ++row) xy.insert(xy.end(), {double(row % 5), std::floor(double(row) / 5) / 3});
   return xy;
 }
-
-/// Why this build does not support such scores, like builds for GPUs; empty: it does.
-std::string why_none() { return kernels::why_no_rule(kernels::default_backend()); }
 
 std::string said_of(const Pattern& pattern) {
   try {
@@ -39,11 +35,6 @@ TEST(LibraryAttention, ScoresInEveryLayout) {
   plane.bias = Bias{slopes, 1, places(small.sequence)};
   both.softcap = 8;
   both.bias = Bias{slopes, 0, {}};
-  if (!why_none().empty()) {
-    EXPECT_EQ(said_of(capped), "plan: softcap: " + why_none() + "; expected none");
-    EXPECT_EQ(said_of(plane), "plan: bias: " + why_none() + "; expected none");
-    return;
-  }
   for (const DType type : core::all_dtypes) {
     for (const Lies lies : every_layout) {
       for (const Pattern& pattern : {capped, plane, both}) {
@@ -57,12 +48,6 @@ TEST(LibraryAttention, ScoresInEveryLayout) {
 }
 
 TEST(LibraryAttention, NormalizersOfOtherScoresAreRefused) {
-  if (!why_none().empty()) {  // no plan with other scores can be made
-    Pattern capped = dilated;
-    capped.softcap = 8;
-    EXPECT_EQ(said_of(capped), "plan: softcap: " + why_none() + "; expected none");
-    return;
-  }
   const Communicator comm(MPI_COMM_WORLD);
   const auto identity = [&](const Pattern& pattern) { return Plan(small, pattern, comm.size()).made().identity; };
   Pattern capped = dilated, line = dilated, plane = dilated, moved = dilated;

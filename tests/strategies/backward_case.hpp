@@ -40,9 +40,10 @@ inline void add_backward_tensors(const Truth& truth, const Problem& problem, con
 
 /// dK (which = 0) or dV (which = 1) of the rank's rows.
 inline std::vector<double> key_gradient(const Tensors& tensors, const Problem& problem, Index rows, Index which) {
-  const Index each = problem.shape.batch * rows * problem.shape.kv_heads * problem.shape.head_dim;
-  const std::vector<double> both = test::from_device(tensors.dkv, 2 * each, problem.type);
-  return {both.begin() + which * each, both.begin() + (which + 1) * each};
+  const Index dk = dk_bytes(problem, rows), all = problem.kv_block_bytes(rows);
+  EXPECT_EQ(tensors.dkv.bytes(), all);
+  const core::Buffer one = core::Buffer::borrowed(tensors.dkv.at(which == 0 ? 0 : dk), which == 0 ? dk : all - dk);
+  return test::from_device(one, one.bytes() / Index(core::bytes_of(problem.type)), problem.type);
 }
 
 inline std::vector<double> dsink_of(const Tensors& tensors) { return kernels::sink_gradients_of(tensors.sink_sums); }

@@ -65,6 +65,28 @@ inline std::vector<double> with_gaps(std::vector<double> whole, const Problem& p
   return whole;
 }
 
+/// Rows of K and of V as Tensors::kv has them.
+inline std::vector<std::byte> kv_of(const Problem& problem, const std::vector<std::byte>& k,
+                                    const std::vector<std::byte>& v) {
+  std::vector<std::byte> all;
+  const auto append = [&](const std::vector<std::byte>& from, Index row, Index bytes) {
+    all.insert(all.end(), from.begin() + row * bytes, from.begin() + (row + 1) * bytes);
+  };
+  const Index parts = problem.shape.has_value_dim() ? Index(k.size()) / problem.head_row_bytes() : 1;
+  for (Index i = 0; i < parts; ++i) {
+    append(k, i, Index(k.size()) / std::max<Index>(1, parts));
+    append(v, i, Index(v.size()) / std::max<Index>(1, parts));
+  }
+  return all;
+}
+
+/// dK (which = 0) or dV (which = 1) of `rows` rows, out of Tensors::dkv.
+inline std::vector<std::byte> one_of_dkv(const Problem& problem, const std::vector<std::byte>& dkv, Index rows,
+                                         Index which) {
+  const auto middle = dkv.begin() + (dkv.empty() ? 0 : dk_bytes(problem, rows));
+  return which == 0 ? std::vector<std::byte>(dkv.begin(), middle) : std::vector<std::byte>(middle, dkv.end());
+}
+
 /// The rank's rows of q, k and v, in the layout that strategies need.
 inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem, const pattern::StoredRows& rows) {
   const core::Shape& s = problem.shape;
@@ -72,11 +94,10 @@ inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem
     return test::to_storage(test::take_rows(with_gaps(whole, problem), s.batch, s.sequence, rows.intervals()),
                             problem.type);
   };
-  const auto q = bytes(numbers.q()), k = bytes(numbers.k()), v = bytes(numbers.v());
-  Tensors tensors{core::Buffer("q", Index(q.size())), core::Buffer("kv", Index(k.size() + v.size())), {}, {}};
+  const auto q = bytes(numbers.q()), kv = kv_of(problem, bytes(numbers.k()), bytes(numbers.v()));
+  Tensors tensors{core::Buffer("q", Index(q.size())), core::Buffer("kv", Index(kv.size())), {}, {}};
   core::copy_to_device(tensors.q.data(), q.data(), Index(q.size()));
-  core::copy_to_device(tensors.kv.data(), k.data(), Index(k.size()));
-  core::copy_to_device(tensors.kv.at(Index(k.size())), v.data(), Index(v.size()));
+  core::copy_to_device(tensors.kv.data(), kv.data(), Index(kv.size()));
   tensors.sink = numbers.pattern.sink;
   return tensors;
 }
@@ -133,7 +154,7 @@ inline void check(const Strategy& strategy, const Case& one, const comm::Communi
   spending.expect(metrics, predicted, rows, comm);
 
   const Index numbers_of_lse = s.batch * rows.count() * s.heads;
-  const auto out = test::from_device(tensors.out, numbers_of_lse * s.head_dim, one.problem.type);
+  const auto out = test::from_device(tensors.out, numbers_of_lse * s.dim_of_values(), one.problem.type);
   const auto lse = test::from_device(tensors.lse, numbers_of_lse, core::lse_type(one.problem.type));
   const double tolerance = core::forward_tolerance(one.problem.type);
   EXPECT_TRUE(test::close_to(out, test::take_rows(expected.out, s.batch, s.sequence, rows.intervals()), tolerance));

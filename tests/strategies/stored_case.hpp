@@ -40,14 +40,12 @@ inline std::vector<std::byte> rows_of(const std::vector<std::byte>& whole, Index
   return taken;
 }
 
-/// A case with its numbers as stored: q is (B, S, heads), K and V are (2, B, S, K/V heads).
+/// A case with its numbers as stored: q is (B, S, heads), K and V are (B, S, K/V heads) as in Tensors::kv.
 struct Stored {
   explicit Stored(const Case& one) : problem(one.problem) {
     const AttentionCase numbers = one.numbers();
     q = test::to_storage(numbers.q(), problem.type);
-    kv = test::to_storage(numbers.k(), problem.type);
-    const auto v = test::to_storage(numbers.v(), problem.type);
-    kv.insert(kv.end(), v.begin(), v.end());
+    kv = kv_of(problem, test::to_storage(numbers.k(), problem.type), test::to_storage(numbers.v(), problem.type));
     dout = test::to_storage(numbers.dout(), problem.type);
     sink = numbers.pattern.sink;
   }
@@ -61,7 +59,7 @@ struct Stored {
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     Tensors tensors;
     tensors.q = on_device(rows_of(q, s.batch, s.sequence, rows));
-    tensors.kv = on_device(rows_of(kv, 2 * s.batch, s.sequence, rows));
+    tensors.kv = on_device(rows_of(kv, problem.kv_parts(), s.sequence, rows));
     tensors.sink = sink;
     strategy.forward(problem, partition, comm, tensors, {});
     if (problem.statistics.need_pass())
@@ -84,15 +82,11 @@ struct Stored {
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     const auto own = [&](const std::vector<std::byte>& bytes) { return rows_of(bytes, s.batch, s.sequence, rows); };
-    return {own(whole.out),
-            own(whole.lse),
-            own(whole.entropy),
-            own(whole.dq),
-            rows_of(whole.dkv, 2 * s.batch, s.sequence, rows),
-            own(whole.received),
-            own(whole.top_rows),
-            own(whole.top_weights),
-            whole.dsink};
+    std::vector<std::byte> dkv = own(one_of_dkv(problem, whole.dkv, s.sequence, 0));
+    const std::vector<std::byte> dv = own(one_of_dkv(problem, whole.dkv, s.sequence, 1));
+    dkv.insert(dkv.end(), dv.begin(), dv.end());
+    return {own(whole.out),      own(whole.lse),      own(whole.entropy),     own(whole.dq), dkv,
+            own(whole.received), own(whole.top_rows), own(whole.top_weights), whole.dsink};
   }
 
   static core::Buffer on_device(const std::vector<std::byte>& bytes) {

@@ -189,7 +189,7 @@ inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem
   return rule;
 }
 
-/// Some of the cases with score rules; cases of the device's tiles get none.
+/// Some of the cases with score rules.
 inline std::vector<Case> with_rules(std::vector<Case> cases, std::size_t one_in) {
   std::vector<Case> some;
   for (std::size_t i = 0; i < cases.size(); i += one_in) {
@@ -218,6 +218,20 @@ inline std::vector<Case> random_cases() {
   return cases;
 }
 
+/// Some of all of these with values of another head size than keys, smaller and larger in turn; where the back end takes
+/// them, which test_problem_checks.cpp holds it to.
+inline std::vector<Case> with_values(const std::vector<Case>& cases, std::size_t one_in) {
+  std::vector<Case> some;
+  for (std::size_t i = 0; i < cases.size(); i += one_in) {
+    if (!kernels::why_no_value_dim(cases[i].problem.backend).empty()) continue;
+    some.push_back(cases[i]);
+    core::Shape& shape = some.back().problem.shape;
+    shape.set_value_dim(i / one_in % 2 == 0 ? 2 * shape.head_dim / 3 + 1 : shape.head_dim + 1 + Index(i % 9));
+    some.back().name += fmt::format(", values of {}", shape.dim_of_values());
+  }
+  return some;
+}
+
 inline std::vector<Case> sink_cases() {
   std::vector<Case> cases = with_sinks(semantics_cases(), 3);
   for (const auto& more : {with_sinks(gap_cases(), 5), with_sinks(awkward_cases(), 1), with_sinks(storage_cases(), 1),
@@ -227,15 +241,28 @@ inline std::vector<Case> sink_cases() {
   return cases;
 }
 
-/// Empty if the back end supports no rules; test_problem_checks.cpp checks that it refuses them.
 inline std::vector<Case> rule_cases() {
-  if (!kernels::why_no_rule(kernels::default_backend()).empty()) return {};
   std::vector<Case> cases = with_rules(semantics_cases(), 3);
-  for (const auto& more : {with_rules(awkward_cases(), 1), with_rules(storage_cases(), 1),
-                           with_rules(window_cases(), 1), with_rules(random_cases(), 3)}) {
+  for (const auto& more :
+       {with_rules(awkward_cases(), 1), with_rules(storage_cases(), 1), with_rules(window_cases(), 1),
+        with_rules(device_cases(), 1), with_rules(random_cases(), 3)}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   cases[1].problem.sink = true;
+  return cases;
+}
+
+inline std::vector<Case> value_cases() {
+  const pattern::Pattern dense{pattern::Semantics::longnet, {{}}, true, false};
+  std::vector<Case> cases = with_values(semantics_cases(), 3);
+  for (const auto& more :
+       {with_values(awkward_cases(), 1), with_values(storage_cases(), 1), with_values(window_cases(), 2),
+        with_values(gap_cases(), 7), with_values(sink_cases(), 5), with_values(rule_cases(), 5),
+        with_values(random_cases(), 3),
+        with_values({make_case("latent", {1, 37, 4, 1, 576}, dense), make_case("heads", {1, 40, 3, 3, 128}, dense)},
+                    1)}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
   return cases;
 }
 

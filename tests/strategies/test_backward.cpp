@@ -39,6 +39,8 @@ TEST(Backward, Sinks) { check_all(sink_cases()); }
 
 TEST(Backward, RulesOfScores) { check_all(rule_cases()); }
 
+TEST(Backward, ValuesOfAnotherSize) { check_all(value_cases()); }
+
 TEST(Backward, RandomSettings) { check_all(random_cases()); }
 
 /// The same cases, where gradients must have the same bits for every number of ranks. Their cost is checked,
@@ -73,6 +75,8 @@ TEST(BackwardInOrder, RowsThatDoNotExist) { check_reproducible(gap_cases()); }
 TEST(BackwardInOrder, Sinks) { check_reproducible(sink_cases()); }
 
 TEST(BackwardInOrder, RulesOfScores) { check_reproducible(rule_cases()); }
+
+TEST(BackwardInOrder, ValuesOfAnotherSize) { check_reproducible(value_cases()); }
 
 TEST(BackwardInOrder, RandomSettings) { check_reproducible(random_cases()); }
 

@@ -35,6 +35,8 @@ TEST(Forward, Sinks) { check_all(sink_cases()); }
 
 TEST(Forward, RulesOfScores) { check_all(rule_cases()); }
 
+TEST(Forward, ValuesOfAnotherSize) { check_all(value_cases()); }
+
 TEST(Forward, RandomSettings) { check_all(random_cases()); }
 
 }  // namespace

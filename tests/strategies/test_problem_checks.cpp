@@ -49,6 +49,24 @@ TEST(ProblemChecks, NameTheSettingAndWhatWasExpected) {
             "output.top_keys: lists of 28147497671065");
 }
 
+TEST(ProblemChecks, ValuesOfAnotherSizeAreForTheHost) {
+  const auto with = [](kernels::Backend backend) {
+    return [=](Problem& p) {
+      p.shape.head_dim = 8;
+      p.shape.set_value_dim(6);
+      p.backend = backend;
+    };
+  };
+  EXPECT_EQ(objection(with(kernels::Backend::host)), "");
+  for (const kernels::Backend backend : {kernels::Backend::device, kernels::Backend::cudnn}) {
+    EXPECT_EQ(objection(with(backend)),
+              fmt::format("input.v: 6 numbers a head, q and k 8: back end {} takes no values of another head size than "
+                          "keys yet; expected as many",
+                          name_of(backend)));
+    EXPECT_EQ(objection(with(backend), Use::look_at), "");
+  }
+}
+
 TEST(ProblemChecks, ScoresThatCannotBe) {
   const auto with = [](kernels::ScoreRule rule, kernels::Backend backend = kernels::Backend::host) {
     return [=](Problem& p) {
@@ -64,9 +82,10 @@ TEST(ProblemChecks, ScoresThatCannotBe) {
   EXPECT_EQ(objection(with({0, {0.5}, 0, few})), "input.coordinates: of 39 rows, expected those of 40");
   EXPECT_EQ(objection(with({0, {1e30}})),
             "attention.bias: a slope of 1e+30 at distances up to 40, expected 0 or more and scores up to 1e+30");
-  EXPECT_EQ(objection(with({5}, kernels::Backend::device)),
-            "attention.softcap: back end device takes no scores with a cap or a bias yet; expected none");
-  EXPECT_EQ(objection(with({5}, kernels::Backend::device), Use::look_at), "");
+  EXPECT_EQ(objection(with({5}, kernels::Backend::device)), "");
+  EXPECT_EQ(objection(with({5}, kernels::Backend::cudnn)),
+            "attention.softcap: back end cudnn takes no scores with a cap or a bias; expected none");
+  EXPECT_EQ(objection(with({5}, kernels::Backend::cudnn), Use::look_at), "");
   EXPECT_EQ(objection([&](Problem& p) {
               with({0, {0.5}})(p);
               p.shape.sequence = kernels::most_biased_rows + 1;

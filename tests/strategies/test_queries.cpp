@@ -26,6 +26,20 @@ void check_all(const std::vector<QueryCase>& cases, bool reproducible) {
   }
 }
 
+/// Some of all of them with values of another head size than keys.
+std::vector<QueryCase> value_queries() {
+  std::vector<QueryCase> some;
+  for (const auto& cases : {awkward_queries(), pattern_queries(), stored_queries(), random_queries()}) {
+    for (std::size_t i = 0; i < cases.size(); i += 3) {
+      if (!kernels::why_no_value_dim(cases[i].problem.backend).empty()) continue;
+      some.push_back(cases[i]);
+      core::Shape& shape = some.back().problem.shape;
+      shape.set_value_dim(i % 2 == 0 ? shape.head_dim / 2 + 1 : shape.head_dim + 3);
+    }
+  }
+  return some;
+}
+
 TEST(Queries, Awkward) { check_all(awkward_queries(), false); }
 
 TEST(Queries, Patterns) { check_all(pattern_queries(), false); }
@@ -34,11 +48,15 @@ TEST(Queries, EveryStorageType) { check_all(stored_queries(), false); }
 
 TEST(Queries, RandomSettings) { check_all(random_queries(), false); }
 
+TEST(Queries, ValuesOfAnotherSize) { check_all(value_queries(), false); }
+
 TEST(QueriesInOrder, Awkward) { check_all(awkward_queries(), true); }
 
 TEST(QueriesInOrder, Patterns) { check_all(pattern_queries(), true); }
 
 TEST(QueriesInOrder, RandomSettings) { check_all(random_queries(), true); }
+
+TEST(QueriesInOrder, ValuesOfAnotherSize) { check_all(value_queries(), true); }
 
 /// A reproducible problem has the bits that one rank computes alone; and a query at some row has the same bits as where
 /// all rows are queries.

@@ -196,6 +196,18 @@ TEST(Reproducible, Windows) {
   compare_all(cases, 8);
 }
 
+TEST(Reproducible, ValuesOfAnotherSize) {
+  std::vector<Case> cases;
+  for (const bool causal : {false, true}) {
+    for (const core::DType type : {core::DType::float32, core::DType::bfloat16, core::DType::float64}) {
+      cases.push_back(make(fmt::format("{}{}", name_of(type), causal ? ", causal" : ""), {2, 120, 4, 2, 24},
+                           {Semantics::longnet, {{all, 1}, {40, 3}, {all, 1, Window{9, 3}}}, causal, false},
+                           {0, 30, 31, 120}, type));
+    }
+  }
+  compare_all(with_values(cases, 1), 17);
+}
+
 TEST(Reproducible, RandomSettings) {
   const std::uint64_t seed = 20261121;
   std::mt19937_64 random(seed);

@@ -177,6 +177,8 @@ TEST(Statistics, DeviceTilesServeEveryStrategyToo) { check_all(device_cases()); 
 TEST(Statistics, Sinks) { check_all(sink_cases()); }
 TEST(Statistics, RulesOfScores) { check_all(rule_cases()); }
 
+TEST(Statistics, ValuesOfAnotherSize) { check_all(value_cases()); }
+
 TEST(Statistics, RandomSettings) { check_all(random_cases()); }
 
 TEST(StatisticsInOrder, SemanticsCausalDocumentsAndGroupedHeads) { check_all(semantics_cases(), true); }

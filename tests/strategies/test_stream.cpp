@@ -114,8 +114,8 @@ void check_all(const std::vector<Case>& cases, bool gradients) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases = semantics_cases();
-  for (const auto& more :
-       {awkward_cases(), window_cases(), storage_cases(), device_cases(), random_cases(), sink_cases(), rule_cases()}) {
+  for (const auto& more : {awkward_cases(), window_cases(), storage_cases(), device_cases(), random_cases(),
+                           sink_cases(), rule_cases(), value_cases()}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;

@@ -146,7 +146,7 @@ inline void poison(const core::Buffer& buffer) {
   core::copy_to_device(buffer.data(), ones.data(), buffer.bytes());
 }
 
-/// A whole problem. Its tensors are (B, S, H or Hkv, D) as doubles that `type` can represent exactly.
+/// A whole problem. Its tensors are (B, S, H or Hkv, D or Dv) as doubles that `type` can represent exactly.
 struct AttentionCase {
   core::Shape shape;
   kernels::ReferencePattern pattern;
@@ -155,10 +155,10 @@ struct AttentionCase {
   double amplitude = 1;  ///< of q: large values give large scores
 
   Index rows() const { return shape.batch * shape.sequence; }
-  std::vector<double> q() const { return values(core::TensorId::q, shape.heads, amplitude); }
-  std::vector<double> k() const { return values(core::TensorId::k, shape.kv_heads, 1); }
-  std::vector<double> v() const { return values(core::TensorId::v, shape.kv_heads, 1); }
-  std::vector<double> dout() const { return values(core::TensorId::dout, shape.heads, 1); }
+  std::vector<double> q() const { return values(core::TensorId::q, shape.heads * shape.head_dim, amplitude); }
+  std::vector<double> k() const { return values(core::TensorId::k, shape.kv_heads * shape.head_dim, 1); }
+  std::vector<double> v() const { return values(core::TensorId::v, shape.kv_heads * shape.dim_of_values(), 1); }
+  std::vector<double> dout() const { return values(core::TensorId::dout, shape.heads * shape.dim_of_values(), 1); }
   /// (B, S, H)
   std::vector<double> dlse() const { return random_values(core::TensorId::dlse, rows() * shape.heads, type, seed); }
   kernels::ReferenceResult reference() const { return kernels::reference_forward(shape, pattern, q(), k(), v()); }
@@ -169,8 +169,8 @@ struct AttentionCase {
   }
 
  private:
-  std::vector<double> values(core::TensorId tensor, Index heads, double size) const {
-    return random_values(tensor, rows() * heads * shape.head_dim, type, seed, size);
+  std::vector<double> values(core::TensorId tensor, Index of_row, double size) const {
+    return random_values(tensor, rows() * of_row, type, seed, size);
   }
 };
 

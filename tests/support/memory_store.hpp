@@ -107,14 +107,14 @@ class MemoryStore final : public core::RowSource, public core::RowSink {
 inline void lay_out_results(const strategies::Problem& problem, MemoryStore& store) {
   const core::Shape& s = problem.shape;
   const Index head = problem.head_row_bytes(), lse = Index(core::bytes_of(core::lse_type(problem.type)));
-  store.lay_out(StoredTensor::out, s.heads, head);
+  store.lay_out(StoredTensor::out, s.heads, problem.head_value_bytes());
   store.lay_out(StoredTensor::lse, s.heads, lse);
   if (problem.statistics.entropy) store.lay_out(StoredTensor::entropy, s.heads, lse);
   if (!problem.gradients) return;
   store.lay_out(StoredTensor::normalizers, s.heads, problem.head_normalizer_bytes());
   store.lay_out(StoredTensor::dq, s.heads, head);
   store.lay_out(StoredTensor::dk, s.kv_heads, head);
-  store.lay_out(StoredTensor::dv, s.kv_heads, head);
+  store.lay_out(StoredTensor::dv, s.kv_heads, problem.head_value_bytes());
 }
 
 }  // namespace annulus::test

@@ -9,38 +9,39 @@
 
 namespace annulus::kernels {
 
-/// out (B, S, H, D) and lse (B, S, H).
+/// out (B, S, H, Dv) and lse (B, S, H).
 struct ReferenceResult {
   std::vector<double> out;
   std::vector<double> lse;
 };
 
-/// Forward attention of a small problem: O(B H S^2 D) work. q is (B, S, H, D), k and v are (B, S, Hkv, D).
+/// Forward attention of a small problem: O(B H S^2 D) work. q is (B, S, H, D), k (B, S, Hkv, D)
+/// and v (B, S, Hkv, Dv).
 inline ReferenceResult reference_forward(const core::Shape& shape, const ReferencePattern& pattern,
                                          const std::vector<double>& q, const std::vector<double>& k,
                                          const std::vector<double>& v) {
-  const core::Index D = shape.head_dim;
-  const auto key_vector = [&](const std::vector<double>& tensor, core::Index b, core::Index row, core::Index head) {
-    return std::span(tensor).subspan(((b * shape.sequence + row) * shape.kv_heads + head / shape.group()) * D, D);
-  };
+  const core::Index D = shape.head_dim, Dv = shape.dim_of_values();
   ReferenceResult result;
-  result.out.resize(q.size());
   result.lse.resize(q.size() / D);
+  result.out.resize(result.lse.size() * std::size_t(Dv));
   for (core::Index b = 0; b < shape.batch; ++b) {
     for (core::Index x = 0; x < shape.sequence; ++x) {
       for (core::Index h = 0; h < shape.heads; ++h) {
         const core::Index at = (b * shape.sequence + x) * shape.heads + h;
         ReferenceRow row(pattern, shape, h, x, std::span(q).subspan(at * D, D));
         const core::Interval keys = key_range(pattern, shape.sequence, shape.heads, h, x);
-        for (core::Index p = keys.begin; p < keys.end; ++p) row.add(p, key_vector(k, b, p, h), key_vector(v, b, p, h));
-        row.finish(std::span(result.out).subspan(at * D, D), result.lse[at]);
+        for (core::Index p = keys.begin; p < keys.end; ++p) {
+          const core::Index key = (b * shape.sequence + p) * shape.kv_heads + h / shape.group();
+          row.add(p, std::span(k).subspan(key * D, D), std::span(v).subspan(key * Dv, Dv));
+        }
+        row.finish(std::span(result.out).subspan(at * Dv, Dv), result.lse[at]);
       }
     }
   }
   return result;
 }
 
-/// dq (B, S, H, D), dk and dv (B, S, Hkv, D); dsink (H), zeros if the pattern has no sinks.
+/// dq (B, S, H, D), dk (B, S, Hkv, D), dv (B, S, Hkv, Dv); dsink (H), zeros if the pattern has no sinks.
 struct ReferenceGradients {
   std::vector<double> dq;
   std::vector<double> dk;
@@ -65,7 +66,7 @@ inline void add(std::vector<double>& to, Index first, double factor, Vector x) {
 }  // namespace detail
 
 /// Gradients of sum(dout * out) + sum(dlse * lse) in the arithmetic of reference_forward(), O(B H S^2 D) work. dout is
-/// (B, S, H, D), dlse is (B, S, H) or empty, which means zeros. A row that sees no key gives and gets zeros, whatever
+/// (B, S, H, Dv), dlse is (B, S, H) or empty, which means zeros. A row that sees no key gives and gets zeros, whatever
 /// its dout and dlse are.
 /// The gradients by their definition, one pair of rows after another. With group_scale g = 1 / number of pairs,
 /// otherwise g = 1; out = g sum_p P v_p:
@@ -77,10 +78,13 @@ inline ReferenceGradients reference_backward(const core::Shape& shape, const Ref
                                              const std::vector<double>& v, const std::vector<double>& dout,
                                              const std::vector<double>& dlse = {}) {
   using namespace detail;
-  const Index S = shape.sequence, H = shape.heads, D = shape.head_dim;
+  const Index S = shape.sequence, H = shape.heads, D = shape.head_dim, Dv = shape.dim_of_values();
   const double output_scale = pattern.group_scale ? 1.0 / double(pattern.pairs.size()) : 1.0;
   const ReferenceResult forward = reference_forward(shape, pattern, q, k, v);
   const auto vector = [D](const std::vector<double>& tensor, Index first) { return Vector(tensor).subspan(first, D); };
+  const auto value = [Dv](const std::vector<double>& tensor, Index row) {
+    return Vector(tensor).subspan(row * Dv, Dv);
+  };
 
   ReferenceGradients gradients;
   gradients.dq.resize(q.size());
@@ -91,21 +95,21 @@ inline ReferenceGradients reference_backward(const core::Shape& shape, const Ref
     const Index h = row % H, x = row / H % S, b = row / H / S;
     const Index at = row * D;
     const double lse = forward.lse[row];
-    const double delta = dot(vector(dout, at), vector(forward.out, at)) - (dlse.empty() ? 0.0 : dlse[row]);
+    const double delta = dot(value(dout, row), value(forward.out, row)) - (dlse.empty() ? 0.0 : dlse[row]);
     if (!pattern.sink.empty() && !std::isinf(lse)) gradients.dsink[h] -= std::exp(pattern.sink[h] - lse) * delta;
     const core::Interval document = document_of(pattern, S, x);
     const core::Interval keys = key_range(pattern, S, H, h, x);
     for (Index p = keys.begin; p < keys.end; ++p) {
       const Index times = multiplicity(pattern, H, h, x, p, document);
       if (times == 0) continue;
-      const Index key_at = ((b * S + p) * shape.kv_heads + h / shape.group()) * D;
+      const Index key = (b * S + p) * shape.kv_heads + h / shape.group(), key_at = key * D;
       const ReferenceScore score =
           score_of(pattern, h, x, p, document, pattern.scale * dot(vector(q, at), vector(k, key_at)));
       const double P = double(times) * std::exp(score.value - lse);
-      const double dS = P * (output_scale * dot(vector(dout, at), vector(v, key_at)) - delta) * score.slope;
+      const double dS = P * (output_scale * dot(value(dout, row), value(v, key)) - delta) * score.slope;
       add(gradients.dq, at, pattern.scale * dS, vector(k, key_at));
       add(gradients.dk, key_at, pattern.scale * dS, vector(q, at));
-      add(gradients.dv, key_at, output_scale * P, vector(dout, at));
+      add(gradients.dv, key * Dv, output_scale * P, value(dout, row));
     }
   }
   return gradients;

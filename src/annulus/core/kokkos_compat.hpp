@@ -20,6 +20,8 @@ using Kokkos::Experimental::exp2;
 using Kokkos::Experimental::floor;
 using Kokkos::Experimental::log;
 using Kokkos::Experimental::sin;
+using Kokkos::Experimental::sqrt;
+using Kokkos::Experimental::tanh;
 #else
 using Kokkos::ceil;
 using Kokkos::cos;
@@ -27,6 +29,8 @@ using Kokkos::exp2;
 using Kokkos::floor;
 using Kokkos::log;
 using Kokkos::sin;
+using Kokkos::sqrt;
+using Kokkos::tanh;
 #endif
 
 /// Host memory that a GPU reads and writes directly while its kernels run; ordinary memory in builds for host threads.

@@ -69,12 +69,16 @@ void timed_compute(HopMetrics& metrics, Work&& work) {
   metrics.compute_seconds += span.close();
 }
 
-/// Flops of a forward pass that keeps `kept` (query, key, head) triples: q.k and p v, each of D multiplications and D
-/// additions.
+/// Flops of a forward pass that keeps `kept` (query, key, head) triples: D multiplications and D additions for q.k, Dv
+/// of each for p v.
 constexpr double forward_flops(double kept, Index head_dim) { return 4.0 * double(head_dim) * kept; }
+inline double forward_flops(double kept, const Shape& shape) { return 4.0 * shape.mean_dim() * kept; }
 
 /// Flops of a backward pass. By convention they are 2.5 times those of a forward pass, because it has five products
 /// (q.k again, dout.v, and those for dq, dk and dv) instead of two.
 constexpr double backward_flops(double kept, Index head_dim) { return 2.5 * forward_flops(kept, head_dim); }
+inline double backward_flops(double kept, const Shape& shape) {
+  return 2.0 * double(3 * shape.head_dim + 2 * shape.dim_of_values()) * kept;
+}
 
 }  // namespace annulus::core

@@ -33,10 +33,10 @@ enum class StoredTensor {
 
 /// Which rows a tensor has, how many heads and numbers they have, and which type they have in memory.
 struct StoredTensorEntry {
-  enum class Rows { query, key };                    ///< Sq rows, or S
-  enum class Heads { query, key };                   ///< H heads, or Hkv
-  enum class Numbers { dim, one, normalizer, top };  ///< of a head: D, 1, kernels::normalizer_numbers, k of top keys
-  enum class Type { tensor, lse, sum, float64, int64 };  ///< that of q; of lse; of sums (precision)
+  enum class Rows { query, key };                           ///< Sq rows, or S
+  enum class Heads { query, key };                          ///< H heads, or Hkv
+  enum class Numbers { dim, value, one, normalizer, top };  ///< of a head: D, Dv, 1, normalizer_numbers, k of top keys
+  enum class Type { tensor, lse, sum, float64, int64 };     ///< that of q; of lse; of sums (precision)
 
   StoredTensor id;
   std::string_view name;  ///< of its dataset in a result and, by default, in an input file
@@ -56,16 +56,16 @@ inline constexpr auto stored_tensor_table = [] {
   return std::array<StoredTensorEntry, 15>{{
       {StoredTensor::q, "q", Rows::query, query, dim, tensor},
       {StoredTensor::k, "k", Rows::key, key, dim, tensor},
-      {StoredTensor::v, "v", Rows::key, key, dim, tensor},
-      {StoredTensor::dout, "dout", Rows::query, query, dim, tensor},
+      {StoredTensor::v, "v", Rows::key, key, value, tensor},
+      {StoredTensor::dout, "dout", Rows::query, query, value, tensor},
       {StoredTensor::dlse, "dlse", Rows::query, query, one, lse},
-      {StoredTensor::out, "out", Rows::query, query, dim, tensor},
+      {StoredTensor::out, "out", Rows::query, query, value, tensor},
       {StoredTensor::lse, "lse", Rows::query, query, one, lse},
       {StoredTensor::normalizers, "normalizers", Rows::query, query, normalizer, sum},
       {StoredTensor::entropy, "entropy", Rows::query, query, one, lse},
       {StoredTensor::dq, "dq", Rows::query, query, dim, tensor},
       {StoredTensor::dk, "dk", Rows::key, key, dim, tensor},
-      {StoredTensor::dv, "dv", Rows::key, key, dim, tensor},
+      {StoredTensor::dv, "dv", Rows::key, key, value, tensor},
       {StoredTensor::received, "received", Rows::key, query, one, float64},
       {StoredTensor::top_rows, "top_rows", Rows::query, query, top, int64},
       {StoredTensor::top_weights, "top_weights", Rows::query, query, top, lse},

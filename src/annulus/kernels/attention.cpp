@@ -19,6 +19,7 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
   });
   check_products(backend, state.precision, operands.q.type);
   check_rule(backend, operands.rule);
+  check_value_dim(backend, state.shape);
   if (work.empty()) return;
   const bool by_host = backend == Backend::host && core::has_own_products(state.precision);
   if (state.by_granules && !by_host) check_granules(cuda::why_not_attend(operands, state));

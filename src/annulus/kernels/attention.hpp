@@ -51,7 +51,7 @@ std::string_view host_instruction_set();
 /// Empty: m = -inf, l = 0, and acc counts as 0 whatever it holds, so that it need not be cleared.
 /// If the entropy is wanted, there is also score_sum = sum 2^(s2 - m + bias) s2: with P = 2^(s2 - log2 L) the entropy
 /// is -sum P ln P = lse - ln(2) score_sum / l.
-/// Layouts: m, l, score_sum (B, rows, H); acc (B, rows, H, D); all of `precision`, in the default execution space's
+/// Layouts: m, l, score_sum (B, rows, H); acc (B, rows, H, Dv); all of `precision`, in the default execution space's
 /// memory.
 ///
 /// Keys are added one after another, an item's keys in descending order of t, and rescaling is exact. So out and lse
@@ -108,8 +108,8 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
 /// keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
-/// One call's tensors: q (B, rows, H, D) as State::rows; k and v (B, stored rows, Hkv, D), one storage type for all
-/// three.
+/// One call's tensors: q (B, rows, H, D) as State::rows; k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv), one
+/// storage type for all three. v may be columns of k: no row is written.
 struct Operands {
   core::TensorView q;
   core::TensorView k;

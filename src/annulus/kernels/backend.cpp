@@ -102,12 +102,22 @@ void check_granules(const std::string& why_not) {
 }
 
 std::string why_no_rule(Backend backend) {
-  if (backend == Backend::host) return "";
-  return fmt::format("back end {} takes no scores with a cap or a bias yet", core::name_of(backend));
+  if (library_of(backend) == nullptr) return "";
+  return fmt::format("back end {} takes no scores with a cap or a bias", core::name_of(backend));
 }
 
 void check_rule(Backend backend, const CallRule& rule) {
   const std::string reason = rule.rule == nullptr ? "" : why_no_rule(backend);
+  core::require(reason.empty(), [&] { return reason; });
+}
+
+std::string why_no_value_dim(Backend backend) {
+  if (backend == Backend::host) return "";
+  return fmt::format("back end {} takes no values of another head size than keys yet", core::name_of(backend));
+}
+
+void check_value_dim(Backend backend, const core::Shape& shape) {
+  const std::string reason = shape.has_value_dim() ? why_no_value_dim(backend) : "";
   core::require(reason.empty(), [&] { return reason; });
 }
 
@@ -138,6 +148,7 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
     if (precision != core::Precision::bfloat16)
       return fmt::format("the host's matrix units have no products of {}", core::name_of(precision));
     if (shape.head_dim > 256) return fmt::format("head size {} is more than 256", shape.head_dim);
+    if (shape.has_value_dim()) return "values have another head size than keys";
     const bool has_units = core::best_instruction_set() == core::InstructionSet::amx;
     return has_units ? "" : fmt::format("the instruction set {} has no matrix units", host_instruction_set());
   }

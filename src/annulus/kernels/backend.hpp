@@ -48,6 +48,8 @@ void check_granules(const std::string& why_not);
 
 /// Throws Error if the back end cannot compute scores with a cap or a bias.
 void check_rule(Backend backend, const CallRule& rule);
+/// Throws Error where it takes no values of another head size than keys, and these have one.
+void check_value_dim(Backend backend, const core::Shape& shape);
 
 /// Throws Error(failure) if this build has no such back end.
 const BackendFunctions& functions_of(Backend backend);

@@ -63,8 +63,11 @@ const std::vector<LibraryBackend>& library_backends();
 /// nullptr if this back end is our own kernels.
 const LibraryBackend* library_of(core::Backend backend);
 
-/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty if it does. So far only the host does.
+/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty if it does. Libraries do not.
 std::string why_no_rule(core::Backend backend);
+
+/// Why a back end takes no values of another head size than keys; empty if it does. So far only the host does.
+std::string why_no_value_dim(core::Backend backend);
 
 /// What `auto` means: the first library that this process has and that refuses none of what is wanted; otherwise our
 /// own kernels. For 16-bit tensors cuDNN is up to 2.3 times as fast as these (docs/performance.md).

@@ -44,6 +44,7 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
   check(operands, gradients, precision);
   check_products(backend, precision, operands.q.type);
   check_rule(backend, operands.rule);
+  check_value_dim(backend, shape);
   if (work.empty()) return;
   const bool by_host = backend == Backend::host && core::has_own_products(precision);
   if (operands.by_granules && !by_host)

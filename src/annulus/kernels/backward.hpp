@@ -15,7 +15,8 @@
 
 namespace annulus::kernels {
 
-/// One call's tensors. q, dout (B, rows, H, D), k and v (B, stored rows, Hkv, D): one storage type for all four.
+/// One call's tensors. q (B, rows, H, D), dout (B, rows, H, Dv), k and v as in Operands: one storage type for
+/// all four.
 struct BackwardOperands {
   core::TensorView q;
   core::TensorView k;

@@ -22,7 +22,7 @@ struct FillIn {
   const PlacedRun* runs;
   Index run_count;
   Index pairs;  // of all runs
-  Index rows, heads, head_dim;
+  Index rows, heads, value_dim;
   T* m;
   T* l;
   T* acc;
@@ -46,7 +46,7 @@ struct FillIn {
     const Index at = (i / pairs * rows + row) * heads + run.head_first + pair % run.head_count * run.head_stride;
     if (l[at] == T(0)) {  // acc may hold anything then
       m[at] = shift;
-      for (Index d = at * head_dim; d < (at + 1) * head_dim; ++d) acc[d] = 0;
+      for (Index d = at * value_dim; d < (at + 1) * value_dim; ++d) acc[d] = 0;
     }
     l[at] += T(run.keys) * weight;
   }
@@ -73,7 +73,7 @@ void add_filled_keys(const core::FilledRuns& runs, State& state) {
                          pairs,
                          state.rows,
                          state.shape.heads,
-                         state.shape.head_dim,
+                         state.shape.dim_of_values(),
                          static_cast<T*>(state.m.data()),
                          static_cast<T*>(state.l.data()),
                          static_cast<T*>(state.acc.data()),

@@ -40,7 +40,7 @@ template <class T>
 struct MergeStates {
   StateNumbers<T> from, into;
   PartsOf parts;
-  Index head_dim;
+  Index value_dim;
 
   KOKKOS_FUNCTION void operator()(const Index at) const {
     for (Index part = 0; part < parts.parts; ++part) add(parts.place(at, part), at);
@@ -56,9 +56,9 @@ struct MergeStates {
     into.m[at] = shift;
     into.l[at] = keep * into.l[at] + weight * from.l[one];
     if (into.score_sum != nullptr) into.score_sum[at] = keep * into.score_sum[at] + weight * from.score_sum[one];
-    for (Index d = 0; d < head_dim; ++d) {
-      T& sum = into.acc[at * head_dim + d];
-      sum = (is_first ? T(0) : keep * sum) + weight * from.acc[one * head_dim + d];
+    for (Index d = 0; d < value_dim; ++d) {
+      T& sum = into.acc[at * value_dim + d];
+      sum = (is_first ? T(0) : keep * sum) + weight * from.acc[one * value_dim + d];
     }
   }
 };
@@ -103,7 +103,7 @@ void merge_states(const State& from, Index parts, State& into) {
   core::with_precision(into.precision, [&](auto number) {
     using T = decltype(number);
     for_each("annulus::merge_states", s.batch * into.rows * s.heads,
-             MergeStates<T>{numbers_of<T>(from), numbers_of<T>(into), {into.rows, s.heads, parts}, s.head_dim});
+             MergeStates<T>{numbers_of<T>(from), numbers_of<T>(into), {into.rows, s.heads, parts}, s.dim_of_values()});
   });
 }
 

@@ -192,7 +192,7 @@ ReferenceRow::ReferenceRow(const ReferencePattern& pattern, const core::Shape& s
       document_(document_of(pattern, shape.sequence, x)),
       q_(q.begin(), q.end()),
       max_(-std::numeric_limits<double>::infinity()),
-      acc_(q.size(), 0.0) {
+      acc_(std::size_t(shape.dim_of_values()), 0.0) {
   const Index filled = filled_in(pattern, heads_, head, x, document_);
   if (filled == 0) return;
   max_ = 0;

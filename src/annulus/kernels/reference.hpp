@@ -114,10 +114,10 @@ class ReferenceRow {
                std::span<const double> q);
   ReferenceRow(ReferencePattern&&, const core::Shape&, core::Index, core::Index, std::span<const double>) = delete;
 
-  /// Adds key row p with vectors k and v (D) as often as it counts; call it exactly once for each row.
+  /// Adds key row p with vectors k (D) and v (Dv) as often as it counts; call it exactly once for each row.
   void add(core::Index p, std::span<const double> k, std::span<const double> v);
 
-  /// Writes the output vector (D) and the log-sum-exp: zeros and -inf if no key counted.
+  /// Writes the output vector (Dv) and the log-sum-exp: zeros and -inf if no key counted.
   void finish(std::span<double> out, double& lse) const;
 
   /// -sum P ln P over all keys, as often as they count, with filled-in keys and the sink, in nats: lse minus the mean

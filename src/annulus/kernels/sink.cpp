@@ -39,7 +39,7 @@ SinkScore<T> score_of(double sink) {
 template <class T>
 struct AddSink {
   const SinkScore<T>* scores;
-  Index heads, head_dim;
+  Index heads, value_dim;
   T* m;
   T* l;
   T* score_sum;  // null: not wanted
@@ -61,7 +61,7 @@ struct AddSink {
     m[at] = shift;
     l[at] *= shrink;
     if (score_sum != nullptr) score_sum[at] *= shrink;
-    for (Index d = at * head_dim; d < (at + 1) * head_dim; ++d) acc[d] *= shrink;
+    for (Index d = at * value_dim; d < (at + 1) * value_dim; ++d) acc[d] *= shrink;
   }
 };
 
@@ -121,7 +121,7 @@ void add_sink(std::span<const double> sink, State& state) {
     const core::Buffer there = on_device("sink", scores);
     for_each(
         "annulus::sink", states,
-        AddSink<T>{static_cast<const SinkScore<T>*>(there.data()), state.shape.heads, state.shape.head_dim,
+        AddSink<T>{static_cast<const SinkScore<T>*>(there.data()), state.shape.heads, state.shape.dim_of_values(),
                    static_cast<T*>(state.m.data()), static_cast<T*>(state.l.data()),
                    static_cast<T*>(state.score_sum.data()), static_cast<T*>(state.acc.data()), T(state.exponent_bias)});
   });

@@ -41,11 +41,11 @@ Index states_of(const core::Shape& shape, Index rows) { return shape.batch * row
 }  // namespace
 
 Index State::bytes(const core::Shape& shape, Index rows, core::Precision precision, bool entropy) {
-  return states_of(shape, rows) * (shape.head_dim + 2 + Index(entropy)) * Index(core::bytes_of(precision));
+  return states_of(shape, rows) * (shape.dim_of_values() + 2 + Index(entropy)) * Index(core::bytes_of(precision));
 }
 
 Index State::acc_bytes(const core::Shape& shape, Index rows, core::Precision precision) {
-  return states_of(shape, rows) * shape.head_dim * Index(core::bytes_of(precision));
+  return states_of(shape, rows) * shape.dim_of_values() * Index(core::bytes_of(precision));
 }
 
 State::State(const core::Shape& shape, Index rows, core::Precision precision, int exponent_bias, bool entropy)

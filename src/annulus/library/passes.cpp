@@ -164,11 +164,14 @@ class Pass {
       tensors.lent.v = {v.data, v.type, v.strides[0], v.strides[1], v.strides[2]};
       return;
     }
-    const Index each = library::bytes_of(k);
-    tensors.kv = core::Buffer("kv", 2 * each);
-    if (each == 0) return;
-    library::copy(k, contiguous(tensors.kv.data(), k.type, k.extents));
-    library::copy(v, contiguous(tensors.kv.at(each), v.type, v.extents));
+    tensors.kv = core::Buffer("kv", library::bytes_of(k) + library::bytes_of(v));
+    if (tensors.kv.bytes() == 0) return;
+    const auto to = strategies::kv_views(plan_.problem, tensors.kv.data(), k.extents[1]);
+    const auto place = [](const Tensor& like, const core::TensorView& at) -> Tensor {
+      return {at.data, at.type, like.extents, {at.batch_stride, at.row_stride, at.head_stride, 1}};
+    };
+    library::copy(k, place(k, to[0]));
+    library::copy(v, place(v, to[1]));
   }
 
   /// Memory for a result: the caller's if that is contiguous, otherwise none.

@@ -29,7 +29,7 @@ struct Shape {
   Index head_dim = 0;           ///< D
   DType type = DType::float32;  ///< of q, k, v, out and gradients; lse is float64 for float64, else float32
   Index kv_sequence = 0;        ///< S, rows of the sequence, of k and v; 0: as q. See Pattern::query_offset
-  Index value_dim = 0;          ///< head size of v and out; 0: as q and k. Other numbers are not supported yet
+  Index value_dim = 0;          ///< Dv, head size of v, out and dout; 0: as q and k
   /// A problem with more than 256 key/value heads, and more of these than rows, is refused unless this is true: no
   /// model has this many. Usually the extents of a (B, heads, S, D) tensor were taken in the wrong order.
   bool more_heads_than_rows = false;

@@ -28,6 +28,7 @@ std::string identity_of(const MadePlan& plan) {
   add("heads", p.shape.heads);
   add("kv_heads", p.shape.kv_heads);
   add("head_dim", p.shape.head_dim);
+  add("value_dim", p.shape.dim_of_values());
   add("type", core::name_of(p.type));
   std::vector<std::string> segments, dilations;
   for (const pattern::Pair& pair : p.pattern.pairs) {

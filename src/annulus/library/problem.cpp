@@ -162,9 +162,10 @@ Shape completed(const Shape& shape) {
   check_at_least("sequence", made.sequence, 1);
   check_at_least("heads", made.heads, 1);
   check_at_least("kv_heads", made.kv_heads, 1);
-  check_at_least("head_dim", made.head_dim, 1);
-  if (made.head_dim > core::most_head_dim)
-    refuse("head_dim is {}, expected {} or less", made.head_dim, core::most_head_dim);
+  for (const auto& [name, dim] : {std::pair("head_dim", made.head_dim), std::pair("value_dim", made.value_dim)}) {
+    check_at_least(name, dim, 1);
+    if (dim > core::most_head_dim) refuse("{} is {}, expected {} or less", name, dim, core::most_head_dim);
+  }
   if (made.heads % made.kv_heads != 0)
     refuse("kv_heads is {}, expected a divisor of {} heads", made.kv_heads, made.heads);
   check_at_least("kv_sequence", made.kv_sequence, 1);
@@ -174,10 +175,6 @@ Shape completed(const Shape& shape) {
         "Shape::more_heads_than_rows = true where that is meant",
         made.kv_heads, made.kv_sequence);
   }
-  if (made.value_dim != made.head_dim) {
-    refuse("value_dim is {}: values of another size than keys are not computed yet, expected {}", made.value_dim,
-           made.head_dim);
-  }
   return made;
 }
 
@@ -185,6 +182,7 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   if (ranks < 1) refuse("ranks is {}, expected 1 or more", ranks);
   strategies::Problem problem;
   problem.shape = {shape.batch, shape.kv_sequence, shape.heads, shape.kv_heads, shape.head_dim};
+  problem.shape.set_value_dim(shape.value_dim);
   problem.type = shape.type;
   problem.statistics = {options.entropy, options.received, options.top_keys};
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));

@@ -13,7 +13,7 @@
 namespace annulus {
 namespace {
 
-/// The D numbers of (b, row, head).
+/// The D or Dv numbers of (b, row, head).
 void load(const Tensor& tensor, Index b, Index row, Index head, std::vector<double>& to) {
   const Index first = b * tensor.strides[0] + row * tensor.strides[1] + head * tensor.strides[2];
   core::with_type(tensor.type, [&](auto number) {
@@ -52,10 +52,11 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
     if (problem.has_rows_of_queries()) return 0;
     return query + (problem.queries ? problem.queries->begin : 0);
   };
-  const Index count = Index(rows.size()), dim = s.head_dim;
+  const Index count = Index(rows.size()), dim = s.value_dim;
   const auto make_row = [&](const Index i) {
     const Index head = i % s.heads, place = i / s.heads % count, b = i / s.heads / count, x = rows[std::size_t(place)];
-    std::vector<double> query(static_cast<std::size_t>(dim)), key = query, value = query;
+    std::vector<double> query(static_cast<std::size_t>(s.head_dim)), key = query;
+    std::vector<double> value(static_cast<std::size_t>(dim));
     load(q, b, x, head, query);
     kernels::ReferenceRow row(pattern, shape, head, row_of(x), query);
     const core::Interval keys = kernels::key_range(pattern, s.kv_sequence, s.heads, head, row_of(x));

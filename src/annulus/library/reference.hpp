@@ -10,8 +10,8 @@
 namespace annulus {
 
 /// Rows of the result of a plan's whole problem, in host memory:
-///   q (B, Sq, H, D), k and v (B, S, Hkv, D)  on the host, any layout; `rows` are numbered from the first row of q
-///   out (B, rows, H, D), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
+///   q (B, Sq, H, D), k (B, S, Hkv, D), v (B, S, Hkv, Dv)  on the host, any layout; `rows` are numbered from q's first
+///   out (B, rows, H, Dv), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
 ///   sink (1, 1, H, 1)                        on the host, only if Pattern::sink is set
 /// It shares no code with the kernels, only the plan's settings. Throws Error(usage) if a tensor does not fit the plan
 /// or there is no such row. An exception from `progress` ends it.

@@ -42,7 +42,7 @@ std::vector<double> shared(const std::vector<double>& busy, const core::Machine&
 }
 
 std::vector<double> compute_seconds(const RankCounts& counts, const Problem& problem, const core::Machine& machine) {
-  const double rate = 4e-9 * double(problem.shape.head_dim) *
+  const double rate = 4e-9 * problem.shape.mean_dim() *
                       machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
   std::vector<double> busy;
   for (std::size_t p = 0; p < counts.kept.size(); ++p) {

@@ -109,12 +109,14 @@ struct RowBytes {
 
 /// Bytes of a row that go to the ranks that compute its heads, and that return from them.
 std::pair<RowBytes, RowBytes> exchanged(const Problem& problem, Pass pass) {
-  const double row = double(problem.head_row_bytes()), heads = double(problem.shape.heads);
-  if (pass == Pass::forward) return {{row, 2 * row}, {double(problem.output_row_bytes()) / heads, 0}};
+  const double row = double(problem.head_row_bytes()), value = double(problem.head_value_bytes());
+  const double heads = double(problem.shape.heads), kv = row + value;
+  if (pass == Pass::forward) return {{row, kv}, {double(problem.output_row_bytes()) / heads, 0}};
   const double scalars = double(problem.head_normalizer_bytes()) + double(core::bytes_of(problem.precision));
   const Index parts = problem.sum_parts() / problem.shape.batch;  // of one batch entry
   const double sums = double(parts * problem.head_row_sum_bytes());
-  return {{2 * row + scalars, 2 * row}, {row, sums}};  // q, dout, normalizers, delta, K and V; back: dq, dK, dV
+  // Sent: q and dout with normalizers and delta, K and V. Sent back: dq, dK and dV.
+  return {{row + value + scalars, kv}, {row, sums}};
 }
 
 /// Counts exchanges of heads inside groups of `size` ranks, and the ring across the groups; a rank computes some heads

@@ -51,7 +51,7 @@ HopSchedule timed(const Schedule& schedule, Coupling coupling, const core::Machi
   const Problem& problem = schedule.problem();
   const KeyRound& keys = schedule.keys().round(0);
   const int ranks = keys.ranks();
-  const double rate = 4e-9 * double(problem.shape.head_dim) *
+  const double rate = 4e-9 * problem.shape.mean_dim() *
                       machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
   const core::Link link = ranks <= machine.ranks_per_node ? machine.inside_node : machine.between_nodes;
   const std::vector<double> none(static_cast<std::size_t>(ranks));

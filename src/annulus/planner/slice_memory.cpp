@@ -10,12 +10,11 @@ namespace {
 /// Bytes of what a slice reads: of dout and dlse, and of everything.
 double late_inputs(const Problem& slice, strategies::RowCounts rows) {
   if (!slice.gradients) return 0;
-  return double(slice.shape.batch) * double(rows.queries) * double(slice.query_row_bytes() + slice.lse_row_bytes());
+  return double(slice.shape.batch) * double(rows.queries) * double(slice.out_row_bytes() + slice.lse_row_bytes());
 }
 double all_inputs(const Problem& slice, strategies::RowCounts rows) {
-  const double of_queries = double(rows.queries) * double(slice.query_row_bytes());
-  const double of_keys = double(rows.keys) * double(2 * slice.kv_row_bytes());
-  return double(slice.shape.batch) * (of_queries + of_keys) + late_inputs(slice, rows);
+  const double of_queries = double(slice.shape.batch) * double(rows.queries) * double(slice.query_row_bytes());
+  return of_queries + double(slice.kv_block_bytes(rows.keys)) + late_inputs(slice, rows);
 }
 
 SliceMemory memory_of(const Problem& slice, strategies::RowCounts rows, double before_backward, double backward) {

@@ -18,7 +18,7 @@ constexpr Index most_blocks = 1 << 14;  // since what each block reads of each o
 constexpr Index fewest_rows = 16;       // smaller blocks need as much memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
-  const double gflop = 2e-9 * double(products) * double(problem.shape.head_dim) * kept;
+  const double gflop = 2e-9 * double(products) * problem.shape.mean_dim() * kept;
   return gflop * machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
 }
 

@@ -54,8 +54,8 @@ void check_input(const RunFile& run) {
 
 void complete_generate(RunFile& run) {
   if (!run.settings.input.generate) return;
-  core::Shape& shape = run.settings.input.generate->shape;
-  if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
+  run.settings.input.generate->complete();
+  const core::Shape& shape = run.settings.input.generate->shape;
   core::Shape largest = shape;
   largest.sequence = std::max(shape.sequence, run.settings.input.generate->query_rows());
   if (const auto objection = objection_to(largest)) {
@@ -164,8 +164,8 @@ std::optional<Objection> objection_to(const core::Shape& shape) {
     return Objection{"kv_heads", fmt::format("{} does not divide the {} heads", shape.kv_heads, shape.heads)};
   }
   // Bytes of the largest tensor must fit 64 bits, with room for sums of several.
-  const double bytes =
-      8.0 * double(shape.batch) * double(shape.sequence) * double(shape.heads) * double(shape.head_dim);
+  const double bytes = 8.0 * double(shape.batch) * double(shape.sequence) * double(shape.heads) *
+                       double(std::max(shape.head_dim, shape.dim_of_values()));
   if (bytes > 1e18) return Objection{"sequence", fmt::format("{:.2g} bytes per tensor, expected at most 1e18", bytes)};
   return std::nullopt;
 }

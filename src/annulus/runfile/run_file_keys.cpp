@@ -96,6 +96,8 @@ void add_input(Keys& keys) {
   shape.field("kv_heads", &Shape::kv_heads, whole(1, max_heads),
               "K/V heads, a divisor of heads; default: as many as heads");
   shape.field("head_dim", &Shape::head_dim, whole(1, core::most_head_dim), "numbers per head, {}");
+  made.field("value_dim", &GenerateSettings::value_dim, optional("auto", whole(1, core::most_head_dim)),
+             "numbers per head of v, dout and out, {}; auto: as head_dim");
   shape.field("batch", &Shape::batch, whole(1, max_heads), "batch entries, {}");
   made.field("queries", &GenerateSettings::queries, optional("auto", whole(1, max_rows)),
              "rows of q; auto: as many as sequence; see query_offset");
@@ -109,7 +111,8 @@ void add_input(Keys& keys) {
       .has_use = [](const Settings& s) { return s.input.file && !s.layer; };
   input.field("q", &I::q, text(), "dataset, (batch, sequence, heads, head_dim)").has_use = attention_alone;
   input.field("k", &I::k, text(), "dataset, (batch, sequence, kv_heads, head_dim)").has_use = attention_alone;
-  input.field("v", &I::v, text(), "dataset, (batch, sequence, kv_heads, head_dim)").has_use = attention_alone;
+  input.field("v", &I::v, text(), "dataset, (batch, sequence, kv_heads, head_dim or another size)").has_use =
+      attention_alone;
   input.field("dout", &I::dout, text(), "dataset shaped like q: gradient of out; read when compute.backward is true")
       .has_use = attention_alone;
   input.field("dlse", &I::dlse, optional("none", text()),

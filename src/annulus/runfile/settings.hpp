@@ -26,12 +26,19 @@ using core::Index;
 /// input.generate: tensors made on the spot, and what `annulus generate` makes. Values depend on (seed, tensor, global
 /// index) only.
 struct GenerateSettings {
-  core::Shape shape{1, 0, 0, 0, 64};  ///< sequence and heads must be given; kv_heads = heads unless given
+  core::Shape shape{1, 0, 0, 0,
+                    64};  ///< sequence and heads must be given; kv_heads = heads unless given, value_dim below
   core::DType type = core::DType::float32;
   std::uint64_t seed = 1;
-  std::optional<Index> queries{};  ///< rows of q, dout and dlse; empty: as many as k and v have
+  std::optional<Index> queries{};    ///< rows of q, dout and dlse; empty: as many as k and v have
+  std::optional<Index> value_dim{};  ///< numbers of a head of v and dout; empty: as head_dim
 
   Index query_rows() const { return queries.value_or(shape.sequence); }
+  /// Fills in what `shape` leaves open.
+  void complete() {
+    if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
+    shape.set_value_dim(value_dim.value_or(shape.head_dim));
+  }
 };
 
 /// Exactly one of `file` and `generate` is set.

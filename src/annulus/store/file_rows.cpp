@@ -21,7 +21,9 @@ constexpr Index group_bytes = Index(64) << 20;  // a second on a slow disk
 /// The numbers of each row of each piece, by all threads.
 void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
   const GeneratedTensor tensor = generated(from.settings, from.id);
-  const Index numbers = from.id == core::TensorId::dlse ? 1 : from.settings.shape.head_dim;
+  const core::Shape& s = from.settings.shape;
+  const bool keys = from.id == core::TensorId::k || from.id == core::TensorId::v;
+  const Index numbers = tensor.row_numbers / (keys ? s.kv_heads : s.heads);
   const core::Normals normals{from.settings.seed, from.id, tensor.type, 1};
   const Index head_bytes = numbers * Index(core::bytes_of(tensor.type));
   for (const RowPiece& piece : pieces) {

@@ -56,6 +56,15 @@ auto with_stored(const void* numbers, core::DType type, Visit&& visit) {
   }
 }
 
+/// Calls visit(first number, vector), until it is true, for every vector of numbers that is looked at.
+template <class Visit>
+void for_each_vector(const void* numbers, core::DType type, Index count, const Spacing& spacing, const Visit& visit) {
+  for (Index i = 0; i * spacing.apart + spacing.numbers <= count; ++i) {
+    const Index bytes = i * spacing.apart * Index(core::bytes_of(type));
+    if (visit(static_cast<const std::byte*>(numbers) + bytes, i)) return;
+  }
+}
+
 /// Global row of row `local` of the intervals laid one after another.
 Index global_row(const std::vector<core::Interval>& rows, Index local) {
   for (const core::Interval& interval : rows) {
@@ -90,13 +99,30 @@ std::optional<NonFinite> find_missing(const void* numbers, core::DType type, Ind
 }
 
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, Index count,
-                                         const MissingValues& missing) {
+                                         const MissingValues& missing, const Spacing& spacing) {
+  if (spacing.numbers < spacing.apart) {
+    std::optional<NonFinite> first;
+    for_each_vector(numbers, type, count, spacing, [&](const void* vector, Index i) {
+      first = find_non_finite(vector, type, spacing.numbers, missing);
+      if (first) first->index += i * spacing.numbers;
+      return first.has_value();
+    });
+    return first;
+  }
   auto found = with_stored(numbers, type, [&](auto* stored, auto exponent) { return find(stored, count, exponent); });
   if (!found) found = find_missing(numbers, type, count, missing);
   return found;
 }
 
-double largest_magnitude(const void* numbers, core::DType type, Index count) {
+double largest_magnitude(const void* numbers, core::DType type, Index count, const Spacing& spacing) {
+  if (spacing.numbers < spacing.apart) {
+    double most = 0;
+    for_each_vector(numbers, type, count, spacing, [&](const void* vector, Index) {
+      most = std::max(most, largest_magnitude(vector, type, spacing.numbers));
+      return false;
+    });
+    return most;
+  }
   return with_stored(numbers, type, [&](auto* stored, auto exponent) { return largest(stored, count, exponent); });
 }
 

@@ -22,13 +22,19 @@ struct NonFinite {
   std::string expected() const;
 };
 
+/// Which of some numbers are looked at: the first `numbers` of every `apart`, or where these are equal all. What is found
+/// is counted among these alone. Worked example: values of 128 in rows of a key's 192 numbers and theirs: {128, 320}.
+struct Spacing {
+  core::Index numbers = 0, apart = 0;
+};
+
 /// The first number among `count` ones of a storage type that is one of the missing ones, rounded to that type.
 std::optional<NonFinite> find_missing(const void* numbers, core::DType type, core::Index count,
                                       const MissingValues& missing);
 
 /// The first NaN or infinity among `count` numbers of a storage type; where there is none, find_missing().
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, core::Index count,
-                                         const MissingValues& missing = {});
+                                         const MissingValues& missing = {}, const Spacing& spacing = {});
 
 /// The same among numbers that were read, by what their layout allows.
 inline std::optional<NonFinite> find_unwanted(const RowLayout& layout, const void* numbers, core::Index count) {
@@ -37,7 +43,7 @@ inline std::optional<NonFinite> find_unwanted(const RowLayout& layout, const voi
 }
 
 /// Largest absolute value among `count` finite numbers of a storage type; 0 of none.
-double largest_magnitude(const void* numbers, core::DType type, core::Index count);
+double largest_magnitude(const void* numbers, core::DType type, core::Index count, const Spacing& spacing = {});
 
 /// Every rank learns of the NaN, infinity or missing number that comes first in the global tensor (B, S, ...), if there
 /// is one, as an AgreedError that names it and its index in the file, in the words of the rank that has it; collective.

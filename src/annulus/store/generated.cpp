@@ -62,8 +62,9 @@ GeneratedTensor generated(const runfile::GenerateSettings& settings, core::Tenso
   if (tensor == core::TensorId::dlse)
     return {tensor, core::lse_type(settings.type), s.batch, settings.query_rows(), s.heads};
   const bool keys = tensor == core::TensorId::k || tensor == core::TensorId::v;
+  const bool values = tensor == core::TensorId::v || tensor == core::TensorId::dout;
   return {tensor, settings.type, s.batch, keys ? s.sequence : settings.query_rows(),
-          (keys ? s.kv_heads : s.heads) * s.head_dim};
+          (keys ? s.kv_heads : s.heads) * (values ? s.dim_of_values() : s.head_dim)};
 }
 
 void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,

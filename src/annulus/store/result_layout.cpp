@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "annulus/core/row_store.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
 #include "annulus/store/hdf5/dimension_scales.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
@@ -111,8 +112,12 @@ void add_record(const std::string& path, const Record& record) {
 TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
                        core::AxisOrder order) {
   const std::string head = heads == shape.heads ? "head" : "kv_head";
-  return {name, type, reordered<Index>({shape.batch, shape.sequence, heads, shape.head_dim}, order),
-          fmt::format("{}", fmt::join(reordered<std::string>({"batch", "sequence", head, "dim"}, order), " ")), order};
+  const auto tensor = core::stored_tensor(name);
+  const bool values = tensor && entry_of(*tensor).numbers == core::StoredTensorEntry::Numbers::value;
+  const Index numbers = values ? shape.dim_of_values() : shape.head_dim;
+  const std::string dim = numbers == shape.head_dim ? "dim" : "value_dim";
+  return {name, type, reordered<Index>({shape.batch, shape.sequence, heads, numbers}, order),
+          fmt::format("{}", fmt::join(reordered<std::string>({"batch", "sequence", head, dim}, order), " ")), order};
 }
 
 TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape, core::AxisOrder order) {

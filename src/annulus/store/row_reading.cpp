@@ -28,8 +28,8 @@ void read(const InspectedFile& file, const std::string& dataset, const std::vect
 }  // namespace
 
 std::vector<core::RowPiece> pieces_of(Interval batch, const std::vector<Interval>& rows, Interval heads,
-                                      Index head_numbers, Index number_bytes, const void* memory) {
-  const Index head_pitch = head_numbers * number_bytes, pitch = heads.size() * head_pitch;
+                                      Index head_numbers, Index number_bytes, const void* memory, Index apart) {
+  const Index head_pitch = apart > 0 ? apart : head_numbers * number_bytes, pitch = heads.size() * head_pitch;
   auto* at = static_cast<std::byte*>(const_cast<void*>(memory));  // a piece is read into or written from
   std::vector<core::RowPiece> pieces;
   for (Index b = batch.begin; b < batch.end; ++b) {

@@ -18,11 +18,13 @@ struct RowsIn {
 };
 
 /// Rows of all batch entries, and all or some heads of each, that lie in memory as (batch, rows, heads, numbers): entry
-/// by entry, interval by interval. `number_bytes` are those of a number in memory.
+/// by entry, interval by interval. `number_bytes` are those of a number in memory, where heads are `apart` bytes from
+/// each other; 0: one after another.
 /// Worked example: 2 entries, rows {[4, 6), [10, 13)}, heads [0, 2): four pieces, of rows 4-5, 10-12 of entry 0 and the
 /// same of entry 1.
 std::vector<core::RowPiece> pieces_of(core::Interval batch, const std::vector<core::Interval>& rows,
-                                      core::Interval heads, Index head_numbers, Index number_bytes, const void* memory);
+                                      core::Interval heads, Index head_numbers, Index number_bytes, const void* memory,
+                                      Index apart = 0);
 
 /// Reads rows of a dataset in its type. Numbers that are not wanted are errors. On this rank alone, whatever other
 /// ranks read. Throws Error(failure) that names the dataset, the index as in the file, and the value; also where the

@@ -28,12 +28,10 @@ struct Query {
   Index heads() const { return extents()[heads_axis(order)]; }
 };
 
-/// True where k or v (B, S, Hkv, D) goes with q (B, Sq, H, D) when both have this order: the heads divide q's. The rows
-/// are q's, too, or with `any_rows` any.
-bool fits(const FoundDataset& tensor, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
-  for (const std::size_t axis : {std::size_t(0), std::size_t(3)}) {
-    if (tensor.extents[axis] != q.extents[axis]) return false;
-  }
+/// True where k or v (B, S, Hkv, D or Dv) goes with q (B, Sq, H, D) when both have this order: the heads divide q's. The
+/// rows are q's, too, or with `any_rows` any.
+bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
+  if (tensor.extents[0] != q.extents[0] || (is_k && tensor.extents[3] != q.extents[3])) return false;
   const std::size_t rows = sequence_axis(order), heads = heads_axis(order);
   return (any_rows || tensor.extents[rows] == q.extents[rows]) && q.extents[heads] % tensor.extents[heads] == 0;
 }
@@ -46,8 +44,8 @@ void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset
   for (const FoundDataset* tensor : {&k, &v}) {
     const bool same_rows = tensor->extents[1] == q.rows();
     for (const bool any_rows : {false, true}) {
-      if (fits(*tensor, q.found, core::AxisOrder::bshd, any_rows) || (any_rows && same_rows)) break;
-      if (!fits(*tensor, q.found, core::AxisOrder::bhsd, any_rows)) continue;
+      if (fits(*tensor, tensor == &k, q.found, core::AxisOrder::bshd, any_rows) || (any_rows && same_rows)) break;
+      if (!fits(*tensor, tensor == &k, q.found, core::AxisOrder::bhsd, any_rows)) continue;
       fail(ErrorKind::failure, "{} has shape {}, which fits q {} with axes (batch, heads, sequence, head_dim) only: {}",
            tensor->where, tensor->shape_text(), q.found.shape_text(), hint);
     }
@@ -82,16 +80,20 @@ std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputS
   return order;
 }
 
-/// k and v against q: their extents are q's but for the rows, which are k's, and the heads, which divide q's.
+/// k and v against q: their extents are q's but for the rows, which are k's, the heads, which divide q's, and the
+/// numbers of a head of v.
 void check_against_q(const FoundDataset& tensor, const Query& q, const FoundDataset& k) {
+  const bool is_k = &tensor == &k;
   check_type(tensor, q.found.type, q.found.where);
   const std::size_t heads = heads_axis(q.order), rows = sequence_axis(q.order);
   for (const std::size_t axis : {std::size_t(0), rows, std::size_t(3)}) {
+    if (axis == 3 && !is_k) continue;
     if (tensor.extents[axis] == (axis == rows ? k : q.found).extents[axis]) continue;
     std::vector<std::string> expected;
     for (const Index extent : q.extents()) expected.push_back(std::to_string(extent));
     expected[heads] = "kv_heads";
     expected[rows] = std::to_string(k.extents[rows]);
+    if (!is_k) expected[3] = "value_dim";
     fail(ErrorKind::failure, "{} has shape {}, expected ({}) to fit q {}", tensor.where, tensor.shape_text(),
          fmt::join(expected, ", "), q.found.shape_text());
   }
@@ -101,10 +103,14 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
   }
 }
 
-/// dout as q in q's type, dlse (B, S, H), in q's order, in lse's type.
-void check_gradients(const FoundDataset& dout, const std::optional<FoundDataset>& dlse, const Query& q) {
+/// dout as q, but for the numbers of a head, which are those of v, in q's type, dlse (B, S, H), in q's order, in lse's
+/// type.
+void check_gradients(const FoundDataset& dout, const std::optional<FoundDataset>& dlse, const Query& q,
+                     const FoundDataset& v) {
   check_type(dout, q.found.type, q.found.where);
-  check_extents(dout, q.extents(), "q " + q.found.shape_text());
+  const bool like_q = v.extents[3] == q.extents()[3];
+  check_extents(dout, {q.extents()[0], q.extents()[1], q.extents()[2], v.extents[3]},
+                "q " + q.found.shape_text() + (like_q ? "" : " and v " + v.shape_text()));
   if (!dlse) return;
   check_type(*dlse, core::lse_type(q.found.type), fmt::format("the lse of {} tensors", core::name_of(q.found.type)));
   check_extents(*dlse, {q.extents()[0], q.extents()[1], q.extents()[2]}, "q " + q.found.shape_text());
@@ -119,8 +125,9 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
                   "input.q names it; for a layer's file a section layer is missing")};
   const FoundDataset k = look_at(file, *input.file, input.k, kv_axes, "input.k names it");
   const FoundDataset v = look_at(file, *input.file, input.v, kv_axes, "input.v names it");
-  if (q.extents()[3] > core::most_head_dim) {
-    fail(ErrorKind::failure, "{} has head_dim {}, expected 1 to {}", q.found.where, q.extents()[3],
+  for (const FoundDataset* const tensor : std::initializer_list<const FoundDataset*>{&q.found, &v}) {
+    if (tensor->extents[3] <= core::most_head_dim) continue;
+    fail(ErrorKind::failure, "{} has head_dim {}, expected 1 to {}", tensor->where, tensor->extents[3],
          core::most_head_dim);
   }
   std::vector<std::string> names{input.q, input.k, input.v};
@@ -146,7 +153,7 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
   if (v.extents[heads] != k.extents[heads]) {
     fail(ErrorKind::failure, "{} has {} heads, expected {} as k", v.where, v.extents[heads], k.extents[heads]);
   }
-  if (dout) check_gradients(*dout, dlse, q);
+  if (dout) check_gradients(*dout, dlse, q, v);
   const Index rows = k.extents[sequence_axis(q.order)];
   if (input.lengths && rows != q.rows()) {
     fail(ErrorKind::failure,
@@ -156,6 +163,7 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
   }
   FileContents contents{
       {q.extents()[0], rows, q.heads(), k.extents[heads], q.extents()[3]}, q.found.type, q.order, 0, q.rows(), {}};
+  contents.shape.set_value_dim(v.extents[3]);
   if (input.sink) {
     const std::string to_fit = fmt::format("q {} of {} heads", q.found.shape_text(), q.heads());
     contents.sink = read_sink(file, *input.file, *input.sink, q.heads(), to_fit);
@@ -172,13 +180,15 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
 TensorFile::TensorFile(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients) {
   file_ = {*input.file, agreed_state(*input.file, comm), {}};
   contents_ = agreed_contents(file_, input, comm, [&](hid_t file) { return describe_tensors(file, input, gradients); });
-  const auto& [batch, sequence, heads, kv_heads, head_dim] = shape();
+  const Index batch = shape().batch, sequence = shape().sequence, heads = shape().heads, kv_heads = shape().kv_heads;
+  const Index head_dim = shape().head_dim, value_dim = shape().dim_of_values();
   const auto add = [&](const std::string& name, const std::vector<Index>& extents, core::DType type) {
     file_.datasets[name] = {reordered(extents, order()), type, order()};
   };
   add(input.q, {batch, query_rows(), heads, head_dim}, type());
-  for (const std::string& name : {input.k, input.v}) add(name, {batch, sequence, kv_heads, head_dim}, type());
-  if (gradients) add(input.dout, {batch, query_rows(), heads, head_dim}, type());
+  add(input.k, {batch, sequence, kv_heads, head_dim}, type());
+  add(input.v, {batch, sequence, kv_heads, value_dim}, type());
+  if (gradients) add(input.dout, {batch, query_rows(), heads, value_dim}, type());
   if (gradients && input.dlse) add(*input.dlse, {batch, query_rows(), heads}, core::lse_type(type()));
   const pattern::QueryOffset& offset = input.query_offset;
   const bool is_last = offset.kind == pattern::QueryOffset::Kind::last;

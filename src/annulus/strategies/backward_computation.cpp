@@ -14,6 +14,18 @@ using kernels::Gradient;
 bool results_replace_sums(const Problem& problem) {
   return core::bytes_of(problem.type) <= core::bytes_of(problem.precision);
 }
+/// Those of keys do not, either, where sums of dK and dV share their rows.
+bool key_results_replace_sums(const Problem& problem) {
+  return results_replace_sums(problem) && !problem.shape.has_value_dim();
+}
+
+/// Rows of sums become rows of a gradient.
+void finish_views(const Problem& problem, Gradient which, Index heads, Index rows, const core::TensorView& sums,
+                  const core::TensorView& result) {
+  const Index numbers = which == Gradient::dv ? problem.shape.dim_of_values() : problem.shape.head_dim;
+  kernels::finish_gradient(problem.backend, which, 1, rows, heads, numbers, problem.precision, sums, result,
+                           problem.scale, problem.pattern.output_scale());
+}
 
 /// Turns sums into gradients, `heads` heads per row: rows `rows` of `sums` become rows `to`, `to` + 1, ... of `result`.
 void finish_rows(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
@@ -22,9 +34,20 @@ void finish_rows(const Problem& problem, Gradient which, Index heads, core::Inte
     const Index before = row * heads * problem.shape.head_dim * Index(core::bytes_of(type));
     return core::contiguous_view(buffer.at(before), type, rows.size(), heads, problem.shape.head_dim);
   };
-  kernels::finish_gradient(problem.backend, which, 1, rows.size(), heads, problem.shape.head_dim, problem.precision,
-                           view(sums, problem.sum_type(), rows.begin), view(result, problem.type, to), problem.scale,
-                           problem.pattern.output_scale());
+  finish_views(problem, which, heads, rows.size(), view(sums, problem.sum_type(), rows.begin),
+               view(result, problem.type, to));
+}
+
+/// dK and dV of the rows of all batch entries, from sums in their places (GradientBlock) to other memory.
+void finish_key_rows(const Problem& problem, Index rows, const core::Buffer& sums, void* dk, void* dv) {
+  const Index all = problem.shape.batch * rows, heads = problem.shape.kv_heads;
+  const GradientBlock block{sums.data(), rows, false};
+  const auto finish = [&](Gradient which, void* to, Index numbers) {
+    finish_views(problem, which, heads, all, block.view(problem, which == Gradient::dv ? 1 : 0),
+                 core::contiguous_view(to, problem.type, all, heads, numbers));
+  };
+  finish(Gradient::dk, dk, problem.shape.head_dim);
+  finish(Gradient::dv, dv, problem.shape.dim_of_values());
 }
 
 /// The same for row 0 alone. It goes through a buffer, because its result would overwrite sums that are still read.
@@ -74,12 +97,12 @@ core::Buffer finish_dq(const Problem& problem, Index rows, const core::Buffer& s
 }  // namespace
 
 Index query_sum_bytes(const Problem& problem, Index rows) {
-  return problem.shape.batch * rows * problem.shape.heads * problem.head_row_sum_bytes();
+  return problem.shape.batch * rows * problem.shape.heads * problem.head_query_sum_bytes();
 }
 
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors) {
   const core::Shape& s = problem.shape;
-  const Index all = s.batch * rows, out_bytes = all * problem.query_row_bytes();
+  const Index all = s.batch * rows, out_bytes = all * problem.out_row_bytes();
   core::require((tensors.lent.out.data != nullptr || tensors.out.bytes() == out_bytes) &&
                     (tensors.lent.dout.data != nullptr || tensors.dout.bytes() == out_bytes) &&
                     tensors.normalizers.bytes() == all * problem.normalizer_row_bytes(),
@@ -90,14 +113,14 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
                       tensors.out.bytes(), tensors.dout.bytes(), tensors.normalizers.bytes(), out_bytes, out_bytes,
                       all * problem.normalizer_row_bytes());
                 });
-  const auto view = [&](const core::Buffer& buffer, core::DType type, Index head_dim) {
-    return core::contiguous_view(buffer.data(), type, rows, s.heads, head_dim);
+  const auto view = [&](const core::Buffer& buffer, core::DType type, Index numbers) {
+    return core::contiguous_view(buffer.data(), type, rows, s.heads, numbers);
   };
   core::Buffer delta("delta", all * s.heads * Index(core::bytes_of(problem.precision)));
   if (all == 0) return delta;
   kernels::backward_delta(problem.backend, s, rows,
-                          either(tensors.lent.out, view(tensors.out, problem.type, s.head_dim)),
-                          either(tensors.lent.dout, view(tensors.dout, problem.type, s.head_dim)),
+                          either(tensors.lent.out, view(tensors.out, problem.type, s.dim_of_values())),
+                          either(tensors.lent.dout, view(tensors.dout, problem.type, s.dim_of_values())),
                           either(tensors.lent.dlse, view(tensors.dlse, core::lse_type(problem.type), 1)),
                           view(delta, problem.sum_type(), 1));
   return delta;
@@ -136,7 +159,7 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
   kernels::BackwardOperands operands{either(t.lent.q, view(t.q, problem_.type, rows, s.head_dim)),
                                      block.view(problem_, 0),
                                      block.view(problem_, 1),
-                                     either(t.lent.dout, view(t.dout, problem_.type, rows, s.head_dim)),
+                                     either(t.lent.dout, view(t.dout, problem_.type, rows, s.dim_of_values())),
                                      view(t.normalizers, sums, rows, kernels::normalizer_numbers),
                                      view(t.delta, sums, rows, 1),
                                      problem_.scale,
@@ -145,7 +168,7 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                      problem_.granule > 1};
   operands.rule = problem_.call_rule();
   if (t.lent.dlse.data == nullptr && t.dlse.bytes() == 0)
-    operands.out = either(t.lent.out, view(t.out, problem_.type, rows, s.head_dim));
+    operands.out = either(t.lent.out, view(t.out, problem_.type, rows, s.dim_of_values()));
   kernels::GradientViews gradients{view(dq_, sums, rows, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
   if (problem_.has_begun_sums()) {
     gradients.begun_dk = into.view(problem_, 2);
@@ -176,11 +199,9 @@ void BackwardComputation::finish(core::HopMetrics& metrics) {
     tensors_.dkv = finish_keys(problem_, own_rows_.keys, std::move(sums), metrics);
     return;
   }
-  const Index all = problem_.shape.batch * own_rows_.keys;
   core::timed_compute(metrics, [&] {
     end_blocks(problem_, {sums.data(), own_rows_.keys, false});
-    finish_rows(problem_, Gradient::dk, problem_.shape.kv_heads, {0, all}, sums, tensors_.dk, 0);
-    finish_rows(problem_, Gradient::dv, problem_.shape.kv_heads, {all, 2 * all}, sums, tensors_.dv, 0);
+    finish_key_rows(problem_, own_rows_.keys, sums, tensors_.dk.data(), tensors_.dv.data());
   });
 }
 
@@ -188,8 +209,11 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
   const core::Shape& s = problem.shape;
   const Index all = s.batch * rows;
   core::timed_compute(metrics, [&] { end_blocks(problem, {sums.data(), rows, false}); });
-  core::Buffer result = place_of_results(problem, sums, {}, "dkv", problem.kv_block_bytes(rows));
+  const Index bytes = problem.kv_block_bytes(rows);
+  core::Buffer result = key_results_replace_sums(problem) ? sums.first(bytes) : core::Buffer("dkv", bytes);
   core::timed_compute(metrics, [&] {
+    if (problem.shape.has_value_dim())
+      return finish_key_rows(problem, rows, sums, result.data(), result.at(dk_bytes(problem, rows)));
     finish_one(problem, Gradient::dk, s.kv_heads, {0, all}, sums, result);
     finish_one(problem, Gradient::dv, s.kv_heads, {all, 2 * all}, sums, result);
   });
@@ -198,7 +222,7 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
 
 core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
                                const core::Buffer& there, core::HopMetrics& metrics) {
-  const Index batch = problem.shape.batch, row = problem.shape.heads * problem.head_row_sum_bytes();
+  const Index batch = problem.shape.batch, row = problem.shape.heads * problem.head_query_sum_bytes();
   const core::Buffer own = made(there, "dq", query_sum_bytes(problem, rows));
   core::Buffer dq;
   core::timed_compute(metrics, [&] {
@@ -233,8 +257,9 @@ Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredR
   };
   if (tensors.dk.bytes() == 0) {
     tensors.dkv = core::Buffer("dkv", problem.kv_block_bytes(own.count()));
-    tensors.dk = core::Buffer::borrowed(tensors.dkv.data(), tensors.dkv.bytes() / 2);
-    tensors.dv = core::Buffer::borrowed(tensors.dkv.at(tensors.dkv.bytes() / 2), tensors.dkv.bytes() / 2);
+    const Index dk = dk_bytes(problem, own.count());
+    tensors.dk = core::Buffer::borrowed(tensors.dkv.data(), dk);
+    tensors.dv = core::Buffer::borrowed(tensors.dkv.at(dk), tensors.dkv.bytes() - dk);
   }
   if (entries.begin == 0) tensors.dq = made(tensors.dq, "dq", batch * queries * problem.query_row_bytes());
   const KeyBlock keys = own_block(tensors, own);
@@ -262,9 +287,9 @@ Index backward_panels(const Problem& problem, Index rows) {
 }
 
 Index backward_inputs(const Problem& problem, const RowCounts& rows) {
-  const Index out_and_lse = problem.query_row_bytes() + problem.lse_row_bytes();
+  const Index out_and_lse = problem.out_row_bytes() + problem.lse_row_bytes();
   const Index of_queries = problem.query_row_bytes() + problem.normalizer_row_bytes() + 2 * out_and_lse;
-  return problem.shape.batch * (rows.queries * of_queries + 2 * rows.keys * problem.kv_row_bytes());
+  return problem.shape.batch * rows.queries * of_queries + problem.kv_block_bytes(rows.keys);
 }
 
 Index backward_work(const Problem& problem, const RowCounts& held, Index extra, Wanted wanted) {
@@ -274,7 +299,7 @@ Index backward_work(const Problem& problem, const RowCounts& held, Index extra, 
   const Index query_sums = dq_wanted ? query_sum_bytes(problem, rows) : 0;
   const Index key_sums = dkv_wanted ? key_sum_bytes(problem, held.keys) : 0;
   const Index dq = results_replace_sums(problem) || !dq_wanted ? 0 : all * problem.query_row_bytes();
-  const Index dkv = results_replace_sums(problem) || !dkv_wanted ? 0 : problem.kv_block_bytes(held.keys);
+  const Index dkv = key_results_replace_sums(problem) || !dkv_wanted ? 0 : problem.kv_block_bytes(held.keys);
   const bool any = rows > 0 || held.keys > 0;
   const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && any;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());

@@ -25,7 +25,7 @@ Index state_bytes(const Problem& problem, Index entries, Index rows) {
 }
 
 Index input_bytes(const Problem& problem, const RowCounts& rows) {
-  return problem.shape.batch * (rows.queries * problem.query_row_bytes() + 2 * rows.keys * problem.kv_row_bytes());
+  return problem.shape.batch * rows.queries * problem.query_row_bytes() + problem.kv_block_bytes(rows.keys);
 }
 
 Index sink_bytes(const Problem& problem) { return problem.sink ? kernels::add_sink_bytes(problem.shape.heads) : 0; }
@@ -37,19 +37,31 @@ Index output_bytes(const Problem& problem, Index rows) {
 }  // namespace
 
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes) {
-  return {data, 2 * problem.shape.batch, held, unit_bytes, {0, held}};
+  return {data, problem.kv_parts(), held, unit_bytes, {0, held}};
+}
+
+std::array<core::TensorView, 2> kv_views(const Problem& problem, void* data, Index held, bool of_one_head) {
+  const core::Shape& s = problem.shape;
+  const Index numbers = problem.kv_numbers(), heads = of_one_head ? 1 : s.kv_heads;
+  core::TensorView k = core::contiguous_view(data, problem.type, held, heads, numbers);
+  if (of_one_head) k.head_stride = 0;  // a stored row already is one head's
+  core::TensorView v = k;
+  const Index before = held == 0 ? 0 : s.has_value_dim() ? s.head_dim : s.batch * held * heads * numbers;
+  v.data = static_cast<std::byte*>(data) + before * Index(core::bytes_of(problem.type));
+  return {k, v};
+}
+
+Index dk_bytes(const Problem& problem, Index rows) {
+  return problem.shape.batch * rows * problem.shape.kv_heads * problem.head_row_bytes();
 }
 
 Index KeyBlock::unit_bytes(const Problem& problem) const {
-  return rows.is_packed() ? problem.head_row_bytes() : problem.kv_row_bytes();
+  return rows.is_packed() ? problem.head_kv_bytes() : problem.kv_row_bytes();
 }
 
 core::TensorView KeyBlock::view(const Problem& problem, Index which) const {
   if (data == nullptr && lent[std::size_t(which)].data != nullptr) return lent[std::size_t(which)];
-  const core::Shape& s = problem.shape;
-  auto* start = static_cast<std::byte*>(data) + which * s.batch * held * unit_bytes(problem);
-  if (!rows.is_packed()) return core::contiguous_view(start, problem.type, held, s.kv_heads, s.head_dim);
-  return {start, problem.type, held * s.head_dim, s.head_dim, 0};  // packed: a stored row is the row of one head
+  return kv_views(problem, data, held, rows.is_packed())[std::size_t(which)];
 }
 
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows) {
@@ -80,8 +92,8 @@ void Computation::begin(const Problem& pass) {
   pass_ = pass_name(problem_, layout_);
 }
 
-core::TensorView Computation::view(const core::Buffer& tensor, core::DType type, Index head_dim) const {
-  const core::TensorView whole = core::contiguous_view(tensor.data(), type, block_.held, shape_.heads, head_dim);
+core::TensorView Computation::view(const core::Buffer& tensor, core::DType type, Index numbers) const {
+  const core::TensorView whole = core::contiguous_view(tensor.data(), type, block_.held, shape_.heads, numbers);
   return core::from_row(core::from_entry(whole, block_.entries.begin), block_.first);
 }
 
@@ -95,8 +107,8 @@ core::Buffer Computation::accumulator() {
   const Index bytes = kernels::State::acc_bytes(shape_, queries_.count(), problem_.precision);
   if (!problem_.is_in_place()) return {"state", bytes};
   if (block_.is_first())
-    tensors_.out = made(tensors_.out, "out", problem_.shape.batch * block_.held * problem_.query_row_bytes());
-  return core::Buffer::borrowed(view(tensors_.out, problem_.type, shape_.head_dim).data, bytes);
+    tensors_.out = made(tensors_.out, "out", problem_.shape.batch * block_.held * problem_.out_row_bytes());
+  return core::Buffer::borrowed(view(tensors_.out, problem_.type, shape_.dim_of_values()).data, bytes);
 }
 
 kernels::State Computation::empty_states(core::Buffer acc) const {
@@ -138,8 +150,7 @@ void Computation::finish(core::HopMetrics& metrics) {
   core::timed_compute(metrics, [&] {
     if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // only now it is known which rows have seen a key
     if (block_.is_first()) {
-      if (!problem_.is_in_place())
-        tensors_.out = made(tensors_.out, "out", s.batch * held * problem_.query_row_bytes());
+      if (!problem_.is_in_place()) tensors_.out = made(tensors_.out, "out", s.batch * held * problem_.out_row_bytes());
       tensors_.lse = made(tensors_.lse, "lse", s.batch * held * problem_.lse_row_bytes());
       if (problem_.has_sums()) {
         tensors_.normalizers = core::Buffer("normalizers", s.batch * held * problem_.normalizer_row_bytes());
@@ -148,7 +159,7 @@ void Computation::finish(core::HopMetrics& metrics) {
         tensors_.entropy = made(tensors_.entropy, "entropy", s.batch * held * problem_.lse_row_bytes());
       }
     }
-    kernels::Finished to{view(tensors_.out, problem_.type, s.head_dim),
+    kernels::Finished to{view(tensors_.out, problem_.type, s.dim_of_values()),
                          view(tensors_.lse, core::lse_type(problem_.type), 1)};
     if (problem_.has_sums()) {
       to.normalizers = view(tensors_.normalizers, problem_.sum_type(), kernels::normalizer_numbers);
@@ -183,7 +194,7 @@ core::Shape item_shape(const Problem& problem) {
   const core::Shape& s = problem.shape;
   const kernels::LibraryBackend* const library = kernels::library_of(problem.backend);
   if (library != nullptr && library->takes_heads_together) return s;
-  return {s.batch, s.sequence, std::min(s.heads, problem.layout().group()), 1, s.head_dim};
+  return {s.batch, s.sequence, std::min(s.heads, problem.layout().group()), 1, s.head_dim, s.value_dim};
 }
 
 Index kernel_memory(const Problem& problem, Index rows) {
@@ -214,7 +225,7 @@ Index forward_memory(const Problem& problem, const RowCounts& held, const QueryB
 Index local_memory(const Problem& problem, const RowCounts& held, Index extra) {
   const Index rows = held.queries;
   // If sums are made in place, out is the accumulator of the states.
-  const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.query_row_bytes() : 0;
+  const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.out_row_bytes() : 0;
   return input_bytes(problem, held) + state_bytes(problem, problem.shape.batch, rows) + kernel_memory(problem, rows) +
          std::max({extra, output_bytes(problem, rows) - out, sink_bytes(problem)});
 }

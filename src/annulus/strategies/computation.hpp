@@ -17,8 +17,8 @@ struct RowCounts {
   RowCounts(Index queries, Index keys) : queries(queries), keys(keys) {}
 };
 
-/// Rows of K and V that are available on this rank, raw or packed (pattern/key_rows.hpp): a (2, B, held, unit) array. A
-/// stored row has Hkv * D numbers (raw), or D numbers of one head (packed).
+/// Rows of K and V that are available on this rank, raw or packed (pattern/key_rows.hpp): a (Problem::kv_parts(), held,
+/// unit) array. A stored row has Hkv * kv_numbers() numbers (raw), or those of one head (packed).
 struct KeyBlock {
   void* data = nullptr;
   Index held = 0;
@@ -79,8 +79,8 @@ class Computation {
   void merge(const kernels::State& of_ranks, Index ranks, core::HopMetrics& metrics);
 
  private:
-  /// The block's part of a tensor (B, held, H, head_dim).
-  core::TensorView view(const core::Buffer& tensor, core::DType type, Index head_dim) const;
+  /// The block's part of a tensor (B, held, H, numbers).
+  core::TensorView view(const core::Buffer& tensor, core::DType type, Index numbers) const;
   core::TensorView queries_view() const;
   /// Memory for the accumulator of the result.
   core::Buffer accumulator();

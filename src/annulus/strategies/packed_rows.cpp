@@ -18,7 +18,7 @@ std::size_t interval_of(const KeyBlock& source, const pattern::OwnerInterval& wa
 }  // namespace
 
 Index packed_bytes(const Problem& problem, const pattern::PackedRows& packed) {
-  return 2 * problem.shape.batch * pattern::head_rows(packed) * problem.head_row_bytes();
+  return problem.kv_parts() * pattern::head_rows(packed) * problem.head_kv_bytes();
 }
 
 std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& source,

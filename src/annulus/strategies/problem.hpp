@@ -1,6 +1,7 @@
 // What a strategy gets: the problem, and this rank's tensors.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -41,7 +42,7 @@ struct Statistics {
 };
 
 /// What the sums are that ranks add up for each other's key rows and return to the owners.
-///   gradients  dk and dv: D numbers each in the problem's precision, for each row and key/value head
+///   gradients  dk and dv: D and Dv numbers in the problem's precision, for each row and key/value head
 ///   received   a float64 number for each query head that may read the key/value head: Layout::group() of them
 enum class Sums { gradients, received };
 
@@ -98,24 +99,32 @@ struct Problem {
   /// all keys, where these are available at once.
   core::Band first_part() const { return reproducible ? core::Band::upto : core::Band::all; }
   bool has_last_part() const { return reproducible && !pattern.causal; }
-  /// Bytes of one row of q or out, of k (or v), and of lse; of one batch entry.
-  Index query_row_bytes() const { return shape.heads * shape.head_dim * Index(core::bytes_of(type)); }
-  Index kv_row_bytes() const { return shape.kv_heads * shape.head_dim * Index(core::bytes_of(type)); }
-  /// Bytes of one row of one key/value head: the unit in which traffic is counted.
+  /// Bytes of one row of q, of out (and dout), and of lse; of one batch entry.
+  Index query_row_bytes() const { return shape.heads * head_row_bytes(); }
+  Index out_row_bytes() const { return shape.heads * head_value_bytes(); }
+  /// Bytes of one row of one head of q or k, and of v, out or dout.
   Index head_row_bytes() const { return shape.head_dim * Index(core::bytes_of(type)); }
+  Index head_value_bytes() const { return shape.dim_of_values() * Index(core::bytes_of(type)); }
+  /// K and V travel together, as arrays (B, rows, Hkv, numbers): one of K and one of V, numbers = D. Where values have
+  /// another head size, a row of V follows its row of K in one array, numbers = D + Dv; sums of dK and dV likewise.
+  /// Worked example: B = 2, D = 192, Dv = 128: two entries of rows of 320 numbers, where D = Dv = 192 has four of 192.
+  Index kv_parts() const { return (shape.has_value_dim() ? 1 : 2) * shape.batch; }
+  Index kv_numbers() const { return shape.has_value_dim() ? shape.head_dim + shape.value_dim : shape.head_dim; }
+  /// Bytes of one row of one key/value head there, in which is counted what travels, and of one of all.
+  Index head_kv_bytes() const { return kv_numbers() * Index(core::bytes_of(type)); }
+  Index kv_row_bytes() const { return shape.kv_heads * head_kv_bytes(); }
   Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
   /// Bytes of one row of normalizers, of all heads and of one head.
   Index normalizer_row_bytes() const { return shape.heads * head_normalizer_bytes(); }
   Index head_normalizer_bytes() const { return kernels::normalizer_numbers * Index(core::bytes_of(precision)); }
   /// Bytes of one row of all that forward() reads (q, k and v), and of all that it makes (out, lse, entropy and
   /// normalizers).
-  Index input_row_bytes() const { return query_row_bytes() + 2 * kv_row_bytes(); }
+  Index input_row_bytes() const { return query_row_bytes() + kv_block_bytes(1) / shape.batch; }
   Index output_row_bytes() const {
-    return query_row_bytes() + lse_row_bytes() * (statistics.entropy ? 2 : 1) +
-           (has_sums() ? normalizer_row_bytes() : 0);
+    return out_row_bytes() + lse_row_bytes() * (statistics.entropy ? 2 : 1) + (has_sums() ? normalizer_row_bytes() : 0);
   }
-  /// Bytes of a (2, B, rows, Hkv, D) array of K and V.
-  Index kv_block_bytes(Index rows) const { return 2 * shape.batch * rows * kv_row_bytes(); }
+  /// Bytes of K and V of this many rows of all batch entries.
+  Index kv_block_bytes(Index rows) const { return kv_parts() * rows * kv_row_bytes(); }
   /// Type of the numbers in which a rank adds up, and bytes of one head's row of the sums that travel.
   core::DType sum_type() const { return core::type_of(precision); }
   /// Whether sums and results have the same type, so that they may be the same memory.
@@ -124,9 +133,11 @@ struct Problem {
   /// Whether bits of dK and dV must not depend on where rows are cut. Then the sums of the current block of query rows
   /// travel from rank to rank too, next to the total (kernels::GradientViews).
   bool has_begun_sums() const { return sums == Sums::gradients && reproducible && granule == 1; }
-  /// The sums that travel: number of arrays of head rows, numbers in such a row, and their precision.
-  Index sum_parts() const { return (sums == Sums::gradients ? has_begun_sums() ? 4 : 2 : 1) * shape.batch; }
-  Index sum_numbers() const { return sums == Sums::gradients ? shape.head_dim : slots(); }
+  /// The sums that travel: number of arrays of head rows, and numbers in such a row.
+  Index sum_parts() const { return sums == Sums::gradients ? (has_begun_sums() ? 2 : 1) * kv_parts() : shape.batch; }
+  Index sum_numbers() const { return sums == Sums::gradients ? kv_numbers() : slots(); }
+  /// Bytes of one head's row of the sums of dQ.
+  Index head_query_sum_bytes() const { return shape.head_dim * Index(core::bytes_of(precision)); }
   core::Precision sum_precision() const { return sums == Sums::gradients ? precision : core::Precision::float64; }
   /// Numbers that a row of a key/value head receives: one for each query head that may read it.
   Index slots() const { return share ? share->heads / share->kv_heads : shape.group(); }
@@ -173,9 +184,9 @@ void make_reproducible(Problem& problem, bool wanted, bool has_units);
 /// Why the problem's results cannot be made granule by granule, even with such matrix units; empty: they can.
 std::string why_not_by_granules(const Problem& problem);
 
-/// Tensors (B, rows, heads, D) of a caller, of any layout whose D numbers are contiguous; no data: not lent. They are
-/// read in place, instead of a buffer of the same name. k and v are lent only if no other rank reads them, since they
-/// could not travel as one message.
+/// Tensors (B, rows, heads, D or Dv) of a caller, of any layout whose D numbers are contiguous; no data: not lent. They
+/// are read in place, instead of a buffer of the same name. k and v are lent only if no other rank reads them, since
+/// they could not travel as one message.
 struct LentTensors {
   core::TensorView q, k, v, out, dout, dlse;
 };
@@ -185,8 +196,8 @@ struct LentTensors {
 /// memory that is there if this is borrowed and large enough; otherwise it makes a buffer.
 struct Tensors {
   core::Buffer q;    ///< (B, rows, H, D)
-  core::Buffer kv;   ///< (2, B, rows, Hkv, D): K of all batch entries, then V, so that one message carries both
-  core::Buffer out;  ///< (B, rows, H, D), made by forward(), read by backward()
+  core::Buffer kv;   ///< (2, B, rows, Hkv, D), K then V, or (B, rows, Hkv, D + Dv): kv_parts(); see kv_views()
+  core::Buffer out;  ///< (B, rows, H, Dv), made by forward(), read by backward()
   core::Buffer lse;  ///< (B, rows, H), made by forward()
   /// (B, rows, H, 2) of the problem's precision (kernels/normalizer.hpp), made by forward() where Problem::gradients
   /// says that backward() will read them
@@ -204,13 +215,13 @@ struct Tensors {
   /// block of rows in a store is computed, over the rows of the block.
   std::vector<std::int64_t> sink_sums = {};
 
-  core::Buffer dout = {};   ///< (B, rows, H, D), read by backward()
+  core::Buffer dout = {};   ///< (B, rows, H, Dv), read by backward()
   core::Buffer delta = {};  ///< (B, rows, H) in the problem's precision, dout . out - dlse; only during backward()
   core::Buffer dlse = {};   ///< (B, rows, H) in the type of lse, read by backward(); empty: zeros
   core::Buffer dq = {};     ///< (B, rows, H, D), made by backward()
-  core::Buffer dkv = {};    ///< (2, B, rows, Hkv, D): dK, then dV; made by backward()
-  /// (B, rows, Hkv, D) each: the two halves of dkv. Or memory of the caller, which is then filled instead of dkv; only
-  /// where no other rank works on the rows.
+  core::Buffer dkv = {};    ///< dK (B, rows, Hkv, D), then dV (B, rows, Hkv, Dv); made by backward()
+  /// The two parts of dkv. Or memory of the caller, which is then filled instead of dkv; only where no other rank works
+  /// on the rows.
   core::Buffer dk = {}, dv = {};
 
   LentTensors lent = {};
@@ -220,7 +231,13 @@ struct Tensors {
 /// Memory of `bytes` bytes named `name`: `there` if that is borrowed and of this size, otherwise a new buffer.
 core::Buffer made(const core::Buffer& there, const std::string& name, Index bytes);
 
-/// A (2, B, held, unit_bytes) array of K and V rows as a message block that sends all its rows.
+/// K and V of `held` rows of all heads, or of one, in an array of Problem::kv_parts() parts.
+std::array<core::TensorView, 2> kv_views(const Problem& problem, void* data, Index held, bool of_one_head = false);
+
+/// Bytes of dK of this many rows: dV follows it in Tensors::dkv.
+Index dk_bytes(const Problem& problem, Index rows);
+
+/// A (kv_parts(), held, unit_bytes) array of K and V rows as a message block that sends all its rows.
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes);
 
 /// Which rank holds which rows, for strategies that spread rows: the problem's partition. If that is `auto`: the first

@@ -18,12 +18,13 @@ constexpr double most_bytes = 0x1p55;
 
 Found check_size(const Problem& problem) {
   const core::Shape& s = problem.shape;
-  const double rows = double(s.batch) * double(s.sequence), bytes = rows * double(problem.query_row_bytes());
+  const double rows = double(s.batch) * double(s.sequence),
+               bytes = rows * double(std::max(problem.query_row_bytes(), problem.out_row_bytes()));
   if (bytes > most_bytes) {
-    return Objection{
-        "input", fmt::format("q of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
-                             "most {:.3g}",
-                             s.batch, s.sequence, s.heads, s.head_dim, core::name_of(problem.type), bytes, most_bytes)};
+    return Objection{"input", fmt::format("q of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
+                                          "most {:.3g}",
+                                          s.batch, s.sequence, s.heads, std::max(s.head_dim, s.dim_of_values()),
+                                          core::name_of(problem.type), bytes, most_bytes)};
   }
   const double top_keys = double(problem.statistics.top_keys);
   const double lists = rows * double(s.heads) * top_keys * double(sizeof(Index) + sizeof(double));
@@ -102,6 +103,14 @@ Found check_rule(const Problem& problem, Use use) {
   const std::string reason = use == Use::look_at || !problem.rule.any() ? "" : kernels::why_no_rule(problem.backend);
   if (reason.empty()) return {};
   return Objection{problem.rule.has_cap() ? "attention.softcap" : "attention.bias", reason + "; expected none"};
+}
+
+Found check_values(const Problem& problem, Use use) {
+  if (use == Use::look_at || !problem.shape.has_value_dim()) return {};
+  const std::string reason = kernels::why_no_value_dim(problem.backend);
+  if (reason.empty()) return {};
+  return Objection{"input.v", fmt::format("{} numbers a head, q and k {}: {}; expected as many",
+                                          problem.shape.value_dim, problem.shape.head_dim, reason)};
 }
 
 Found check_groups(const Problem& problem) {
@@ -189,6 +198,7 @@ std::optional<Objection> check(const Problem& problem, Use use) {
   if (Found found = check_size(problem)) return found;
   if (Found found = check_scale(problem)) return found;
   if (Found found = check_rule(problem, use)) return found;
+  if (Found found = check_values(problem, use)) return found;
   if (Found found = check_groups(problem)) return found;
   if (Found found = check_windows(problem)) return found;
   return check_displacement(problem);

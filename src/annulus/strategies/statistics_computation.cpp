@@ -91,7 +91,7 @@ Index statistics_results(const Problem& problem, const RowCounts& rows) {
 
 Index statistics_inputs(const Problem& problem, const RowCounts& rows) {
   const Index of_queries = problem.query_row_bytes() + problem.output_row_bytes();
-  return problem.shape.batch * (rows.queries * of_queries + 2 * rows.keys * problem.kv_row_bytes());
+  return problem.shape.batch * rows.queries * of_queries + problem.kv_block_bytes(rows.keys);
 }
 
 Index statistics_panels(const Problem& problem, Index rows) {

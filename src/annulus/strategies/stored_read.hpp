@@ -9,7 +9,7 @@ namespace annulus::strategies {
 
 using core::Index;
 
-/// One tensor and batch entry in a store, in rows of `heads` heads of `head_bytes` bytes each.
+/// One tensor and batch entry in a store, in rows of `heads` heads, which are `head_bytes` bytes apart in memory.
 struct StoredRowsOf {
   core::StoredTensor tensor = core::StoredTensor::q;
   Index entry = 0;

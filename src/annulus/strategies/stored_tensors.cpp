@@ -27,6 +27,8 @@ Index head_numbers_of(const Problem& problem, StoredTensor tensor) {
   switch (entry_of(tensor).numbers) {
     case Entry::Numbers::dim:
       return problem.shape.head_dim;
+    case Entry::Numbers::value:
+      return problem.shape.dim_of_values();
     case Entry::Numbers::normalizer:
       return kernels::normalizer_numbers;
     case Entry::Numbers::top:

@@ -16,7 +16,10 @@ core::TensorView GradientBlock::view(const Problem& problem, Index which) const 
   const core::DType type = core::type_of(problem.sum_precision());
   if (data == nullptr) return {nullptr, type, 0, 0, 0};
   const Index numbers = problem.sum_numbers();
-  auto* start = static_cast<std::byte*>(data) + which * s.batch * held * unit_bytes(problem);
+  const bool joined = problem.sums == Sums::gradients && s.has_value_dim();  // dV of a row after its dK
+  const Index part = joined ? which / 2 : which, before = joined ? which % 2 * s.head_dim : 0;
+  auto* start = static_cast<std::byte*>(data) + part * s.batch * held * unit_bytes(problem) +
+                before * Index(core::bytes_of(type));
   if (!packed) return core::contiguous_view(start, type, held, s.kv_heads, numbers);
   return {start, type, held * numbers, numbers, 0};
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace annulus::verify {
@@ -42,21 +43,20 @@ void for_each_key(
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown) {
   const Shape& s = input.shape;
-  const Index row_numbers = s.kv_heads * s.head_dim;
-  const std::size_t head = std::size_t(s.head_dim);
+  const Index D = s.head_dim, Dv = s.dim_of_values();
   std::vector<WantedRows> wanted;
   for (const QueryRow& row : rows) wanted.push_back(row.keys);
   const auto look = [&](Interval chunk) {
     const Numbers k = input.rows(TensorId::k, chunk), v = input.rows(TensorId::v, chunk);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (const Index p : rows_in(rows[i].keys, chunk)) {
-        const auto first = std::size_t((rows[i].b * chunk.size() + p - chunk.begin) * row_numbers +
-                                       rows[i].h / s.group() * s.head_dim);
-        visit(i, p, std::span(k).subspan(first, head), std::span(v).subspan(first, head));
+        const Index at = (rows[i].b * chunk.size() + p - chunk.begin) * s.kv_heads + rows[i].h / s.group();
+        visit(i, p, std::span(k).subspan(std::size_t(at * D), std::size_t(D)),
+              std::span(v).subspan(std::size_t(at * Dv), std::size_t(Dv)));
       }
     }
   };
-  for_each_stretch(wanted, s.sequence, read_steps(input, row_numbers), look, shown);
+  for_each_stretch(wanted, s.sequence, read_steps(input, s.kv_heads * std::max(D, Dv)), look, shown);
 }
 
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
@@ -67,7 +67,7 @@ std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector
   for_each_key(
       input, all, [&](std::size_t i, Index p, auto k, auto v) { sums[i].add(p, k, v); }, shown);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].out.resize(all[i].q.size());
+    all[i].out.resize(std::size_t(input.shape.dim_of_values()));
     sums[i].finish(all[i].out, all[i].lse);
     all[i].entropy = sums[i].entropy();
   }
@@ -87,7 +87,7 @@ Probability probability(const VerifyInput& input, Index h, Index query, Index p,
 }
 
 void VectorCheck::compare(Index b, Index x, Index h, const Numbers& expected) {
-  const double* const found = rows_.row(x).data() + (b * heads_ + h) * input_.shape.head_dim;
+  const double* const found = rows_.row(x).data() + (b * heads_ + h) * Index(expected.size());
   for (std::size_t d = 0; d < expected.size(); ++d) {
     deviation.compare(found[d], expected[d], [&] { return input_.index_text(b, x, h, Index(d)); });
   }

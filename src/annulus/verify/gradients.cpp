@@ -15,7 +15,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-using Vector = std::span<const double>;  // (D)
+using Vector = std::span<const double>;  // (D), of values and dout (Dv)
 
 /// One row of one query head, and one key with its value.
 struct Query {
@@ -86,7 +86,7 @@ WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
 
 std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index>& keys) {
   const Shape& s = input.shape;
-  const Sums zeros(static_cast<std::size_t>(s.head_dim));
+  const Index D = s.head_dim, Dv = s.dim_of_values();
   std::vector<KeyRow> all;
   for (const Index p : keys) {
     const Numbers k = input.rows(TensorId::k, {p, p + 1}), v = input.rows(TensorId::v, {p, p + 1});
@@ -94,15 +94,15 @@ std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index
       for (Index head = 0; head < s.kv_heads; ++head) {
         std::vector<WantedRows> viewers;
         for (Index h = head * s.group(); h < (head + 1) * s.group(); ++h) viewers.push_back(viewers_by(input, h, p));
-        const Index at = (b * s.kv_heads + head) * s.head_dim, end = at + s.head_dim;
+        const Index at = b * s.kv_heads + head;
         all.push_back({.b = b,
                        .p = p,
                        .head = head,
                        .viewers = viewers,
-                       .k = {k.begin() + at, k.begin() + end},
-                       .v = {v.begin() + at, v.begin() + end},
-                       .dk = zeros,
-                       .dv = zeros,
+                       .k = {k.begin() + at * D, k.begin() + (at + 1) * D},
+                       .v = {v.begin() + at * Dv, v.begin() + (at + 1) * Dv},
+                       .dk = Sums(std::size_t(D)),
+                       .dv = Sums(std::size_t(Dv)),
                        .received = Numbers(std::size_t(s.group()))});
       }
     }
@@ -112,7 +112,7 @@ std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index
 
 /// dout.out - dlse (B, rows, H) of a chunk of queries.
 Numbers deltas(const VerifyInput& input, Interval chunk, const Numbers& dout, const Numbers& out) {
-  const auto D = std::size_t(input.shape.head_dim);
+  const auto D = std::size_t(input.shape.dim_of_values());
   Numbers delta = input.rows(TensorId::dlse, chunk);
   for (std::size_t i = 0; i < delta.size(); ++i) {
     delta[i] = dot(std::span(dout).subspan(i * D, D), std::span(out).subspan(i * D, D)) - delta[i];
@@ -123,7 +123,7 @@ Numbers deltas(const VerifyInput& input, Interval chunk, const Numbers& dout, co
 /// Adds to the keys what the queries of a chunk give them.
 void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval chunk, std::vector<KeyRow>& keys) {
   const Shape& s = input.shape;
-  const auto D = std::size_t(s.head_dim);
+  const auto D = std::size_t(s.head_dim), Dv = std::size_t(s.dim_of_values());
   const Definition definition(input);
   const Numbers q = input.rows(TensorId::q, chunk), dout = input.rows(TensorId::dout, chunk);
   const RowResults results = results_by(chunk);
@@ -132,7 +132,7 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
     for (Index h = key.head * s.group(); h < (key.head + 1) * s.group(); ++h) {
       for (const Index x : rows_in(key.viewers[std::size_t(h % s.group())], chunk)) {
         const auto at = std::size_t((key.b * chunk.size() + x - chunk.begin) * s.heads + h);
-        const Query query{h,        x, Vector(q).subspan(at * D, D), Vector(dout).subspan(at * D, D), results.lse[at],
+        const Query query{h,        x, Vector(q).subspan(at * D, D), Vector(dout).subspan(at * Dv, Dv), results.lse[at],
                           delta[at]};
         const auto [p, ds, ds_terms] = definition.factors(query, {key.p, key.k, key.v});
         key.dk.add(definition.scale * ds, definition.scale * ds_terms, query.q);
@@ -173,10 +173,10 @@ bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& r
 RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& queries, Interval rows) {
   const core::Shape& s = input.shape;
   const std::size_t numbers = std::size_t(s.batch * rows.size() * s.heads);
-  RowResults all{Numbers(numbers * std::size_t(s.head_dim)), Numbers(numbers)};
+  RowResults all{Numbers(numbers * std::size_t(s.dim_of_values())), Numbers(numbers)};
   for (const QueryRow& row : queries) {
     const Index at = (row.b * rows.size() + row.x - rows.begin) * s.heads + row.h;
-    std::copy(row.out.begin(), row.out.end(), all.out.begin() + at * s.head_dim);
+    std::copy(row.out.begin(), row.out.end(), all.out.begin() + at * s.dim_of_values());
     all.lse[std::size_t(at)] = row.lse;
   }
   return all;
@@ -197,8 +197,8 @@ std::vector<Sums> recompute_dq(const VerifyInput& input, const std::vector<Query
   RowReader all_dout(input, TensorId::dout), all_dlse(input, TensorId::dlse);
   for (const QueryRow& row : rows) {
     const Index head = row.b * s.heads + row.h;
-    const auto at = all_dout.row(row.x).begin() + head * s.head_dim;
-    dout.emplace_back(at, at + s.head_dim);
+    const auto at = all_dout.row(row.x).begin() + head * s.dim_of_values();
+    dout.emplace_back(at, at + s.dim_of_values());
     delta.push_back(dot(dout.back(), row.out) - all_dlse.row(row.x)[std::size_t(head)]);
   }
   for_each_key(input, rows, [&](std::size_t i, Index p, auto k, auto v) {
@@ -216,7 +216,7 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
   std::vector<KeyRow> rows = begin_keys(input, keys);
   std::vector<WantedRows> viewers;
   for (const KeyRow& row : rows) viewers.insert(viewers.end(), row.viewers.begin(), row.viewers.end());
-  ReadSteps steps = read_steps(input, s.heads * s.head_dim);
+  ReadSteps steps = read_steps(input, s.heads * std::max(s.head_dim, s.dim_of_values()));
   steps.rows = std::min(steps.rows, chunk_rows);
   if (chunk_rows < input.queries) steps.gap = 1;  // rows between wanted ones would be recomputed for nothing
   for_each_stretch(
@@ -241,7 +241,7 @@ Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, cons
   Numbers sums(2 * heads);  // and of the squares of their terms
   comm::agree(comm, [&] {
     const Interval mine = core::even_part(input.queries, comm.size(), comm.rank());
-    const Index step = read_steps(input, s.heads * s.head_dim).rows;
+    const Index step = read_steps(input, s.heads * s.dim_of_values()).rows;
     for (Index begin = mine.begin; begin < mine.end; begin += step) {
       const Interval chunk{begin, std::min(begin + step, mine.end)};
       const Numbers lse = result("lse", chunk);

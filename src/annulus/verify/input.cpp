@@ -51,7 +51,10 @@ AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile
 
 Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
   const bool keys = tensor == TensorId::k || tensor == TensorId::v, lse = tensor == TensorId::dlse;
-  const Index numbers = (keys ? shape.kv_heads : shape.heads) * (lse ? 1 : shape.head_dim);
+  const bool values = tensor == TensorId::v || tensor == TensorId::dout;
+  const Index numbers = (keys ? shape.kv_heads : shape.heads) * (lse      ? 1
+                                                                 : values ? shape.dim_of_values()
+                                                                          : shape.head_dim);
   const DType stored = lse ? core::lse_type(type) : type;
   if ((lse && !settings_.dlse) || (tensor == TensorId::dout && !gradients_))
     return Numbers(std::size_t(shape.batch * rows.size() * numbers));

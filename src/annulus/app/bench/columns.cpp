@@ -24,7 +24,7 @@ double median(std::vector<double> values) {
 /// A case's repeats, forward and backward together.
 class Repeats {
  public:
-  Repeats(const CaseMeasurements& of, Index head_dim) : of_(of), head_dim_(head_dim) {}
+  Repeats(const CaseMeasurements& of, const core::Shape& shape) : of_(of), shape_(shape) {}
 
   std::vector<double> seconds() const {
     return each([](const report::PassMeasurements& pass) { return pass.seconds; });
@@ -47,9 +47,9 @@ class Repeats {
   }
   /// Floating-point operations of one repeat, in units of 10^9.
   double gflop() const {
-    const double forward = core::forward_flops(of_.forward[0].sum("kept"), head_dim_);
+    const double forward = core::forward_flops(of_.forward[0].sum("kept"), shape_);
     return 1e-9 *
-           (of_.backward.empty() ? forward : forward + core::backward_flops(of_.backward[0].sum("kept"), head_dim_));
+           (of_.backward.empty() ? forward : forward + core::backward_flops(of_.backward[0].sum("kept"), shape_));
   }
   double balance() const {
     const report::PassMeasurements& pass = of_.forward[0];
@@ -67,7 +67,7 @@ class Repeats {
   }
 
   const CaseMeasurements& of_;
-  const Index head_dim_;
+  const core::Shape shape_;
 };
 
 /// NaN where it was not looked at.
@@ -154,7 +154,7 @@ report::TableColumn swept_column(const std::string& key, const std::vector<runfi
 
 store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, const CaseMeasurements& measured,
                                  const store::CaseRecord& launch) {
-  const Repeats repeats(measured, job.problem.shape.head_dim);
+  const Repeats repeats(measured, job.problem.shape);
   const std::vector<double> seconds = repeats.seconds();
   const double middle = median(seconds), cpu = repeats.cpu_seconds();
   const double rate = cpu > 0 ? repeats.gflop() * double(seconds.size()) / cpu : nan;

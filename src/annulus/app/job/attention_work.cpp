@@ -84,24 +84,27 @@ Index AttentionWork::bytes_of(StoredTensor tensor) const {
   return bytes_of_rows(job_.problem, tensor, rows_of(tensor).count());
 }
 
-void AttentionWork::start(const std::vector<StoredTensor>& tensors, std::vector<Input>& inputs, std::byte* memory) {
-  for (const StoredTensor tensor : tensors) {
-    const strategies::Problem& problem = job_.problem;
-    Input& input = inputs.emplace_back(Input{tensor, HostSide(memory, bytes_of(tensor))});
-    last_ = source_.start(tensor, store::pieces_of(slice_.batch, rows_of(tensor).intervals(), heads_of(tensor),
-                                                   strategies::head_numbers_of(problem, tensor),
-                                                   strategies::number_bytes_of(problem, tensor), input.host.data()));
-    memory += bytes_of(tensor);
-  }
+void AttentionWork::start(StoredTensor tensor, std::vector<Input>& inputs, void* memory, Index apart) {
+  const strategies::Problem& problem = job_.problem;
+  const Index numbers = strategies::head_numbers_of(problem, tensor);
+  const Index each = strategies::number_bytes_of(problem, tensor), vectors = bytes_of(tensor) / (numbers * each);
+  if (apart == 0) apart = numbers * each;
+  const Index bytes = vectors == 0 ? 0 : (vectors - 1) * apart + numbers * each;
+  Input& input = inputs.emplace_back(Input{tensor, HostSide(memory, bytes), {numbers, apart / each}});
+  last_ = source_.start(tensor, store::pieces_of(slice_.batch, rows_of(tensor).intervals(), heads_of(tensor), numbers,
+                                                 each, input.host.data(), apart));
 }
 
 void AttentionWork::start_inputs() {
   comm::agree(comm_, [&] {
     tensors_.q = core::Buffer("q", bytes_of(StoredTensor::q));
-    tensors_.kv = core::Buffer("kv", 2 * bytes_of(StoredTensor::k));
+    const strategies::Problem& problem = job_.problem;
+    tensors_.kv = core::Buffer("kv", problem.kv_block_bytes(rows().count()));
+    const auto kv = strategies::kv_views(problem, tensors_.kv.data(), rows().count());
     inputs_.reserve(3);  // reading goes on at the addresses of their memory
-    start({StoredTensor::q}, inputs_, tensors_.q.at(0));
-    start({StoredTensor::k, StoredTensor::v}, inputs_, tensors_.kv.at(0));
+    start(StoredTensor::q, inputs_, tensors_.q.data());
+    start(StoredTensor::k, inputs_, kv[0].data, problem.head_kv_bytes());
+    start(StoredTensor::v, inputs_, kv[1].data, problem.head_kv_bytes());
   });
 }
 
@@ -111,7 +114,7 @@ void AttentionWork::start_gradients() {
     for (const StoredTensor tensor : backward_inputs(job_)) {
       core::Buffer& buffer = tensor == StoredTensor::dout ? tensors_.dout : tensors_.dlse;
       buffer = core::Buffer(std::string(name_of(tensor)), bytes_of(tensor));
-      start({tensor}, gradient_inputs_, buffer.at(0));
+      start(tensor, gradient_inputs_, buffer.data());
     }
   });
 }
@@ -133,8 +136,9 @@ void AttentionWork::finish_reading(std::vector<Input>& inputs) {
     }
   });
   for (Input& input : inputs) {
-    check_input(job_, input.tensor, input.host.data(), input.host.bytes(), rows_of(input.tensor).intervals(), comm_);
-    if (job_.input) files_.read += input.host.bytes();
+    check_input(job_, input.tensor, input.host.data(), input.host.bytes(), rows_of(input.tensor).intervals(), comm_,
+                input.spacing);
+    if (job_.input) files_.read += bytes_of(input.tensor);
     input.host.to_device();
   }
 }
@@ -145,7 +149,8 @@ void AttentionWork::read_inputs() {
   finish_reading(inputs_);
   const core::DType type = job_.problem.type;
   const auto largest = [&](Input& input) {
-    return store::largest_magnitude(input.host.data(), type, input.host.bytes() / Index(core::bytes_of(type)));
+    return store::largest_magnitude(input.host.data(), type, input.host.bytes() / Index(core::bytes_of(type)),
+                                    input.spacing);
   };
   check_scores(job_, largest(inputs_[0]), largest(inputs_[1]), comm_);
   inputs_.clear();
@@ -220,7 +225,7 @@ void AttentionWork::write_gradients(store::RowWriter* file) {
   tensors_ = std::move(gradients);
   const comm::Scope scope("the writing of dq, dk and dv");
   write(file, {made(StoredTensor::dq, tensors_.dq), made(StoredTensor::dk, tensors_.dkv),
-               made(StoredTensor::dv, tensors_.dkv, tensors_.dkv.bytes() / 2)});
+               made(StoredTensor::dv, tensors_.dkv, bytes_of(StoredTensor::dk))});
 }
 
 bool AttentionWork::share_inputs(const Work& other) {
@@ -255,7 +260,7 @@ void AttentionWork::show_results(const std::function<void(const ResultRows&)>& l
   if (!job_.problem.gradients) return;
   show(StoredTensor::dq, tensors_.dq);
   show(StoredTensor::dk, tensors_.dkv);
-  show(StoredTensor::dv, tensors_.dkv, tensors_.dkv.bytes() / 2);
+  show(StoredTensor::dv, tensors_.dkv, bytes_of(StoredTensor::dk));
 }
 
 std::string AttentionWork::name(PassKind pass) const {
@@ -273,7 +278,7 @@ Index AttentionWork::predicted_bytes(PassKind pass) const {
 }
 
 double AttentionWork::predicted_flops(PassKind pass) const {
-  return flops_of(pass, double(of(pass).predict(comm_.rank()).kept), job_.problem.shape.head_dim);
+  return flops_of(pass, double(of(pass).predict(comm_.rank()).kept), job_.problem.shape);
 }
 
 std::vector<Index> AttentionWork::bytes_from(PassKind pass) const { return of(pass).bytes_from(comm_.rank()); }

@@ -41,6 +41,7 @@ class AttentionWork : public Work {
   struct Input {
     core::StoredTensor tensor;
     HostSide host;
+    store::Spacing spacing;
   };
   /// A tensor that a pass has made, on the host.
   struct Made {
@@ -59,7 +60,8 @@ class AttentionWork : public Work {
   /// Begin to read: start_inputs() q, k and v, start_gradients() dout and dlse. Collective.
   void start_inputs();
   void start_gradients();
-  void start(const std::vector<core::StoredTensor>& tensors, std::vector<Input>& inputs, std::byte* memory);
+  /// Into memory where heads lie `apart` bytes from each other; 0: one after another.
+  void start(core::StoredTensor tensor, std::vector<Input>& inputs, void* memory, Index apart = 0);
   /// Waits until these inputs are read, checks them, counts their bytes and copies them to the device. Collective.
   void finish_reading(std::vector<Input>& inputs);
   /// Checks that tensors other than lse are finite, and writes all tensors. Collective.

@@ -28,9 +28,10 @@ std::string describe_pattern(const Problem& problem) {
 std::string describe_shape(const Request& request) {
   const core::Shape s = request.file_shape();
   const std::string shared = s.kv_heads == s.heads ? "" : fmt::format(" ({} key/value heads)", s.kv_heads);
+  const std::string values = s.has_value_dim() ? fmt::format(" (values of {})", s.value_dim) : "";
   const std::string queries = request.has_own_queries() ? fmt::format(" ({} of queries)", request.query_rows()) : "";
-  return fmt::format("{} x {} rows{}, {} heads of {}{}, {}", s.batch, s.sequence, queries, s.heads, s.head_dim, shared,
-                     core::name_of(request.problem.type));
+  return fmt::format("{} x {} rows{}, {} heads of {}{}{}, {}", s.batch, s.sequence, queries, s.heads, s.head_dim,
+                     values, shared, core::name_of(request.problem.type));
 }
 
 std::string describe_tensors(const Request& request) {

@@ -91,7 +91,7 @@ class LayerWork : public Work {
   double predicted_flops(PassKind pass) const override {
     const auto cost = layer::predict_attention(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank(),
                                                pass == PassKind::backward);
-    return flops_of(pass, double(cost.kept), job_.problem.shape.head_dim);
+    return flops_of(pass, double(cost.kept), job_.problem.shape);
   }
 
   std::vector<Index> bytes_from(PassKind pass) const override {

@@ -24,9 +24,10 @@ std::unique_ptr<const strategies::Schedule> schedule_of(const Job& job, PassKind
 
 /// Flops of a pass that keeps `kept` (query, key, head) triples. The statistics' pass makes q.k alone, half of a
 /// forward pass.
-constexpr double flops_of(PassKind pass, double kept, Index head_dim) {
-  if (pass == PassKind::backward) return core::backward_flops(kept, head_dim);
-  return core::forward_flops(kept, head_dim) / (pass == PassKind::statistics ? 2 : 1);
+inline double flops_of(PassKind pass, double kept, const core::Shape& shape) {
+  if (pass == PassKind::backward) return core::backward_flops(kept, shape);
+  return pass == PassKind::statistics ? core::forward_flops(kept, shape.head_dim) / 2
+                                      : core::forward_flops(kept, shape);
 }
 
 }  // namespace annulus::app

@@ -104,15 +104,17 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
 }
 
 void check_input(const Request& request, StoredTensor tensor, const void* rows_here, Index bytes,
-                 const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
+                 const std::vector<core::Interval>& rows, const comm::Communicator& comm,
+                 const store::Spacing& spacing) {
   if (!request.input) return;
   const std::string& dataset = dataset_of(request.run.settings.input, tensor);
   const store::InspectedFile& file = request.input->inspected();
   const core::DType type = *file.at(dataset).type.dtype();
   const SliceOfDataset part = slice_of(request, file.at(dataset), tensor);
-  store::check_finite(fmt::format("{}: dataset {}", file.path, dataset),
-                      store::find_non_finite(rows_here, type, bytes / Index(core::bytes_of(type)), part.info.missing),
-                      rows, part.info, comm, "expected finite numbers", part.first);
+  store::check_finite(
+      fmt::format("{}: dataset {}", file.path, dataset),
+      store::find_non_finite(rows_here, type, bytes / Index(core::bytes_of(type)), part.info.missing, spacing), rows,
+      part.info, comm, "expected finite numbers", part.first);
 }
 
 void check_results(const Request& request, const std::vector<HostRows>& tensors,

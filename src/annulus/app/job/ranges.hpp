@@ -8,6 +8,7 @@
 #include "annulus/app/job/job.hpp"
 #include "annulus/core/row_store.hpp"
 #include "annulus/report/measurements.hpp"
+#include "annulus/store/finite.hpp"
 
 namespace annulus::app {
 
@@ -18,10 +19,11 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
 std::string causes_of_no_number(const strategies::Problem& problem, int rank);
 
 /// Throws AgreedError(failure) that names the first NaN or infinity in this rank's rows of an input, (batch, rows,
-/// heads, numbers) on the host, with its index in the file; collective. Nothing is looked at where inputs are
-/// generated.
+/// heads, numbers) on the host, with its index in the file; collective. `spacing` as in find_non_finite(). Nothing is
+/// looked at where inputs are generated.
 void check_input(const Request& request, core::StoredTensor tensor, const void* rows_here, Index bytes,
-                 const std::vector<core::Interval>& rows, const comm::Communicator& comm);
+                 const std::vector<core::Interval>& rows, const comm::Communicator& comm,
+                 const store::Spacing& spacing = {});
 
 /// Rows of a dataset of the result on the host.
 struct HostRows {

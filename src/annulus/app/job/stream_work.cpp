@@ -111,6 +111,7 @@ std::vector<store::TensorSpec> StreamWork::scratch() const {
   if (passes_.phases() == 1) return {};
   core::Shape shape = job_.file_shape();
   shape.head_dim = kernels::normalizer_numbers;
+  shape.value_dim = 0;
   return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, shape.heads, job_.order())};
 }
 

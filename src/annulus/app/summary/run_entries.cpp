@@ -28,6 +28,7 @@ void add_shape(const Job& job, Entries& to) {
               {"heads", s.heads},
               {"kv_heads", s.kv_heads},
               {"head_dim", s.head_dim},
+              {"value_dim", s.dim_of_values()},
               {"type", word(core::name_of(job.problem.type))},
               {"output_type", word(name_of(job.results.front().type))},
               {"documents", job.problem.documents.count()}});

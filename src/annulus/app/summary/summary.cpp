@@ -115,7 +115,6 @@ std::vector<report::ReportEntry> report_entries(const Job& job, const report::Me
 }
 
 void print_summary(const Job& job, const report::Measurements& measured) {
-  const Index head_dim = job.problem.shape.head_dim;
   fmt::print("annulus run {}\n", job.run.name);
   report::print_line("attention", describe_pattern(job.problem));
   report::print_line("tensors", describe_tensors(job));
@@ -143,7 +142,7 @@ void print_summary(const Job& job, const report::Measurements& measured) {
                                  measured.read_seconds, measured.write_seconds));
   print_files(measured);
   const auto print = [&](PassKind kind, const report::PassMeasurements& pass, const std::string& prefix) {
-    print_pass(job, pass, flops_of(kind, pass.sum("kept"), head_dim), measured.ranks, prefix);
+    print_pass(job, pass, flops_of(kind, pass.sum("kept"), job.problem.shape), measured.ranks, prefix);
   };
   print(PassKind::forward, forward, "");
   if (measured.statistics) print(PassKind::statistics, *measured.statistics, "statistics: ");

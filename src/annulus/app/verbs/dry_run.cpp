@@ -50,8 +50,7 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
   fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
              report::describe_bytes(most(&Prediction::memory_bytes)),
              report::describe_bytes(most(&Prediction::bytes_sent)),
-             report::describe_bytes(most(&Prediction::bytes_received)),
-             1e-9 * flops_of(pass, kept, job.problem.shape.head_dim));
+             report::describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops_of(pass, kept, job.problem.shape));
 }
 
 /// Blocks of strategy stream, which any rank may compute, phase after phase.
@@ -68,7 +67,7 @@ void print_blocks(const Job& job) {
     for (Index block = 0; block < std::min<Index>(passes.blocks(), rows_shown); ++block) {
       const strategies::UnitCost unit = planner::unit_cost(passes, job.problem, phase, block);
       fmt::print("# {:>5}  {:>10}  {:>10.3g}  {:>10}  {:>10}  {:>10}  {}\n", block, passes.rows(block).count(),
-                 2e-9 * unit.products * double(job.problem.shape.head_dim) * double(unit.kept),
+                 2e-9 * unit.products * job.problem.shape.mean_dim() * double(unit.kept),
                  report::describe_bytes(double(unit.memory_bytes)), report::describe_bytes(double(unit.bytes_read)),
                  report::describe_bytes(double(unit.bytes_written)), rows_text(passes.rows(block)));
     }

@@ -38,8 +38,8 @@ struct Dataset {
 
 /// Completes the shape and checks what the command line cannot check number by number.
 void complete(Given& given) {
-  core::Shape& shape = given.what.shape;
-  if (shape.kv_heads == 0) shape.kv_heads = shape.heads;
+  given.what.complete();
+  const core::Shape& shape = given.what.shape;
   core::Shape largest = shape;
   largest.sequence = std::max(shape.sequence, given.what.query_rows());
   if (const auto objection = runfile::objection_to(largest)) {
@@ -128,6 +128,9 @@ std::vector<Option> options_of(Given& given) {
   layer.excludes = {"--dout", "--dlse"};
   Option queries = whole("--queries", given.what.queries, any, "Rows of q, dout and dlse, where other than --sequence");
   queries.excludes = {layer.name};
+  Option value_dim = whole("--value-dim", given.what.value_dim, {1, core::most_head_dim},
+                           "Head size of v and dout, where other than --head-dim");
+  value_dim.excludes = {layer.name};
   Option biases = flag("--biases", given.biases, "With --layer: biases bq, bk, bv, bo, too");
   biases.needs = layer.name;
   return {required(text("--output", "FILE.h5", given.output, "HDF5 file to make")),
@@ -136,6 +139,7 @@ std::vector<Option> options_of(Given& given) {
           required(whole("--heads", shape.heads, any, "Query heads")),
           whole("--kv-heads", shape.kv_heads, any, "Key/value heads, a divisor of --heads", "--heads"),
           whole("--head-dim", shape.head_dim, {1, core::most_head_dim}, "Head size, 1 to 576"),
+          value_dim,
           whole("--batch", shape.batch, any, "Batch entries"),
           storage_type(given.what.type),
           whole("--seed", given.what.seed, {0, INT64_MAX}, "Values depend on (seed, tensor, global index) only", "0"),
@@ -225,7 +229,8 @@ int generate(Given given, const comm::Communicator& comm) {
                given.dlse ? ", dlse" : "", s.batch, s.sequence,
                given.what.query_rows() == s.sequence ? "" : fmt::format(" ({} of queries)", given.what.query_rows()));
   }
-  fmt::print(" {} heads ({} K/V) of {}, {}, seed {}\n", s.heads, s.kv_heads, s.head_dim, core::name_of(given.what.type),
+  fmt::print(" {} heads ({} K/V) of {}{}, {}, seed {}\n", s.heads, s.kv_heads, s.head_dim,
+             s.has_value_dim() ? fmt::format(" (values of {})", s.value_dim) : "", core::name_of(given.what.type),
              given.what.seed);
   return 0;
 }

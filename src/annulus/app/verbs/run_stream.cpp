@@ -18,7 +18,7 @@ report::ProgressLine::Work all_work(const Job& job) {
   const int products = job.problem.gradients ? 2 + 3 + 4 : 2;
   const pattern::StoredRows all({{0, job.problem.shape.sequence}});
   const double kept = double(strategies::kept_of(job.problem, all));
-  return {2e-9 * products * double(job.problem.shape.head_dim) * kept, "GFLOP"};
+  return {2e-9 * products * job.problem.shape.mean_dim() * kept, "GFLOP"};
 }
 
 /// What every rank has in /run beside what passes measure.

@@ -22,9 +22,10 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/storage.hpp"
 #include "annulus/core/tensor_view.hpp"
-#include "annulus/kernels/backward.hpp"
 #include "annulus/kernels/device/band.hpp"
 #include "annulus/kernels/device/blocks.hpp"
+#include "annulus/kernels/device/changed_scores.hpp"
+#include "annulus/kernels/device/pair_sums.hpp"
 #include "annulus/kernels/device/products.hpp"
 #include "annulus/kernels/device/teams.hpp"
 #include "annulus/kernels/device/tuning.hpp"
@@ -32,27 +33,12 @@
 #include "annulus/kernels/multiplicity.hpp"
 #include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/numbers.hpp"
-#include "annulus/kernels/statistics.hpp"
 #include "annulus/kernels/top_list.hpp"
 
 namespace annulus::kernels::device {
 
-/// What the pairs of an item give, here gradients: the operands, and where the results are added up.
-struct Gradients {
-  BackwardOperands operands;
-  GradientViews sums;
-};
-struct Probabilities {
-  StatisticOperands operands;
-  StatisticViews sums;
-  core::Shape shape;
-  Index rows;  ///< query rows
-};
-template <class Makes>
-constexpr bool makes_gradients = std::is_same_v<Makes, Gradients>;
-
 /// `kept`: how many chunks of a head keep their sums in registers: all of the head's, or 0.
-template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, int kept, class Makes = Gradients>
+template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, int kept, class Makes, class Rule>
 class BackwardTeam {
  public:
   using Member = typename Teams<ExecSpace>::Member;
@@ -67,6 +53,7 @@ class BackwardTeam {
   bool whole_pieces;  ///< what have_whole_pieces() returned
   int head_dim;
   T score_factor;  ///< scale * log2(e)
+  Rule rule;       ///< changes S; dS is taken times the derivative (changed_scores.hpp)
 
   static std::size_t scratch_bytes() {
     return Scratch<T>::shmem_size(std::size_t(numbers)) + Scratch<Index>::shmem_size(std::size_t(indices));
@@ -177,10 +164,8 @@ class BackwardTeam {
     const Index end = (met_row(item, first).t / sum_rows + 1) * sum_rows;
     while (low < high) {
       const int middle = (low + high + 1) / 2;
-      if (met_row(item, first + middle - 1).t < end)
-        low = middle;
-      else
-        high = middle - 1;
+      const bool inside = met_row(item, first + middle - 1).t < end;
+      (inside ? low : high) = inside ? middle : middle - 1;
     }
     return low;
   }
@@ -224,6 +209,17 @@ class BackwardTeam {
                         : is_hidden(c.tile.item.band, c.met_rows.t[j], c.own_rows.t[i]);
   }
 
+  /// The score of a pair that exists.
+  KOKKOS_FUNCTION ChangedScore<T> changed_score(const Context& c, int i, int j, T score) const {
+    const Index own_t = c.own_rows.t[i], met_t = c.met_rows.t[j];
+    return rule(c.tile.item, score, owns_queries ? own_t : met_t, owns_queries ? met_t : own_t,
+                owns_queries ? c.own_rows.head[i] : c.met_rows.head[j]);
+  }
+  /// Whether there is no such pair: blocks reach beyond the tile. Only a rule needs to know, since it looks up rows.
+  KOKKOS_FUNCTION bool is_beyond(const Context& c, int count, int i, int j) const {
+    return !std::is_same_v<Rule, PlainScores> && (i >= c.tile.count || j >= count);
+  }
+
   /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Ends with a barrier:
   /// all are there.
   template <class RowAt>
@@ -242,8 +238,8 @@ class BackwardTeam {
       c.factor[i] = normalizer.factor;
       if constexpr (makes_gradients<Makes>) {
         const core::TensorView& delta = makes.operands.delta;
-        const bool empty = c.factor[i] == T(0);
-        c.delta[i] = empty ? T(0) : load_number<T>(delta, number_of(delta, c.tile.batch, found.row, found.head));
+        const Index at_delta = number_of(delta, c.tile.batch, found.row, found.head);
+        c.delta[i] = normalizer.factor == T(0) ? T(0) : load_number<T>(delta, at_delta);
       }
     }
     c.team.team_barrier();
@@ -324,9 +320,11 @@ class BackwardTeam {
         ANNULUS_UNROLL
         for (int b = 0; b < Tile::block_columns; ++b) {
           const int i = row + r, j = Tile::score_column(column, b), query = owns_queries ? i : j;
-          const bool none = hidden(c, i, j);
-          const T weight = none ? T(0) : c.factor[query] * core::exp2(scores[slot].of[r][b] - c.shift[query]);
-          ds[slot].of[r][b] = none ? T(0) : weight * (output_scale * ds[slot].of[r][b] - c.delta[query]);
+          const bool none = hidden(c, i, j) || is_beyond(c, count, i, j);
+          const ChangedScore<T> changed = none ? ChangedScore<T>{} : changed_score(c, i, j, scores[slot].of[r][b]);
+          const T weight = none ? T(0) : c.factor[query] * core::exp2(changed.score - c.shift[query]);
+          const T dp = output_scale * ds[slot].of[r][b] - c.delta[query];
+          ds[slot].of[r][b] = none ? T(0) : weight * dp * changed.derivative;
           if constexpr (!owns_queries) weights[i * Tile::weight_stride + j] = weight;
         }
       }
@@ -353,8 +351,10 @@ class BackwardTeam {
   /// weights are there; after, the rows met are no longer needed.
   KOKKOS_FUNCTION void add_statistics(const Context& c, int count, typename Tile::Scores& scores) const {
     c.products.for_each_score(count, scores, [&](int i, int j, T score) {
+      const bool none = hidden(c, i, j) || is_beyond(c, count, i, j);
       const T shift = c.shift[owns_queries ? i : j];
-      c.products.weights[i * Tile::weight_stride + j] = hidden(c, i, j) ? T(0) : core::exp2(score - shift);
+      c.products.weights[i * Tile::weight_stride + j] =
+          none ? T(0) : core::exp2(changed_score(c, i, j, score).score - shift);
     });
     c.team.team_barrier();
     for (int i = c.team.team_rank(); i < c.tile.count; i += c.team.team_size()) {

@@ -1,7 +1,7 @@
 // One team's work in the forward pass: a tile of query rows of one head against all key rows of its item, tile by tile
 // as in FlashAttention (Dao et al. 2022), with the online softmax (Milakov and Gimelshein 2018).
 //
-//   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2; hidden ones are -inf
+//   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2, changed by the rule; hidden ones are -inf
 //   m'                                    an even integer, at least m and all S_ij of the row
 //   P   = 2^(S - m' + bias),  l = l 2^(m - m') + sum_j P_ij,  acc = acc 2^(m - m') + P V
 //
@@ -20,6 +20,7 @@
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/device/band.hpp"
 #include "annulus/kernels/device/blocks.hpp"
+#include "annulus/kernels/device/changed_scores.hpp"
 #include "annulus/kernels/device/products.hpp"
 #include "annulus/kernels/device/softmax.hpp"
 #include "annulus/kernels/device/teams.hpp"
@@ -53,7 +54,7 @@ StatePointers<T> pointers_of(const State& state) {
 }
 
 /// `kept`: how many chunks of a head keep their accumulators in registers: all of the head's, or 0.
-template <class ExecSpace, class Tuning, class Storage, class T, int kept>
+template <class ExecSpace, class Tuning, class Storage, class T, int kept, class Rule>
 class ForwardTeam {
  public:
   using Member = typename Teams<ExecSpace>::Member;
@@ -72,6 +73,7 @@ class ForwardTeam {
   StatePointers<T> state;
   T score_factor;  ///< scale * log2(e)
   T exponent_bias;
+  Rule rule;  ///< how scores are changed (changed_scores.hpp)
 
   static std::size_t scratch_bytes() {
     return Scratch<T>::shmem_size(std::size_t(numbers)) + Scratch<Index>::shmem_size(std::size_t(indices));
@@ -215,8 +217,12 @@ class ForwardTeam {
     c.products.add_scores(rows_of(operands.q, tile.batch, tile.head, c.query_row, tile.count, score_factor),
                           rows_of(operands.k, tile.batch, tile.item.kv_head, c.key_row, count, T(1)), scores);
     c.products.for_each_score(count, scores, [&](int i, int j, T score) {
-      const bool hidden = j >= count || is_hidden(tile.item.band, c.query_t[i], c.key_t[j]);
-      c.s[i * Tile::weight_stride + j] = hidden ? T(-INFINITY) : score;
+      const Index query_t = c.query_t[i], key_t = c.key_t[j];
+      if (j >= count || is_hidden(tile.item.band, query_t, key_t))
+        score = T(-INFINITY);
+      else if (i < tile.count)  // blocks reach beyond the tile
+        score = rule(tile.item, score, query_t, key_t, tile.head).score;
+      c.s[i * Tile::weight_stride + j] = score;
     });
     c.team.team_barrier();
   }

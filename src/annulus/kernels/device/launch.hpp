@@ -77,14 +77,17 @@ void launch_attend(const core::WorkList& list, const Operands& operands, State& 
   core::with_type(operands.q.type, [&](auto stored) {
     core::with_precision(state.precision, [&](auto number) {
       using T = decltype(number);
-      with_kept<Tuning, T, 1>(launch.head_dim, [&](auto kept) {
-        ForwardTeam<ExecSpace, Tuning, decltype(stored), T, decltype(kept)::value> kernel;
-        kernel.operands = operands;
-        kernel.whole_pieces = have_whole_pieces({operands.q, operands.k, operands.v}, launch.head_dim);
-        kernel.state = pointers_of<T>(state);
-        kernel.score_factor = T(operands.scale * std::numbers::log2e);
-        kernel.exponent_bias = T(state.exponent_bias);
-        launch_teams<ExecSpace, Tuning>("annulus::attend", kernel, launch);
+      with_rule<T>(operands.rule, state.shape.heads, [&](auto rule) {
+        with_kept<Tuning, T, 1>(launch.head_dim, [&](auto kept) {
+          ForwardTeam<ExecSpace, Tuning, decltype(stored), T, decltype(kept)::value, decltype(rule)> kernel;
+          kernel.operands = operands;
+          kernel.whole_pieces = have_whole_pieces({operands.q, operands.k, operands.v}, launch.head_dim);
+          kernel.state = pointers_of<T>(state);
+          kernel.score_factor = T(operands.scale * std::numbers::log2e);
+          kernel.exponent_bias = T(state.exponent_bias);
+          kernel.rule = rule;
+          launch_teams<ExecSpace, Tuning>("annulus::attend", kernel, launch);
+        });
       });
     });
   });
@@ -97,8 +100,9 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
                             const BackwardOperands& operands, const GradientViews& gradients,
                             const std::function<void()>& poll, int team_size) {
   const Launch launch{list, shape.batch, int(shape.head_dim), poll, team_size};
-  const auto run = [&](auto kernel) {
+  const auto run = [&](auto kernel, const auto& rule) {
     kernel.makes = {operands, gradients};
+    kernel.rule = rule;
     kernel.whole_pieces = have_whole_pieces({operands.q, operands.k, operands.v, operands.dout}, launch.head_dim);
     kernel.score_factor = decltype(kernel.score_factor)(operands.scale * std::numbers::log2e);
     launch_teams<ExecSpace, Tuning>("annulus::attend_backward", kernel, launch);
@@ -107,16 +111,21 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
     core::with_precision(precision, [&](auto number) {
       using Storage = decltype(stored);
       using T = decltype(number);
-      if (gradients.dq.data != nullptr) {
-        with_kept<Tuning, T, 1>(launch.head_dim, [&](auto kept) {
-          run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries, decltype(kept)::value>{});
-        });
-      }
-      if (gradients.dk.data != nullptr) {
-        with_kept<Tuning, T, 2>(launch.head_dim, [&](auto kept) {
-          run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys, decltype(kept)::value>{});
-        });
-      }
+      with_rule<T>(operands.rule, shape.heads, [&](auto rule) {
+        using Rule = decltype(rule);
+        if (gradients.dq.data != nullptr) {
+          with_kept<Tuning, T, 1>(launch.head_dim, [&](auto kept) {
+            constexpr int chunks = decltype(kept)::value;
+            run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries, chunks, Gradients, Rule>{}, rule);
+          });
+        }
+        if (gradients.dk.data != nullptr) {
+          with_kept<Tuning, T, 2>(launch.head_dim, [&](auto kept) {
+            constexpr int chunks = decltype(kept)::value;
+            run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys, chunks, Gradients, Rule>{}, rule);
+          });
+        }
+      });
     });
   });
 }
@@ -127,8 +136,9 @@ void launch_attend_statistics(const core::WorkList& list, const core::Shape& sha
                               core::Precision precision, const StatisticOperands& operands,
                               const StatisticViews& statistics, const std::function<void()>& poll, int team_size) {
   const Launch launch{list, shape.batch, int(shape.head_dim), poll, team_size};
-  const auto run = [&](auto kernel) {
+  const auto run = [&](auto kernel, const auto& rule) {
     kernel.makes = {operands, statistics, shape, rows};
+    kernel.rule = rule;
     kernel.whole_pieces = have_whole_pieces({operands.q, operands.k}, launch.head_dim);
     kernel.score_factor = decltype(kernel.score_factor)(operands.scale * std::numbers::log2e);
     launch_teams<ExecSpace, Tuning>("annulus::attend_statistics", kernel, launch);
@@ -137,8 +147,12 @@ void launch_attend_statistics(const core::WorkList& list, const core::Shape& sha
     core::with_precision(precision, [&](auto number) {
       using Storage = decltype(stored);
       using T = decltype(number);
-      if (statistics.top_keys > 0) run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries, 0, Probabilities>{});
-      run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys, 0, Probabilities>{});
+      with_rule<T>(operands.rule, shape.heads, [&](auto rule) {
+        using Rule = decltype(rule);
+        if (statistics.top_keys > 0)
+          run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::queries, 0, Probabilities, Rule>{}, rule);
+        run(BackwardTeam<ExecSpace, Tuning, Storage, T, Owner::keys, 0, Probabilities, Rule>{}, rule);
+      });
     });
   });
 }

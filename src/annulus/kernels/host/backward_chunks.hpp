@@ -45,7 +45,7 @@ struct ScoreKeys {
   int capacity;  // a multiple of key_panel
 };
 
-/// The same with what gradients need:
+/// The same with what gradients need; G has one column for each of the Dv numbers of a value:
 ///   dout     [slab][capacity][NR]     G, zero like the queries
 ///   dq       [group][slab][MR][NR]    groups of MR rows; null: not wanted
 ///   added_queries, added_dout         the same two as they are added to dK and dV: numbers: the same memory; pairs
@@ -57,6 +57,7 @@ struct ScoreKeys {
 ///   by_granules                       matrix units: terms join dk and dv 32 rows at a time, not chunk by chunk
 template <class T>
 struct QueryChunk : ScoreRows<T> {
+  int value_dim;
   T* dout;
   T* added_queries;
   T* added_dout;
@@ -68,7 +69,7 @@ struct QueryChunk : ScoreRows<T> {
   bool by_granules;
 };
 
-///   values    [panel][depth][NR]       like the keys
+///   values    [panel][depth][NR]       like the keys, Dv deep
 ///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR] of two keys
 ///   dk, dv    [block][slab][MR][NR]    blocks of MR keys that cover `capacity`; null: not wanted
 ///   begun_dk, begun_dv                 what rows of an unfinished block have given; null: each chunk is a block

@@ -35,20 +35,22 @@ struct BackwardMemory {
     strips = {keeps_strips ? words(strip) : nullptr, keeps_strips ? words(strip) : nullptr, nullptr, nullptr};
     strips.ds_rows = is_pair ? words(strip) : strips.ds;
     if (is_pair && keeps_strips) strips.weights = numbers(tiles.row_block * tiles.strip_stride);
-    keys = {{words(all * layout.depth), int(count), int(all)},
-            words(all / kPerWord<T> * layout.columns),
-            words(all * layout.depth),
-            numbers(sum_rows * layout.columns),
-            numbers(sum_rows * layout.columns),
-            in_blocks ? numbers(sum_rows * layout.columns) : nullptr,
-            in_blocks ? numbers(sum_rows * layout.columns) : nullptr,
+    const Index columns = layout.keys.columns, value_columns = layout.values.columns;
+    keys = {{words(all * layout.keys.depth), int(count), int(all)},
+            words(all / kPerWord<T> * columns),
+            words(all * layout.values.depth),
+            numbers(sum_rows * columns),
+            numbers(sum_rows * value_columns),
+            in_blocks ? numbers(sum_rows * columns) : nullptr,
+            in_blocks ? numbers(sum_rows * value_columns) : nullptr,
             scratch.take<bool>(sum_rows / tiles.row_block),
             true};
     queries.ScoreRows<T>::operator=(score_rows<T>(scratch, layout));
-    queries.dout = words(rows * layout.row_words);
-    queries.added_queries = is_pair ? words(rows / kPerWord<T> * layout.columns) : queries.queries;
-    queries.added_dout = is_pair ? words(rows / kPerWord<T> * layout.columns) : queries.dout;
-    queries.dq = numbers(rows * layout.columns);
+    queries.value_dim = int(layout.values.numbers);
+    queries.dout = words(rows * layout.values.row_words);
+    queries.added_queries = is_pair ? words(rows / kPerWord<T> * columns) : queries.queries;
+    queries.added_dout = is_pair ? words(rows / kPerWord<T> * value_columns) : queries.dout;
+    queries.dq = numbers(rows * columns);
     queries.delta = numbers(rows);
     queries.factors = numbers(rows);
     queries.finite = queries.ends = true;
@@ -95,10 +97,11 @@ class GradientSums {
     if (gradients_.dq.data == nullptr) w.queries.dq = nullptr;
     if (gradients_.dk.data == nullptr) w.keys.dk = w.keys.dv = nullptr;
     const WorkItem& item = work_.items[task.item];
-    for (const TensorView& tensor : {operands_.q, operands_.dout, gradients_.dq})
-      if (tensor.data != nullptr)
-        ask_for_rows(tensor, task.batch, item.head_first, layout_.head_dim, RowWalk(work_, item.query),
-                     item.query.count);
+    for (const TensorView* tensor : {&operands_.q, &operands_.dout, &gradients_.dq}) {
+      const Index numbers = (tensor == &operands_.dout ? layout_.values : layout_.keys).numbers;
+      if (tensor->data != nullptr)
+        ask_for_rows(*tensor, task.batch, item.head_first, numbers, RowWalk(work_, item.query), item.query.count);
+    }
     load_keys(task, w);
     return w;
   }
@@ -132,11 +135,11 @@ class GradientSums {
     const int storage = storage_index(operands_.q.type);
     const auto pack = tiles_.pack_row_slabs[storage], pack_added = tiles_.pack_slabs[storage];
     const bool finite_queries = pack(w.operands, q.rows, q.head_dim, q.capacity, {&q.score_factor, 0}, q.queries);
-    const bool finite_dout = pack(w.others, q.rows, q.head_dim, q.capacity, {q.factors, 1}, q.dout);
+    const bool finite_dout = pack(w.others, q.rows, q.value_dim, q.capacity, {q.factors, 1}, q.dout);
     q.finite = finite_queries && finite_dout;
     if (kPerWord<T> == 1) return;
     pack_added(w.operands, q.rows, q.head_dim, q.capacity / kPerWord<T>, {&q.score_factor, 0}, q.added_queries);
-    pack_added(w.others, q.rows, q.head_dim, q.capacity / kPerWord<T>, {q.factors, 1}, q.added_dout);
+    pack_added(w.others, q.rows, q.value_dim, q.capacity / kPerWord<T>, {q.factors, 1}, q.added_dout);
   }
 
   /// Works on the chunk; tasks of higher keys have finished with these rows.
@@ -151,10 +154,10 @@ class GradientSums {
   void finish(const Memory& w) const {
     if (w.keys.dk == nullptr) return;
     tiles_.store_rows(w.keys.dk, w.keys.count, w.queries.head_dim, w.dk_rows);
-    tiles_.store_rows(w.keys.dv, w.keys.count, w.queries.head_dim, w.dv_rows);
+    tiles_.store_rows(w.keys.dv, w.keys.count, w.queries.value_dim, w.dv_rows);
     if (!is_in_blocks()) return;
     tiles_.store_rows(w.keys.begun_dk, w.keys.count, w.queries.head_dim, w.begun_dk_rows);
-    tiles_.store_rows(w.keys.begun_dv, w.keys.count, w.queries.head_dim, w.begun_dv_rows);
+    tiles_.store_rows(w.keys.begun_dv, w.keys.count, w.queries.value_dim, w.begun_dv_rows);
   }
 
  private:
@@ -176,27 +179,28 @@ class GradientSums {
       w.begun_dv_rows[j] = accumulator(gradients_.begun_dv, task.batch, row, item.kv_head);
     }
     if (rule_.is_there()) rule_.clear_keys(w.rule, task.count, w.keys.capacity);
-    const int d = w.queries.head_dim, capacity = w.keys.capacity, storage = storage_index(operands_.k.type);
+    const int d = w.queries.head_dim, value_dim = w.queries.value_dim, capacity = w.keys.capacity,
+              storage = storage_index(operands_.k.type);
     std::fill(w.operands + task.count, w.operands + capacity, zero_row);
     std::fill(w.others + task.count, w.others + capacity, zero_row);
     const N one = 1;
     tiles_.pack_transposed[storage](w.operands, capacity, d, one, w.keys.keys);
     w.keys.finite = tiles_.pack_descending_slabs[storage](w.operands, capacity, d, capacity / kPerWord<T>, {&one, 0},
                                                           w.keys.key_rows);
-    tiles_.pack_transposed[storage](w.others, capacity, d, one, w.keys.values);
+    tiles_.pack_transposed[storage](w.others, capacity, value_dim, one, w.keys.values);
     if (w.keys.dk == nullptr) return;
     tiles_.load_rows(w.dk_rows, w.keys.count, w.sum_rows, d, w.keys.dk);
-    tiles_.load_rows(w.dv_rows, w.keys.count, w.sum_rows, d, w.keys.dv);
+    tiles_.load_rows(w.dv_rows, w.keys.count, w.sum_rows, value_dim, w.keys.dv);
     std::fill_n(w.keys.open, w.sum_rows / tiles_.row_block, false);
     if (!is_in_blocks()) return;
     tiles_.load_rows(w.begun_dk_rows, w.keys.count, w.sum_rows, d, w.keys.begun_dk);
-    tiles_.load_rows(w.begun_dv_rows, w.keys.count, w.sum_rows, d, w.keys.begun_dv);
-    const Index numbers = layout_.columns * tiles_.row_block;  // of a block of keys
-    const auto is_zero = [](N x) { return x == 0; };
-    for (Index b = 0; b < w.sum_rows / tiles_.row_block; ++b) {
-      w.keys.open[b] = !std::all_of(w.keys.begun_dk + b * numbers, w.keys.begun_dk + (b + 1) * numbers, is_zero) ||
-                       !std::all_of(w.keys.begun_dv + b * numbers, w.keys.begun_dv + (b + 1) * numbers, is_zero);
-    }
+    tiles_.load_rows(w.begun_dv_rows, w.keys.count, w.sum_rows, value_dim, w.keys.begun_dv);
+    const auto holds = [&](const N* begun, Index block, const RowLayout<T>& rows) {
+      const Index numbers = rows.columns * tiles_.row_block;  // of a block of keys
+      return !std::all_of(begun + block * numbers, begun + (block + 1) * numbers, [](N x) { return x == 0; });
+    };
+    for (Index b = 0; b < w.sum_rows / tiles_.row_block; ++b)
+      w.keys.open[b] = holds(w.keys.begun_dk, b, layout_.keys) || holds(w.keys.begun_dv, b, layout_.values);
   }
 
   static N* accumulator(const TensorView& view, Index b, Index row, Index head) {

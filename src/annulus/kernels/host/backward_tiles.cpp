@@ -19,7 +19,7 @@ template <class T, int NV, bool kMasked, class Rule>
 ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile,
                                int from, Rule rule) {
   constexpr int nr = kKeyBlock<T>;
-  const int depth = padded_depth<T>(q.head_dim), slab_stride = q.capacity * nr;
+  const int depth = padded_depth<T>(q.value_dim), slab_stride = q.capacity * nr;
   const T *const dout = q.dout + row * nr, *const values = k.values + std::int64_t(tile + from) * depth;
   const std::int64_t at = std::int64_t(row / kPerWord<T>) * kStripStride<T> + from;
   const PanelMask seen = seen_from(q, row, tile + from);
@@ -119,20 +119,21 @@ template <class T>
 void add_to_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int tile, int keys) {
   constexpr int nr = kKeyBlock<T>;
   const KeyBlocks blocks = blocks_of(q, k, tile, keys);
-  const int slabs = slab_count<T>(q.head_dim), block_stride = slabs * kRowBlock * nr;
-  const std::int64_t first_block = std::int64_t(tile / kRowBlock) * block_stride;
   const bool* const open = k.open + tile / kRowBlock;
-  for (int s = 0; s < slabs; ++s) {
-    const std::int64_t at = first_block + s * kRowBlock * nr, b = std::int64_t(s) * (q.capacity / kPerWord<T>)*nr;
-    Number<T>* const begun_dv = k.begun_dv == nullptr ? nullptr : k.begun_dv + at;
-    Number<T>* const begun_dk = k.begun_dk == nullptr ? nullptr : k.begun_dk + at;
-    if (q.head_dim - s * nr > kLanes<T>) {
-      add_to_slab<T, 2>(blocks, strips.p, q.added_dout + b, keys, block_stride, open, k.dv + at, begun_dv);
-      add_to_slab<T, 2>(blocks, strips.ds, q.added_queries + b, keys, block_stride, open, k.dk + at, begun_dk);
-    } else {
-      add_to_slab<T, 1>(blocks, strips.p, q.added_dout + b, keys, block_stride, open, k.dv + at, begun_dv);
-      add_to_slab<T, 1>(blocks, strips.ds, q.added_queries + b, keys, block_stride, open, k.dk + at, begun_dk);
-    }
+  const auto add = [&](int s, int columns, const T* strip, const T* rows, Number<T>* sums, Number<T>* begun) {
+    const int block_stride = slab_count<T>(columns) * kRowBlock * nr;
+    const std::int64_t at = std::int64_t(tile / kRowBlock) * block_stride + s * kRowBlock * nr;
+    const T* const b = rows + std::int64_t(s) * (q.capacity / kPerWord<T>)*nr;
+    Number<T>* const begun_at = begun == nullptr ? nullptr : begun + at;
+    if (columns - s * nr > kLanes<T>)
+      add_to_slab<T, 2>(blocks, strip, b, keys, block_stride, open, sums + at, begun_at);
+    else
+      add_to_slab<T, 1>(blocks, strip, b, keys, block_stride, open, sums + at, begun_at);
+  };
+  const int of_values = slab_count<T>(q.value_dim), of_keys = slab_count<T>(q.head_dim);
+  for (int s = 0; s < of_values || s < of_keys; ++s) {
+    if (s < of_values) add(s, q.value_dim, strips.p, q.added_dout, k.dv, k.begun_dv);
+    if (s < of_keys) add(s, q.head_dim, strips.ds, q.added_queries, k.dk, k.begun_dk);
   }
   keep_open(blocks, k, tile, keys);
 }
@@ -185,23 +186,23 @@ __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const Ke
                                                 int tile, int keys) {
   constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
   const KeyBlocks blocks = blocks_of(q, k, tile, keys);
-  const int slabs = slab_count<T>(q.head_dim);
   for (int j = 0; j < keys; ++j) {
     const int key = tile + j, in_block = j % kRowBlock;
     const Range rows = blocks.rows[j / kRowBlock], of_block = blocks.ended[j / kRowBlock];
     if (rows.begin >= rows.end) continue;
     const Range ended{of_block.begin - in_block, of_block.end - in_block};
     const bool is_open = k.open[key / kRowBlock];
-    for (int s = 0; s < slabs; ++s) {
-      const std::int64_t at = ((key / kRowBlock * slabs + s) * kRowBlock + key % kRowBlock) * nr;
-      const std::int64_t b = std::int64_t(s) * (q.capacity / kPerWord<T>)*nr;
-      for (int v = 0; v < nr; v += n) {
-        add_rows_that_see(q, key, strips.p + j, q.added_dout + b + v,
-                          sums_at(k.dv, k.begun_dv, at + v, is_open, ended));
-        add_rows_that_see(q, key, strips.ds + j, q.added_queries + b + v,
-                          sums_at(k.dk, k.begun_dk, at + v, is_open, ended));
+    const auto add = [&](int columns, const T* strip, const T* rows, Number<T>* sums, Number<T>* begun) {
+      const int slabs = slab_count<T>(columns);
+      for (int s = 0; s < slabs; ++s) {
+        const std::int64_t at = ((key / kRowBlock * slabs + s) * kRowBlock + key % kRowBlock) * nr;
+        const T* const b = rows + std::int64_t(s) * (q.capacity / kPerWord<T>)*nr;
+        for (int v = 0; v < nr; v += n)
+          add_rows_that_see(q, key, strip + j, b + v, sums_at(sums, begun, at + v, is_open, ended));
       }
-    }
+    };
+    add(q.value_dim, strips.p, q.added_dout, k.dv, k.begun_dv);
+    add(q.head_dim, strips.ds, q.added_queries, k.dk, k.begun_dk);
   }
   keep_open(blocks, k, tile, keys);
 }

@@ -24,12 +24,12 @@ using core::WorkList;
 /// Used instead of rows that do not exist: zero in every storage type.
 alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = {};
 
-/// Sizes of panels and tiles for one head size; see QueryPanels and KeyTile.
+/// Sizes of panels and tiles for head sizes D and Dv; see QueryPanels and KeyTile.
 template <class T>
 struct ForwardLayout {
-  ForwardLayout(const TileFunctions<T>& tiles, Index head_dim, const TileSizes& sizes)
-      : depth(whole_steps(core::ceil_div(head_dim, kPerWord<T>), tiles.forward_depth_step)),
-        columns(whole_steps(head_dim, tiles.column_step)),
+  ForwardLayout(const TileFunctions<T>& tiles, const core::Shape& shape, const TileSizes& sizes)
+      : depth(whole_steps(core::ceil_div(shape.head_dim, kPerWord<T>), tiles.forward_depth_step)),
+        columns(whole_steps(shape.dim_of_values(), tiles.column_step)),
         tile_keys(sizes.keys),
         max_rows(sizes.rows) {
     const bool has_granules = tiles.key_granule > 1;
@@ -102,7 +102,7 @@ class ForwardRunner {
         work_(work),
         operands_(operands),
         state_(state),
-        layout_(tiles, state.shape.head_dim, sizes),
+        layout_(tiles, state.shape, sizes),
         rule_(operands.rule) {}
 
   const ForwardLayout<T>& layout() const { return layout_; }
@@ -113,8 +113,9 @@ class ForwardRunner {
     const WorkItem& item = work_.items[task.item];
     RowWalk keys(work_, item.key);  // the last keys are packed first
     keys.skip(std::max<Index>(0, item.key.count - task.key_begin - tuning::host_rows_ahead));
-    for (const TensorView& tensor : {operands_.k, operands_.v})
-      ask_for_rows(tensor, task.batch, item.kv_head, w.panels.head_dim, keys, item.key.count - task.key_begin);
+    const Index key_rows = item.key.count - task.key_begin;
+    ask_for_rows(operands_.k, task.batch, item.kv_head, w.panels.head_dim, keys, key_rows);
+    ask_for_rows(operands_.v, task.batch, item.kv_head, w.panels.value_dim, keys, key_rows);
     load_rows(task, w);
     w.panels.rule = &w.rule;
     const auto add_tile = (rule_.is_there() ? tiles_.add_ruled_tile : tiles_.add_tile)[has_entropy()];
@@ -147,6 +148,7 @@ class ForwardRunner {
         [&](Scratch& s) { return Work(s, tiles_, layout_, rows, has_entropy(), rule_.is_there()); });
     if (rule_.is_there()) rule_.begin(w.rule);
     w.panels.head_dim = int(state_.shape.head_dim);
+    w.panels.value_dim = int(state_.shape.dim_of_values());
     w.panels.exponent_bias = N(state_.exponent_bias);
     w.panels.score_factor = score_factor();
     return w;
@@ -193,13 +195,13 @@ class ForwardRunner {
     for (Index i = 0; i < w.rows; ++i) {
       const Index row = w.state_row[i];
       const bool empty = l[row] == 0;  // acc may hold anything then
-      rows[i] = empty ? nullptr : acc + row * state_.shape.head_dim;
+      rows[i] = empty ? nullptr : acc + row * w.panels.value_dim;
       if (empty) continue;
       w.panels.max[i] = m[row];
       w.panels.sum[i] = l[row];
       if (has_entropy()) w.panels.score_sum[i] = score_sum[row];
     }
-    tiles_.load_columns(rows, w.rows, packed, w.panels.head_dim, w.panels.acc);
+    tiles_.load_columns(rows, w.rows, packed, w.panels.value_dim, w.panels.acc);
   }
 
   void store_rows(const Work& w) {
@@ -213,9 +215,9 @@ class ForwardRunner {
       m[row] = w.panels.max[i];
       l[row] = w.panels.sum[i];
       if (has_entropy()) score_sum[row] = w.panels.score_sum[i];
-      rows[i] = acc + row * state_.shape.head_dim;
+      rows[i] = acc + row * w.panels.value_dim;
     }
-    tiles_.store_columns(w.panels.acc, w.rows, w.panels.head_dim, rows);
+    tiles_.store_columns(w.panels.acc, w.rows, w.panels.value_dim, rows);
   }
 
   /// Packs the keys at positions [first, first + tile_keys) of the piece, or as many as the task's rows see; positions
@@ -239,9 +241,9 @@ class ForwardRunner {
     if (rule_.is_there()) rule_.clear_keys(w.rule, count, core::ceil_div(count, tiles_.key_step) * tiles_.key_step);
     w.tile.first = first;
     w.tile.count = int(count);
-    const int d = w.panels.head_dim, storage = storage_index(operands_.k.type);
-    tiles_.pack_rows[storage](keys, int(count), d, w.tile.keys);
-    w.tile.finite = tiles_.pack_values[storage](values, int(count), d, w.tile.capacity, w.tile.values);
+    const int storage = storage_index(operands_.k.type);
+    tiles_.pack_rows[storage](keys, int(count), w.panels.head_dim, w.tile.keys);
+    w.tile.finite = tiles_.pack_values[storage](values, int(count), w.panels.value_dim, w.tile.capacity, w.tile.values);
   }
 
   const TileFunctions<T>& tiles_;

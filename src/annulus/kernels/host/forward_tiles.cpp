@@ -186,7 +186,7 @@ ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, cons
   Span spans[2 * kGroupVectors<T>];
   Span* end = spans;
   for (int v = 0; v * kLanes<T> < strip.rows; v += kQueryVectors) end = append_spans(visible, v, end);
-  const int all = round_up(strip.panels.head_dim, kColumnStep);
+  const int all = round_up(strip.panels.value_dim, kColumnStep);
   for (int column = 0, columns; column < all; column += columns) {
     columns = next_columns(all - column);
     for (const Span* span = spans; span < end; ++span) {
@@ -215,7 +215,7 @@ __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Rang
                                                Number<T>* acc) {
   using N = Number<T>;
   constexpr int n = kLanes<T>, row = kGroupRows<T>;
-  const int columns = round_up(strip.panels.head_dim, kColumnStep);
+  const int columns = round_up(strip.panels.value_dim, kColumnStep);
   for (int v = 0; v * n < strip.rows; ++v) {
     const Seen<T> seen(strip, v);
     const T* const weights = strip.weights() + v * n;
@@ -281,7 +281,7 @@ void add_strip(const Strip<T>& strip, const T* keys, const T* values, int stride
   using N = Number<T>;
   constexpr int n = kLanes<T>, vectors = kGroupVectors<T>;
   const QueryPanels<T>& panels = strip.panels;
-  const int depth = row_words<T>(panels.head_dim), columns = round_up(panels.head_dim, kColumnStep);
+  const int depth = row_words<T>(panels.head_dim), columns = round_up(panels.value_dim, kColumnStep);
   N* const acc = panels.acc + strip.first_row * columns;
   const Range seen = strip.seen_by_any(0, kGroupRows<T>);
   if (seen.begin >= seen.end) return;

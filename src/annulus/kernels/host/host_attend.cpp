@@ -17,8 +17,10 @@ Index threads() { return core::host_threads(); }
 
 static_assert(kMaxHeadDim == core::most_head_dim);
 void check_head_dim(const core::Shape& shape) {
-  core::require(shape.head_dim >= 1 && shape.head_dim <= kMaxHeadDim,
-                [&] { return fmt::format("head size {} is not 1 ... {}", shape.head_dim, kMaxHeadDim); });
+  for (const Index dim : {shape.head_dim, shape.dim_of_values()}) {
+    core::require(dim >= 1 && dim <= kMaxHeadDim,
+                  [&] { return fmt::format("head size {} is not 1 ... {}", dim, kMaxHeadDim); });
+  }
 }
 
 /// A pass's function table for words T; with the set amx and products of bfloat16, that of the matrix unit.
@@ -75,7 +77,7 @@ void host_attend(const WorkList& work, const Operands& operands, State& state, c
 Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
   if (rows == 0) return 0;
   const auto bytes = [&](const auto& tiles) {
-    const ForwardLayout layout(tiles, shape.head_dim, {});
+    const ForwardLayout layout(tiles, shape, {});
     const Index most = std::max(layout.max_rows, shape.group());  // at least one query row with all its heads
     return Scratch::bytes_of(
         [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group()), true, true); });
@@ -91,7 +93,7 @@ void host_attend_backward(const WorkList& work, const core::Shape& shape, Index 
                           const std::function<void()>& poll, InstructionSet set) {
   run_key_tasks(
       "annulus::attend_backward", work, shape, rows, precision, poll, set,
-      shape.head_dim <= kMaxMatrixDim && why_not_matrix(operands, gradients).empty(),
+      why_not_matrix(shape).empty() && why_not_matrix(operands, gradients).empty(),
       [&](const auto& tiles, const auto& layout) { return GradientSums(tiles, layout, work, operands, gradients); });
 }
 

@@ -58,9 +58,14 @@ const std::vector<MatrixUnit>& usable_matrix_units() {
   return usable;
 }
 
+std::string_view why_not_matrix(const core::Shape& shape) {
+  if (shape.head_dim > kMaxMatrixDim) return "heads have more than 256 numbers";
+  return shape.has_value_dim() ? "values have another head size than keys" : "";
+}
+
 std::string_view why_not_matrix(const State& state, const CallRule& rule) {
   if (rule.rule != nullptr) return "scores have a cap or a bias";
-  if (state.shape.head_dim > kMaxMatrixDim) return "heads have more than 256 numbers";
+  if (const std::string_view why = why_not_matrix(state.shape); !why.empty()) return why;
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
   if (state.exact_sums) return "statistics need the sums of exact weights";

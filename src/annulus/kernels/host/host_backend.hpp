@@ -32,6 +32,7 @@ const std::vector<MatrixUnit>& usable_matrix_units();
 
 /// Why attend() of such states uses vectors even in the set amx; empty if the matrix unit can do it. "the same bits for
 /// any cut are asked for".
+std::string_view why_not_matrix(const core::Shape& shape);
 std::string_view why_not_matrix(const State& state, const CallRule& rule = {});
 std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients);
 

@@ -41,7 +41,7 @@ struct Split {
 
 template <class T>
 void finish_in(const State& state, const Finished& to, T output_scale, const TileFunctions<T>& tiles) {
-  const int bias = state.exponent_bias, head_dim = int(state.shape.head_dim);
+  const int bias = state.exponent_bias, value_dim = int(state.shape.dim_of_values());
   const T* m = static_cast<const T*>(state.m.data());
   const T* l = static_cast<const T*>(state.l.data());
   const T* score_sum = static_cast<const T*>(state.score_sum.data());
@@ -55,7 +55,7 @@ void finish_in(const State& state, const Finished& to, T output_scale, const Til
     const double log_sum =
         empty ? -std::numeric_limits<double>::infinity()
               : std::fma(double(sum.e) + (double(m[from]) - double(bias)), std::numbers::ln2, std::log(sum.f));
-    store_out(empty ? zeros : acc + from * head_dim, head_dim, empty ? T(0) : output_scale / l[from],
+    store_out(empty ? zeros : acc + from * value_dim, value_dim, empty ? T(0) : output_scale / l[from],
               address(to.out, b, row, h));
     store_number(to.lse, number_of(to.lse, b, row, h), log_sum);
     if (to.entropy.data != nullptr) {
@@ -75,7 +75,7 @@ void delta_in(const core::Shape& shape, Index rows, const TensorView& out, const
               const TensorView& dlse, const TensorView& delta, const TileFunctions<T>& tiles) {
   const auto dot = tiles.dot[storage_index(out.type)];
   for_each_vector("annulus::backward_delta", shape, rows, [=, &shape](Index b, Index row, Index h) {
-    T value = dot(address(dout, b, row, h), address(out, b, row, h), int(shape.head_dim));
+    T value = dot(address(dout, b, row, h), address(out, b, row, h), int(shape.dim_of_values()));
     if (dlse.data) value -= load_number<T>(dlse, number_of(dlse, b, row, h));
     *static_cast<T*>(address(delta, b, row, h)) = value;
   });

@@ -15,30 +15,40 @@
 
 namespace annulus::kernels::host {
 
-/// Sizes of panels and chunks for one head size; see ScoreRows and ScoreKeys.
+/// Sizes of what holds rows of so many numbers: of q and k, or of v and dout; see ScoreRows and KeyChunk.
+template <class T>
+struct RowLayout {
+  RowLayout(const TileFunctions<T>& tiles, Index numbers)
+      : numbers(numbers),
+        depth(core::ceil_div(core::ceil_div(numbers, kPerWord<T>), tiles.depth_step) * tiles.depth_step),
+        columns(core::ceil_div(numbers, tiles.column_block) * tiles.column_block),
+        row_words(core::ceil_div(depth, tiles.column_block) * tiles.column_block) {}
+
+  Index numbers;
+  Index depth;  // words of a row
+  Index columns;
+  Index row_words;  // those of slabs
+};
+
+/// Sizes of panels and chunks.
 template <class T>
 struct BackwardLayout {
   BackwardLayout(const TileFunctions<T>& tiles, const core::Shape& shape, Index rows)
-      : head_dim(shape.head_dim),
-        depth(core::ceil_div(core::ceil_div(head_dim, kPerWord<T>), tiles.depth_step) * tiles.depth_step),
-        columns(core::ceil_div(head_dim, tiles.column_block) * tiles.column_block),
-        row_words(core::ceil_div(depth, tiles.column_block) * tiles.column_block) {
-    const Index key_bytes =
-        (2 * depth + columns / kPerWord<T>)*Index(sizeof(T)) + 2 * columns * Index(sizeof(Number<T>));
+      : keys(tiles, shape.head_dim), values(tiles, shape.dim_of_values()) {
+    const Index depths = keys.depth + values.depth;
+    const Index key_bytes = (depths + keys.columns / kPerWord<T>)*Index(sizeof(T)) +
+                            (keys.columns + values.columns) * Index(sizeof(Number<T>));
     const Index fitting = tuning::host_key_panel_bytes / key_bytes,
                 wanted = std::min(tuning::host_panel_keys, tuning::host_long_key_panel_bytes / key_bytes);
-    const Index keys = tiles.key_granule > 1 ? tuning::matrix_panel_keys : std::max(fitting, wanted);
-    max_keys = std::max<Index>(1, keys / tiles.backward_key_step) * tiles.backward_key_step;
+    const Index most_keys = tiles.key_granule > 1 ? tuning::matrix_panel_keys : std::max(fitting, wanted);
+    max_keys = std::max<Index>(1, most_keys / tiles.backward_key_step) * tiles.backward_key_step;
     const Index row_bytes =
-                    (4 * depth + tiles.strip_stride / 2) * Index(sizeof(T)) + columns * Index(sizeof(Number<T>)),
+                    (2 * depths + tiles.strip_stride / 2) * Index(sizeof(T)) + keys.columns * Index(sizeof(Number<T>)),
                 chunk = tiles.key_granule > 1 ? tuning::matrix_chunk_bytes / row_bytes : tuning::host_query_chunk;
     const Index most = std::min(rows * shape.group(), chunk);
     chunk_rows = core::ceil_div(most, tiles.backward_row_step) * tiles.backward_row_step;
   }
-  Index head_dim;
-  Index depth;  // words of a row
-  Index columns;
-  Index row_words;   // words of a row in slabs
+  RowLayout<T> keys, values;
   Index max_keys;    // keys of a task
   Index chunk_rows;  // (query row, head) pairs of a chunk
 };
@@ -47,13 +57,13 @@ struct BackwardLayout {
 template <class T>
 ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
   const Index rows = layout.chunk_rows;
-  return {scratch.take<T>(rows * layout.row_words),
+  return {scratch.take<T>(rows * layout.keys.row_words),
           scratch.take<Number<T>>(rows),
           scratch.take<int>(rows),
           scratch.take<int>(rows),
           0,
           int(rows),
-          int(layout.head_dim),
+          int(layout.keys.numbers),
           0};
 }
 

@@ -34,7 +34,7 @@ struct StatisticsMemory {
     key_rows = scratch.take<Index>(all);
     received = scratch.take<double>(slots * all);
     queries = score_rows<T>(scratch, layout);
-    keys = {scratch.take<T>(all * layout.depth), int(count), int(all)};
+    keys = {scratch.take<T>(all * layout.keys.depth), int(count), int(all)};
     this->slots = scratch.take<int>(rows);
     factors = scratch.take<double>(rows);
     thresholds = scratch.take<Number<T>>(rows);

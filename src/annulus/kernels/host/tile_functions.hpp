@@ -23,13 +23,13 @@ struct BFloat16Bits {
 /// Number of storage types; entry [i] of a table is for the type whose core::DType value is i.
 inline constexpr int kStorageTypes = 4;
 
-/// Largest head size D, and that of matrix units.
+/// Largest head size, of keys and of values, and that of matrix units.
 inline constexpr int kMaxHeadDim = 576;
 inline constexpr int kMaxMatrixDim = 256;
 
 /// Query rows of one task and their running softmax, private to a thread, in groups of G rows that share a strip of
-/// scores; G is a multiple of the score block's W rows. The D numbers of a row take `depth` words (queries) or are
-/// padded to an even number of columns (accumulators):
+/// scores; G is a multiple of the score block's W rows. The D numbers of a query take `depth` words, the Dv numbers of
+/// an accumulator are padded to an even number of columns:
 ///   queries  [rows / W][depth][W]         numbers are already multiplied by scale * log2(e), pairs are not
 ///   acc      [rows / G][column][G]
 ///   max      [rows]                       m: even integers, -inf while empty
@@ -48,6 +48,7 @@ struct QueryPanels {
   const std::int64_t* end;
   std::int64_t rows;
   int head_dim;
+  int value_dim;                                // columns of acc and of values
   Number<T> exponent_bias;                      // weights are 2^(score - m + exponent_bias)
   Number<T> score_factor;                       // only for pairs: the factor of the sum over D
   const RuledPairs<Number<T>>* rule = nullptr;  // of all rows, and of the keys of the tile; for add_ruled_tile
@@ -55,7 +56,7 @@ struct QueryPanels {
 
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
 /// keys    [key][depth]            zero beyond D; after the last key, up to a multiple of key_step: any numbers
-///   values  [column][capacity]      zero beyond D; a word is a number of one key, or of two successive keys
+///   values  [column][capacity]      zero beyond Dv; a word is a number of one key, or of two successive keys
 /// (The set amx has both in tiles, see amx/pack_tiles.hpp.)
 ///   finite                          all values are: then the weight 0 leaves out a key that a row does not see
 template <class T>

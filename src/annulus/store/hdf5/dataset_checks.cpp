@@ -190,18 +190,18 @@ FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& 
     const auto [s, type, order, width, query_rows, none, sink, coordinates] = look(open);
     std::vector<Index> numbers{s.batch,     s.sequence,   s.heads, s.kv_heads,         s.head_dim,
                                Index(type), Index(order), width,   Index(sink.size()), Index(coordinates.size()),
-                               query_rows};
+                               query_rows,  s.value_dim};
     for (const std::vector<double>* const some : {&sink, &coordinates})
       for (const double number : *some) numbers.push_back(std::bit_cast<Index>(number));
     const std::vector<Index> ranges = read_ranges(open, file.path, input, s);
     numbers.insert(numbers.end(), ranges.begin(), ranges.end());
     return numbers;
   });
-  const auto sink = seen.begin() + 11, coordinates = sink + seen[8], ranges = coordinates + seen[9];
+  const auto sink = seen.begin() + 12, coordinates = sink + seen[8], ranges = coordinates + seen[9];
   const auto append = [](auto begin, auto end, std::vector<double>& to) {
     std::transform(begin, end, std::back_inserter(to), [](Index bits) { return std::bit_cast<double>(bits); });
   };
-  FileContents contents{{seen[0], seen[1], seen[2], seen[3], seen[4]},
+  FileContents contents{{seen[0], seen[1], seen[2], seen[3], seen[4], seen[11]},
                         core::DType(seen[5]),
                         core::AxisOrder(seen[6]),
                         seen[7],

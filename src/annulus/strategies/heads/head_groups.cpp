@@ -50,7 +50,8 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
   };
   const GroupRows keys = rows_in(partition), queries = rows_in(query_rows(whole, partition));
   q_ = forms(s.batch, whole.head_row_bytes(), s.heads, heads, queries);
-  kv_ = forms(2 * s.batch, whole.head_row_bytes(), s.kv_heads, kv_heads_, keys);
+  out_ = forms(s.batch, whole.head_value_bytes(), s.heads, heads, queries);
+  kv_ = forms(whole.kv_parts(), whole.head_kv_bytes(), s.kv_heads, kv_heads_, keys);
   lse_ = forms(s.batch, Index(core::bytes_of(core::lse_type(whole.type))), s.heads, heads, queries);
   normalizers_ = forms(s.batch, whole.head_normalizer_bytes(), s.heads, heads, queries);
   delta_ = forms(s.batch, Index(core::bytes_of(whole.precision)), s.heads, heads, queries);
@@ -88,7 +89,7 @@ Index HeadGroup::others(const RowBlock& array, const std::vector<Piece>& pieces)
 }
 
 std::vector<const HeadGroup::TwoForms*> HeadGroup::outputs() const {
-  std::vector<const TwoForms*> all{&q_, &lse_};  // out has the form of q
+  std::vector<const TwoForms*> all{&out_, &lse_};
   if (whole_.statistics.entropy) all.push_back(&lse_);
   if (whole_.has_sums()) all.push_back(&normalizers_);
   return all;
@@ -96,7 +97,7 @@ std::vector<const HeadGroup::TwoForms*> HeadGroup::outputs() const {
 
 std::vector<const HeadGroup::TwoForms*> HeadGroup::sum_inputs() const {
   if (whole_.sums == Sums::received) return {&q_, &kv_, &normalizers_};
-  return {&q_, &kv_, &q_, &normalizers_, &delta_};  // dout has the form of q
+  return {&q_, &kv_, &out_, &normalizers_, &delta_};  // dout has the form of out
 }
 
 std::vector<const HeadGroup::TwoForms*> HeadGroup::sum_outputs() const {
@@ -143,9 +144,9 @@ Tensors HeadGroup::take_heads(const comm::Communicator& group, const Tensors& ow
 }
 
 void HeadGroup::return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const {
-  own.out = core::Buffer("out", array_bytes(q_.own));
+  own.out = core::Buffer("out", array_bytes(out_.own));
   own.lse = core::Buffer("lse", array_bytes(lse_.own));
-  comm::alltoall_pieces(group, at(q_.narrow, narrow.out), q_.rows_of, at(q_.own, own.out), q_.heads_of);
+  comm::alltoall_pieces(group, at(out_.narrow, narrow.out), out_.rows_of, at(out_.own, own.out), out_.heads_of);
   comm::alltoall_pieces(group, at(lse_.narrow, narrow.lse), lse_.rows_of, at(lse_.own, own.lse), lse_.heads_of);
   if (whole_.statistics.entropy) {
     own.entropy = core::Buffer("entropy", array_bytes(lse_.own));
@@ -194,13 +195,15 @@ Index HeadGroup::backward_memory(Index narrow_work) const {
   if (whole_.sums == Sums::received) return statistics_memory(narrow_work);
   const RowCounts rows{q_.own.held, kv_.own.held};
   const Index dq = array_bytes(q_.own), delta = array_bytes(delta_.narrow);
-  const Index narrow_inputs = 2 * array_bytes(q_.narrow) + array_bytes(kv_.narrow) + array_bytes(normalizers_.narrow);
+  const Index narrow_inputs =
+      array_bytes(q_.narrow) + array_bytes(out_.narrow) + array_bytes(kv_.narrow) + array_bytes(normalizers_.narrow);
   const Index narrow_sums = array_bytes(sums_.narrow), received = array_bytes(sums_.own);
   const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows.keys) : 0;
-  const bool in_place = core::bytes_of(whole_.type) <= core::bytes_of(whole_.precision);
+  const bool in_place =
+      core::bytes_of(whole_.type) <= core::bytes_of(whole_.precision) && !whole_.shape.has_value_dim();
   const Index dkv = in_place ? whole_.kv_row_bytes() : array_bytes(kv_.own);  // one row beside its sums
   const Index narrow_dq = std::max(
-      array_bytes(q_.narrow), q_.narrow.parts * q_.narrow.held * narrow_.shape.heads * narrow_.head_row_sum_bytes());
+      array_bytes(q_.narrow), q_.narrow.parts * q_.narrow.held * narrow_.shape.heads * narrow_.head_query_sum_bytes());
   const Index panels = backward_panels(narrow_, q_.narrow.held);
   const Index sums = own_sums > 0 ? own_sums : received;
   return backward_inputs(whole_, rows) +
@@ -213,8 +216,8 @@ Index HeadGroup::backward_memory(Index narrow_work) const {
 Tensors HeadGroup::take_backward_heads(const comm::Communicator& group, const Tensors& own) const {
   Tensors narrow = take_statistics_heads(group, own);
   narrow.delta = core::Buffer("delta", array_bytes(delta_.narrow));
-  narrow.dout = core::Buffer("dout", array_bytes(q_.narrow));
-  comm::alltoall_pieces(group, at(q_.own, own.dout), q_.heads_of, at(q_.narrow, narrow.dout), q_.rows_of);
+  narrow.dout = core::Buffer("dout", array_bytes(out_.narrow));
+  comm::alltoall_pieces(group, at(out_.own, own.dout), out_.heads_of, at(out_.narrow, narrow.dout), out_.rows_of);
   comm::alltoall_pieces(group, at(delta_.own, own.delta), delta_.heads_of, at(delta_.narrow, narrow.delta),
                         delta_.rows_of);
   return narrow;

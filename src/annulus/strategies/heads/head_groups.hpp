@@ -93,7 +93,8 @@ class HeadGroup {
   /// Several ranks of the group read the same K/V head: `sums_` then has it once for each of them, rank after rank.
   bool are_heads_shared() const { return sums_.own.row_bytes > whole_.shape.kv_heads * whole_.head_row_sum_bytes(); }
 
-  TwoForms q_;  // also the form of out, dout, dq
+  TwoForms q_;    // also the form of dq
+  TwoForms out_;  // also the form of dout
   TwoForms kv_;
   TwoForms lse_;
   TwoForms normalizers_;

@@ -27,12 +27,12 @@ void HopChannel::begin(std::size_t h) {
   hop_ = round_.hops_of(channel_).hop(part_, int(h));
   h_ = h;
   const Problem& problem = round_.problem();
-  const Index rows = pattern::head_rows(hop_.send), unit = problem.head_row_bytes();
+  const Index rows = pattern::head_rows(hop_.send), unit = problem.head_kv_bytes();
   const bool passes_on = round_.hops_of(channel_).passes_on(part_, int(h));
   outgoing_ = {round_.rank_of(hop_.send_to), kv_block(problem, passes_on ? in_hand_.data : send_.data(), rows, unit)};
   if (passes_on || rows == 0) return;
   const KeyBlock& source = hop_.send_own ? own_ : in_hand_;
-  const Index parts = 2 * problem.shape.batch;
+  const Index parts = problem.kv_parts();
   const Index held = source.held * source.unit_bytes(problem) / unit;  // counted in rows of one head
   kernels::gather_rows(collect(problem, source, hop_.send), {source.data, parts, held, unit},
                        {send_.data(), parts, rows, unit});
@@ -41,7 +41,7 @@ void HopChannel::begin(std::size_t h) {
 comm::Message HopChannel::incoming() const {
   const Index rows = pattern::head_rows(hop_.receive);
   return {round_.rank_of(hop_.receive_from),
-          kv_block(round_.problem(), receive_[h_ % 2].data(), rows, round_.problem().head_row_bytes())};
+          kv_block(round_.problem(), receive_[h_ % 2].data(), rows, round_.problem().head_kv_bytes())};
 }
 
 void HopChannel::take(std::size_t h, core::HopMetrics& metrics) {

@@ -31,7 +31,7 @@ struct Transfers {
 
 /// Bytes of K and V, or of the sums of their gradients, for `head_rows` (row, head) pairs of all batch entries.
 inline Index kv_bytes(const Problem& problem, Index head_rows) {
-  return 2 * problem.shape.batch * head_rows * problem.head_row_bytes();
+  return problem.kv_parts() * head_rows * problem.head_kv_bytes();
 }
 inline Index sum_bytes(const Problem& problem, Index head_rows) {
   return problem.sum_parts() * head_rows * problem.head_row_sum_bytes();

@@ -7,10 +7,12 @@ void StreamKeys::start_read(std::size_t slot, const pattern::Hop& from, const Ke
   const Problem& problem = context_.problem;
   const Index bytes = kv_bytes(problem, into.held);
   StoredRead& read = reads_[slot];
-  std::byte* const k = read.open(context_.location.stored_rows(), into.data, bytes);
-  StoredRowsOf rows{core::StoredTensor::k, context_.location.entry(), problem.shape.kv_heads, problem.head_row_bytes()};
-  read.start(core::StoredTensor::k, head_pieces(rows, from.receive, k));
-  read.start(core::StoredTensor::v, head_pieces(rows, from.receive, k + bytes / 2));
+  void* const host = read.open(context_.location.stored_rows(), into.data, bytes);
+  const std::array<core::TensorView, 2> kv = kv_views(problem, host, into.held, true);
+  const StoredRowsOf rows{core::StoredTensor::k, context_.location.entry(), problem.shape.kv_heads,
+                          problem.head_kv_bytes()};
+  read.start(core::StoredTensor::k, head_pieces(rows, from.receive, kv[0].data));
+  read.start(core::StoredTensor::v, head_pieces(rows, from.receive, kv[1].data));
   metrics.bytes_received += bytes;
   metrics.rows_received += into.held;
 }

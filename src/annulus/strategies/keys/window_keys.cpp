@@ -23,7 +23,7 @@ void WindowKeys::start_read(std::size_t slot, const pattern::Hop& from, const Ke
   core::timed_wait(metrics, "read window", [&] {  // inside a node this rank does the copy itself
     const WindowRuns source =
         window_runs(context_.problem, context_.partition[std::size_t(from.receive_from)], from.receive);
-    const comm::RowBlock block = kv_block(context_.problem, into.data, into.held, context_.problem.head_row_bytes());
+    const comm::RowBlock block = kv_block(context_.problem, into.data, into.held, context_.problem.head_kv_bytes());
     metrics.bytes_received += reads_[slot].start(from.receive_from, source.held, source.runs, block);
     metrics.rows_received += into.held;
   });

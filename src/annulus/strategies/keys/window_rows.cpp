@@ -20,7 +20,7 @@ void fill_window(const Problem& problem, const pattern::StoredRows& rows, const 
   if (window.bytes() == 0) return;
   const PackedRows all = window_rows(problem, rows);
   const std::vector<kernels::RowCopy> copies = collect(problem, own, all);
-  const Index parts = 2 * problem.shape.batch, held = pattern::head_rows(all), unit = problem.head_row_bytes();
+  const Index parts = problem.kv_parts(), held = pattern::head_rows(all), unit = problem.head_kv_bytes();
   const core::Buffer packed("window part", held * unit);
   for (Index part = 0; part < parts; ++part) {
     auto* source = static_cast<std::byte*>(own.data) + part * packed.bytes();

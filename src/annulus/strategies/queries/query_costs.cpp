@@ -30,7 +30,7 @@ QueryCosts::QueryCosts(const Problem& problem, bool with_sums, Index ranks)
   if (!with_sums) {  // there: q; back: m, l, perhaps the sum of scores, and acc
     const Index scalars = problem.statistics.entropy ? 3 : 2;
     there_ = q;
-    back_ = number * (problem.shape.head_dim + scalars);
+    back_ = number * (problem.shape.dim_of_values() + scalars);
     tensors_ = 2 + scalars;
   } else if (problem.sums == Sums::received) {  // there: q and normalizers; back: lists
     const bool has_lists = problem.statistics.top_keys > 0;
@@ -38,8 +38,8 @@ QueryCosts::QueryCosts(const Problem& problem, bool with_sums, Index ranks)
     back_ = list_row_bytes(problem);
     tensors_ = 2 + (has_lists ? 2 : 0);
   } else {  // there: q, dout, normalizers and delta; back: sums of dq
-    there_ = 2 * q + problem.normalizer_row_bytes() + number;
-    back_ = problem.shape.heads * problem.head_row_sum_bytes();
+    there_ = q + problem.out_row_bytes() + problem.normalizer_row_bytes() + number;
+    back_ = problem.shape.heads * problem.head_query_sum_bytes();
     tensors_ = 5;
   }
 }
@@ -53,9 +53,9 @@ Index QueryCosts::forward_memory(const RowCounts& own) const {
   const auto states = [&](Index rows) {
     return kernels::State::bytes(problem_.shape, rows, problem_.precision, problem_.statistics.entropy);
   };
-  const Index inputs = batch() * (own.queries * problem_.query_row_bytes() + 2 * own.keys * problem_.kv_row_bytes());
+  const Index inputs = batch() * own.queries * problem_.query_row_bytes() + problem_.kv_block_bytes(own.keys);
   const Index queries = batch() * all() * problem_.query_row_bytes();
-  const Index out = problem_.is_in_place() ? batch() * own.queries * problem_.query_row_bytes() : 0;
+  const Index out = problem_.is_in_place() ? batch() * own.queries * problem_.out_row_bytes() : 0;
   const Index results = batch() * own.queries * problem_.output_row_bytes() - out;
   const Index sink = problem_.sink ? kernels::add_sink_bytes(problem_.shape.heads) : 0;
   const Index panels = kernel_memory(problem_, all());

@@ -66,7 +66,7 @@ class Traveller {
     for (const auto part : {&kernels::State::m, &kernels::State::l, &kernels::State::score_sum}) {
       if ((all.*part).bytes() > 0) send_home(all.*part, own.*part, number);
     }
-    send_home(all.acc, own.acc, number * all.shape.head_dim);
+    send_home(all.acc, own.acc, number * all.shape.dim_of_values());
     return own;
   }
 
@@ -158,7 +158,7 @@ core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Com
   Tensors all = keys_of(tensors);
   exchange(metrics.hops.front(), there, [&] {
     all.q = traveller.bring("q", tensors.q, problem.query_row_bytes());
-    all.dout = traveller.bring("dout", tensors.dout, problem.query_row_bytes());
+    all.dout = traveller.bring("dout", tensors.dout, problem.out_row_bytes());
     all.normalizers = traveller.bring("normalizers", tensors.normalizers, problem.normalizer_row_bytes());
     all.delta = traveller.bring("delta", tensors.delta, number);
   });

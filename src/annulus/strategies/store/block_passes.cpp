@@ -21,22 +21,34 @@ StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Location&
           head_numbers_of(problem, tensor) * number_bytes_of(problem, tensor)};
 }
 
-/// Reads all heads of a block's rows.
-core::Buffer read_rows(const Problem& problem, const Location& location, const pattern::StoredRows& rows,
-                       const char* name, const std::vector<StoredTensor>& tensors, core::HopMetrics& metrics) {
-  Index bytes = 0;
-  for (const StoredTensor tensor : tensors) bytes += rows.count() * stored(tensor, problem, location).row_bytes();
+/// Reads so many bytes of a block's rows, as start(read, host) asks for them.
+template <class Start>
+core::Buffer read_into(const std::string& name, Index bytes, const Location& location, core::HopMetrics& metrics,
+                       const Start& start) {
   core::Buffer buffer(name, bytes);
   StoredRead read;
-  std::byte* host = read.open(location.stored_rows(), buffer.data(), bytes);
-  for (const StoredTensor tensor : tensors) {
-    const StoredRowsOf from = stored(tensor, problem, location);
-    read.start(tensor, row_pieces(from, rows, host));
-    host += rows.count() * from.row_bytes();
-  }
+  start(read, read.open(location.stored_rows(), buffer.data(), bytes));
   core::timed_wait(metrics, "read own rows", [&] { read.wait(); });
   metrics.bytes_received += bytes;
   return buffer;
+}
+
+/// Reads all heads of a block's rows.
+core::Buffer read_rows(const Problem& problem, const Location& location, const pattern::StoredRows& rows,
+                       StoredTensor tensor, core::HopMetrics& metrics) {
+  const StoredRowsOf from = stored(tensor, problem, location);
+  return read_into(std::string(name_of(tensor)), rows.count() * from.row_bytes(), location, metrics,
+                   [&](StoredRead& read, void* host) { read.start(tensor, row_pieces(from, rows, host)); });
+}
+core::Buffer read_keys(const Problem& problem, const Location& location, const pattern::StoredRows& rows,
+                       core::HopMetrics& metrics) {
+  const auto start = [&](StoredRead& read, void* host) {
+    const StoredRowsOf from{StoredTensor::k, location.entry(), problem.shape.kv_heads, problem.head_kv_bytes()};
+    const std::array<core::TensorView, 2> kv = kv_views(problem, host, rows.count());
+    read.start(StoredTensor::k, row_pieces(from, rows, kv[0].data));
+    read.start(StoredTensor::v, row_pieces(from, rows, kv[1].data));
+  };
+  return read_into("kv", problem.kv_block_bytes(rows.count()), location, metrics, start);
 }
 
 /// Counts the reading of a pass's own rows in its first hop.
@@ -81,7 +93,7 @@ UnitCost BlockPasses::cost(int phase, Index block) const {
   if (!problem_.gradients) return cost;
   const Prediction backward = of_queries_->predict(rank);
   cost.memory_bytes = std::max(cost.memory_bytes, backward.memory_bytes);
-  cost.bytes_read += backward.bytes_received + count * (problem_.query_row_bytes() + dlse_ * problem_.lse_row_bytes());
+  cost.bytes_read += backward.bytes_received + count * (problem_.out_row_bytes() + dlse_ * problem_.lse_row_bytes());
   cost.bytes_written += count * problem_.query_row_bytes();
   cost.products += 3;
   return cost;
@@ -105,8 +117,8 @@ UnitMetrics BlockPasses::run_queries(const Location& location, core::RowSink& si
   const auto write = [&](StoredTensor tensor, const core::Buffer& buffer) {
     write_rows(sink, stored(tensor, problem_, location), rows, buffer);
   };
-  tensors.q = read_rows(problem_, location, rows, "q", {StoredTensor::q}, own);
-  tensors.kv = read_rows(problem_, location, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
+  tensors.q = read_rows(problem_, location, rows, StoredTensor::q, own);
+  tensors.kv = read_keys(problem_, location, rows, own);
   UnitMetrics metrics;
   metrics.forward = run_forward_pass(*forward_, location, tensors, progress);
   add_own(own, *metrics.forward);
@@ -128,8 +140,8 @@ UnitMetrics BlockPasses::run_queries(const Location& location, core::RowSink& si
 
 void BlockPasses::read_late(const Location& location, Tensors& tensors, core::HopMetrics& metrics) const {
   const pattern::StoredRows& rows = this->rows(location.rank());
-  tensors.dout = read_rows(problem_, location, rows, "dout", {StoredTensor::dout}, metrics);
-  if (dlse_) tensors.dlse = read_rows(problem_, location, rows, "dlse", {StoredTensor::dlse}, metrics);
+  tensors.dout = read_rows(problem_, location, rows, StoredTensor::dout, metrics);
+  if (dlse_) tensors.dlse = read_rows(problem_, location, rows, StoredTensor::dlse, metrics);
 }
 
 UnitMetrics BlockPasses::run_keys(const Location& location, core::RowSink& sink, const Progress& progress,
@@ -137,16 +149,16 @@ UnitMetrics BlockPasses::run_keys(const Location& location, core::RowSink& sink,
   const pattern::StoredRows& rows = this->rows(location.rank());
   kernels::release_kept_memory();
   core::HopMetrics own;
-  tensors.kv = read_rows(problem_, location, rows, "kv", {StoredTensor::k, StoredTensor::v}, own);
-  tensors.q = read_rows(problem_, location, rows, "q", {StoredTensor::q}, own);
-  tensors.out = read_rows(problem_, location, rows, "out", {StoredTensor::out}, own);
-  tensors.normalizers = read_rows(problem_, location, rows, "normalizers", {StoredTensor::normalizers}, own);
+  tensors.kv = read_keys(problem_, location, rows, own);
+  tensors.q = read_rows(problem_, location, rows, StoredTensor::q, own);
+  tensors.out = read_rows(problem_, location, rows, StoredTensor::out, own);
+  tensors.normalizers = read_rows(problem_, location, rows, StoredTensor::normalizers, own);
   read_late(location, tensors, own);
   UnitMetrics metrics;
   metrics.backward = run_backward_pass(*of_keys_, location, tensors, progress);
   add_own(own, *metrics.backward);
   write_rows(sink, stored(StoredTensor::dk, problem_, location), rows, tensors.dkv);
-  write_rows(sink, stored(StoredTensor::dv, problem_, location), rows, tensors.dkv, tensors.dkv.bytes() / 2);
+  write_rows(sink, stored(StoredTensor::dv, problem_, location), rows, tensors.dkv, dk_bytes(problem_, rows.count()));
   return metrics;
 }
 

@@ -65,7 +65,8 @@ Index count_of(const pattern::OwnerInterval& owned) {
 }  // namespace
 
 Index query_row_bytes(const Problem& problem, bool dlse) {
-  return 3 * problem.query_row_bytes() + problem.normalizer_row_bytes() + dlse * problem.lse_row_bytes();
+  return problem.query_row_bytes() + 2 * problem.out_row_bytes() + problem.normalizer_row_bytes() +
+         dlse * problem.lse_row_bytes();
 }
 
 QueryRound::QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse)

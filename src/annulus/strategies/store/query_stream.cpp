@@ -19,12 +19,11 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const Problem& problem, bool dlse) {
-  const Index head = problem.head_row_bytes();
   std::vector<Part> parts{{StoredTensor::normalizers, problem.head_normalizer_bytes(), &Tensors::normalizers}};
   if (dlse) parts.push_back({StoredTensor::dlse, problem.lse_row_bytes() / problem.shape.heads, &Tensors::dlse});
-  parts.push_back({StoredTensor::q, head, &Tensors::q});
-  parts.push_back({StoredTensor::out, head, &Tensors::out});
-  parts.push_back({StoredTensor::dout, head, &Tensors::dout});
+  parts.push_back({StoredTensor::q, problem.head_row_bytes(), &Tensors::q});
+  parts.push_back({StoredTensor::out, problem.head_value_bytes(), &Tensors::out});
+  parts.push_back({StoredTensor::dout, problem.head_value_bytes(), &Tensors::dout});
   // Sorted by the largest power of two that divides a head's bytes: matrix units need tensors that begin at multiples
   // of 16 bytes. A tensor of 48-byte heads does so after others of this kind, but not always after numbers of 8 bytes.
   const auto unit = [](const Part& part) { return part.head_bytes & -part.head_bytes; };

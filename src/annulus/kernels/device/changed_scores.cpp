@@ -1,0 +1,39 @@
+#include "annulus/kernels/device/changed_scores.hpp"
+
+#include <numbers>
+#include <vector>
+
+#include "annulus/kernels/device/kept_lists.hpp"
+
+namespace annulus::kernels::device {
+
+template <class T>
+DeviceRule<T>::DeviceRule(const CallRule& call, core::Index heads) {
+  using Place = typename ChangedScores<T>::Place;
+  const ScoreRule& rule = *call.rule;
+  view_ = {T(rule.cap * std::numbers::log2e), nullptr, rule.exempt, nullptr};
+  if (!rule.has_bias()) return;
+  double unit = 1;
+  if (rule.coordinates) {
+    constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // differences have room in a Place, with a sign
+    unit = rule.coordinates->unit(bits);
+    std::vector<Place> places;
+    places.reserve(std::size_t(2 * rule.coordinates->rows()));
+    for (core::Index row = 0; row < rule.coordinates->rows(); ++row) {
+      for (const int axis : {0, 1}) places.push_back(Place(rule.coordinates->whole(row, axis, unit)));
+    }
+    places_ = kept_copy(places);
+    view_.places = static_cast<const Place*>(places_.data());
+  }
+  std::vector<T> slopes;
+  for (core::Index head = 0; head < heads; ++head) {
+    slopes.push_back(T(rule.slopes[std::size_t(call.first_head + head)] * unit * std::numbers::log2e));
+  }
+  slopes_ = kept_copy(slopes);
+  view_.slopes = static_cast<const T*>(slopes_.data());
+}
+
+template class DeviceRule<float>;
+template class DeviceRule<double>;
+
+}  // namespace annulus::kernels::device

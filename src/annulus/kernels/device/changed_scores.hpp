@@ -1,0 +1,89 @@
+// Scores under a rule (kernels/score_rule.hpp) as teams change them, one (query, key) pair at a time:
+//   score = cap tanh(score / cap)           score and cap times log2(e), as all scores are here
+//   score = score - slope of the head * dist(query row, key row)
+// Kernels are instantiated twice: for PlainScores, which leaves no trace in them, and for ChangedScores.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+#include <type_traits>
+
+#include "annulus/core/buffer.hpp"
+#include "annulus/core/kokkos_compat.hpp"
+#include "annulus/core/work_item.hpp"
+#include "annulus/kernels/score_rule.hpp"
+
+namespace annulus::kernels::device {
+
+/// A score, and its derivative with respect to scale * q.k: 1 - tanh^2.
+template <class T>
+struct ChangedScore {
+  T score;
+  T derivative;
+};
+
+struct PlainScores {
+  template <class T>
+  KOKKOS_FUNCTION ChangedScore<T> operator()(const core::WorkItem&, T score, core::Index, core::Index,
+                                             core::Index) const {
+    return {score, T(1)};
+  }
+};
+
+template <class T>
+struct ChangedScores {
+  using Place = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+
+  T cap;                ///< times log2(e); 0: none
+  const T* slopes;      ///< [query head of the tensors], times log2(e) and the unit of places; none: no bias
+  core::Index exempt;   ///< rows at the start of a document
+  const Place* places;  ///< (S, 2), whole numbers (Coordinates::whole); none: rows are as far apart as their numbers
+
+  /// `score` of the query at comb index query_t of the item and the key at key_t. `head` is the query's.
+  KOKKOS_FUNCTION ChangedScore<T> operator()(const core::WorkItem& item, T score, core::Index query_t,
+                                             core::Index key_t, core::Index head) const {
+    ChangedScore<T> changed{score, T(1)};
+    if (cap > T(0)) {
+      const T bent = core::tanh(score / cap);
+      changed = {cap * bent, T(1) - bent * bent};
+    }
+    if (slopes == nullptr) return changed;
+    const core::Index x = item.first_row + query_t * item.row_step, p = item.first_row + key_t * item.row_step;
+    if (x >= exempt && p >= exempt) changed.score -= slopes[head] * distance(item.document, x, p);
+    return changed;
+  }
+
+ private:
+  KOKKOS_FUNCTION T distance(core::Index document, core::Index x, core::Index p) const {
+    if (places == nullptr) return T(x < p ? p - x : x - p);
+    const Place* const a = places + 2 * (document + x);
+    const Place* const b = places + 2 * (document + p);
+    const T across = T(a[0] - b[0]), down = T(a[1] - b[1]);
+    return core::sqrt(across * across + down * down);
+  }
+};
+
+/// Owner of a rule's tables in device memory.
+template <class T>
+class DeviceRule {
+ public:
+  /// Slopes of `heads` query heads; complete on return.
+  DeviceRule(const CallRule& call, core::Index heads);
+
+  const ChangedScores<T>& view() const { return view_; }
+
+ private:
+  core::Buffer slopes_;
+  core::Buffer places_;
+  ChangedScores<T> view_{};
+};
+
+/// Calls run(how scores are changed) for a call that has `heads` query heads.
+template <class T, class Run>
+void with_rule(const CallRule& call, core::Index heads, const Run& run) {
+  if (call.rule == nullptr) return run(PlainScores{});
+  const DeviceRule<T> rule(call, heads);
+  run(rule.view());
+}
+
+}  // namespace annulus::kernels::device
