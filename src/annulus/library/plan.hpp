@@ -27,7 +27,7 @@ struct Shape {
   Index heads = 1;              ///< H, of q
   Index kv_heads = 0;           ///< Hkv, of k and v; divides heads; 0: the same as heads
   Index head_dim = 0;           ///< D
-  DType type = DType::float32;  ///< of q, k, v, out and gradients; lse is float64 for float64, else float32
+  DType type = DType::float32;  ///< of q, k, v, out and gradients; lse is float32, or float64 for float64
   Index kv_sequence = 0;        ///< S, rows of the sequence, of k and v; 0: as q. See Pattern::query_offset
   Index value_dim = 0;          ///< Dv, head size of v, out and dout; 0: as q and k
   /// A problem with more than 256 key/value heads, and more of these than rows, is refused unless this is true: no

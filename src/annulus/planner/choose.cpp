@@ -14,8 +14,8 @@ using pattern::PartitionKind;
 
 constexpr double as_good_as = 1.05;
 
-/// Not block_cyclic: its blocks interfere with segment lengths, and it moves the most rows. Queries travel only if they
-/// have rows of their own: if keys' rows are queries too, nothing hides their travel. A user can choose both by name.
+/// Whether `auto` considers a candidate. Not block_cyclic, which interferes with segment lengths and moves the most
+/// rows; nor pass_q if all rows are queries, because compute hides none of its messages. A user can name both.
 bool is_offered(const Candidate& candidate, const Problem& problem) {
   if (candidate.strategy == strategies::find("pass_q") && !problem.queries) return false;
   return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);

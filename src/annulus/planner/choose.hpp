@@ -54,8 +54,8 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine);
 
-/// Chooses `single`, if it fits, on one rank and below `local_below` rows (empty: the costs decide); otherwise calls
-/// choose_among() with all candidates.
+/// Chooses `single`, if it fits, on one rank or for less than `local_below` rows (empty: the costs decide). Otherwise
+/// calls choose_among() with all candidates.
 /// A pure function: all ranks that call it with the same arguments get the same answer.
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine);
 

@@ -1,7 +1,7 @@
 // What a run will cost, before it runs: an alpha-beta model of the messages plus the kernel's rate, for any number of
 // ranks.
 //   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate
-//                       + overheads(kernel calls, rows, communicators, windows, intervals that stand alone)
+//                       + overheads(kernel calls, rows, communicators, windows, separate intervals)
 //                       + exposed(messages x alpha + bytes x beta)
 // These are for a forward pass; with gradients, 2.5 times the compute and the messages of a backward pass are
 // added.

@@ -137,7 +137,7 @@ std::optional<Partition> ordered_parts(const Problem& problem, const Partition& 
 std::string why_no_ordered_parts(const Problem& problem, int ranks) {
   std::string why = why_out_of_order(problem, ranks);
   if (why.empty() || problem.has_rows_of_queries()) return why;
-  if (problem.partition == PartitionKind::block_cyclic) return why;  // its parts would lie on a few ranks only
+  if (problem.partition == PartitionKind::block_cyclic) return why;  // its parts would be on a few ranks only
   return ordered_parts(problem, make(problem, *problem.partition, ranks)) ? "" : why;
 }
 

@@ -23,7 +23,7 @@ Index packed_bytes(const Problem& problem, const pattern::PackedRows& packed) {
 
 std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& source,
                                       const pattern::PackedRows& packed) {
-  // In a raw block a head's next row lies Hkv head rows further on; in a packed block it follows at once.
+  // In a raw block the next row of a head is Hkv head rows further on; in a packed block it is the next one.
   const bool raw = !source.rows.is_packed();
   const Index apart = raw ? problem.shape.kv_heads : 1;
   std::vector<kernels::RowCopy> copies;

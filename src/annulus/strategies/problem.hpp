@@ -166,20 +166,20 @@ Problem narrowed(const Problem& whole, core::Interval query);
 
 /// The rounds in which a problem is computed: one round for all pairs; if it is reproducible, one for each pair.
 ///
-/// Sums of floating-point numbers depend on their order, so a reproducible problem fixes it. Row x of a comb of N
-/// rows adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1, pair after pair, all in one running softmax. In
-/// one call the kernel takes keys from the last to the first. So a rank calls it for: its own keys up to the
-/// query; the rows of rank - 1, rank - 2, ..., round to rank + 1; its own keys after the query. Worked example: 12
-/// rows on 3 ranks, row 5 on rank 1 adds the keys 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6. Gradients:
-/// gradients/ordered_sums.hpp.
+/// Sums of floating-point numbers depend on their order, so a reproducible problem fixes it. Row x of a comb of N rows
+/// adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1, pair after pair, all in one running softmax. In one call the
+/// kernel takes keys from the last to the first. So a rank calls it for: its own keys up to the query; the rows of rank
+/// - 1, rank - 2, ..., round to rank + 1; its own keys after the query.
+/// Worked example: 12 rows on 3 ranks, row 5 on rank 1 adds the keys 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
+/// Gradients: gradients/ordered_sums.hpp.
 std::vector<Problem> rounds_of(const Problem& problem);
 
-/// Makes a problem reproducible, or not. Matrix units add granule by granule (kernels::State): then
-/// rows are cut between granules only, for any number of ranks (pattern/granules.hpp). Worked example:
-/// 320 rows on 2 ranks, row 200 on rank 1 (rows 160 ... 319) adds the keys, at most sixteen at a time,
-/// 200 ... 192, 191 ... 160 | 159 ... 0 | 319 ... 208, 207 ... 201. `has_units`: whether the back end
-/// has such matrix units for the problem (kernels::why_no_granules()); it must be the same on all
-/// ranks.
+/// Makes a problem reproducible, or not. Matrix units add granule by granule (kernels::State): then rows are cut only
+/// between granules, for any number of ranks (pattern/granules.hpp).
+/// Worked example: 320 rows on 2 ranks, row 200 on rank 1 (rows 160 ... 319) adds the keys, at most sixteen at a time,
+/// 200 ... 192, 191 ... 160 | 159 ... 0 | 319 ... 208, 207 ... 201.
+/// `has_units`: whether the back end has such matrix units for the problem (kernels::why_no_granules()); it must be the
+/// same on all ranks.
 void make_reproducible(Problem& problem, bool wanted, bool has_units);
 /// Why the problem's results cannot be made granule by granule, even with such matrix units; empty: they can.
 std::string why_not_by_granules(const Problem& problem);

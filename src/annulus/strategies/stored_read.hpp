@@ -27,8 +27,8 @@ std::vector<core::RowPiece> row_pieces(const StoredRowsOf& from, const pattern::
 /// their pieces.
 std::vector<core::RowPiece> head_pieces(const StoredRowsOf& from, const pattern::PackedRows& packed, void* memory);
 
-/// Reads into memory of the default execution space; if that is a device's, through host memory. Its end waits for
-/// reads in flight.
+/// Reads into memory of the default execution space; if that is a device's, through host memory. The destructor waits
+/// for reads in flight.
 class StoredRead {
  public:
   StoredRead() = default;

@@ -201,7 +201,7 @@ Index HeadGroup::backward_memory(Index narrow_work) const {
   const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows.keys) : 0;
   const bool in_place =
       core::bytes_of(whole_.type) <= core::bytes_of(whole_.precision) && !whole_.shape.has_value_dim();
-  const Index dkv = in_place ? whole_.kv_row_bytes() : array_bytes(kv_.own);  // one row beside its sums
+  const Index dkv = in_place ? whole_.kv_row_bytes() : array_bytes(kv_.own);  // one row next to its sums
   const Index narrow_dq = std::max(
       array_bytes(q_.narrow), q_.narrow.parts * q_.narrow.held * narrow_.shape.heads * narrow_.head_query_sum_bytes());
   const Index panels = backward_panels(narrow_, q_.narrow.held);

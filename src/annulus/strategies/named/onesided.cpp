@@ -16,7 +16,9 @@ StrategyEntry onesided() {
       .backward = windows_and_sums(),
       .why_not_reproducible = unless_contiguous,
       .why_no_reproducible_gradients =
-          [](const Problem&, int) { return "ranks add sums into each other's memory in whatever order they arrive"; },
+          [](const Problem&, int) {
+            return "ranks add their sums into each other's memory, in whatever order they arrive";
+          },
       .why_unavailable = [] { return comm::window_defect(); },
   };
 }

@@ -1,5 +1,5 @@
-// ring_bidirectional: K and V travel both ways round at once, so that they reach all ranks in P / 2 hops. Hops 1 ... P
-// / 2 (rounded down) go upwards, the rest downwards: two up and one down for P = 4, two and two for P = 5.
+// ring_bidirectional: K and V travel both ways round at once, so that they reach all ranks in P / 2 hops. The hops
+// 1 ... P / 2 (rounded down) go upwards, the rest downwards: two and one for P = 4, two and two for P = 5.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/named/named.hpp"
 

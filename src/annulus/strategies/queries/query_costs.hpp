@@ -8,11 +8,11 @@ namespace annulus::strategies {
 /// The problem that each rank computes after it got all queries.
 Problem with_all_queries(Problem problem);
 
-/// Costs of one pass, from numbers of rows alone; `own` is the number of a rank's queries. The problem is
-/// not copied.  Worked example: 64 queries of 8 heads of 64 float32 on 4 ranks, 16 on each. Forward, a rank
-/// receives 48 rows of q (2 KiB each). For its 16 queries it receives from each of the 3 other ranks m, l
-/// (32 bytes a row each) and the accumulator (2 KiB a row). Together that is 195 KiB, for any number of
-/// keys.
+/// Costs of one pass, from numbers of rows alone; `own` is the number of a rank's queries. The problem is not copied.
+///
+/// Worked example: 64 queries of 8 heads of 64 float32 on 4 ranks, 16 on each. Forward, a rank receives 48 rows of q (2
+/// KiB each), and for each of its 16 queries from 3 ranks m, l (32 bytes each) and the accumulator (2 KiB). Together
+/// that is 195 KiB, for any number of keys.
 class QueryCosts {
  public:
   /// `problem` is from with_all_queries(); `with_sums`: the pass makes Problem::sums.
