@@ -11,7 +11,7 @@
 #include <iterator>
 
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/atomic_file.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/temporary_name.hpp"

@@ -13,6 +13,9 @@
 
 namespace annulus::runfile {
 
+/// The one table of the run file's keys, in the order of input/reference.yaml; keys of one section stand together.
+const std::vector<Key<Settings>>& run_file_keys();
+
 /// Settings and where each of them was written.
 struct RunFile {
   Settings settings;

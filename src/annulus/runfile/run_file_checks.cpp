@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/links.hpp"
-#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/run_file.hpp"
+#include "annulus/runfile/user_files.hpp"
 
 namespace annulus::runfile {
 namespace {

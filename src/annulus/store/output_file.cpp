@@ -8,7 +8,7 @@
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/process_name.hpp"
 #include "annulus/store/row_reading.hpp"

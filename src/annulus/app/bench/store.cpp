@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "annulus/app/job/provenance.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 
 namespace annulus::app {

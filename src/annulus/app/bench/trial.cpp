@@ -13,7 +13,7 @@
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 #include "annulus/layer/predict.hpp"
-#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/run_file.hpp"
 #include "annulus/runfile/sweep.hpp"
 #include "annulus/verify/rows.hpp"
 

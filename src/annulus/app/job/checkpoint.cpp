@@ -10,7 +10,7 @@
 #include "annulus/app/job/provenance.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/temporary_name.hpp"
 #include "annulus/verify/result.hpp"

@@ -13,7 +13,7 @@
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/journal.hpp"
 #include "annulus/strategies/stored_tensors.hpp"

@@ -19,7 +19,7 @@
 #include "annulus/report/pass.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/report/text.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/fingerprint.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/process_name.hpp"
 #include "annulus/store/files/temporary_name.hpp"
