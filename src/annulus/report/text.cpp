@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <ctime>
 #include <set>
 
 namespace annulus::report {
@@ -13,15 +12,6 @@ std::string describe_bytes(double bytes) {
   std::size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
   return unit == 0 ? fmt::format("{:.0f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
 }
 
 std::string distinct(const std::vector<std::string>& words) {

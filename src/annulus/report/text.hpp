@@ -10,9 +10,6 @@ namespace annulus::report {
 /// "1.5 GiB".
 std::string describe_bytes(double bytes);
 
-/// "2026-11-23T12:00:00Z".
-std::string utc_now();
-
 /// The ranks' words, each once, in order of appearance: "node1, node2".
 std::string distinct(const std::vector<std::string>& words);
 

@@ -140,21 +140,6 @@ void write_received(const RawTensor& tensor, const comm::ByteMessages& received,
 
 }  // namespace
 
-void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
-                   core::RowTraffic& traffic) {
-  constexpr Index at_once = Index(64) << 20;
-  for (Index done = 0; done < count; done += at_once) {
-    const Index now = std::min(at_once, count - done);
-    {
-      const comm::BlockingScope inside("the writing of " + tensor.layout.where);
-      write_bytes(tensor, begin + done, bytes + done, now);
-    }
-    comm::watchdog_progress();
-  }
-  traffic.asked += count;
-  traffic.moved += count;
-}
-
 RowOwners::RowOwners(const pattern::Partition& partition, Index entry_rows) : entry_rows_(entry_rows) {
   for (std::size_t rank = 0; rank < partition.size(); ++rank) {
     for (const Interval& interval : partition[rank].intervals()) intervals_.push_back({interval.begin, int(rank)});

@@ -48,10 +48,6 @@ class RowOwners {
   Index entry_rows_;
 };
 
-/// Writes bytes of a tensor on this rank, in calls between which the watchdog hears of it. Throws Error(failure).
-void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
-                   core::RowTraffic& traffic);
-
 /// Writes each rank's pieces of one dataset, converted where the file has another type; collective. Throws the same
 /// Error(failure) on every rank where a call fails or a number does not fit the file's type.
 void write_together(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, const RankOf& rank_of,

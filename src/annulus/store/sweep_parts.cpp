@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -137,14 +136,9 @@ void check_same_sweep(const std::string& file, const std::string& made, const st
        file, fmt::join(differences, "; "));
 }
 
-void LaunchFile::append(const CaseRecord& record) { add(line_of(record)); }
+void LaunchFile::append(const CaseRecord& record) { write(line_of(record)); }
 
-void LaunchFile::begin(const std::vector<Index>& numbers) { add(dump({{begun_word, numbers}})); }
-
-void LaunchFile::add(const std::string& line) {
-  if (path_.empty()) make();
-  write(line);
-}
+void LaunchFile::begin(const std::vector<Index>& numbers) { write(dump({{begun_word, numbers}})); }
 
 void LaunchFile::make() {
   const std::string folder = folder_of_parts(table_);
@@ -161,6 +155,7 @@ void LaunchFile::make() {
 }
 
 void LaunchFile::write(const std::string& line) {
+  if (path_.empty()) make();
   const comm::BlockingScope inside("the writing of " + path_);
   const std::string text = line + "\n";
   int code = write_all(descriptor_, text.data(), text.size(), bytes_);

@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "annulus/app/job/memory_share.hpp"
+#include "annulus/app/job/machine.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"

@@ -1,7 +1,5 @@
 #include "annulus/app/bench/share.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 

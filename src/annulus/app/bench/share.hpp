@@ -2,8 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
-#include <string>
 
 #include "annulus/runfile/bench_file.hpp"
 

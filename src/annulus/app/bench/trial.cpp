@@ -1,7 +1,6 @@
 #include "annulus/app/bench/trial.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/gpu_kinds.hpp"
-#include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/machine.hpp"
 #include "annulus/planner/slice_memory.hpp"
 #include "annulus/report/text.hpp"
@@ -303,6 +301,25 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     if (job.layer) job.layer->attention = job.problem;
   });
   return job;
+}
+
+std::vector<PassKind> passes_of(const strategies::Problem& problem) {
+  std::vector<PassKind> all{PassKind::forward};
+  if (problem.statistics.need_pass()) all.push_back(PassKind::statistics);
+  if (problem.gradients) all.push_back(PassKind::backward);
+  return all;
+}
+
+std::unique_ptr<const strategies::Schedule> schedule_of(const Job& job, PassKind pass) {
+  switch (pass) {
+    case PassKind::forward:
+      return job.strategy->forward_schedule(job.problem, job.partition);
+    case PassKind::statistics:
+      return job.strategy->statistics_schedule(job.problem, job.partition);
+    case PassKind::backward:
+      return job.strategy->backward_schedule(job.problem, job.partition);
+  }
+  return nullptr;
 }
 
 }  // namespace annulus::app

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/guard.hpp"
 #include "annulus/comm/root.hpp"

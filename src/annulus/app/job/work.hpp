@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "annulus/app/job/passes.hpp"
+#include "annulus/app/job/job.hpp"
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/layer/layer.hpp"
 #include "annulus/store/file_rows.hpp"

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
-#include <numeric>
-#include <set>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/passes.hpp"
+#include "annulus/app/job/job.hpp"
 #include "annulus/app/summary/run_entries.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"

@@ -2,7 +2,6 @@
 // stdout.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +9,6 @@
 #include "annulus/app/job/job.hpp"
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/report/json_report.hpp"
-#include "annulus/report/pass.hpp"
 #include "annulus/store/result_layout.hpp"
 
 namespace annulus::app {

@@ -1,7 +1,6 @@
 // `annulus list`: strategies, semantics, shardings and partitions, one line each.
 #include <fmt/format.h>
 
-#include "annulus/app/job/describe.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/layer/weights.hpp"
 #include "annulus/report/text.hpp"
