@@ -212,8 +212,7 @@ CommandLine parse_command_line(int argc, char** argv, bool speaks) {
   app.set_version_flag("--version", fmt::format("annulus {} ({})", version, git_commit));
   app.footer(
       "Example:\n  annulus run --help\n  mpirun -n 2 annulus run my.yaml    (or: srun --kill-on-bad-exit=1 -n 2 "
-      "annulus "
-      "run my.yaml)");
+      "annulus run my.yaml)");
   app.require_subcommand(1);
   for (const Verb& verb : known) define(app, verb);
   try {

@@ -84,16 +84,15 @@ std::string BenchFile::identity() const {
 
 BenchFile bench_file_of(RunFileTree tree) {
   const RunFile run = keys_of(tree);
-  if (!run.settings.bench) fail(ErrorKind::usage, "{}bench needs a section bench", run.where(""));
+  if (!run.settings.bench) refuse(run, "", "bench needs a section bench");
   check_required(run_file_keys(), run.locations, run.settings, "bench");
   check_sweep(run.settings.bench->sweep, run.settings.bench->skip);
   check_output(run);
   if (!run.settings.output.statistics.empty()) {
-    fail(ErrorKind::usage, "{}output.statistics: bench makes none, expected []; `annulus run` does",
-         run.where("output.statistics"));
+    refuse(run, "output.statistics", "output.statistics: bench makes none, expected []; `annulus run` does");
   }
   BenchFile file{std::move(tree), *run.settings.bench, cases_of(*run.settings.bench)};
-  if (file.cases.empty()) fail(ErrorKind::usage, "{}bench.skip leaves no case", run.where("bench.skip"));
+  if (file.cases.empty()) refuse(run, "bench.skip", "bench.skip leaves no case");
   YamlNode& root = file.shared.root;
   std::erase_if(root.entries, [](const YamlNode::Entry& section) {
     return section.key == "bench" || section.key == "output" || section.key == "train";

@@ -27,6 +27,12 @@ struct RunFile {
   std::string where(std::string_view key) const;
 };
 
+/// Throws Error(usage): the location of `key`, and what is wrong with it.
+template <class... Args>
+[[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
+  core::fail(core::ErrorKind::usage, "{}{}", run.where(key), fmt::format(format, std::forward<Args>(args)...));
+}
+
 /// Reads the file on rank 0 and parses the same text on every rank; collective. `overrides` are the values of --set,
 /// "a.b=value" with a YAML value. Throws the same Error(usage) on every rank.
 RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,

@@ -142,8 +142,7 @@ Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
   if (path.find(':') != std::string::npos) {
     fail(ErrorKind::failure,
          "{}: output.hints cannot be used with a path that has a colon in it: MPI-IO takes what stands before it for "
-         "the "
-         "name of a file system; leave output.hints out, or choose another path",
+         "the name of a file system; leave output.hints out, or choose another path",
          path);
   }
   comm::make_file(path, hints);

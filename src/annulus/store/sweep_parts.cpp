@@ -66,9 +66,8 @@ std::string identity_in(const std::string& path, const std::string& line) {
   const Json head = Json::parse(line, nullptr, false);
   if (!head.is_object() || !head.contains(sweep_word) || !head[sweep_word].is_string()) {
     fail(ErrorKind::failure,
-         "{}: is no part of a sweep: its first line is '{}'; remove it, or give bench.file another "
-         "name",
-         path, line.substr(0, 60));
+         "{}: is no part of a sweep: its first line is '{}'; remove it, or give bench.file another name", path,
+         line.substr(0, 60));
   }
   return head[sweep_word];
 }

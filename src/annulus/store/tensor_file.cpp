@@ -60,8 +60,7 @@ std::optional<core::AxisOrder> order_meant(const std::vector<std::string>& names
         (axis == 1) == (meaning == Meaning::rows) ? core::AxisOrder::bshd : core::AxisOrder::bhsd;
     if ((axis != 1 && axis != 2) || (meant && meant != order)) {
       fail(ErrorKind::failure,
-           "{} names its axes ({}), expected (batch, sequence, heads, head_dim) or (batch, heads, sequence, "
-           "head_dim)",
+           "{} names its axes ({}), expected (batch, sequence, heads, head_dim) or (batch, heads, sequence, head_dim)",
            where, fmt::join(names, ", "));
     }
     meant = order;

@@ -53,8 +53,7 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
 [[noreturn]] void refuse_without_locks(const Paths& paths) {
   fail(ErrorKind::failure,
        "{}: this file system has no locks, which ranks of strategy stream need to share blocks: run it with one rank, "
-       "or "
-       "put output.file on another file system",
+       "or put output.file on another file system",
        paths.journal);
 }
 
