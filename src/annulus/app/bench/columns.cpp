@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "annulus/app/summary/run_entries.hpp"
+#include "annulus/app/summary/summary.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/runfile/numbers.hpp"
 
@@ -26,9 +26,11 @@ class Repeats {
  public:
   Repeats(const CaseMeasurements& of, Index head_dim) : of_(of), head_dim_(head_dim) {}
 
+  const CaseMeasurements& of() const { return of_; }
   std::vector<double> seconds() const {
     return each([](const report::PassMeasurements& pass) { return pass.seconds; });
   }
+  double median_seconds() const { return median(seconds()); }
   /// Longest wait of a rank.
   std::vector<double> wait() const {
     return each([](const report::PassMeasurements& pass) { return pass.most("wait_seconds"); });
@@ -40,11 +42,14 @@ class Repeats {
   double sum(const char* name) const {
     return each([&](const report::PassMeasurements& pass) { return pass.sum(name); }).front();
   }
-  double cpu_seconds() const {
+  double gflop_per_cpu_second() const {
     const std::vector<double> all =
         each([](const report::PassMeasurements& pass) { return pass.sum("kernel_cpu_seconds"); });
-    return std::accumulate(all.begin(), all.end(), 0.0);
+    const double cpu = std::accumulate(all.begin(), all.end(), 0.0);
+    return cpu > 0 ? gflop() * double(all.size()) / cpu : nan;
   }
+  /// Of one thread; NaN where it is not known.
+  double peak() const { return of_.peak_gflop_per_cpu_second > 0 ? of_.peak_gflop_per_cpu_second : nan; }
   /// Floating-point operations of one repeat, in units of 10^9.
   double gflop() const {
     const double forward = core::forward_flops(of_.forward[0].sum("kept"), head_dim_);
@@ -81,37 +86,49 @@ double error_of(const verify::Findings& findings, std::initializer_list<const ch
   return error;
 }
 
-struct Entry {
+double median_seconds(const std::vector<report::PassMeasurements>& passes) {
+  std::vector<double> seconds;
+  for (const report::PassMeasurements& pass : passes) seconds.push_back(pass.seconds);
+  return median(seconds);
+}
+
+struct NumberColumn {
   const char* name;
   const char* units;
+  double (*value)(const Repeats&);
 };
-constexpr Entry number_columns[] = {
-    {"attention_seconds_min", "s"},
-    {"attention_seconds_median", "s"},
-    {"attention_seconds_max", "s"},
-    {"forward_seconds_median", "s"},
-    {"backward_seconds_median", "s"},
-    {"gflop", "1e9"},
-    {"gflop_per_second", "1e9 s-1"},
-    {"gflop_per_cpu_second", "1e9 s-1"},
-    {"peak_gflop_per_cpu_second", "1e9 s-1"},
-    {"share_of_peak", "1"},
-    {"wait_seconds", "s"},
-    {"balance", "1"},
-    {"bytes_received", "bytes"},
-    {"bytes_received_total", "bytes"},
-    {"bus_bytes_per_second", "byte s-1"},
-    {"peak_bytes", "bytes"},
-    {"predicted_seconds", "s"},
-    {"predicted_peak_bytes", "bytes"},
-    {"error_out", "1"},
-    {"error_lse", "1"},
-    {"error_gradients", "1"},
+constexpr NumberColumn number_columns[] = {
+    {"attention_seconds_min", "s", [](const Repeats& r) { return std::ranges::min(r.seconds()); }},
+    {"attention_seconds_median", "s", [](const Repeats& r) { return r.median_seconds(); }},
+    {"attention_seconds_max", "s", [](const Repeats& r) { return std::ranges::max(r.seconds()); }},
+    {"forward_seconds_median", "s", [](const Repeats& r) { return median_seconds(r.of().forward); }},
+    {"backward_seconds_median", "s", [](const Repeats& r) { return median_seconds(r.of().backward); }},
+    {"gflop", "1e9", [](const Repeats& r) { return r.gflop(); }},
+    {"gflop_per_second", "1e9 s-1", [](const Repeats& r) { return r.gflop() / r.median_seconds(); }},
+    {"gflop_per_cpu_second", "1e9 s-1", [](const Repeats& r) { return r.gflop_per_cpu_second(); }},
+    {"peak_gflop_per_cpu_second", "1e9 s-1", [](const Repeats& r) { return r.peak(); }},
+    {"share_of_peak", "1", [](const Repeats& r) { return r.gflop_per_cpu_second() / r.peak(); }},
+    {"wait_seconds", "s", [](const Repeats& r) { return median(r.wait()); }},
+    {"balance", "1", [](const Repeats& r) { return r.balance(); }},
+    {"bytes_received", "bytes", [](const Repeats& r) { return r.most("bytes_received"); }},
+    {"bytes_received_total", "bytes", [](const Repeats& r) { return r.sum("bytes_received"); }},
+    {"bus_bytes_per_second", "byte s-1",
+     [](const Repeats& r) { return r.most("bytes_received") / r.median_seconds(); }},
+    {"peak_bytes", "bytes", [](const Repeats& r) { return r.of().peak_bytes; }},
+    {"predicted_seconds", "s", [](const Repeats& r) { return r.of().predicted_seconds; }},
+    {"predicted_peak_bytes", "bytes", [](const Repeats& r) { return r.of().predicted_peak_bytes; }},
+    {"error_out", "1",
+     [](const Repeats& r) {
+       return error_of(r.of().findings, {"out", "y"});
+     }},
+    {"error_lse", "1", [](const Repeats& r) { return error_of(r.of().findings, {"lse"}); }},
+    {"error_gradients", "1",
+     [](const Repeats& r) {
+       return error_of(r.of().findings, {"dq", "dk", "dv"});
+     }},
 };
-constexpr Entry whole_columns[] = {
-    {"ranks", ""},    {"threads", ""}, {"repeats", ""},  {"batch", ""},
-    {"sequence", ""}, {"heads", ""},   {"kv_heads", ""}, {"head_dim", ""},
-};
+constexpr const char* whole_columns[] = {"ranks",    "threads", "repeats",  "batch",
+                                         "sequence", "heads",   "kv_heads", "head_dim"};
 constexpr const char* word_columns[] = {"status", "strategy", "partition", "dtype",   "instruction_set",
                                         "date",   "hosts",    "job_id",    "version", "error"};
 
@@ -155,42 +172,10 @@ report::TableColumn swept_column(const std::string& key, const std::vector<runfi
 store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, const CaseMeasurements& measured,
                                  const store::CaseRecord& launch) {
   const Repeats repeats(measured, job.problem.shape.head_dim);
-  const std::vector<double> seconds = repeats.seconds();
-  const double middle = median(seconds), cpu = repeats.cpu_seconds();
-  const double rate = cpu > 0 ? repeats.gflop() * double(seconds.size()) / cpu : nan;
-  const double peak = measured.peak_gflop_per_cpu_second;
-  const auto passes = [](const std::vector<report::PassMeasurements>& all) {
-    std::vector<double> of;
-    for (const report::PassMeasurements& pass : all) of.push_back(pass.seconds);
-    return median(of);
-  };
   store::CaseRecord record = launch;
   record.number = one.number;
-  record.numbers.insert(record.numbers.end(),
-                        {
-                            {"attention_seconds_min", *std::min_element(seconds.begin(), seconds.end())},
-                            {"attention_seconds_median", middle},
-                            {"attention_seconds_max", *std::max_element(seconds.begin(), seconds.end())},
-                            {"forward_seconds_median", passes(measured.forward)},
-                            {"backward_seconds_median", passes(measured.backward)},
-                            {"gflop", repeats.gflop()},
-                            {"gflop_per_second", repeats.gflop() / middle},
-                            {"gflop_per_cpu_second", rate},
-                            {"peak_gflop_per_cpu_second", peak > 0 ? peak : nan},
-                            {"share_of_peak", peak > 0 ? rate / peak : nan},
-                            {"wait_seconds", median(repeats.wait())},
-                            {"balance", repeats.balance()},
-                            {"bytes_received", repeats.most("bytes_received")},
-                            {"bytes_received_total", repeats.sum("bytes_received")},
-                            {"bus_bytes_per_second", repeats.most("bytes_received") / middle},
-                            {"peak_bytes", measured.peak_bytes},
-                            {"predicted_seconds", measured.predicted_seconds},
-                            {"predicted_peak_bytes", measured.predicted_peak_bytes},
-                            {"error_out", error_of(measured.findings, {"out", "y"})},
-                            {"error_lse", error_of(measured.findings, {"lse"})},
-                            {"error_gradients", error_of(measured.findings, {"dq", "dk", "dv"})},
-                            {"repeats", double(seconds.size())},
-                        });
+  for (const NumberColumn& column : number_columns) record.numbers.emplace_back(column.name, column.value(repeats));
+  record.numbers.emplace_back("repeats", double(measured.forward.size()));
   if (measured.library != nullptr)
     record.numbers.emplace_back(share_column(*measured.library), measured.pairs.library_share());
   record.words.emplace_back("status", measured.findings.good() ? status_ok : status_wrong);
@@ -237,16 +222,16 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
     for (const auto& record : records) values.push_back(record ? record->number_of(name) : nan);
     columns.push_back({name, units, values});
   };
-  for (const Entry& entry : number_columns) add_numbers(entry.name, entry.units);
+  for (const NumberColumn& column : number_columns) add_numbers(column.name, column.units);
   for (const kernels::LibraryBackend& one : kernels::library_backends()) add_numbers(share_column(one), "1");
-  for (const Entry& entry : whole_columns) {  // 0: not known
+  for (const char* name : whole_columns) {  // 0: not known
     std::vector<Index> values;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      const double value = records[i] ? records[i]->number_of(entry.name) : nan;
-      const runfile::SweptValue* asked = cases[i].find(entry.name);
+      const double value = records[i] ? records[i]->number_of(name) : nan;
+      const runfile::SweptValue* asked = cases[i].find(name);
       values.push_back(asked ? std::stoll(asked->text) : std::isnan(value) ? 0 : Index(value));
     }
-    columns.push_back({entry.name, entry.units, values});
+    columns.push_back({name, "", values});
   }
   for (const char* name : word_columns) {
     std::vector<std::string> values;
