@@ -165,7 +165,7 @@ EarlierTable read_sweep_table(const std::string& file) {
   }
 }
 
-bool sweep_table_tells(const std::string& file, const std::string& json, const SweepTable& table) {
+bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table) {
   // Both, as each is replaced on its own: a launch that ends, or another one's, can come between them.
   return read_sweep_table(file).records == table.records && (json.empty() || cases_in(json) == dump(cases_of(table)));
 }

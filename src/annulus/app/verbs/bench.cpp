@@ -100,7 +100,7 @@ CaseRecords SweepStore::make_table(const std::vector<std::pair<std::string, std:
     const std::string seen = store::state_of_parts(table_);
     CaseRecords records = this->records();
     const report::SweepTable table = table_of(records, provenance);
-    if (!table.records.empty() && !report::sweep_table_tells(table_, json_, table)) {
+    if (!table.records.empty() && !report::tables_have_cases(table_, json_, table)) {
       report::write_sweep_table(table_, json_, table);
     }
     // Another launch may have added a case since, and made a table with it, which this table has just replaced.
