@@ -266,7 +266,7 @@ std::string AttentionWork::name(PassKind pass) const {
 
 Index AttentionWork::predicted_bytes(PassKind pass) const {
   const bool has_gradients_early = reads_ahead_ && pass != PassKind::backward;
-  return of(pass).predict(comm_.rank()).memory_bytes + beside_ +
+  return of(pass).predict(comm_.rank()).memory_bytes + read_ahead_bytes_ +
          (has_gradients_early
               ? bytes_of_rows(job_.problem, backward_inputs(job_), of(PassKind::forward).row_counts(comm_.rank()))
               : 0);

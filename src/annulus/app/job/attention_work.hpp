@@ -31,7 +31,7 @@ class AttentionWork : public Work {
   const pattern::StoredRows& rows() const override { return job_.partition[std::size_t(comm_.rank())]; }
   std::string name(PassKind pass) const override;
   Index predicted_bytes(PassKind pass) const override;
-  void set_beside(Index bytes) override { beside_ = bytes; }
+  void set_read_ahead_bytes(Index bytes) override { read_ahead_bytes_ = bytes; }
   double predicted_flops(PassKind pass) const override;
   std::vector<Index> bytes_from(PassKind pass) const override;
   FileBytes file_bytes() const override { return files_; }
@@ -80,7 +80,7 @@ class AttentionWork : public Work {
   std::string sink_note_;
   bool reads_ahead_ = false;
   core::RowSource::Ticket last_ = 0;  // 0: nothing is being read
-  Index beside_ = 0;
+  Index read_ahead_bytes_ = 0;
   FileBytes files_;
 };
 

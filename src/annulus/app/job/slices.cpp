@@ -36,7 +36,7 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
     if (!job_.reads_ahead || i + 1 >= job_.slice_count()) return;
     next_ = prepared(i + 1);
     next_->work->read_ahead();
-    now->work->set_beside(input_bytes_of(next_->job, comm_.rank()));
+    now->work->set_read_ahead_bytes(input_bytes_of(next_->job, comm_.rank()));
   };
   if (has_several)
     kernels::release_kept_memory();  // panels of the backward pass before are larger than a forward pass's
