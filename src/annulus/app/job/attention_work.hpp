@@ -43,7 +43,7 @@ class AttentionWork : public Work {
     HostSide host;
   };
   /// A tensor that a pass has made, on the host.
-  struct Made {
+  struct HostTensor {
     core::StoredTensor tensor;
     HostSide host;
   };
@@ -54,7 +54,7 @@ class AttentionWork : public Work {
   const pattern::StoredRows& rows_of(core::StoredTensor tensor) const;
   /// Bytes of this rank's rows of a tensor, in memory.
   Index bytes_of(core::StoredTensor tensor) const;
-  Made made(core::StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const;
+  HostTensor on_host(core::StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const;
 
   /// Begin to read: start_inputs() q, k and v, start_gradients() dout and dlse. Collective.
   void start_inputs();
@@ -63,7 +63,7 @@ class AttentionWork : public Work {
   /// Waits until these inputs are read, checks them, counts their bytes and copies them to the device. Collective.
   void finish_reading(std::vector<Input>& inputs);
   /// Checks that tensors other than lse are finite, and writes all tensors. Collective.
-  void write(store::RowWriter* file, std::vector<Made> tensors);
+  void write(store::RowWriter* file, std::vector<HostTensor> tensors);
   void write_statistics(store::RowWriter* file);
   /// With input.lengths, batch entries lie end to end: makes row numbers count from the start of their entry.
   void count_in_entry(HostSide& top_rows) const;
