@@ -13,7 +13,7 @@
 
 #include "annulus/store/journal.hpp"
 #include "annulus/store/part_file.hpp"
-#include "annulus/store/row_writer.hpp"
+#include "annulus/store/shared_blocks.hpp"
 
 namespace annulus::store {
 

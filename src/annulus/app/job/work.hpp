@@ -7,7 +7,7 @@
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/layer/layer.hpp"
 #include "annulus/store/file_rows.hpp"
-#include "annulus/store/row_writer.hpp"
+#include "annulus/store/shared_blocks.hpp"
 
 namespace annulus::app {
 

@@ -8,7 +8,6 @@
 
 #include "annulus/app/bench/columns.hpp"
 #include "annulus/app/bench/rounds.hpp"
-#include "annulus/app/bench/share.hpp"
 #include "annulus/app/job/provenance.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/verb.hpp"

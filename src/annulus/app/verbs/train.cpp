@@ -16,7 +16,6 @@
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/layer/predict.hpp"
 #include "annulus/report/measurements.hpp"
-#include "annulus/report/pass.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/report/text.hpp"
 #include "annulus/runfile/user_files.hpp"
