@@ -65,18 +65,18 @@ std::map<int, std::vector<Stretch>> write_own(const RawTensor& tensor, const std
     };
     while (done < count) {
       const Index block = (begin + done) / shared_block_bytes;
-      const Index here = std::min(count - done, (block + 1) * shared_block_bytes - begin - done);
+      const Index in_block = std::min(count - done, (block + 1) * shared_block_bytes - begin - done);
       const int owner = owners.owner(block);
       if (owner == rank) {
-        own += here;
+        own += in_block;
       } else {
         flush();
         std::vector<Stretch>& list = others[owner];
         const bool goes_on = !list.empty() && list.back().begin + Index(list.back().bytes.size()) == begin + done;
         if (!goes_on) list.push_back({begin + done, {}});
-        list.back().bytes.insert(list.back().bytes.end(), bytes + done, bytes + done + here);
+        list.back().bytes.insert(list.back().bytes.end(), bytes + done, bytes + done + in_block);
       }
-      done += here;
+      done += in_block;
     }
     flush();
   });

@@ -69,9 +69,9 @@ class TopList {
   void compare(TopDeviations& all, double unlisted_allowed, IndexText&& index) const {
     bool good = is_list_;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      const auto here = [&] { return index(i); };
-      all.weights.compare(weights_[i], expected_[i], here);
-      if (i > 0) all.weights.compare(std::max(weights_[i], weights_[i - 1]), weights_[i - 1], here);
+      const auto entry_index = [&] { return index(i); };
+      all.weights.compare(weights_[i], expected_[i], entry_index);
+      if (i > 0) all.weights.compare(std::max(weights_[i], weights_[i - 1]), weights_[i - 1], entry_index);
       good = good && (i >= listed_ || expected_[i] > 0);
       const bool tie = i > 0 && i < listed_ && weights_[i] == weights_[i - 1] && expected_[i] == expected_[i - 1];
       good = good && !(tie && rows_[i] < rows_[i - 1]);

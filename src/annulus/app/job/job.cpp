@@ -232,9 +232,9 @@ void decide_slices(Job& job, const JobOptions& options) {
 }  // namespace
 
 Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm) {
-  const bool here = ranks == comm.size();
-  Nodes nodes{machine_of(machine_file, here, comm), 1};
-  nodes.smallest = here ? -comm.max(-Index(comm.ranks_of_node())) : nodes.machine.ranks_per_node;
+  const bool on_these_ranks = ranks == comm.size();
+  Nodes nodes{machine_of(machine_file, on_these_ranks, comm), 1};
+  nodes.smallest = on_these_ranks ? -comm.max(-Index(comm.ranks_of_node())) : nodes.machine.ranks_per_node;
   return nodes;
 }
 

@@ -110,8 +110,8 @@ class LayerWork : public Work {
     if (file == nullptr) return;
     file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals(),
                 store::RowOwners(layer_.partition()));
-    const Index each = Index(bytes_of(job_.results.front().type)), here = Index(core::bytes_of(job_.problem.type));
-    files_.written += rows.bytes() / here * each;
+    const Index each = Index(bytes_of(job_.results.front().type)), in_memory = Index(core::bytes_of(job_.problem.type));
+    files_.written += rows.bytes() / in_memory * each;
   }
 
   const Job& job_;

@@ -46,9 +46,9 @@ void limit_by_variable() {
 
 }  // namespace
 
-core::Machine machine_of(const std::optional<std::string>& file, bool here, const comm::Communicator& comm) {
+core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm) {
   core::Machine machine = file ? runfile::read_machine_file(*file, comm) : core::default_machine();
-  if (!here) return machine;
+  if (!on_these_ranks) return machine;
   const core::Index own = comm.ranks_of_node();
   if (!file) machine.ranks_per_node = comm.max(own);
   // The poorest rank's shares; every rank must come to the same decision. A file may be another machine's, or made

@@ -11,10 +11,10 @@
 
 namespace annulus::app {
 
-/// The machine that `file` describes, or the built-in default. `here`: the ranks of `comm` will run the plan, so memory
+/// The machine that `file` describes, or the built-in default. `on_these_ranks`: the ranks of `comm` will run the plan, so memory
 /// and room for windows are at most what is free on their nodes; without a file, ranks_per_node comes from them, too.
 /// Collective; the same on every rank. Throws Error(usage).
-core::Machine machine_of(const std::optional<std::string>& file, bool here, const comm::Communicator& comm);
+core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm);
 
 /// What a rank gets of the tightest bound that it knows, bounds being shared evenly by the ranks of a node that name
 /// them alike.

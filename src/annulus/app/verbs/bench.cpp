@@ -157,10 +157,10 @@ void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& 
   Index mine = 0;
   fmt::print("annulus bench --dry-run {}\n", file.shared.name);
   for (const PlannedCase& one : planned) {
-    const bool here = belongs(*one.one, launch);
-    if (here) ++mine;
-    if (here && !std::isnan(one.seconds)) seconds += one.seconds * double(runs);
-    fmt::print("{} {}: {} a run, {} on the fullest rank\n", here ? '*' : ' ', one.one->name(),
+    const bool is_ours = belongs(*one.one, launch);
+    if (is_ours) ++mine;
+    if (is_ours && !std::isnan(one.seconds)) seconds += one.seconds * double(runs);
+    fmt::print("{} {}: {} a run, {} on the fullest rank\n", is_ours ? '*' : ' ', one.one->name(),
                std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
                report::describe_bytes(one.bytes));
   }

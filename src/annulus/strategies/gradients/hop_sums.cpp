@@ -90,7 +90,7 @@ std::optional<GradientBlock> HopSums::open(std::size_t s, std::size_t channel) {
 }
 
 void HopSums::complete(std::size_t s) {
-  const comm::Scope here("sums of step " + std::to_string(s));
+  const comm::Scope doing("sums of step " + std::to_string(s));
   if (plan_.mode() == HopMode::blocking) {
     // Even and odd ranks take turns between neighbours; the way back may lead to any rank, where turns could wait for
     // each other for ever.
