@@ -130,16 +130,8 @@ YamlNode parse_yaml(const std::string& text, const std::string& name, const std:
 }
 
 std::string describe(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::null:
-      return "nothing";
-    case YamlNode::Kind::list:
-      return "a list";
-    case YamlNode::Kind::section:
-      return "a section";
-    case YamlNode::Kind::scalar:
-      break;
-  }
+  if (node.kind == YamlNode::Kind::null) return "nothing";
+  if (node.kind != YamlNode::Kind::scalar) return node.kind == YamlNode::Kind::list ? "a list" : "a section";
   return node.quoted ? "the quoted text '" + node.text + "'" : "'" + node.text + "'";
 }
 
