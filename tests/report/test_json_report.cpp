@@ -6,7 +6,7 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/types.hpp"
-#include "annulus/report/json_report.hpp"
+#include "annulus/report/text.hpp"
 #include "support/file_size_limit.hpp"
 #include "support/scratch.hpp"
 

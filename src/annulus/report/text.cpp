@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace annulus::report {
@@ -27,6 +28,12 @@ std::string distinct(const std::vector<std::string>& words) {
 
 void print_line(std::string_view name, std::string_view text, int width) {
   fmt::print("  {:<{}} {}\n", name, width, text);
+}
+
+void write_report(store::AtomicFile& file, const Json& report) {
+  // Text that is no UTF-8 (a host or file name) must not lose the report.
+  file.write(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  file.publish();
 }
 
 }  // namespace annulus::report

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "annulus/app/job/ranges.hpp"
-#include "annulus/report/json_report.hpp"
+#include "annulus/report/text.hpp"
 
 namespace annulus::app {
 

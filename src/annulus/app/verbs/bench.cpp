@@ -51,7 +51,15 @@ class SweepStore {
  public:
   /// Looks at what earlier launches left. Throws Error(failure) where files cannot be made, are no sweep's, or another
   /// sweep's, with what differs.
-  explicit SweepStore(const runfile::BenchFile& file);
+  explicit SweepStore(const runfile::BenchFile& file)
+      : file_(file),
+        table_(runfile::follow_links(file.settings.file)),
+        json_(file.settings.json.value_or("")),
+        identity_(file.identity()),
+        launch_(table_, identity_) {
+    report::check_tables_can_be_made(table_, json_);
+    read();
+  }
 
   /// By case; empty where there is none.
   CaseRecords records() const { return best_records(read(), file_.cases); }
@@ -64,60 +72,44 @@ class SweepStore {
 
   /// Makes the table of all that there is, other launches' cases, too, and returns that. Files that say so already are
   /// left as they are.
-  CaseRecords make_table(const std::vector<std::pair<std::string, std::string>>& provenance) const;
+  CaseRecords make_table(const std::vector<std::pair<std::string, std::string>>& provenance) const {
+    for (;;) {
+      const std::string seen = store::state_of_parts(table_);
+      CaseRecords records = this->records();
+      const report::SweepTable table = table_of(records, provenance);
+      if (!table.records.empty() && !report::tables_have_cases(table_, json_, table)) {
+        report::write_sweep_table(table_, json_, table);
+      }
+      // Another launch may have added a case since, and made a table with it, which this table has just replaced.
+      if (store::state_of_parts(table_) == seen) return records;
+    }
+  }
 
  private:
-  std::vector<store::CaseRecord> read() const;
+  std::vector<store::CaseRecord> read() const {
+    std::vector<store::CaseRecord> all = store::read_parts(table_, identity_).records;
+    const report::EarlierTable earlier = report::read_sweep_table(table_);
+    if (!earlier.identity.empty()) store::check_same_sweep(table_, earlier.identity, identity_);
+    for (store::CaseRecord& record : records_in(earlier.records)) all.push_back(std::move(record));
+    return all;
+  }
+
   report::SweepTable table_of(const CaseRecords& records,
-                              const std::vector<std::pair<std::string, std::string>>& provenance) const;
+                              const std::vector<std::pair<std::string, std::string>>& provenance) const {
+    report::SweepTable table;
+    for (const runfile::BenchCase& one : file_.cases) table.numbers.push_back(one.number);
+    table.columns = table_columns(file_.cases, records);
+    table.identity = identity_;
+    table.records = lines_of(records);
+    table.provenance = provenance;
+    table.attributes = identity(fmt::format("annulus bench: a sweep of {} cases", table.numbers.size()));
+    return table;
+  }
 
   const runfile::BenchFile& file_;
   const std::string table_, json_, identity_;
   store::LaunchFile launch_;
 };
-
-SweepStore::SweepStore(const runfile::BenchFile& file)
-    : file_(file),
-      table_(runfile::follow_links(file.settings.file)),
-      json_(file.settings.json.value_or("")),
-      identity_(file.identity()),
-      launch_(table_, identity_) {
-  report::check_tables_can_be_made(table_, json_);
-  read();
-}
-
-std::vector<store::CaseRecord> SweepStore::read() const {
-  std::vector<store::CaseRecord> all = store::read_parts(table_, identity_).records;
-  const report::EarlierTable earlier = report::read_sweep_table(table_);
-  if (!earlier.identity.empty()) store::check_same_sweep(table_, earlier.identity, identity_);
-  for (store::CaseRecord& record : records_in(earlier.records)) all.push_back(std::move(record));
-  return all;
-}
-
-CaseRecords SweepStore::make_table(const std::vector<std::pair<std::string, std::string>>& provenance) const {
-  for (;;) {
-    const std::string seen = store::state_of_parts(table_);
-    CaseRecords records = this->records();
-    const report::SweepTable table = table_of(records, provenance);
-    if (!table.records.empty() && !report::tables_have_cases(table_, json_, table)) {
-      report::write_sweep_table(table_, json_, table);
-    }
-    // Another launch may have added a case since, and made a table with it, which this table has just replaced.
-    if (store::state_of_parts(table_) == seen) return records;
-  }
-}
-
-report::SweepTable SweepStore::table_of(const CaseRecords& records,
-                                        const std::vector<std::pair<std::string, std::string>>& provenance) const {
-  report::SweepTable table;
-  for (const runfile::BenchCase& one : file_.cases) table.numbers.push_back(one.number);
-  table.columns = table_columns(file_.cases, records);
-  table.identity = identity_;
-  table.records = lines_of(records);
-  table.provenance = provenance;
-  table.attributes = identity(fmt::format("annulus bench: a sweep of {} cases", table.numbers.size()));
-  return table;
-}
 
 constexpr std::size_t most_printed = 1000;  // cases of the table on stdout
 constexpr unsigned patience_seconds = 15;   // from a request to stop to the end, whatever is running
