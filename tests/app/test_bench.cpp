@@ -7,7 +7,6 @@
 #include <set>
 
 #include "annulus/app/bench/rounds.hpp"
-#include "annulus/app/bench/share.hpp"
 
 namespace annulus::app {
 namespace {

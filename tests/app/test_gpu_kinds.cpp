@@ -1,7 +1,7 @@
 // Which ranks have GPUs of another kind.
 #include <gtest/gtest.h>
 
-#include "annulus/app/job/gpu_kinds.hpp"
+#include "annulus/app/job/machine.hpp"
 
 namespace annulus::app {
 namespace {

@@ -1,5 +1,5 @@
 // Bounds that a batch system names in the environment.
-#include "annulus/app/job/memory_share.hpp"
+#include "annulus/app/job/machine.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Mistakes in a command line, each with what to write instead.
-#include "annulus/app/words.hpp"
+#include "annulus/app/command_line.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,11 @@
 
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "annulus/core/error.hpp"
-#include "annulus/report/json_report.hpp"
+#include "annulus/core/types.hpp"
+#include "annulus/report/text.hpp"
 #include "support/file_size_limit.hpp"
 #include "support/scratch.hpp"
 
@@ -16,23 +18,22 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void write_report_to(const std::string& path, const std::vector<ReportEntry>& entries) {
+void write_report_to(const std::string& path, const Json& report) {
   store::AtomicFile file(path, true);
-  write_report(file, entries);
+  write_report(file, report);
 }
 
 TEST(Report, KeepsTheOrderAndTheTypes) {
   const test::ScratchFolder folder;
   const std::string path = folder / "report.json";
-  write_report_to(path,
-                  {{"strategy", std::string("ring")},
-                   {"causal", true},
-                   {"ranks", core::Index(4)},
-                   {"bytes", core::Index(1) << 53},
-                   {"seconds", 0.1},
-                   {"lowest", -INFINITY},
-                   {"per_rank", std::vector<double>{1, 2.5}},
-                   {"input", std::vector<ReportEntry>{{"rows", core::Index(7)}, {"name", std::string("\xff\"")}}}});
+  write_report_to(path, {{"strategy", "ring"},
+                         {"causal", true},
+                         {"ranks", core::Index(4)},
+                         {"bytes", core::Index(1) << 53},
+                         {"seconds", 0.1},
+                         {"lowest", -INFINITY},
+                         {"per_rank", std::vector<double>{1, 2.5}},
+                         {"input", {{"rows", core::Index(7)}, {"name", "\xff\""}}}});
   EXPECT_EQ(content_of(path), R"({
   "strategy": "ring",
   "causal": true,
@@ -52,7 +53,7 @@ TEST(Report, KeepsTheOrderAndTheTypes) {
   }
 }
 )");
-  write_report_to(path, {});  // an older report is replaced
+  write_report_to(path, Json::object());  // an older report is replaced
   EXPECT_EQ(content_of(path), "{}\n");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);  // nothing temporary is left
 }

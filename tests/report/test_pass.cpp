@@ -1,5 +1,5 @@
 // A pass that fails: of what all ranks know they tell their caller, in good order.
-#include "annulus/report/pass.hpp"
+#include "annulus/report/measurements.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "annulus/runfile/run_file.hpp"
-#include "annulus/runfile/run_file_keys.hpp"
 
 namespace annulus::runfile {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "annulus/runfile/bench_file.hpp"
-#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/run_file.hpp"
 
 namespace annulus::runfile {
 namespace {

@@ -10,9 +10,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "annulus/store/input_file.hpp"
 #include "annulus/store/output_file.hpp"
 #include "annulus/store/row_reading.hpp"
-#include "annulus/store/tensor_file.hpp"
 
 namespace annulus::store {
 namespace {

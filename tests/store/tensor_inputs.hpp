@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "annulus/store/tensor_file.hpp"
+#include "annulus/store/input_file.hpp"
 #include "store/hdf5_files.hpp"
 
 namespace annulus::test {

@@ -11,10 +11,10 @@
 #include <iterator>
 
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/atomic_file.hpp"
 #include "annulus/store/files/file_system.hpp"
-#include "annulus/store/files/temporary_name.hpp"
+#include "annulus/store/files/process_name.hpp"
 #include "support/scratch.hpp"
 
 namespace annulus::store {
@@ -220,7 +220,6 @@ TEST_F(AtomicFiles, AnExchangedTemporaryFileIsLeftAlone) {
     std::filesystem::create_symlink("victim", aside);
     const std::string changed = aside + ": is no longer the file that was made under this name: inode ";
     EXPECT_EQ(error([&] { file.write("x"); }).find(changed), 0u);
-    EXPECT_EQ(error([&] { file.unfinished().flush(); }).find(changed), 0u);
     EXPECT_EQ(error([&] { file.publish(); }).find(changed), 0u);
   }
   EXPECT_EQ(content_of(folder / "victim"), "precious");

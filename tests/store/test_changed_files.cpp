@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "annulus/store/layer_file.hpp"
+#include "annulus/store/input_file.hpp"
 #include "store/tensor_inputs.hpp"
 
 namespace annulus::store {
@@ -177,7 +177,12 @@ TEST_F(ChangedFileTest, ALayersDatasetsToo) {
   const Rectangle all{{0, 8}, {0, 8}};
   const std::string changed = file + ": changed since the run looked at it first: ";
   EXPECT_EQ(common_error(comm, [&] { layer.read({{"/x", host.data()}}, {rows}, comm); }).find(changed), 0u);
-  EXPECT_EQ(common_error(comm, [&] { layer.read_weights({{"/wv", all, all, host.data()}}, comm); }).find(changed), 0u);
+  EXPECT_EQ(common_error(comm,
+                         [&] {
+                           read_parts(layer.inspected(), {{"/wv", all, all, host.data()}}, comm);
+                         })
+                .find(changed),
+            0u);
 }
 
 TEST_F(ChangedFileTest, AChangeBetweenOpeningAndTheLastReadIsFoundToo) {

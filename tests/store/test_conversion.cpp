@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "annulus/core/storage.hpp"
-#include "annulus/store/conversion.hpp"
+#include "annulus/store/number_type.hpp"
 #include "annulus/store/output_file.hpp"
 #include "store/tensor_inputs.hpp"
 

@@ -286,7 +286,9 @@ TEST(FileRows, WrittenRowsAreReadBackAndTheRestIsLeftAlone) {
             }
           }
         }
-        write_rows(tensor, {p}, traffic);
+        for_each_stretch(tensor.layout, {p}, [&](Index begin, const std::byte* bytes_at, Index count) {
+          write_watched(tensor, begin, bytes_at, count, traffic);
+        });
       }
       std::vector<char> after(before.size());
       std::ifstream(path, std::ios::binary).read(after.data(), std::streamsize(after.size()));

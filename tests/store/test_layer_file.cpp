@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "annulus/store/layer_file.hpp"
+#include "annulus/store/input_file.hpp"
 #include "annulus/store/output_file.hpp"
 #include "store/tensor_inputs.hpp"
 

@@ -5,7 +5,7 @@
 #include "annulus/store/file_rows.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
-#include "annulus/store/layer_file.hpp"
+#include "annulus/store/input_file.hpp"
 #include "store/tensor_inputs.hpp"
 
 namespace annulus::store {
@@ -203,7 +203,7 @@ TEST_F(MissingValuesTest, OfALayer) {
     expect_error(path, fmt::format("dataset {} holds 7 at [", marked), [&] {
       if (axes == 3) return file.read({{marked, memory.data()}}, {test::share(5, comm)}, comm);
       const Rectangle all{{0, 6}, {0, columns}};
-      file.read_weights({{marked, all, all, memory.data()}}, comm);
+      read_parts(file.inspected(), {{marked, all, all, memory.data()}}, comm);
     });
     mark(marked, "scale_factor", {2});
     expect_error(path, fmt::format("dataset {} has the attribute scale_factor (2)", marked), [&] {

@@ -11,8 +11,8 @@
 
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/hdf5/dimension_scales.hpp"
+#include "annulus/store/input_file.hpp"
 #include "annulus/store/output_file.hpp"
-#include "annulus/store/tensor_file.hpp"
 #include "store/hdf5_files.hpp"
 
 namespace annulus::store {

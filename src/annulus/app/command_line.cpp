@@ -3,15 +3,140 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdio>
 
-#include "annulus/app/words.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/runfile/run_file.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
 namespace {
+
+/// Brackets and braces still open at the end of the text.
+int open_brackets(std::string_view text) {
+  int open = 0;
+  for (const char c : text) open += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+  return open;
+}
+
+bool looks_like_option(std::string_view word) {
+  return word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
+}
+
+/// "attention.causal=false", and not "runs/n=8/my.yaml".
+bool looks_like_setting(std::string_view word) {
+  const std::string_view key = word.substr(0, word.find('='));
+  return key.size() < word.size() && key.find('.') != std::string_view::npos &&
+         key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.") == std::string_view::npos;
+}
+
+/// -n 2, -n2, -np 2, --np=2, --ntasks=2: what mpirun and srun take.
+bool is_count_of_ranks(std::string_view option) {
+  constexpr std::array<std::string_view, 5> names{"--np", "--n", "--ntasks", "--nprocs", "--ranks"};
+  if (std::find(names.begin(), names.end(), option) != names.end()) return true;
+  if (!option.starts_with("-n")) return false;
+  option.remove_prefix(option.starts_with("-np") ? 3 : 2);
+  return option.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// The way through one command line.
+class Reader {
+ public:
+  Reader(const std::string& verb, const std::vector<Option>& options, const std::vector<std::string>& words)
+      : verb_(verb), options_(options), words_(words) {}
+
+  std::string complaint() {
+    while (at_ < words_.size() && words_[at_] != "--") {
+      const std::string& word = words_[at_++];
+      const std::string wrong = looks_like_option(word) ? option(word) : stray(word);
+      if (!wrong.empty()) return verb_.empty() ? wrong : verb_ + ": " + wrong;
+    }
+    return "";
+  }
+
+ private:
+  const Option* find(std::string_view name) const {
+    const auto same = [&](const Option& option) { return option.name == name; };
+    const auto found = std::find_if(options_.begin(), options_.end(), same);
+    return found == options_.end() ? nullptr : &*found;
+  }
+
+  std::string option(const std::string& word) {
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    if (name == "--help" || name == "-h") return "";
+    const Option* found = find(name);
+    if (found == nullptr) return unknown(word, name);
+    if (found->value.empty()) return "";
+    const bool missing = at_ == words_.size() || looks_like_option(words_[at_]);
+    if (equals == std::string::npos && missing) return "";  // the parser says so
+    const std::string value = equals == std::string::npos ? words_[at_++] : word.substr(equals + 1);
+    return name == "--set" ? setting(value) : "";
+  }
+
+  std::string unknown(const std::string& word, const std::string& name) const {
+    const std::string there_is_none = fmt::format("there is no option '{}'", word);
+    if (is_count_of_ranks(name)) {
+      const std::string line = verb_.empty() ? "annulus ..." : fmt::format("annulus {} ...", verb_);
+      return fmt::format(
+          "{}: the launcher decides how many ranks there are, for example mpirun -n 2 {}, or srun --kill-on-bad-exit=1 "
+          "-n 2 {}",
+          there_is_none, line, line);
+    }
+    std::vector<std::string> names{"--help"};
+    for (const Option& option : options_) names.push_back(option.name);
+    const std::string near = runfile::suggest(name, names);
+    if (!near.empty() || find("--set") == nullptr) return there_is_none + near;
+    return there_is_none + "; keys of the run file are changed by --set KEY=VALUE";
+  }
+
+  /// A value of --set: the shell cuts it at blanks that are not quoted.
+  std::string setting(const std::string& value) const {
+    if (open_brackets(value) > 0 && at_ < words_.size()) {
+      std::string whole = value;
+      for (std::size_t i = at_; i < words_.size() && open_brackets(whole) > 0; ++i) whole += " " + words_[i];
+      if (open_brackets(whole) == 0) {
+        return fmt::format("--set {}: the shell cut this at a blank, put it in quotes: --set '{}'", value, whole);
+      }
+    }
+    const bool ends_early = value.ends_with('=') && at_ < words_.size() && !looks_like_option(words_[at_]);
+    if (ends_early || value.find('=') == std::string::npos) {
+      return fmt::format("--set {}: expected KEY=VALUE without blanks, for example --set attention.causal=false",
+                         value);
+    }
+    return "";
+  }
+
+  /// A word that belongs to no option.
+  std::string stray(const std::string& word) {
+    const bool is_setting = looks_like_setting(word);
+    const bool takes_file = find("file") != nullptr;
+    if (takes_file && !has_file_ && !is_setting) {
+      has_file_ = true;
+      return "";
+    }
+    if (is_setting && find("--set") != nullptr) {
+      return fmt::format("'{}' was not expected, write --set {}", word, word);
+    }
+    if (word.find('=') != std::string::npos && find("--set") != nullptr) {
+      return fmt::format(
+          "'{}' was not expected; keys of the run file are set by --set SECTION.KEY=VALUE, for example "
+          "--set attention.causal=false",
+          word);
+    }
+    if (find("--output") != nullptr) return fmt::format("'{}' was not expected, write --output {}", word, word);
+    return fmt::format("'{}' was not expected{}", word, takes_file ? ", one run file is" : "");
+  }
+
+  const std::string& verb_;
+  const std::vector<Option>& options_;
+  const std::vector<std::string>& words_;
+  std::size_t at_ = 0;  ///< the word to read next
+  bool has_file_ = false;
+};
 
 void define(CLI::App& app, const Verb& verb) {
   CLI::App& sub = *app.add_subcommand(verb.name, verb.does)->footer("Example:\n  " + verb.example);
@@ -73,6 +198,11 @@ CommandLine complain(const std::string& what, bool speaks) {
 
 }  // namespace
 
+std::string complaint_of_words(const std::string& verb, const std::vector<Option>& options,
+                               const std::vector<std::string>& words) {
+  return Reader(verb, options, words).complaint();
+}
+
 CommandLine parse_command_line(int argc, char** argv, bool speaks) {
   std::vector<Verb> known = verbs();
   const std::vector<std::string> words(argv + 1, argv + argc);
@@ -82,8 +212,7 @@ CommandLine parse_command_line(int argc, char** argv, bool speaks) {
   app.set_version_flag("--version", fmt::format("annulus {} ({})", version, git_commit));
   app.footer(
       "Example:\n  annulus run --help\n  mpirun -n 2 annulus run my.yaml    (or: srun --kill-on-bad-exit=1 -n 2 "
-      "annulus "
-      "run my.yaml)");
+      "annulus run my.yaml)");
   app.require_subcommand(1);
   for (const Verb& verb : known) define(app, verb);
   try {

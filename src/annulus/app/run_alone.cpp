@@ -1,6 +1,5 @@
 #include "annulus/app/run_alone.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,7 +1,6 @@
 // Rows that other ranks keep, fetched while this rank computes.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <vector>
 

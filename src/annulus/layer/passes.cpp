@@ -2,10 +2,46 @@
 
 #include <algorithm>
 
-#include "annulus/layer/heads.hpp"
+#include "annulus/layer/rope.hpp"
 
 namespace annulus::layer {
 namespace {
+
+/// The three that come from x, in the order of their weights wq, wk, wv.
+enum class Projection { q, k, v };
+inline constexpr std::array<Projection, 3> all_projections{Projection::q, Projection::k, Projection::v};
+constexpr Weight weight_of(Projection projection) { return Weight(int(projection)); }
+
+/// q (or dq) and kv (or dkv) of a rank, seen as matrices of B * rows rows, heads side by side in the columns.
+class HeadTensors {
+ public:
+  /// `problem` is that of the rank's heads.
+  HeadTensors(const strategies::Problem& problem, Index rows, const core::Buffer& q, const core::Buffer& kv)
+      : problem_(problem) {
+    const core::Shape& s = problem.shape;
+    const Index all_rows = s.batch * rows, kv_columns = s.kv_heads * s.head_dim;
+    const Matrix both = matrix_at(kv.data(), problem.type, 2 * all_rows, kv_columns);  // K of all batch entries, then V
+    matrices_ = {matrix_at(q.data(), problem.type, all_rows, s.heads * s.head_dim), both.take_rows({0, all_rows}),
+                 both.take_rows({all_rows, 2 * all_rows})};
+  }
+
+  Matrix operator[](Projection projection) const { return matrices_[std::size_t(projection)]; }
+  /// Turns q and k; see rope(). Nothing without a base.
+  void turn(const std::optional<double>& base, const pattern::StoredRows& rows, Turn turn) const {
+    if (!base) return;
+    const core::Shape& s = problem_.shape;
+    const auto turn_heads = [&](Projection projection, Index heads) {
+      rope(core::contiguous_view((*this)[projection].data, problem_.type, rows.count(), heads, s.head_dim), s.batch,
+           rows, heads, s.head_dim, *base, turn);
+    };
+    turn_heads(Projection::q, s.heads);
+    turn_heads(Projection::k, s.kv_heads);
+  }
+
+ private:
+  const strategies::Problem& problem_;
+  std::array<Matrix, 3> matrices_;
+};
 
 /// Gradients of the weights that this rank keeps.
 class WeightGradients {

@@ -1,5 +1,7 @@
 #include "annulus/layer/products.hpp"
 
+#include <KokkosBlas3_gemm.hpp>
+#include <Kokkos_Core.hpp>
 #include <algorithm>
 
 #include "annulus/comm/activity.hpp"
@@ -14,7 +16,45 @@ namespace {
 constexpr double flops_at_once = 1e11;
 constexpr Index least_rows = 128;  // fewer would read the other operand too often
 
+template <class Number>
+using View =
+    Kokkos::View<Number**, Kokkos::LayoutRight, Kokkos::DefaultExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
+
+/// The matrix as Kokkos sees it: the columns of one that has no gaps. (Of the last row the view claims the gap too,
+/// which is not touched.)
+template <class Number>
+auto view_of(const Matrix& matrix) {
+  const View<Number> rows(static_cast<Number*>(matrix.data), std::size_t(matrix.rows), std::size_t(matrix.stride));
+  return Kokkos::subview(rows, Kokkos::ALL, Kokkos::make_pair(std::size_t(0), std::size_t(matrix.columns)));
+}
+
+template <class Number>
+void multiply(Transposed a_transposed, Transposed b_transposed, const Matrix& a, const Matrix& b, bool accumulate,
+              const Matrix& c) {
+  const auto letter = [](Transposed transposed) { return transposed == Transposed::yes ? "T" : "N"; };
+  KokkosBlas::gemm(letter(a_transposed), letter(b_transposed), Number(1), view_of<Number>(a), view_of<Number>(b),
+                   Number(accumulate ? 1 : 0), view_of<Number>(c));
+  Kokkos::DefaultExecutionSpace().fence();
+}
+
 }  // namespace
+
+void gemm(Transposed a_transposed, Transposed b_transposed, const Matrix& a, const Matrix& b, bool accumulate,
+          const Matrix& c) {
+  const bool at = a_transposed == Transposed::yes, bt = b_transposed == Transposed::yes;
+  const Index summed = at ? a.rows : a.columns;
+  core::require((at ? a.columns : a.rows) == c.rows && (bt ? b.rows : b.columns) == c.columns &&
+                    (bt ? b.columns : b.rows) == summed && a.type == c.type && b.type == c.type,
+                [] { return "matrices of a product do not fit"; });
+  if (c.empty()) return;
+  if (summed == 0) {
+    if (!accumulate) fill(c, 0);
+  } else if (c.type == core::DType::float64) {
+    multiply<double>(a_transposed, b_transposed, a, b, accumulate, c);
+  } else {
+    multiply<float>(a_transposed, b_transposed, a, b, accumulate, c);
+  }
+}
 
 Products::Products(core::DType arithmetic, std::function<void()> poll) : type_(arithmetic), poll_(std::move(poll)) {}
 
@@ -29,9 +69,9 @@ Matrix Products::Room::of(const Matrix& like, core::DType type) {
 
 Matrix Products::converted(const Matrix& matrix, Room& room) const {
   if (matrix.type == type_) return matrix;
-  const Matrix copy_of = room.of(matrix, type_);
-  copy(matrix, copy_of);
-  return copy_of;
+  const Matrix converted_copy = room.of(matrix, type_);
+  copy(matrix, converted_copy);
+  return converted_copy;
 }
 
 void Products::multiply(Transposed a_transposed, Transposed b_transposed, const Matrix& a, const Matrix& b,

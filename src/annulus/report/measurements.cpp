@@ -1,6 +1,10 @@
 #include "annulus/report/measurements.hpp"
+#include "annulus/comm/runtime.hpp"
+#include "annulus/comm/watchdog.hpp"
+#include "annulus/core/memory.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 
 namespace annulus::report {
@@ -25,7 +29,36 @@ constexpr HopQuantity hop_quantities[] = {
     {{"kept", "1", "kept (query, key, head) triples"}, [](const HopMetrics& h) { return double(h.kept); }},
 };
 
+void meet(const comm::Communicator& comm, const std::string& where) {
+  const comm::Scope scope(where);
+  const core::Span span("barrier");
+  comm.barrier();
+}
+
 }  // namespace
+
+Pass run_pass(const comm::Communicator& comm, const std::string& name,
+              const std::function<core::LayerMetrics()>& work) {
+  meet(comm, "the barrier before " + name);  // so that the time below is the pass's, not another rank's reading
+  const double start = core::wall_seconds();
+  Pass pass;
+  try {
+    const comm::Scope scope(name);
+    const core::Span span(name.c_str(), core::SpanKind::pass);
+    pass.metrics = work();
+  } catch (const comm::AgreedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (comm.size() == 1) throw;
+    std::fprintf(stderr, "annulus: error: rank %d: %s\n", comm.rank(), error.what());
+    std::fflush(stderr);
+    comm::abort_job(int(core::ErrorKind::failure));
+  }
+  meet(comm, "the barrier after " + name);
+  pass.seconds = core::wall_seconds() - start;
+  pass.peak_bytes = core::memory_ledger().peak();
+  return pass;
+}
 
 std::vector<double> PassMeasurements::of(const std::string& name) const {
   const auto found = std::find_if(per_rank.begin(), per_rank.end(), [&](const auto& c) { return c.name == name; });

@@ -1,17 +1,16 @@
 #include "annulus/report/sweep_table.hpp"
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/atomic_file.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
 #include "annulus/store/hdf5/dimension_scales.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
-#include "annulus/store/tensor_file.hpp"
+#include "annulus/store/input_file.hpp"
 
 namespace annulus::report {
 namespace {
@@ -39,10 +38,7 @@ store::DatasetId add_dataset(hid_t parent, const std::string& name, hid_t type, 
   return dataset;
 }
 
-store::SpaceId line_of_entries(std::size_t count) {
-  const hsize_t extent = count;
-  return store::SpaceId(store::check_hdf5(H5Screate_simple(1, &extent, nullptr), "HDF5 extents"));
-}
+store::SpaceId line_of_entries(std::size_t count) { return store::space_of({Index(count)}); }
 
 /// A column's numbers or texts on their way into a dataset.
 struct AddColumn {
@@ -62,8 +58,7 @@ struct AddColumn {
 };
 
 void add_cases(hid_t file, const SweepTable& table) {
-  const store::GroupId group(store::check_hdf5(
-      comm::blocking("H5Gcreate2", H5Gcreate2, file, "cases", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group cases"));
+  const store::GroupId group = store::make_group(file, "cases");
   const std::vector<Index> extents{Index(table.numbers.size())};
   std::vector<store::NamedAxes> axes{{"number", extents, "case"}};
   AddColumn{group, "number"}(table.numbers);
@@ -105,9 +100,7 @@ void fill_hdf5(const store::AtomicFile& file, const SweepTable& table) {
   add_cases(open, table);
   add_text_dataset(open, "sweep", table.identity);
   add_text_dataset(open, "records", table.records);
-  const store::GroupId group(store::check_hdf5(
-      comm::blocking("H5Gcreate2", H5Gcreate2, open, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-      "group provenance"));
+  const store::GroupId group = store::make_group(open, "provenance");
   for (const auto& [name, value] : table.provenance) store::add_text(group, name, value);
   store::check_hdf5(open.close(), "{}: closing failed", path);
 }
@@ -146,12 +139,6 @@ std::string cases_in(const std::string& json) {
   return all.is_object() && all.contains("cases") ? dump(all["cases"]) : "";
 }
 
-bool exists(const std::string& file) {
-  const comm::BlockingScope inside("the look for " + file);
-  std::error_code ignored;
-  return std::filesystem::exists(file, ignored);
-}
-
 }  // namespace
 
 void check_tables_can_be_made(const std::string& file, const std::string& json) {
@@ -159,7 +146,7 @@ void check_tables_can_be_made(const std::string& file, const std::string& json) 
   if (json.empty()) return;
   const std::string path = runfile::follow_links(json);
   store::check_can_be_made(path, true);
-  if (!exists(path)) return;
+  if (!store::exists(path)) return;
   const comm::BlockingScope inside("the reading of " + path);
   std::string start(std::strlen(json_start), '\0');
   std::ifstream(path, std::ios::binary).read(start.data(), std::streamsize(start.size()));
@@ -169,7 +156,7 @@ void check_tables_can_be_made(const std::string& file, const std::string& json) 
 }
 
 EarlierTable read_sweep_table(const std::string& file) {
-  if (!exists(file)) return {};
+  if (!store::exists(file)) return {};
   try {
     return {store::read_text_dataset(file, "/sweep"), store::read_text_dataset(file, "/records")};
   } catch (const core::Error& error) {
@@ -178,7 +165,7 @@ EarlierTable read_sweep_table(const std::string& file) {
   }
 }
 
-bool sweep_table_tells(const std::string& file, const std::string& json, const SweepTable& table) {
+bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table) {
   // Both, as each is replaced on its own: a launch that ends, or another one's, can come between them.
   return read_sweep_table(file).records == table.records && (json.empty() || cases_in(json) == dump(cases_of(table)));
 }

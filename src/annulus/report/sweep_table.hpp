@@ -47,7 +47,7 @@ EarlierTable read_sweep_table(const std::string& file);
 
 /// Whether both files are there and have these cases, whichever launch made them. Throws Error(failure) where the first
 /// is none of a sweep.
-bool sweep_table_tells(const std::string& file, const std::string& json, const SweepTable& table);
+bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table);
 
 /// Refuses places where the files cannot be made, and files there that are no sweep's. Throws Error(failure).
 void check_tables_can_be_made(const std::string& file, const std::string& json);

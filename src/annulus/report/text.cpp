@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <ctime>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace annulus::report {
@@ -13,15 +13,6 @@ std::string describe_bytes(double bytes) {
   std::size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
   return unit == 0 ? fmt::format("{:.0f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
 }
 
 std::string distinct(const std::vector<std::string>& words) {
@@ -37,6 +28,12 @@ std::string distinct(const std::vector<std::string>& words) {
 
 void print_line(std::string_view name, std::string_view text, int width) {
   fmt::print("  {:<{}} {}\n", name, width, text);
+}
+
+void write_report(store::AtomicFile& file, const Json& report) {
+  // Text that is no UTF-8 (a host or file name) must not lose the report.
+  file.write(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  file.publish();
 }
 
 }  // namespace annulus::report

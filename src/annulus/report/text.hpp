@@ -1,22 +1,27 @@
-// Words and lines of reports.
+// Words and lines of reports, and reports as JSON.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "annulus/store/files/atomic_file.hpp"
 
 namespace annulus::report {
 
 /// "1.5 GiB".
 std::string describe_bytes(double bytes);
 
-/// "2026-11-23T12:00:00Z".
-std::string utc_now();
-
 /// The ranks' words, each once, in order of appearance: "node1, node2".
 std::string distinct(const std::vector<std::string>& words);
 
 /// A line of a summary on stdout: "  name       text".
 void print_line(std::string_view name, std::string_view text, int width = 10);
+
+/// Names and values in order.
+using Json = nlohmann::ordered_json;
+/// Writes a JSON object and puts the file in place. NaN and infinity become null. Throws Error(failure).
+void write_report(store::AtomicFile& file, const Json& report);
 
 }  // namespace annulus::report

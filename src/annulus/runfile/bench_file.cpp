@@ -1,12 +1,13 @@
 #include "annulus/runfile/bench_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <sstream>
 
+#include "annulus/runfile/run_file.hpp"
 #include "annulus/runfile/run_file_checks.hpp"
-#include "annulus/runfile/run_file_keys.hpp"
 
 namespace annulus::runfile {
 namespace {
@@ -30,24 +31,6 @@ void check_launch_words(const BenchCase& one) {
       Index number = 0;
       whole(1, 1'000'000).read({value->node, std::string("bench.sweep: ") + word, ""}, number);
     }
-  }
-}
-
-/// Removes an entry of a section, if it is there.
-void remove(YamlNode& section, const std::string& word) {
-  for (std::size_t i = 0; i < section.entries.size(); ++i) {
-    if (section.entries[i].first != word) continue;
-    section.entries.erase(section.entries.begin() + std::ptrdiff_t(i));
-    section.key_locations.erase(section.key_locations.begin() + std::ptrdiff_t(i));
-    return;
-  }
-}
-
-/// Keys of bench that must be there.
-void check_required_of_bench(const RunFile& run) {
-  for (const Key<Settings>& key : run_file_keys()) {
-    if (!key.required || section_of(key.name) != "bench" || run.locations.contains(key.name)) continue;
-    fail(ErrorKind::usage, "{}{} is missing, expected {}", run.where(key.name), key.name, key.range);
   }
 }
 
@@ -101,20 +84,19 @@ std::string BenchFile::identity() const {
 
 BenchFile bench_file_of(RunFileTree tree) {
   const RunFile run = keys_of(tree);
-  if (!run.settings.bench) fail(ErrorKind::usage, "{}bench needs a section bench", run.where(""));
-  check_required_of_bench(run);
+  if (!run.settings.bench) refuse(run, "", "bench needs a section bench");
+  check_required(run_file_keys(), run.locations, run.settings, "bench");
   check_sweep(run.settings.bench->sweep, run.settings.bench->skip);
   check_output(run);
   if (!run.settings.output.statistics.empty()) {
-    fail(ErrorKind::usage, "{}output.statistics: bench makes none, expected []; `annulus run` does",
-         run.where("output.statistics"));
+    refuse(run, "output.statistics", "output.statistics: bench makes none, expected []; `annulus run` does");
   }
   BenchFile file{std::move(tree), *run.settings.bench, cases_of(*run.settings.bench)};
-  if (file.cases.empty()) fail(ErrorKind::usage, "{}bench.skip leaves no case", run.where("bench.skip"));
+  if (file.cases.empty()) refuse(run, "bench.skip", "bench.skip leaves no case");
   YamlNode& root = file.shared.root;
-  remove(root, "bench");
-  remove(root, "output");
-  remove(root, "train");
+  std::erase_if(root.entries, [](const YamlNode::Entry& section) {
+    return section.key == "bench" || section.key == "output" || section.key == "train";
+  });
   YamlNode none;
   none.kind = YamlNode::Kind::scalar;
   none.location = run.where("output");
@@ -149,27 +131,19 @@ std::vector<BenchCase> cases_of(const BenchSettings& settings) {
 }
 
 std::vector<std::string> identity_differences(const std::string& made, const std::string& asked) {
-  const auto lines_of = [](const std::string& text) {
-    std::map<std::string, std::string> lines;
-    std::istringstream stream(text);
-    for (std::string line; std::getline(stream, line);) {
+  using Values = std::array<std::string, 2>;  // of a key in `made` and in `asked`
+  std::map<std::string, Values> keys;
+  for (const std::size_t i : {0u, 1u}) {
+    std::istringstream lines(i == 0 ? made : asked);
+    for (std::string line; std::getline(lines, line);) {
       const std::size_t colon = line.find(": ");
-      lines[line.substr(0, colon)] = colon == std::string::npos ? "" : line.substr(colon + 2);
+      Values& values = keys.try_emplace(line.substr(0, colon), Values{"(not there)", "(not there)"}).first->second;
+      values[i] = colon == std::string::npos ? "" : line.substr(colon + 2);
     }
-    return lines;
-  };
-  const auto before = lines_of(made), now = lines_of(asked);
+  }
   std::vector<std::string> differences;
-  const auto value = [](const auto& lines, const std::string& key) {
-    const auto found = lines.find(key);
-    return found == lines.end() ? std::string("(not there)") : found->second;
-  };
-  auto keys = before;
-  keys.insert(now.begin(), now.end());
-  for (const auto& [key, ignored] : keys) {
-    if (value(before, key) != value(now, key)) {
-      differences.push_back(fmt::format("{}: {} -> {}", key, value(before, key), value(now, key)));
-    }
+  for (const auto& [key, values] : keys) {
+    if (values[0] != values[1]) differences.push_back(fmt::format("{}: {} -> {}", key, values[0], values[1]));
   }
   return differences;
 }

@@ -49,6 +49,17 @@ const std::vector<YamlNode>& KeyValue::list() const {
   return node.items;
 }
 
+void KeyValue::each_entry(const std::vector<std::string>& keys, const std::string& ending,
+                          const std::function<void(const std::string&, const KeyValue&)>& take) const {
+  for (const auto& [key, location, entry] : node.entries) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+      core::fail(core::ErrorKind::usage, "{}unknown key '{}' in {}{}{}", location, key, name, suggest(key, keys),
+                 ending);
+    }
+    take(key, {entry, fmt::format("{}: {}", name, key), folder});
+  }
+}
+
 Codec<bool> flag() {
   const auto read = [](const KeyValue& value, bool& to) {
     if (value.node.quoted) value.refuse("true or false, without quotes");
@@ -93,12 +104,11 @@ Codec<comm::FileHints> hints() {
   const auto read = [](const KeyValue& value, comm::FileHints& to) {
     if (value.node.kind != YamlNode::Kind::section) value.refuse("hints by name, like {striping_factor: 8}, or {}");
     to.clear();
-    for (std::size_t i = 0; i < value.node.entries.size(); ++i) {
-      const auto& [name, hint] = value.node.entries[i];
+    for (const auto& [name, location, hint] : value.node.entries) {
       const std::string full = fmt::format("{}.{}", value.name, name);
       if (int(name.size()) > comm::longest_hint_name()) {
-        core::fail(core::ErrorKind::usage, "{}{}: this MPI takes names of {} letters at most",
-                   value.node.key_locations[i], full, comm::longest_hint_name());
+        core::fail(core::ErrorKind::usage, "{}{}: this MPI takes names of {} letters at most", location, full,
+                   comm::longest_hint_name());
       }
       if (hint.kind != YamlNode::Kind::scalar || hint.text.empty() ||
           int(hint.text.size()) > comm::longest_hint_value()) {

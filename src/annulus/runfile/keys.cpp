@@ -37,14 +37,13 @@ void check_section(const YamlNode& node, const std::string& section, const Names
     fail(ErrorKind::usage, "{}{}: found {}, expected a section with the keys {}", node.location,
          section.empty() ? what : section, describe(node), fmt::join(words, ", "));
   }
-  for (std::size_t i = 0; i < node.entries.size(); ++i) {
-    const auto& [word, value] = node.entries[i];
+  for (const auto& [word, location, value] : node.entries) {
     if (std::find(words.begin(), words.end(), word) == words.end()) {
-      fail(ErrorKind::usage, "{}unknown key '{}'{}{}", node.key_locations[i], word,
-           section.empty() ? "" : " in " + section, meant(word, words, names));
+      fail(ErrorKind::usage, "{}unknown key '{}'{}{}", location, word, section.empty() ? "" : " in " + section,
+           meant(word, words, names));
     }
     const std::string name = section.empty() ? word : section + "." + word;
-    locations[name] = node.key_locations[i];
+    locations[name] = location;
     if (!words_in(name, names).empty()) check_section(value, name, names, what, locations);
   }
 }

@@ -82,11 +82,13 @@ Locations read_keys(const std::vector<Key<Root>>& keys, const YamlNode& file, co
   return locations;
 }
 
-/// Throws Error(usage) where a required key of a section that is there is missing.
+/// Throws Error(usage) where a required key of `section` ("": of any section that is there) is missing.
 template <class Root>
-void check_required(const std::vector<Key<Root>>& keys, const Locations& locations, const Root& root) {
+void check_required(const std::vector<Key<Root>>& keys, const Locations& locations, const Root& root,
+                    std::string_view section = "") {
   for (const Key<Root>& key : keys) {
     if (!key.required || !key.has_section(root) || locations.contains(key.name)) continue;
+    if (!section.empty() && section_of(key.name) != section) continue;
     core::fail(core::ErrorKind::usage, "{}{} is missing, expected {}", location_of(locations, key.name), key.name,
                key.range);
   }

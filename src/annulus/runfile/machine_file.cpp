@@ -5,7 +5,7 @@
 #include "annulus/comm/root.hpp"
 #include "annulus/core/head_dim.hpp"
 #include "annulus/runfile/keys.hpp"
-#include "annulus/runfile/text_file.hpp"
+#include "annulus/runfile/user_files.hpp"
 
 namespace annulus::runfile {
 namespace {

@@ -7,8 +7,7 @@
 #include "annulus/comm/root.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/runfile/run_file_checks.hpp"
-#include "annulus/runfile/run_file_keys.hpp"
-#include "annulus/runfile/text_file.hpp"
+#include "annulus/runfile/user_files.hpp"
 
 namespace annulus::runfile {
 namespace {
@@ -45,15 +44,14 @@ void put(YamlNode& root, const std::string& key, YamlNode value, const std::stri
   for (std::string word; std::getline(path, word, '.');) {
     // A file that has no such section yet gets it; one that has something else there is refused by check_words.
     if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;
-    if (node->find(word) == nullptr) {
-      node->entries.emplace_back(word, YamlNode{});
-      node->entries.back().second.location = location;
-      node->key_locations.push_back(location);
+    const auto same = [&](const YamlNode::Entry& entry) { return entry.key == word; };
+    auto found = std::find_if(node->entries.begin(), node->entries.end(), same);
+    if (found == node->entries.end()) {
+      found = node->entries.insert(found, {word, location, {}});
+      found->value.location = location;
     }
-    const auto same = [&](const auto& entry) { return entry.first == word; };
-    const auto found = std::find_if(node->entries.begin(), node->entries.end(), same);
-    if (path.eof()) node->key_locations[std::size_t(found - node->entries.begin())] = location;
-    node = &found->second;
+    if (path.eof()) found->location = location;
+    node = &found->value;
   }
   *node = std::move(value);
 }

@@ -13,6 +13,9 @@
 
 namespace annulus::runfile {
 
+/// The one table of the run file's keys, in the order of input/reference.yaml; keys of one section stand together.
+const std::vector<Key<Settings>>& run_file_keys();
+
 /// Settings and where each of them was written.
 struct RunFile {
   Settings settings;
@@ -23,6 +26,12 @@ struct RunFile {
   /// the nearest enclosing section's, else the file's first line.
   std::string where(std::string_view key) const;
 };
+
+/// Throws Error(usage): the location of `key`, and what is wrong with it.
+template <class... Args>
+[[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
+  core::fail(core::ErrorKind::usage, "{}{}", run.where(key), fmt::format(format, std::forward<Args>(args)...));
+}
 
 /// Reads the file on rank 0 and parses the same text on every rank; collective. `overrides` are the values of --set,
 /// "a.b=value" with a YAML value. Throws the same Error(usage) on every rank.

@@ -3,19 +3,13 @@
 #include <filesystem>
 
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/links.hpp"
-#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/run_file.hpp"
+#include "annulus/runfile/user_files.hpp"
 
 namespace annulus::runfile {
 namespace {
 
 bool given(const RunFile& run, std::string_view key) { return run.locations.contains(key); }
-
-/// Throws Error(usage): the location of `key`, and what is wrong with it.
-template <class... Args>
-[[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
-  core::fail(core::ErrorKind::usage, "{}{}", run.where(key), fmt::format(format, std::forward<Args>(args)...));
-}
 
 /// The location without its colon, to be named inside a message.
 std::string location_name(const RunFile& run, std::string_view key) {

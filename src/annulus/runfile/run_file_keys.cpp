@@ -1,13 +1,10 @@
-#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/run_file.hpp"
 
 #include <array>
 
 #include "annulus/core/head_dim.hpp"
-#include "annulus/runfile/bias_codec.hpp"
 #include "annulus/runfile/numbers.hpp"
-#include "annulus/runfile/segment_codec.hpp"
-#include "annulus/runfile/suggest.hpp"
-#include "annulus/runfile/sweep_codecs.hpp"
+#include "annulus/runfile/section_codecs.hpp"
 
 namespace annulus::runfile {
 namespace {
@@ -67,15 +64,12 @@ Codec<pattern::QueryOffset> query_offset() {
 /// `{base: 10000}`.
 Codec<double> base_of_rope() {
   const auto read = [](const KeyValue& value, double& to) {
-    const std::string expected = "none or {base: 10000}";
-    if (value.node.kind != YamlNode::Kind::section) value.refuse(expected);
-    for (std::size_t i = 0; i < value.node.entries.size(); ++i) {
-      const std::string& word = value.node.entries[i].first;
-      if (word == "base") return positive().read({value.node.entries[i].second, "layer.rope.base", value.folder}, to);
-      core::fail(core::ErrorKind::usage, "{}unknown key '{}' in {}{}", value.node.key_locations[i], word, value.name,
-                 suggest(word, {"base"}));
-    }
-    value.refuse(expected);
+    bool is_there = false;
+    value.each_entry({"base"}, "", [&](const std::string&, const KeyValue& entry) {
+      is_there = true;
+      positive().read({entry.node, "layer.rope.base", value.folder}, to);
+    });
+    if (!is_there) value.refuse("none or {base: 10000}");
   };
   return {"{base: number above 1}", read, [](double base) { return fmt::format("{{base: {}}}", base); }};
 }

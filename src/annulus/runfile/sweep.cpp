@@ -8,9 +8,9 @@
 #include <map>
 
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/run_file.hpp"
+#include "annulus/runfile/section_codecs.hpp"
 #include "annulus/runfile/suggest.hpp"
-#include "annulus/runfile/sweep_codecs.hpp"
 
 namespace annulus::runfile {
 namespace {
@@ -32,10 +32,9 @@ SweptValue value_of(const YamlNode& node) { return {node, text_of(node)}; }
 /// {from: 4096, to: 65536, times: 2} or {from: 1, to: 10, step: 3}: 1 4 7 10. The last value is the last up to `to`.
 std::vector<SweptValue> range_of(const KeyValue& value) {
   std::map<std::string, Index> words;
-  for (std::size_t i = 0; i < value.node.entries.size(); ++i) {
-    const auto& [word, node] = value.node.entries[i];
+  for (const auto& [word, location, node] : value.node.entries) {
     if (word != "from" && word != "to" && word != "times" && word != "step") {
-      fail(ErrorKind::usage, "{}unknown key '{}' in the range of {}{}", value.node.key_locations[i], word, value.name,
+      fail(ErrorKind::usage, "{}unknown key '{}' in the range of {}{}", location, word, value.name,
            suggest(word, {"from", "to", "times", "step"}));
     }
     const std::string name = fmt::format("{}: {}", value.name, word);
@@ -54,7 +53,6 @@ std::vector<SweptValue> range_of(const KeyValue& value) {
     YamlNode node = value.node;
     node.kind = Kind::scalar;
     node.entries.clear();
-    node.key_locations.clear();
     node.text = std::to_string(at);
     values.push_back(value_of(node));
     // No product and no sum leaves 64 bits.
@@ -81,10 +79,9 @@ std::vector<SweptValue> values_of(const KeyValue& value) {
 SweepAxis axis_of(const KeyValue& value) {
   if (value.node.kind != Kind::section || value.node.entries.empty()) value.refuse("keys with their values");
   SweepAxis axis;
-  for (std::size_t i = 0; i < value.node.entries.size(); ++i) {
-    const auto& [word, node] = value.node.entries[i];
+  for (const auto& [word, location, node] : value.node.entries) {
     const std::string name = fmt::format("{}: {}", value.name, word);
-    axis.push_back({word, value.node.key_locations[i], values_of({node, name, value.folder})});
+    axis.push_back({word, location, values_of({node, name, value.folder})});
     const SweptKey &first = axis.front(), &now = axis.back();
     if (now.values.size() != first.values.size()) {
       fail(ErrorKind::usage, "{}{} has {} values, {} of the same axis has {}: keys of one axis change together",
@@ -97,7 +94,7 @@ SweepAxis axis_of(const KeyValue& value) {
 SkipCondition condition_of(const KeyValue& value) {
   if (value.node.kind != Kind::section || value.node.entries.empty()) value.refuse("keys with a value each");
   SkipCondition condition{value.node.location, {}};
-  for (const auto& [word, node] : value.node.entries) condition.values.emplace_back(word, value_of(node));
+  for (const auto& [word, location, node] : value.node.entries) condition.values.emplace_back(word, value_of(node));
   return condition;
 }
 
@@ -135,7 +132,7 @@ std::string text_of(const YamlNode& node) {
       for (const YamlNode& item : node.items) words.push_back(text_of(item));
       return join(words, "[", "]");
     case Kind::section:
-      for (const auto& [word, value] : node.entries) words.push_back(word + ": " + text_of(value));
+      for (const auto& [word, location, value] : node.entries) words.push_back(word + ": " + text_of(value));
       return join(words, "{", "}");
   }
   return "null";

@@ -57,16 +57,15 @@ class TreeBuilder {
     if (!key.IsScalar()) fail(ErrorKind::usage, "{}a key must be a word", at);
     const std::string& word = key.Scalar();
     if (word == "<<") fail(ErrorKind::usage, "{}merge keys (<<) are not understood, write the keys out", at);
-    const auto same = [&](const auto& entry) { return entry.first == word; };
+    const auto same = [&](const YamlNode::Entry& entry) { return entry.key == word; };
     const auto earlier = std::find_if(section.entries.begin(), section.entries.end(), same);
     if (earlier != section.entries.end()) {
-      const std::string& first = section.key_locations[std::size_t(earlier - section.entries.begin())];
+      const std::string& first = earlier->location;
       fail(ErrorKind::usage, "{}duplicate key '{}', the first is at {}", at, word, first.substr(0, first.size() - 2));
     }
-    section.entries.emplace_back(word, build(value));
-    YamlNode& added = section.entries.back().second;
+    section.entries.push_back({word, at, build(value)});
+    YamlNode& added = section.entries.back().value;
     if (added.kind == YamlNode::Kind::null) added.location = at;  // nothing is nowhere: its key is what the user sees
-    section.key_locations.push_back(at);
   }
 
   std::string name_;
@@ -110,22 +109,9 @@ int last_marker(const std::string& text) {
 
 }  // namespace
 
-YamlNode::YamlNode() = default;
-YamlNode::YamlNode(const YamlNode&) = default;
-YamlNode::YamlNode(YamlNode&&) noexcept = default;
-YamlNode& YamlNode::operator=(const YamlNode&) = default;
-YamlNode& YamlNode::operator=(YamlNode&&) noexcept = default;
-YamlNode::~YamlNode() = default;
-
 const YamlNode* YamlNode::find(std::string_view key) const {
-  for (const auto& [word, value] : entries) {
-    if (word == key) return &value;
-  }
-  return nullptr;
-}
-
-YamlNode* YamlNode::find(std::string_view key) {
-  return const_cast<YamlNode*>(static_cast<const YamlNode*>(this)->find(key));
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == key; });
+  return found == entries.end() ? nullptr : &found->value;
 }
 
 YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location) {
@@ -144,16 +130,8 @@ YamlNode parse_yaml(const std::string& text, const std::string& name, const std:
 }
 
 std::string describe(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::null:
-      return "nothing";
-    case YamlNode::Kind::list:
-      return "a list";
-    case YamlNode::Kind::section:
-      return "a section";
-    case YamlNode::Kind::scalar:
-      break;
-  }
+  if (node.kind == YamlNode::Kind::null) return "nothing";
+  if (node.kind != YamlNode::Kind::scalar) return node.kind == YamlNode::Kind::list ? "a list" : "a section";
   return node.quoted ? "the quoted text '" + node.text + "'" : "'" + node.text + "'";
 }
 

@@ -4,33 +4,29 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace annulus::runfile {
 
 struct YamlNode {
   enum class Kind { null, scalar, list, section };
-
-  // Defined in the .cpp: within this class std::pair<..., YamlNode> is not complete, which clang with libstdc++ needs.
-  YamlNode();
-  YamlNode(const YamlNode&);
-  YamlNode(YamlNode&&) noexcept;
-  YamlNode& operator=(const YamlNode&);
-  YamlNode& operator=(YamlNode&&) noexcept;
-  ~YamlNode();
+  struct Entry;
 
   Kind kind = Kind::null;
   std::string location;         ///< "FILE:LINE:COLUMN: ", in front of every error about the node
   std::string text;             ///< of a scalar
   bool quoted = false;          ///< a scalar in quotes is never a number or true/false
   std::vector<YamlNode> items;  ///< of a list
-  std::vector<std::pair<std::string, YamlNode>> entries;  ///< of a section, in the order of the text
-  std::vector<std::string> key_locations;                 ///< of the entries' keys
+  std::vector<Entry> entries;   ///< of a section, in the order of the text
 
-  /// The entry named `key`, or nullptr.
+  /// The value of `key`, or nullptr.
   const YamlNode* find(std::string_view key) const;
-  YamlNode* find(std::string_view key);
+};
+
+struct YamlNode::Entry {
+  std::string key;
+  std::string location;  ///< of the key
+  YamlNode value;
 };
 
 /// Parses one document. Locations are "NAME:LINE:COLUMN: ", or `fixed_location` when that is given (--set). An empty

@@ -99,9 +99,12 @@ void FileRows::put(core::StoredTensor tensor, RowOrigin origin) {
   origins_.insert_or_assign(tensor, std::move(origin));
 }
 
-void FileRows::note_done(std::exception_ptr error) {
+void FileRows::note_done(const core::RowTraffic& moved, std::exception_ptr error) {
   {
     const std::lock_guard lock(mutex_);
+    traffic_.asked += moved.asked;
+    traffic_.moved += moved.moved;
+    traffic_.seconds += moved.seconds;
     ++done_;
     if (error && !error_) error_ = std::move(error);
   }
@@ -127,13 +130,7 @@ void FileRows::work() {
     } catch (...) {
       error = std::current_exception();
     }
-    {
-      const std::lock_guard lock(mutex_);
-      traffic_.asked += moved.asked;
-      traffic_.moved += moved.moved;
-      traffic_.seconds += moved.seconds;
-    }
-    note_done(error);
+    note_done(moved, error);
   }
 }
 
@@ -156,13 +153,7 @@ core::RowSource::Ticket FileRows::start(core::StoredTensor tensor, std::vector<R
   ++begun_;
   core::RowTraffic moved;
   read_rows(found->second, pieces, moved);
-  {
-    const std::lock_guard lock(mutex_);
-    traffic_.asked += moved.asked;
-    traffic_.moved += moved.moved;
-    traffic_.seconds += moved.seconds;
-  }
-  note_done(nullptr);
+  note_done(moved, nullptr);
   return begun_;
 }
 

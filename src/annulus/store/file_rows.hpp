@@ -57,7 +57,7 @@ class FileRows final : public core::RowSource {
     std::vector<core::RowPiece> pieces;
   };
   void work();
-  void note_done(std::exception_ptr error);
+  void note_done(const core::RowTraffic& moved, std::exception_ptr error);
 
   std::map<core::StoredTensor, RowOrigin> origins_;
   Ticket begun_ = 0;

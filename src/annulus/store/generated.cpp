@@ -1,7 +1,5 @@
 #include "annulus/store/generated.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 

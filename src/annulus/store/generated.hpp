@@ -1,8 +1,6 @@
 // Tensors made from a seed instead of read: the same numbers whatever the number of ranks.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "annulus/core/random.hpp"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "annulus/pattern/pattern.hpp"
+#include "annulus/runfile/settings.hpp"
 #include "annulus/store/row_reading.hpp"
 
 namespace annulus::store {
@@ -52,5 +53,38 @@ class InputFile {
   InspectedFile file_;
   FileContents contents_;
 };
+
+class TensorFile : public InputFile {
+ public:
+  /// Checks the file and its datasets q, k, v (documents, sink; with `gradients` dout and dlse) against each other;
+  /// collective. Throws the same Error(failure) on every rank, naming file, dataset, what was found and what was
+  /// expected.
+  TensorFile(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients = false);
+};
+
+/// Gradients and targets that a run of a layer reads beside x.
+struct LayerExtras {
+  bool dy = false;
+  bool target = false;
+};
+class LayerFile : public InputFile {
+ public:
+  /// Checks x, the weights, and what else is wanted against each other; collective. settings.layer is set. Throws as
+  /// TensorFile. x, dy and target are (B, S, E).
+  LayerFile(const runfile::Settings& settings, LayerExtras extras, const comm::Communicator& comm);
+};
+
+/// Reads this rank's parts of matrices and refuses NaN and infinity in them; collective: every rank names the same
+/// datasets. Errors as in InputFile::read().
+void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
+
+// Single pieces of other such files; on this rank alone. They throw Error(failure).
+
+/// What a dataset of numbers is.
+DatasetInfo look_at_dataset(const std::string& path, const std::string& name);
+/// The text in an attribute of the file itself, nothing where there is none.
+std::optional<std::string> read_text_attribute(const std::string& path, const std::string& name);
+/// The text in a scalar dataset.
+std::string read_text_dataset(const std::string& path, const std::string& name);
 
 }  // namespace annulus::store

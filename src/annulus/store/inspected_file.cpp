@@ -1,8 +1,7 @@
 #include "annulus/store/inspected_file.hpp"
 
-#include <ctime>
-
 #include "annulus/comm/root.hpp"
+#include "annulus/store/files/process_name.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
 
 namespace annulus::store {
@@ -15,11 +14,7 @@ constexpr Index second = 1'000'000'000;  // ns
 
 /// "2026-11-03 12:00:01.123456789" UTC.
 std::string time_text(Index nanoseconds) {
-  const std::time_t seconds = std::time_t(nanoseconds / second);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+  const std::string text = utc_text(std::time_t(nanoseconds / second), "%Y-%m-%d %H:%M:%S");
   return fmt::format("{}.{:09}", text, nanoseconds % second);
 }
 

@@ -9,7 +9,6 @@
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/axes.hpp"
 #include "annulus/core/types.hpp"
-#include "annulus/store/missing_values.hpp"
 #include "annulus/store/number_type.hpp"
 
 namespace annulus::store {

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "annulus/core/types.hpp"
-#include "annulus/store/files/file_lock.hpp"
+#include "annulus/store/files/descriptor.hpp"
 
 namespace annulus::store {
 

@@ -1,4 +1,4 @@
-#include "annulus/store/layer_file.hpp"
+#include "annulus/store/input_file.hpp"
 
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/head_dim.hpp"

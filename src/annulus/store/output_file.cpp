@@ -3,12 +3,11 @@
 #include <unistd.h>
 
 #include <ctime>
-#include <filesystem>
 
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/process_name.hpp"
 #include "annulus/store/row_reading.hpp"
@@ -20,27 +19,17 @@ using core::ErrorKind;
 using core::fail;
 using core::Interval;
 
-bool exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(std::filesystem::symlink_status(path, error));
-}
-
 std::uint64_t random_id() { return (std::stoull(random_digits(), nullptr, 16) >> 2) | 1; }
 
 /// "process 4711 on n7, rank 0 of 2, since 2026-11-21 12:00:00 UTC".
 std::string about(const comm::Communicator& comm) {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char time[32];
-  std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S UTC", &parts);
   return fmt::format("process {} on {}, rank {} of {}, since {}", getpid(), comm::host_name(), comm.rank(), comm.size(),
-                     time);
+                     utc_text(std::time(nullptr), "%Y-%m-%d %H:%M:%S UTC"));
 }
 
 /// Removes a part file that no process works on any more, if the path still leads to it.
 void discard(const std::string& path, const Journal& journal) {
-  if (!exists(path)) return;
+  if (!is_taken(path)) return;
   const bool is_its =
       journal.is_empty() ? journal.is_making() : state_of(path).inode == PartLayout::parse(journal.part()).inode;
   if (!is_its) {
@@ -98,7 +87,7 @@ OutputFile::OutputFile(OutputPlan plan, const comm::Communicator& comm, const Go
 OutputFile::~OutputFile() = default;
 
 bool OutputFile::has_final_name(const PartLayout& layout) const {
-  return !exists(part_path_) && exists(final_path_) && state_of(final_path_).inode == layout.inode;
+  return !is_taken(part_path_) && is_taken(final_path_) && state_of(final_path_).inode == layout.inode;
 }
 
 /// Locked, and under its name: another launch may remove it between the opening and the locking.
@@ -124,7 +113,7 @@ void OutputFile::refuse_other_run(const std::string& worker) const {
 /// On rank 0: makes journal and part file, or goes on with those of another launch; false where that has cut the output
 /// in other units.
 bool OutputFile::lay_out(const GoesOn& goes_on) {
-  if (!exists(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // before anything is made
+  if (!is_taken(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // before anything is made
   Journal::Turn turn = open_journal();
   const auto sign_on = [&] {
     launch_ = random_id();

@@ -13,7 +13,7 @@
 
 #include "annulus/store/journal.hpp"
 #include "annulus/store/part_file.hpp"
-#include "annulus/store/row_writer.hpp"
+#include "annulus/store/shared_blocks.hpp"
 
 namespace annulus::store {
 
@@ -50,8 +50,6 @@ class OutputFile : public RowWriter {
   /// The processes of this launch have it in common.
   std::uint64_t launch() const { return launch_; }
   const std::string& final_path() const { return final_path_; }
-  const std::string& part_path() const { return part_path_; }
-  const std::string& journal_path() const { return journal_path_; }
 
   /// On every rank where units are kept, else on rank 0.
   Journal& journal() { return *journal_; }

@@ -61,15 +61,11 @@ std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   return ranges;
 }
 
-std::string read_bytes(const Descriptor& file, const std::string& path, core::Interval where) {
+std::string bytes_in(const Descriptor& file, const std::string& path, core::Interval where) {
   std::string bytes(std::size_t(where.size()), '\0');
-  for (Index done = 0; done < where.size();) {
-    const ssize_t now =
-        pread(file.id(), bytes.data() + done, std::size_t(where.size() - done), off_t(where.begin + done));
-    if (now < 0 && errno == EINTR) continue;
-    if (now <= 0) fail(ErrorKind::failure, "{}: reading failed: {}", path, std::strerror(now < 0 ? errno : EIO));
-    done += now;
-  }
+  const Index done = store::read_bytes(file, bytes.data(), where.size(), where.begin);
+  if (done < where.size())
+    fail(ErrorKind::failure, "{}: reading failed: {}", path, std::strerror(done < 0 ? errno : EIO));
   return bytes;
 }
 
@@ -109,7 +105,7 @@ namespace {
 void note_written(const Descriptor& file, const std::string& path, core::Interval range,
                   std::vector<PartLayout::Bytes>& noted) {
   for (Index begin = range.begin; begin < range.end; begin += alignment) {
-    std::string bytes = read_bytes(file, path, {begin, std::min(begin + alignment, range.end)});
+    std::string bytes = bytes_in(file, path, {begin, std::min(begin + alignment, range.end)});
     if (bytes.find_first_not_of('\0') != std::string::npos) noted.push_back({begin, std::move(bytes)});
   }
 }
@@ -146,8 +142,7 @@ Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
   if (path.find(':') != std::string::npos) {
     fail(ErrorKind::failure,
          "{}: output.hints cannot be used with a path that has a colon in it: MPI-IO takes what stands before it for "
-         "the "
-         "name of a file system; leave output.hints out, or choose another path",
+         "the name of a file system; leave output.hints out, or choose another path",
          path);
   }
   comm::make_file(path, hints);

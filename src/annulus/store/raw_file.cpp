@@ -1,15 +1,14 @@
 #include "annulus/store/raw_file.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/core/metrics.hpp"
-#include "annulus/store/conversion.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
+#include "annulus/store/number_type.hpp"
 
 namespace annulus::store {
 namespace {
@@ -19,21 +18,15 @@ using core::fail;
 
 constexpr Index window_bytes = Index(4) << 20;  // what is read at once of scattered rows
 constexpr Index gap_bytes = Index(8) << 10;     // two pages: less costs more as a call of its own
-constexpr Index call_bytes = Index(64) << 20;   // of a long run: a second on a slow disk
+constexpr Index call_bytes = Index(64) << 20;   // of a long write: a second on a slow disk
 
 /// Throws at the end of the file, too.
 void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset) {
-  while (count > 0) {
-    const ssize_t now = pread(tensor.file->id(), to, std::size_t(std::min(count, call_bytes)), off_t(offset));
-    if (now < 0 && errno == EINTR) continue;
-    if (now <= 0) {
-      fail(ErrorKind::failure, "{}: reading {} bytes from byte {} on failed: {}", tensor.layout.where, count, offset,
-           now < 0 ? std::strerror(errno) : "the file ends there");
-    }
-    to += now;
-    count -= now;
-    offset += now;
-  }
+  const Index done = read_bytes(*tensor.file, to, count, offset);
+  if (done == count) return;
+  fail(ErrorKind::failure, "{}: reading {} bytes from byte {} on failed: {}", tensor.layout.where,
+       count - std::max<Index>(done, 0), offset + std::max<Index>(done, 0),
+       done < 0 ? std::strerror(errno) : "the file ends there");
 }
 
 /// Lies in the file as in memory, in one long run.
@@ -164,25 +157,22 @@ void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>
   send();
 }
 
-void write_bytes(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count) {
+void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
+                   core::RowTraffic& traffic) {
   for (Index done = 0; done < count; done += call_bytes) {
     const Index now = std::min(call_bytes, count - done);
-    const int code =
-        write_all(*tensor.file, reinterpret_cast<const char*>(bytes) + done, std::size_t(now), begin + done);
-    if (code == 0) continue;
-    fail(ErrorKind::failure, "{}: writing {} bytes at byte {} failed: {}", tensor.layout.where, now, begin + done,
-         std::strerror(code));
+    {
+      const comm::BlockingScope inside("the writing of " + tensor.layout.where);
+      const auto* from = reinterpret_cast<const char*>(bytes) + done;
+      if (const int code = write_all(*tensor.file, from, std::size_t(now), begin + done); code != 0) {
+        fail(ErrorKind::failure, "{}: writing {} bytes at byte {} failed: {}", tensor.layout.where, now, begin + done,
+             std::strerror(code));
+      }
+    }
+    comm::watchdog_progress();
   }
-}
-
-void write_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic) {
-  const double start = core::wall_seconds();
-  for_each_stretch(tensor.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
-    write_bytes(tensor, begin, bytes, count);
-    traffic.asked += count;
-    traffic.moved += count;
-  });
-  traffic.seconds += core::wall_seconds() - start;
+  traffic.asked += count;
+  traffic.moved += count;
 }
 
 }  // namespace annulus::store

@@ -1,4 +1,4 @@
-// A tensor's rows moved between memory and a file's bytes, without HDF5: for any one thread.
+// A tensor's rows moved between memory and a file's bytes, without HDF5. Any one thread may read.
 #pragma once
 
 #include <functional>
@@ -30,17 +30,15 @@ std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string
 /// is too short, the call fails, or a number is one that the layout forbids.
 void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Writes pieces, converted where the file has another type. Throws Error(failure) where a call fails, or a number does
-/// not fit the file's type.
-void write_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
-
 /// Bytes that go to byte `begin` of the file and those after it.
 using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index count)>;
-/// Calls `visit` for the bytes of pieces as write_rows() writes them, in stretches that are as long as memory, or a
-/// buffer of some MiB, allows. Throws as write_rows().
+/// Calls `visit` for the bytes of pieces, converted where the file has another type, in stretches that are as long as
+/// memory, or a buffer of some MiB, allows. Throws Error(failure) where a number does not fit the file's type.
 void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit);
 
-/// Writes bytes of a tensor. Throws Error(failure).
-void write_bytes(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count);
+/// Writes bytes of a tensor, in calls between which the watchdog hears of it: by the thread that calls MPI. Throws
+/// Error(failure).
+void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
+                   core::RowTraffic& traffic);
 
 }  // namespace annulus::store

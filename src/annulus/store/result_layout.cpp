@@ -26,8 +26,7 @@ DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t 
 }
 
 void add_run(hid_t file, const Record& record) {
-  const GroupId group(check_hdf5(
-      comm::blocking("H5Gcreate2", H5Gcreate2, file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "group run"));
+  const GroupId group = make_group(file, "run");
   for (const auto& [name, value] : record.decisions) add_text(group, name, value);
   const TypeId type = text_type();
   const SpaceId scalar(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
@@ -101,9 +100,7 @@ void add_record(const std::string& path, const Record& record) {
   if (!record.settings.empty()) add_run(file, record);
   for (const auto& [name, value] : record.attributes) add_text(file, name, value);
   if (!record.provenance.empty()) {
-    const GroupId group(
-        check_hdf5(comm::blocking("H5Gcreate2", H5Gcreate2, file, "provenance", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                   "group provenance"));
+    const GroupId group = make_group(file, "provenance");
     for (const auto& [name, value] : record.provenance) add_text(group, name, value);
   }
   check_hdf5(file.close(), "{}: closing failed", path);

@@ -7,7 +7,6 @@
 
 #include "annulus/core/axes.hpp"
 #include "annulus/core/row_store.hpp"
-#include "annulus/store/missing_values.hpp"
 #include "annulus/store/number_type.hpp"
 
 namespace annulus::store {

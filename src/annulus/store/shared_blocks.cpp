@@ -65,18 +65,18 @@ std::map<int, std::vector<Stretch>> write_own(const RawTensor& tensor, const std
     };
     while (done < count) {
       const Index block = (begin + done) / shared_block_bytes;
-      const Index here = std::min(count - done, (block + 1) * shared_block_bytes - begin - done);
+      const Index in_block = std::min(count - done, (block + 1) * shared_block_bytes - begin - done);
       const int owner = owners.owner(block);
       if (owner == rank) {
-        own += here;
+        own += in_block;
       } else {
         flush();
         std::vector<Stretch>& list = others[owner];
         const bool goes_on = !list.empty() && list.back().begin + Index(list.back().bytes.size()) == begin + done;
         if (!goes_on) list.push_back({begin + done, {}});
-        list.back().bytes.insert(list.back().bytes.end(), bytes + done, bytes + done + here);
+        list.back().bytes.insert(list.back().bytes.end(), bytes + done, bytes + done + in_block);
       }
-      done += here;
+      done += in_block;
     }
     flush();
   });
@@ -139,21 +139,6 @@ void write_received(const RawTensor& tensor, const comm::ByteMessages& received,
 }
 
 }  // namespace
-
-void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
-                   core::RowTraffic& traffic) {
-  constexpr Index at_once = Index(64) << 20;
-  for (Index done = 0; done < count; done += at_once) {
-    const Index now = std::min(at_once, count - done);
-    {
-      const comm::BlockingScope inside("the writing of " + tensor.layout.where);
-      write_bytes(tensor, begin + done, bytes + done, now);
-    }
-    comm::watchdog_progress();
-  }
-  traffic.asked += count;
-  traffic.moved += count;
-}
 
 RowOwners::RowOwners(const pattern::Partition& partition, Index entry_rows) : entry_rows_(entry_rows) {
   for (std::size_t rank = 0; rank < partition.size(); ++rank) {

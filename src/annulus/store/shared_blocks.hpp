@@ -12,10 +12,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
 #include "annulus/pattern/partition.hpp"
+#include "annulus/store/matrix_part.hpp"
 #include "annulus/store/raw_file.hpp"
 
 namespace annulus::store {
@@ -48,13 +51,34 @@ class RowOwners {
   Index entry_rows_;
 };
 
-/// Writes bytes of a tensor on this rank, in calls between which the watchdog hears of it. Throws Error(failure).
-void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
-                   core::RowTraffic& traffic);
-
 /// Writes each rank's pieces of one dataset, converted where the file has another type; collective. Throws the same
 /// Error(failure) on every rank where a call fails or a number does not fit the file's type.
 void write_together(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, const RankOf& rank_of,
                     const comm::Communicator& comm, core::RowTraffic& traffic);
+
+// Where all ranks together write what they have computed: a file that is being made (output_file.hpp), or memory in tests.
+
+/// Host memory with this rank's rows of a dataset, (batch, rows, heads, ...) contiguous.
+struct RowsOut {
+  std::string dataset;
+  const void* host = nullptr;
+  std::optional<NumberType> type{};       ///< of the numbers there; empty: the dataset's
+  std::optional<core::Interval> batch{};  ///< entries that are there; empty: all
+  std::optional<core::Interval> heads{};  ///< the same of heads
+};
+
+class RowWriter {
+ public:
+  virtual ~RowWriter() = default;
+
+  /// Writes this rank's rows of several datasets (ascending disjoint intervals, none is allowed); collective: every
+  /// rank names the same datasets. `owners` knows the rows of all ranks. Throws the same Error(failure) on every rank.
+  virtual void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
+                     const RowOwners& owners) = 0;
+  /// Writes this rank's parts of matrices and vectors; collective: every rank names the same datasets, and each number
+  /// is written by one rank, which `rank_of` knows: of a row and a column (OneNumber's head). Throws as write().
+  virtual void write_parts(const std::vector<MatrixPart>& parts,
+                           const std::function<RankOf(const std::string& dataset)>& rank_of) = 0;
+};
 
 }  // namespace annulus::store

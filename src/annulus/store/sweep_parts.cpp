@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -67,9 +66,8 @@ std::string identity_in(const std::string& path, const std::string& line) {
   const Json head = Json::parse(line, nullptr, false);
   if (!head.is_object() || !head.contains(sweep_word) || !head[sweep_word].is_string()) {
     fail(ErrorKind::failure,
-         "{}: is no part of a sweep: its first line is '{}'; remove it, or give bench.file another "
-         "name",
-         path, line.substr(0, 60));
+         "{}: is no part of a sweep: its first line is '{}'; remove it, or give bench.file another name", path,
+         line.substr(0, 60));
   }
   return head[sweep_word];
 }
@@ -137,14 +135,9 @@ void check_same_sweep(const std::string& file, const std::string& made, const st
        file, fmt::join(differences, "; "));
 }
 
-void LaunchFile::append(const CaseRecord& record) { add(line_of(record)); }
+void LaunchFile::append(const CaseRecord& record) { write(line_of(record)); }
 
-void LaunchFile::begin(const std::vector<Index>& numbers) { add(dump({{begun_word, numbers}})); }
-
-void LaunchFile::add(const std::string& line) {
-  if (path_.empty()) make();
-  write(line);
-}
+void LaunchFile::begin(const std::vector<Index>& numbers) { write(dump({{begun_word, numbers}})); }
 
 void LaunchFile::make() {
   const std::string folder = folder_of_parts(table_);
@@ -161,6 +154,7 @@ void LaunchFile::make() {
 }
 
 void LaunchFile::write(const std::string& line) {
+  if (path_.empty()) make();
   const comm::BlockingScope inside("the writing of " + path_);
   const std::string text = line + "\n";
   int code = write_all(descriptor_, text.data(), text.size(), bytes_);

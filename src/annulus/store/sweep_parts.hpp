@@ -51,8 +51,8 @@ class LaunchFile {
   void begin(const std::vector<Index>& numbers);
 
  private:
-  void add(const std::string& line);
   void make();
+  /// Makes the file first, where there is none.
   void write(const std::string& line);
 
   std::string table_, identity_;

@@ -127,7 +127,7 @@ void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries,
   const kernels::Operands operands{queries_view(), core::from_entry(block.view(problem_, 0), entry),
                                    core::from_entry(block.view(problem_, 1), entry), problem_.scale,
                                    problem_.call_rule()};
-  const comm::Scope here(scope);
+  const comm::Scope doing(scope);
   const std::function<void()> poll_and_tell = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);
   // One pair after another: two items of one pair never share a query row and head, items of two pairs may.

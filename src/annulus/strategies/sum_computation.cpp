@@ -55,7 +55,7 @@ core::TensorView SumComputation::view(const core::Buffer& buffer, core::DType ty
 void SumComputation::add(const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into, core::Band part,
                          const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
-  const comm::Scope here(scope);
+  const comm::Scope doing(scope);
   const std::function<void()> poll_and_tell = watched(poll, callers_poll_);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries.rows, block.rows, part)) {

@@ -1,7 +1,5 @@
 #include "annulus/verify/forward.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "annulus/kernels/reference.hpp"
-#include "annulus/verify/deviation.hpp"
 #include "annulus/verify/input.hpp"
 
 namespace annulus::verify {

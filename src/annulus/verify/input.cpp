@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "annulus/core/storage.hpp"
 #include "annulus/store/generated.hpp"
 #include "annulus/strategies/definition.hpp"
 
@@ -13,18 +12,13 @@ using core::TensorId;
 
 Numbers to_double(const std::vector<std::byte>& bytes, store::NumberType type) {
   Numbers numbers(bytes.size() / bytes_of(type));
-  const auto convert = [&](const auto* stored) {
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = core::load_as<double>(stored[i]);
-  };
-  const void* data = bytes.data();
-  if (!type.dtype()) {
-    const auto* whole = static_cast<const std::int64_t*>(data);
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = double(whole[i]);
+  if (type.dtype()) {
+    store::convert({const_cast<std::byte*>(bytes.data()), type}, {numbers.data(), DType::float64},
+                   Index(numbers.size()));
+  } else {
+    const auto* whole = reinterpret_cast<const std::int64_t*>(bytes.data());
+    std::copy(whole, whole + numbers.size(), numbers.begin());
   }
-  if (type == DType::float64) convert(static_cast<const double*>(data));
-  if (type == DType::float32) convert(static_cast<const float*>(data));
-  if (type == DType::float16) convert(static_cast<const core::Half*>(data));
-  if (type == DType::bfloat16) convert(static_cast<const core::BFloat16*>(data));
   return numbers;
 }
 

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "annulus/core/tolerance.hpp"
 #include "annulus/store/row_reading.hpp"
 #include "annulus/verify/gradients.hpp"

@@ -1,10 +1,9 @@
 #include "annulus/verify/result.hpp"
 
-#include <filesystem>
-
 #include "annulus/comm/root.hpp"
+#include "annulus/store/files/file_system.hpp"
+#include "annulus/store/input_file.hpp"
 #include "annulus/store/inspected_file.hpp"
-#include "annulus/store/tensor_file.hpp"
 
 namespace annulus::verify {
 namespace {
@@ -69,9 +68,7 @@ store::InspectedFile look_at_result(const runfile::RunFile& run, const std::vect
                                     const comm::Communicator& comm) {
   const std::string& file = run.settings.output.file;
   comm::on_root(comm, [&] {
-    const comm::BlockingScope inside("the look for " + file);
-    std::error_code ignored;
-    if (std::filesystem::exists(file, ignored)) return;
+    if (store::exists(file)) return;
     fail(ErrorKind::failure, "{}: there is no result yet, first: annulus run {}", file, run.name);
   });
   store::InspectedFile seen = inspected_file(file, store::agreed_state(file, comm), datasets);

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "annulus/kernels/reference.hpp"
 #include "annulus/verify/input.hpp"
 
 namespace annulus::verify {

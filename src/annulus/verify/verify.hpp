@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "annulus/verify/deviation.hpp"
 #include "annulus/verify/layer_input.hpp"
 
 namespace annulus::verify {

@@ -1,11 +1,13 @@
 #include "annulus/app/bench/columns.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "annulus/app/summary/run_entries.hpp"
+#include "annulus/app/summary/summary.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/runfile/numbers.hpp"
 
@@ -26,9 +28,11 @@ class Repeats {
  public:
   Repeats(const CaseMeasurements& of, const core::Shape& shape) : of_(of), shape_(shape) {}
 
+  const CaseMeasurements& of() const { return of_; }
   std::vector<double> seconds() const {
     return each([](const report::PassMeasurements& pass) { return pass.seconds; });
   }
+  double median_seconds() const { return median(seconds()); }
   /// Longest wait of a rank.
   std::vector<double> wait() const {
     return each([](const report::PassMeasurements& pass) { return pass.most("wait_seconds"); });
@@ -40,11 +44,14 @@ class Repeats {
   double sum(const char* name) const {
     return each([&](const report::PassMeasurements& pass) { return pass.sum(name); }).front();
   }
-  double cpu_seconds() const {
+  double gflop_per_cpu_second() const {
     const std::vector<double> all =
         each([](const report::PassMeasurements& pass) { return pass.sum("kernel_cpu_seconds"); });
-    return std::accumulate(all.begin(), all.end(), 0.0);
+    const double cpu = std::accumulate(all.begin(), all.end(), 0.0);
+    return cpu > 0 ? gflop() * double(all.size()) / cpu : nan;
   }
+  /// Of one thread; NaN where it is not known.
+  double peak() const { return of_.peak_gflop_per_cpu_second > 0 ? of_.peak_gflop_per_cpu_second : nan; }
   /// Floating-point operations of one repeat, in units of 10^9.
   double gflop() const {
     const double forward = core::forward_flops(of_.forward[0].sum("kept"), shape_);
@@ -81,37 +88,49 @@ double error_of(const verify::Findings& findings, std::initializer_list<const ch
   return error;
 }
 
-struct Entry {
+double median_seconds(const std::vector<report::PassMeasurements>& passes) {
+  std::vector<double> seconds;
+  for (const report::PassMeasurements& pass : passes) seconds.push_back(pass.seconds);
+  return median(seconds);
+}
+
+struct NumberColumn {
   const char* name;
   const char* units;
+  double (*value)(const Repeats&);
 };
-constexpr Entry number_columns[] = {
-    {"attention_seconds_min", "s"},
-    {"attention_seconds_median", "s"},
-    {"attention_seconds_max", "s"},
-    {"forward_seconds_median", "s"},
-    {"backward_seconds_median", "s"},
-    {"gflop", "1e9"},
-    {"gflop_per_second", "1e9 s-1"},
-    {"gflop_per_cpu_second", "1e9 s-1"},
-    {"peak_gflop_per_cpu_second", "1e9 s-1"},
-    {"share_of_peak", "1"},
-    {"wait_seconds", "s"},
-    {"balance", "1"},
-    {"bytes_received", "bytes"},
-    {"bytes_received_total", "bytes"},
-    {"bus_bytes_per_second", "byte s-1"},
-    {"peak_bytes", "bytes"},
-    {"predicted_seconds", "s"},
-    {"predicted_peak_bytes", "bytes"},
-    {"error_out", "1"},
-    {"error_lse", "1"},
-    {"error_gradients", "1"},
+constexpr NumberColumn number_columns[] = {
+    {"attention_seconds_min", "s", [](const Repeats& r) { return std::ranges::min(r.seconds()); }},
+    {"attention_seconds_median", "s", [](const Repeats& r) { return r.median_seconds(); }},
+    {"attention_seconds_max", "s", [](const Repeats& r) { return std::ranges::max(r.seconds()); }},
+    {"forward_seconds_median", "s", [](const Repeats& r) { return median_seconds(r.of().forward); }},
+    {"backward_seconds_median", "s", [](const Repeats& r) { return median_seconds(r.of().backward); }},
+    {"gflop", "1e9", [](const Repeats& r) { return r.gflop(); }},
+    {"gflop_per_second", "1e9 s-1", [](const Repeats& r) { return r.gflop() / r.median_seconds(); }},
+    {"gflop_per_cpu_second", "1e9 s-1", [](const Repeats& r) { return r.gflop_per_cpu_second(); }},
+    {"peak_gflop_per_cpu_second", "1e9 s-1", [](const Repeats& r) { return r.peak(); }},
+    {"share_of_peak", "1", [](const Repeats& r) { return r.gflop_per_cpu_second() / r.peak(); }},
+    {"wait_seconds", "s", [](const Repeats& r) { return median(r.wait()); }},
+    {"balance", "1", [](const Repeats& r) { return r.balance(); }},
+    {"bytes_received", "bytes", [](const Repeats& r) { return r.most("bytes_received"); }},
+    {"bytes_received_total", "bytes", [](const Repeats& r) { return r.sum("bytes_received"); }},
+    {"bus_bytes_per_second", "byte s-1",
+     [](const Repeats& r) { return r.most("bytes_received") / r.median_seconds(); }},
+    {"peak_bytes", "bytes", [](const Repeats& r) { return r.of().peak_bytes; }},
+    {"predicted_seconds", "s", [](const Repeats& r) { return r.of().predicted_seconds; }},
+    {"predicted_peak_bytes", "bytes", [](const Repeats& r) { return r.of().predicted_peak_bytes; }},
+    {"error_out", "1",
+     [](const Repeats& r) {
+       return error_of(r.of().findings, {"out", "y"});
+     }},
+    {"error_lse", "1", [](const Repeats& r) { return error_of(r.of().findings, {"lse"}); }},
+    {"error_gradients", "1",
+     [](const Repeats& r) {
+       return error_of(r.of().findings, {"dq", "dk", "dv"});
+     }},
 };
-constexpr Entry whole_columns[] = {
-    {"ranks", ""},    {"threads", ""}, {"repeats", ""},  {"batch", ""},
-    {"sequence", ""}, {"heads", ""},   {"kv_heads", ""}, {"head_dim", ""},
-};
+constexpr const char* whole_columns[] = {"ranks",    "threads", "repeats",  "batch",
+                                         "sequence", "heads",   "kv_heads", "head_dim"};
 constexpr const char* word_columns[] = {"status", "strategy", "partition", "dtype",   "instruction_set",
                                         "date",   "hosts",    "job_id",    "version", "error"};
 
@@ -155,42 +174,10 @@ report::TableColumn swept_column(const std::string& key, const std::vector<runfi
 store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, const CaseMeasurements& measured,
                                  const store::CaseRecord& launch) {
   const Repeats repeats(measured, job.problem.shape);
-  const std::vector<double> seconds = repeats.seconds();
-  const double middle = median(seconds), cpu = repeats.cpu_seconds();
-  const double rate = cpu > 0 ? repeats.gflop() * double(seconds.size()) / cpu : nan;
-  const double peak = measured.peak_gflop_per_cpu_second;
-  const auto passes = [](const std::vector<report::PassMeasurements>& all) {
-    std::vector<double> of;
-    for (const report::PassMeasurements& pass : all) of.push_back(pass.seconds);
-    return median(of);
-  };
   store::CaseRecord record = launch;
   record.number = one.number;
-  record.numbers.insert(record.numbers.end(),
-                        {
-                            {"attention_seconds_min", *std::min_element(seconds.begin(), seconds.end())},
-                            {"attention_seconds_median", middle},
-                            {"attention_seconds_max", *std::max_element(seconds.begin(), seconds.end())},
-                            {"forward_seconds_median", passes(measured.forward)},
-                            {"backward_seconds_median", passes(measured.backward)},
-                            {"gflop", repeats.gflop()},
-                            {"gflop_per_second", repeats.gflop() / middle},
-                            {"gflop_per_cpu_second", rate},
-                            {"peak_gflop_per_cpu_second", peak > 0 ? peak : nan},
-                            {"share_of_peak", peak > 0 ? rate / peak : nan},
-                            {"wait_seconds", median(repeats.wait())},
-                            {"balance", repeats.balance()},
-                            {"bytes_received", repeats.most("bytes_received")},
-                            {"bytes_received_total", repeats.sum("bytes_received")},
-                            {"bus_bytes_per_second", repeats.most("bytes_received") / middle},
-                            {"peak_bytes", measured.peak_bytes},
-                            {"predicted_seconds", measured.predicted_seconds},
-                            {"predicted_peak_bytes", measured.predicted_peak_bytes},
-                            {"error_out", error_of(measured.findings, {"out", "y"})},
-                            {"error_lse", error_of(measured.findings, {"lse"})},
-                            {"error_gradients", error_of(measured.findings, {"dq", "dk", "dv"})},
-                            {"repeats", double(seconds.size())},
-                        });
+  for (const NumberColumn& column : number_columns) record.numbers.emplace_back(column.name, column.value(repeats));
+  record.numbers.emplace_back("repeats", double(measured.forward.size()));
   if (measured.library != nullptr)
     record.numbers.emplace_back(share_column(*measured.library), measured.pairs.library_share());
   record.words.emplace_back("status", measured.findings.good() ? status_ok : status_wrong);
@@ -237,16 +224,16 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
     for (const auto& record : records) values.push_back(record ? record->number_of(name) : nan);
     columns.push_back({name, units, values});
   };
-  for (const Entry& entry : number_columns) add_numbers(entry.name, entry.units);
+  for (const NumberColumn& column : number_columns) add_numbers(column.name, column.units);
   for (const kernels::LibraryBackend& one : kernels::library_backends()) add_numbers(share_column(one), "1");
-  for (const Entry& entry : whole_columns) {  // 0: not known
+  for (const char* name : whole_columns) {  // 0: not known
     std::vector<Index> values;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      const double value = records[i] ? records[i]->number_of(entry.name) : nan;
-      const runfile::SweptValue* asked = cases[i].find(entry.name);
+      const double value = records[i] ? records[i]->number_of(name) : nan;
+      const runfile::SweptValue* asked = cases[i].find(name);
       values.push_back(asked ? std::stoll(asked->text) : std::isnan(value) ? 0 : Index(value));
     }
-    columns.push_back({entry.name, entry.units, values});
+    columns.push_back({name, "", values});
   }
   for (const char* name : word_columns) {
     std::vector<std::string> values;
@@ -256,6 +243,88 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
     columns.push_back({name, "", values});
   }
   return columns;
+}
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+/// A measured number in few characters; "-" where there is none.
+std::string number_text(double value, const char* format) {
+  return std::isnan(value) ? "-" : fmt::format(fmt::runtime(format), value);
+}
+
+/// Half of the way from the fastest to the slowest repeat, in per cent of the median.
+double spread(const store::CaseRecord& record) {
+  const double least = record.number_of("attention_seconds_min"), most = record.number_of("attention_seconds_max");
+  return 50 * (most - least) / record.number_of("attention_seconds_median");
+}
+
+struct Shown {
+  const char* heading;
+  std::string (*text)(const store::CaseRecord&);
+};
+template <int scale_exponent = 0>
+std::string scaled(const store::CaseRecord& record, const char* column, const char* format) {
+  return number_text(record.number_of(column) * std::ldexp(1.0, scale_exponent), format);
+}
+const Shown shown[] = {
+    {"seconds", [](const store::CaseRecord& r) { return scaled(r, "attention_seconds_median", "{:.4g}"); }},
+    {"+-%", [](const store::CaseRecord& r) { return number_text(spread(r), "{:.0f}"); }},
+    {"GFLOP/s", [](const store::CaseRecord& r) { return scaled(r, "gflop_per_second", "{:.1f}"); }},
+    {"/CPU s", [](const store::CaseRecord& r) { return scaled(r, "gflop_per_cpu_second", "{:.1f}"); }},
+    {"of peak", [](const store::CaseRecord& r) { return scaled(r, "share_of_peak", "{:.2f}"); }},
+    {"wait s", [](const store::CaseRecord& r) { return scaled(r, "wait_seconds", "{:.3g}"); }},
+    {"MiB recv", [](const store::CaseRecord& r) { return scaled<-20>(r, "bytes_received", "{:.2f}"); }},
+    {"MiB peak", [](const store::CaseRecord& r) { return scaled<-20>(r, "peak_bytes", "{:.1f}"); }},
+    {"predicted", [](const store::CaseRecord& r) { return scaled(r, "predicted_seconds", "{:.4g}"); }},
+    {"MiB pred", [](const store::CaseRecord& r) { return scaled<-20>(r, "predicted_peak_bytes", "{:.1f}"); }},
+    {"error", [](const store::CaseRecord& r) { return scaled(r, "error_out", "{:.1e}"); }},
+    {"ranks", [](const store::CaseRecord& r) { return scaled(r, "ranks", "{:.0f}"); }},
+    {"status", [](const store::CaseRecord& r) { return r.word_of("status"); }},
+};
+
+/// Columns as wide as their widest entry.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) text += fmt::format("  {:>{}}", row[i], widths[i]);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string printed_table(const std::vector<runfile::BenchCase>& cases,
+                          const std::vector<std::optional<store::CaseRecord>>& records, std::size_t most) {
+  Row heading{"case"};
+  const auto is_told_anyway = [](const std::string& key) { return key == runfile::ranks_word; };
+  for (const auto& [key, value] : cases.front().values) {
+    if (!is_told_anyway(key)) heading.push_back(key.substr(key.rfind('.') + 1));
+  }
+  for (const Shown& column : shown) heading.emplace_back(column.heading);
+  std::vector<Row> rows{heading};
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (!records[i]) continue;
+    if (rows.size() > most) {
+      ++left;
+      continue;
+    }
+    Row row{std::to_string(cases[i].number)};
+    for (const auto& [key, value] : cases[i].values) {
+      if (!is_told_anyway(key)) row.push_back(value.text);
+    }
+    for (const Shown& column : shown) row.push_back(column.text(*records[i]));
+    rows.push_back(std::move(row));
+  }
+  return aligned(rows) + (left > 0 ? fmt::format("  ... and {} more, in the file\n", left) : "");
 }
 
 }  // namespace annulus::app

@@ -1,7 +1,6 @@
 #include "annulus/app/bench/trial.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 
@@ -13,7 +12,7 @@
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 #include "annulus/layer/predict.hpp"
-#include "annulus/runfile/run_file_keys.hpp"
+#include "annulus/runfile/run_file.hpp"
 #include "annulus/runfile/sweep.hpp"
 #include "annulus/verify/rows.hpp"
 
@@ -221,10 +220,10 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
 
 verify::Findings Trial::look() const {
   if (verify_rows_ == 0) return {};
-  const verify::SampledRows rows = rows_looked_at(job_, verify_rows_);
+  const verify::SampledRows rows = sampled_rows(job_, verify_rows_);
   const GatheredRows gathered(*work_, rows, job_.problem.shape.batch, comm_);
   verify::Sample sample{gathered, nullptr, job_.run.settings.compute.gradients && !job_.layer, verify_rows_, {}};
-  return hold_against_definition(job_, sample, comm_);
+  return compare_with_definition(job_, sample, comm_);
 }
 
 store::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const store::CaseRecord& launch) {

@@ -170,15 +170,15 @@ layer::LayerMetrics AttentionWork::pass(PassKind pass, const strategies::Progres
   return {.attention = run(of(pass), comm_, tensors_, progress)};
 }
 
-AttentionWork::Made AttentionWork::made(StoredTensor tensor, const core::Buffer& buffer, Index begin) const {
-  Made one{tensor, HostSide(buffer.at(begin), bytes_of(tensor))};
+AttentionWork::HostTensor AttentionWork::on_host(StoredTensor tensor, const core::Buffer& buffer, Index begin) const {
+  HostTensor one{tensor, HostSide(buffer.at(begin), bytes_of(tensor))};
   one.host.from_device();
   return one;
 }
 
-void AttentionWork::write(store::RowWriter* file, std::vector<Made> tensors) {
-  const auto type_of = [&](const Made& one) { return strategies::memory_type_of(job_.problem, one.tensor); };
-  for (Made& one : tensors) {
+void AttentionWork::write(store::RowWriter* file, std::vector<HostTensor> tensors) {
+  const auto type_of = [&](const HostTensor& one) { return strategies::memory_type_of(job_.problem, one.tensor); };
+  for (HostTensor& one : tensors) {
     if (!type_of(one) || one.tensor == StoredTensor::lse) continue;
     check_results(job_, {{std::string(name_of(one.tensor)), one.host.data(), one.host.bytes(), *type_of(one)}},
                   rows_of(one.tensor).intervals(), comm_);
@@ -186,7 +186,7 @@ void AttentionWork::write(store::RowWriter* file, std::vector<Made> tensors) {
   if (file == nullptr) return;
   const auto write_like = [&](bool keys, const pattern::Partition& all_rows) {
     std::vector<store::RowsOut> rows_out;
-    for (Made& one : tensors) {
+    for (HostTensor& one : tensors) {
       if (lies_like_keys(one.tensor) != keys) continue;
       const std::optional<core::DType> type = type_of(one);
       rows_out.push_back({std::string(name_of(one.tensor)), one.host.data(),
@@ -199,7 +199,7 @@ void AttentionWork::write(store::RowWriter* file, std::vector<Made> tensors) {
   };
   write_like(false, query_rows_.empty() ? job_.partition : query_rows_);
   write_like(true, job_.partition);
-  for (const Made& one : tensors) {
+  for (const HostTensor& one : tensors) {
     const auto spec = std::find_if(job_.results.begin(), job_.results.end(),
                                    [&](const auto& result) { return result.name == name_of(one.tensor); });
     files_.written +=
@@ -210,7 +210,7 @@ void AttentionWork::write(store::RowWriter* file, std::vector<Made> tensors) {
 report::LseFindings AttentionWork::write_outputs(store::RowWriter* file) {
   const comm::Scope scope("the writing of out and lse");
   if (!job_.run.settings.compute.gradients) tensors_.q = tensors_.kv = tensors_.normalizers = {};
-  std::vector<Made> outputs{made(StoredTensor::out, tensors_.out), made(StoredTensor::lse, tensors_.lse)};
+  std::vector<HostTensor> outputs{on_host(StoredTensor::out, tensors_.out), on_host(StoredTensor::lse, tensors_.lse)};
   const report::LseFindings findings = look_at_lse(job_, outputs[1].host.data(), comm_);
   write(file, std::move(outputs));
   write_statistics(file);
@@ -224,8 +224,8 @@ void AttentionWork::write_gradients(store::RowWriter* file) {
   gradients.dkv = std::move(tensors_.dkv);
   tensors_ = std::move(gradients);
   const comm::Scope scope("the writing of dq, dk and dv");
-  write(file, {made(StoredTensor::dq, tensors_.dq), made(StoredTensor::dk, tensors_.dkv),
-               made(StoredTensor::dv, tensors_.dkv, bytes_of(StoredTensor::dk))});
+  write(file, {on_host(StoredTensor::dq, tensors_.dq), on_host(StoredTensor::dk, tensors_.dkv),
+               on_host(StoredTensor::dv, tensors_.dkv, bytes_of(StoredTensor::dk))});
 }
 
 bool AttentionWork::share_inputs(const Work& other) {
@@ -250,7 +250,7 @@ void AttentionWork::drop_results() {
 
 void AttentionWork::show_results(const std::function<void(const ResultRows&)>& look) const {
   const auto show = [&](StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) {
-    Made one = made(tensor, buffer, begin);
+    HostTensor one = on_host(tensor, buffer, begin);
     const strategies::Problem& p = job_.problem;
     look({std::string(name_of(tensor)), rows_of(tensor), one.host.data(), *strategies::memory_type_of(p, tensor),
           strategies::heads_of(p, tensor) * strategies::head_numbers_of(p, tensor)});
@@ -271,7 +271,7 @@ std::string AttentionWork::name(PassKind pass) const {
 
 Index AttentionWork::predicted_bytes(PassKind pass) const {
   const bool has_gradients_early = reads_ahead_ && pass != PassKind::backward;
-  return of(pass).predict(comm_.rank()).memory_bytes + beside_ +
+  return of(pass).predict(comm_.rank()).memory_bytes + read_ahead_bytes_ +
          (has_gradients_early
               ? bytes_of_rows(job_.problem, backward_inputs(job_), of(PassKind::forward).row_counts(comm_.rank()))
               : 0);
@@ -298,13 +298,13 @@ void AttentionWork::count_in_entry(HostSide& top_rows) const {
 void AttentionWork::write_statistics(store::RowWriter* file) {
   const comm::Scope scope("the writing of the statistics");
   const strategies::Statistics& wanted = job_.problem.statistics;
-  std::vector<Made> all;
-  if (wanted.entropy) all.push_back(made(StoredTensor::entropy, tensors_.entropy));
-  if (wanted.received) all.push_back(made(StoredTensor::received, tensors_.received));
+  std::vector<HostTensor> all;
+  if (wanted.entropy) all.push_back(on_host(StoredTensor::entropy, tensors_.entropy));
+  if (wanted.received) all.push_back(on_host(StoredTensor::received, tensors_.received));
   if (wanted.top_keys > 0) {
-    all.push_back(made(StoredTensor::top_rows, tensors_.top_rows));
+    all.push_back(on_host(StoredTensor::top_rows, tensors_.top_rows));
     if (job_.is_end_to_end()) count_in_entry(all.back().host);
-    all.push_back(made(StoredTensor::top_weights, tensors_.top_weights));
+    all.push_back(on_host(StoredTensor::top_weights, tensors_.top_weights));
   }
   if (!all.empty()) write(file, std::move(all));
   drop_statistics();

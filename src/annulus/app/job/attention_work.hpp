@@ -31,7 +31,7 @@ class AttentionWork : public Work {
   const pattern::StoredRows& rows() const override { return job_.partition[std::size_t(comm_.rank())]; }
   std::string name(PassKind pass) const override;
   Index predicted_bytes(PassKind pass) const override;
-  void set_beside(Index bytes) override { beside_ = bytes; }
+  void set_read_ahead_bytes(Index bytes) override { read_ahead_bytes_ = bytes; }
   double predicted_flops(PassKind pass) const override;
   std::vector<Index> bytes_from(PassKind pass) const override;
   FileBytes file_bytes() const override { return files_; }
@@ -44,7 +44,7 @@ class AttentionWork : public Work {
     store::Spacing spacing;
   };
   /// A tensor that a pass has made, on the host.
-  struct Made {
+  struct HostTensor {
     core::StoredTensor tensor;
     HostSide host;
   };
@@ -55,7 +55,7 @@ class AttentionWork : public Work {
   const pattern::StoredRows& rows_of(core::StoredTensor tensor) const;
   /// Bytes of this rank's rows of a tensor, in memory.
   Index bytes_of(core::StoredTensor tensor) const;
-  Made made(core::StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const;
+  HostTensor on_host(core::StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const;
 
   /// Begin to read: start_inputs() q, k and v, start_gradients() dout and dlse. Collective.
   void start_inputs();
@@ -65,7 +65,7 @@ class AttentionWork : public Work {
   /// Waits until these inputs are read, checks them, counts their bytes and copies them to the device. Collective.
   void finish_reading(std::vector<Input>& inputs);
   /// Checks that tensors other than lse are finite, and writes all tensors. Collective.
-  void write(store::RowWriter* file, std::vector<Made> tensors);
+  void write(store::RowWriter* file, std::vector<HostTensor> tensors);
   void write_statistics(store::RowWriter* file);
   /// With input.lengths, batch entries lie end to end: makes row numbers count from the start of their entry.
   void count_in_entry(HostSide& top_rows) const;
@@ -82,7 +82,7 @@ class AttentionWork : public Work {
   std::string sink_note_;
   bool reads_ahead_ = false;
   core::RowSource::Ticket last_ = 0;  // 0: nothing is being read
-  Index beside_ = 0;
+  Index read_ahead_bytes_ = 0;
   FileBytes files_;
 };
 

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/provenance.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
-#include "annulus/store/files/temporary_name.hpp"
+#include "annulus/store/files/process_name.hpp"
 #include "annulus/verify/result.hpp"
 
 namespace annulus::app {
@@ -31,12 +30,6 @@ struct FoundCheckpoint {
 };
 
 std::string previous_of(const std::string& checkpoint) { return runfile::follow_links(checkpoint) + ".previous"; }
-
-bool exists(const std::string& file) {
-  const comm::BlockingScope inside("the look at " + file);
-  std::error_code ignored;
-  return std::filesystem::exists(file, ignored);
-}
 
 FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& request) {
   try {
@@ -87,8 +80,8 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   }
   verify::check_datasets(file, weight_specs("", *training.request.layer), why);
   if (steps > request.run.settings.train->steps) {
-    fail(ErrorKind::usage, "{}train.steps is {}, and {} has {} steps done", request.run.where("train.steps"),
-         request.run.settings.train->steps, file, steps);
+    refuse(request.run, "train.steps", "train.steps is {}, and {} has {} steps done", request.run.settings.train->steps,
+           file, steps);
   }
   if (!known) {
     fmt::print(stderr,
@@ -103,8 +96,8 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
 /// is none. One that is gone was removed by somebody who wants to begin anew: we replace, and never remove. On rank 0.
 std::string newest(const std::string& named, const TrainingJob& training) {
   const std::string before = previous_of(named);
-  if (!exists(named)) return "";
-  if (!exists(before)) return named;
+  if (!store::exists(named)) return "";
+  if (!store::exists(before)) return named;
   try {
     look_at_checkpoint(named, training.request);
     return named;
@@ -130,7 +123,7 @@ void keep_previous(const TrainingJob& training) {
   const std::string& checkpoint = training.request.run.settings.train->checkpoint;
   const std::string now = runfile::follow_links(checkpoint), before = previous_of(checkpoint);
   const comm::BlockingScope inside("the keeping of " + now);
-  if (!exists(now) || !is_whole(now, training)) return;
+  if (!store::exists(now) || !is_whole(now, training)) return;
   // A second name under which the file stays when the first one is given to the next: at no moment there is none.
   store::remove_leftovers(before);  // of a process that was killed between the two
   const std::string second = store::temporary_name(before);

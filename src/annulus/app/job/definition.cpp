@@ -5,7 +5,7 @@
 
 namespace annulus::app {
 
-verify::Findings hold_against_definition(const Request& request, const verify::Sample& sample,
+verify::Findings compare_with_definition(const Request& request, const verify::Sample& sample,
                                          const comm::Communicator& comm) {
   if (!request.layer) {
     return verify_attention({request.problem, request.run.settings.input, request.input}, sample, comm);
@@ -16,7 +16,7 @@ verify::Findings hold_against_definition(const Request& request, const verify::S
   return verify_layer({whole, *request.run.settings.layer, request.layer_input->inspected(), weights}, sample, comm);
 }
 
-verify::SampledRows rows_looked_at(const Request& request, Index count) {
+verify::SampledRows sampled_rows(const Request& request, Index count) {
   return verify::sample_rows(verify::AttentionInput(request.problem, request.run.settings.input, request.input), count);
 }
 

@@ -8,11 +8,11 @@
 namespace annulus::app {
 
 /// Compares sampled rows of a result, of attention or of a layer, with the definition; collective.
-verify::Findings hold_against_definition(const Request& request, const verify::Sample& sample,
+verify::Findings compare_with_definition(const Request& request, const verify::Sample& sample,
                                          const comm::Communicator& comm);
 
-/// The rows that hold_against_definition() compares if `sample.file` is null: the result needs only these. Local; the
+/// The rows that compare_with_definition() compares if `sample.file` is null: the result needs only these. Local; the
 /// same on every rank.
-verify::SampledRows rows_looked_at(const Request& request, Index count);
+verify::SampledRows sampled_rows(const Request& request, Index count);
 
 }  // namespace annulus::app

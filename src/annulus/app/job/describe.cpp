@@ -1,7 +1,6 @@
 #include "annulus/app/job/describe.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "annulus/report/text.hpp"
 

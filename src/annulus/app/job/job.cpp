@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/gpu_kinds.hpp"
-#include "annulus/app/job/instruction_set.hpp"
 #include "annulus/app/job/machine.hpp"
 #include "annulus/planner/slice_memory.hpp"
 #include "annulus/report/text.hpp"
@@ -27,8 +25,8 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
 int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
-    core::fail(core::ErrorKind::usage, "{}distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
-               run.where("distribution.ulysses_ranks"), *asked, ranks);
+    refuse(run, "distribution.ulysses_ranks", "distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
+           *asked, ranks);
   }
   Index size = std::clamp<Index>(smallest_node, 1, ranks);  // decides, so that all groups are alike
   while (ranks % size != 0) --size;
@@ -39,10 +37,9 @@ int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
 void check_available(const runfile::RunFile& run, const strategies::Strategy& strategy) {
   const std::string reason = strategy.unavailable();
   if (reason.empty()) return;
-  core::fail(core::ErrorKind::usage,
-             "{}distribution.strategy: {} cannot run with this MPI: {}; expected auto, or another strategy of "
-             "`annulus list`",
-             run.where("distribution.strategy"), strategy.name(), reason);
+  refuse(run, "distribution.strategy",
+         "distribution.strategy: {} cannot run with this MPI: {}; expected auto, or another strategy of `annulus list`",
+         strategy.name(), reason);
 }
 
 /// Why strategy stream cannot do what is asked; empty: it can. `key`: what is to blame.
@@ -73,10 +70,7 @@ void check_stream(const Job& job, const JobOptions& options) {
                               ? "it computes block after block into a file, which only `annulus run` does"
                               : why_no_stream(job, key);
   if (why.empty()) return;
-  core::fail(core::ErrorKind::usage,
-             "{}{}: strategy stream cannot do this: {}; expected another strategy of `annulus "
-             "list`",
-             job.run.where(key), key, why);
+  refuse(job.run, key, "{}: strategy stream cannot do this: {}; expected another strategy of `annulus list`", key, why);
 }
 
 /// Cuts a job of strategy stream, unless that was done when the strategy was chosen.
@@ -128,31 +122,30 @@ void check_blocks(const Job& job) {
       apart == 1 || job.stream->block_rows > apart
           ? "smaller blocks (distribution.block_size)"
           : fmt::format("compute.reproducible: false: with true, places where rows can be cut are {} apart", apart);
-  core::fail(
-      core::ErrorKind::usage,
-      "{}compute.memory_limit: a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected "
-      "more memory, or {}",
-      job.run.where("compute.memory_limit"), job.stream->block_rows, report::describe_bytes(job.stream->memory_bytes),
-      report::describe_bytes(machine.memory_per_rank),
-      machine.memory_source.empty() ? machine.source : machine.memory_source, smaller);
+  refuse(job.run, "compute.memory_limit",
+         "compute.memory_limit: a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected "
+         "more memory, or {}",
+         job.stream->block_rows, report::describe_bytes(job.stream->memory_bytes),
+         report::describe_bytes(machine.memory_per_rank),
+         machine.memory_source.empty() ? machine.source : machine.memory_source, smaller);
 }
 
 /// Refuses GPUs that round in ways of their own.
 void check_kinds(const Job& job, const std::string& others) {
   if (others.empty()) return;
-  core::fail(core::ErrorKind::usage,
-             "{}compute.reproducible: true, and ranks have GPUs of different kinds, which may round in different ways: "
-             "{}; expected GPUs of one kind, or false",
-             job.run.where("compute.reproducible"), others);
+  refuse(job.run, "compute.reproducible",
+         "compute.reproducible: true, and ranks have GPUs of different kinds, which may round in different ways: "
+         "{}; expected GPUs of one kind, or false",
+         others);
 }
 
 /// Refuses products that have no order.
 void check_order(const Job& job) {
   const std::string why = job.problem.reproducible ? why_no_fixed_order(job.problem, job.why_no_granules) : "";
   if (why.empty()) return;
-  core::fail(core::ErrorKind::usage,
-             "{}compute.reproducible: true with compute.precision {}: {}; expected false, or another precision",
-             job.run.where("compute.reproducible"), core::name_of(job.problem.precision), why);
+  refuse(job.run, "compute.reproducible",
+         "compute.reproducible: true with compute.precision {}: {}; expected false, or another precision",
+         core::name_of(job.problem.precision), why);
 }
 
 /// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
@@ -168,19 +161,17 @@ void check_reproducible(const Job& job) {
   strategies::Problem contiguous = job.problem;
   contiguous.partition = pattern::PartitionKind::contiguous;
   if (strategies::why_not_reproducible(strategy, contiguous, ranks).empty()) {
-    core::fail(core::ErrorKind::usage, "{}distribution.partition: {} with strategy {}{} is not reproducible: {}",
-               job.run.where("distribution.partition"), pattern::name_of(*job.problem.partition), strategy.name(),
-               forward ? " and " + sums : "", reason);
+    refuse(job.run, "distribution.partition", "distribution.partition: {} with strategy {}{} is not reproducible: {}",
+           pattern::name_of(*job.problem.partition), strategy.name(), forward ? " and " + sums : "", reason);
   }
   const std::string can = fmt::format("{}", fmt::join(strategies::reproducible_strategies(contiguous, ranks), ", "));
   if (forward) {
-    core::fail(core::ErrorKind::usage,
-               "{}{} with strategy {} is not reproducible (compute.reproducible): {}; expected {} or strategy auto, {}",
-               job.run.where(gradients ? "compute.backward" : "output.statistics"), sums, strategy.name(), reason,
-               gradients ? "false" : "none of it", can);
+    refuse(job.run, gradients ? "compute.backward" : "output.statistics",
+           "{} with strategy {} is not reproducible (compute.reproducible): {}; expected {} or strategy auto, {}", sums,
+           strategy.name(), reason, gradients ? "false" : "none of it", can);
   }
-  core::fail(core::ErrorKind::usage, "{}distribution.strategy: {} is not reproducible: {}; expected auto, {}",
-             job.run.where("distribution.strategy"), strategy.name(), reason, can);
+  refuse(job.run, "distribution.strategy", "distribution.strategy: {} is not reproducible: {}; expected auto, {}",
+         strategy.name(), reason, can);
 }
 
 /// Where not even one K/V head of one batch entry fits.
@@ -189,8 +180,7 @@ std::string explain_too_large(const Job& job, double least) {
   return fmt::format(
       "{}compute.memory_limit: {} with strategy {} needs {} of tensors and buffers on the fullest of {} rank{} even in "
       "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory, more ranks, or "
-      "strategy "
-      "stream, which reads keys from the input file block by block",
+      "strategy stream, which reads keys from the input file block by block",
       job.run.where("compute.memory_limit"), describe_shape(job), job.strategy->name(), report::describe_bytes(least),
       job.ranks, job.ranks == 1 ? "" : "s", strategies::slices_of(job.problem.shape, {1, 1}),
       job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank),
@@ -242,9 +232,9 @@ void decide_slices(Job& job, const JobOptions& options) {
 }  // namespace
 
 Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm) {
-  const bool here = ranks == comm.size();
-  Nodes nodes{machine_of(machine_file, here, comm), 1};
-  nodes.smallest = here ? -comm.max(-Index(comm.ranks_of_node())) : nodes.machine.ranks_per_node;
+  const bool on_these_ranks = ranks == comm.size();
+  Nodes nodes{machine_of(machine_file, on_these_ranks, comm), 1};
+  nodes.smallest = on_these_ranks ? -comm.max(-Index(comm.ranks_of_node())) : nodes.machine.ranks_per_node;
   return nodes;
 }
 
@@ -303,6 +293,25 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     if (job.layer) job.layer->attention = job.problem;
   });
   return job;
+}
+
+std::vector<PassKind> passes_of(const strategies::Problem& problem) {
+  std::vector<PassKind> all{PassKind::forward};
+  if (problem.statistics.need_pass()) all.push_back(PassKind::statistics);
+  if (problem.gradients) all.push_back(PassKind::backward);
+  return all;
+}
+
+std::unique_ptr<const strategies::Schedule> schedule_of(const Job& job, PassKind pass) {
+  switch (pass) {
+    case PassKind::forward:
+      return job.strategy->forward_schedule(job.problem, job.partition);
+    case PassKind::statistics:
+      return job.strategy->statistics_schedule(job.problem, job.partition);
+    case PassKind::backward:
+      return job.strategy->backward_schedule(job.problem, job.partition);
+  }
+  return nullptr;
 }
 
 }  // namespace annulus::app

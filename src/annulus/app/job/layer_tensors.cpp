@@ -1,5 +1,6 @@
 #include "annulus/app/job/layer_tensors.hpp"
 
+#include <array>
 #include <deque>
 #include <functional>
 
@@ -15,26 +16,9 @@ namespace {
 using layer::LayerProblem;
 using layer::Weight;
 
-/// What the axes of a weight are called: the width of x, and of q, k or v of all heads.
-const char* axes_of(Weight weight) {
-  switch (weight) {
-    case Weight::wq:
-      return "width q_width";
-    case Weight::wk:
-    case Weight::wv:
-      return "width kv_width";
-    case Weight::wo:
-      return "q_width width";
-    case Weight::bq:
-      return "q_width";
-    case Weight::bk:
-    case Weight::bv:
-      return "kv_width";
-    case Weight::bo:
-      return "width";
-  }
-  return "";
-}
+/// What the axes of each weight are called: the width of x, and of q, k or v of all heads.
+constexpr std::array axes_of_weights{"width q_width", "width kv_width", "width kv_width", "q_width width",
+                                     "q_width",       "kv_width",       "kv_width",       "width"};
 
 Weight weight_called(const std::string& name) {
   for (const Weight weight : layer::all_weights) {
@@ -96,7 +80,7 @@ std::vector<store::TensorSpec> weight_specs(const std::string& prefix, const Lay
     store::TensorSpec spec{prefix + std::string(layer::name_of(weight)),
                            type.value_or(problem.attention.type),
                            {box.rows.size()},
-                           axes_of(weight)};
+                           axes_of_weights[std::size_t(weight)]};
     if (!layer::is_bias(weight)) spec.extents.push_back(box.columns.size());
     specs.push_back(spec);
   }

@@ -6,7 +6,7 @@
 
 #include "annulus/app/job/request.hpp"
 #include "annulus/layer/layer.hpp"
-#include "annulus/store/row_writer.hpp"
+#include "annulus/store/shared_blocks.hpp"
 
 namespace annulus::app {
 

@@ -41,7 +41,7 @@ class LayerWork : public Work {
     for (HostSide* side : {&q, &k, &lse}) side->from_device();
     check_scores(job_, store::largest_magnitude(q.data(), type, saved.q.bytes() / each),
                  store::largest_magnitude(k.data(), type, kv_bytes / each), comm_);
-    return count_lse(job_, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm_);
+    return lse_findings(job_, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm_);
   }
 
   void read_gradients() override {
@@ -110,8 +110,8 @@ class LayerWork : public Work {
     if (file == nullptr) return;
     file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals(),
                 store::RowOwners(layer_.partition()));
-    const Index each = Index(bytes_of(job_.results.front().type)), here = Index(core::bytes_of(job_.problem.type));
-    files_.written += rows.bytes() / here * each;
+    const Index each = Index(bytes_of(job_.results.front().type)), in_memory = Index(core::bytes_of(job_.problem.type));
+    files_.written += rows.bytes() / in_memory * each;
   }
 
   const Job& job_;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <numeric>
 
 #include "annulus/app/job/run_identity.hpp"
@@ -13,7 +12,7 @@
 #include "annulus/app/stop.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/journal.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
@@ -35,11 +34,6 @@ struct Paths {
         journal(result + ".journal") {}
 };
 
-bool exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(std::filesystem::symlink_status(path, error));
-}
-
 /// The datasets of the result, and scratch.
 std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<store::TensorSpec>& scratch) {
   const strategies::Problem& problem = job.problem;
@@ -59,8 +53,7 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
 [[noreturn]] void refuse_without_locks(const Paths& paths) {
   fail(ErrorKind::failure,
        "{}: this file system has no locks, which ranks of strategy stream need to share blocks: run it with one rank, "
-       "or "
-       "put output.file on another file system",
+       "or put output.file on another file system",
        paths.journal);
 }
 
@@ -87,7 +80,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
              *worker);
       }
       const store::PartLayout layout = store::PartLayout::parse(journal->part());
-      if (exists(paths.part) && store::state_of(paths.part).inode == layout.inode) unlink(paths.part.c_str());
+      if (store::is_taken(paths.part) && store::state_of(paths.part).inode == layout.inode) unlink(paths.part.c_str());
       journal->remove();
       return "";
     }
@@ -172,15 +165,15 @@ bool LongRun::State::accept(const store::Journal& found, const store::PartLayout
   const std::vector<std::string> other = changes(found.head(), job, /*is_decided=*/true);
   if (!other.empty()) refuse(paths, other);
   if (!(cuts_of(found.head()) == cuts)) return false;
-  const bool has_name =
-      !exists(paths.part) && exists(paths.result) && store::state_of(paths.result).inode == layout.inode;
+  const bool has_name = !store::is_taken(paths.part) && store::is_taken(paths.result) &&
+                        store::state_of(paths.result).inode == layout.inode;
   // By us: whoever gives an unfinished file the result's name does not make it a result.
   if (has_name && found.is_recording() && found.done() == units()) return true;
   if (has_name) {
     fail(ErrorKind::failure, "{}: is the unfinished file {} under another name: give it back its own, and run again",
          paths.result, paths.part);
   }
-  if (!exists(paths.part)) {
+  if (!store::is_taken(paths.part)) {
     fail(ErrorKind::failure,
          "{}: is gone, with all that {} says is finished: put it back, or begin anew with annulus run --restart",
          paths.part, paths.journal);

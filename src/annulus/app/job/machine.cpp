@@ -1,18 +1,54 @@
 #include "annulus/app/job/machine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
-#include "annulus/app/job/memory_share.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/window_room.hpp"
+#include "annulus/core/gpu_driver.hpp"
+#include "annulus/core/instruction_set.hpp"
+#include "annulus/core/memory.hpp"
 #include "annulus/runfile/machine_file.hpp"
+#include "annulus/runfile/numbers.hpp"
 
 namespace annulus::app {
+namespace {
 
-core::Machine machine_of(const std::optional<std::string>& file, bool here, const comm::Communicator& comm) {
+using core::Index;
+using core::InstructionSet;
+
+/// A whole number of an environment variable above 0; 0 where there is none.
+Index variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : runfile::parse_whole(text, {}).number.value_or(0);
+}
+
+/// Ranks that name the same bound of the same node; all ranks' words are in `words`, one line for each bound.
+Index sharers(const std::string& word, const std::vector<std::string>& words) {
+  return std::count_if(words.begin(), words.end(),
+                       [&](const std::string& lines) { return lines.find("\n" + word + "\n") != std::string::npos; });
+}
+
+void limit_by_variable() {
+  const char* const name = std::getenv(instruction_set_variable);
+  if (name == nullptr || *name == '\0') return;
+  const auto set = core::instruction_set_called(name);
+  if (!set) {
+    core::fail(core::ErrorKind::usage,
+               "the environment variable {} is '{}', expected baseline, avx2, avx512, avx512_bf16 or amx",
+               instruction_set_variable, name);
+  }
+  core::limit_instruction_set(*set);
+}
+
+}  // namespace
+
+core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm) {
   core::Machine machine = file ? runfile::read_machine_file(*file, comm) : core::default_machine();
-  if (!here) return machine;
+  if (!on_these_ranks) return machine;
   const core::Index own = comm.ranks_of_node();
   if (!file) machine.ranks_per_node = comm.max(own);
   // The poorest rank's shares; every rank must come to the same decision. A file may be another machine's, or made
@@ -29,5 +65,72 @@ core::Machine machine_of(const std::optional<std::string>& file, bool here, cons
       fmt::format("{} ({:.1f} MiB per rank free)", room.folder, machine.window_per_rank / (1024 * 1024));
   return machine;
 }
+
+std::vector<core::MemoryBound> batch_bounds(Index resident) {
+  constexpr Index mib = 1024 * 1024;
+  std::vector<core::MemoryBound> bounds;
+  if (const Index node = variable("SLURM_MEM_PER_NODE")) {
+    bounds.push_back({"Slurm's --mem", node * mib, "SLURM_MEM_PER_NODE"});
+  } else if (const Index cpu = variable("SLURM_MEM_PER_CPU")) {
+    const Index cpus = std::max<Index>(1, variable("SLURM_CPUS_PER_TASK"));
+    bounds.push_back({"Slurm's --mem-per-cpu", std::max<Index>(0, cpu * cpus * mib - resident), ""});
+  }
+  return bounds;
+}
+
+Index plannable_gpu_memory(Index free) {
+  constexpr Index most_left = 512 * 1024 * 1024;
+  return free - std::min(free / 16, most_left);
+}
+
+MemoryShare memory_share(const comm::Communicator& comm) {
+  const Index resident = core::resident_bytes();
+  std::vector<core::MemoryBound> bounds = core::memory_bounds();
+  for (core::MemoryBound& bound : batch_bounds(resident)) bounds.push_back(std::move(bound));
+  if (const auto free = core::free_gpu_memory())
+    bounds.push_back({"free memory of the GPU", plannable_gpu_memory(*free), core::gpu_address()});
+  const std::string host = comm::host_name();
+  const auto word = [&](const core::MemoryBound& bound) { return host + "\t" + bound.shared_as; };
+  std::string own = "\n";
+  for (const core::MemoryBound& bound : bounds) own += word(bound) + "\n";
+  const std::vector<std::string> words = comm.gather_all(own);
+
+  MemoryShare share;
+  bool known = false;
+  for (const core::MemoryBound& bound : bounds) {
+    const Index ranks = bound.shared_as.empty() ? 1 : sharers(word(bound), words);
+    double bytes = double(bound.free) / double(ranks);
+    // Slurm's number is all that the ranks may have; of the other bounds what they have is taken off already.
+    if (bound.shared_as == "SLURM_MEM_PER_NODE") bytes -= double(resident);
+    if (known && bytes >= share.bytes) continue;
+    known = true;
+    const std::string who = ranks > 1 ? fmt::format("shared by {} ranks of {}", ranks, host) : "of " + host;
+    share = {std::max(1.0, bytes), fmt::format("{}, {}", bound.name, who)};
+  }
+  const std::vector<double> all = comm.gather_all(known ? share.bytes : HUGE_VAL);
+  const std::vector<std::string> sources = comm.gather_all(share.source);
+  const auto poorest = std::size_t(std::min_element(all.begin(), all.end()) - all.begin());
+  if (all[poorest] == HUGE_VAL) return {};
+  return {all[poorest], sources[poorest]};
+}
+
+std::string agree_on_instruction_set(const comm::Communicator& comm) {
+  comm::agree(comm, limit_by_variable);
+  const std::vector<core::Index> sets = comm.gather_all(core::Index(core::best_instruction_set()));
+  const auto least = std::min_element(sets.begin(), sets.end()), most = std::max_element(sets.begin(), sets.end());
+  core::limit_instruction_set(InstructionSet(*least));
+  if (*least == *most) return "";
+  return fmt::format("rank {} has no {}", least - sets.begin(), core::name_of(InstructionSet(*most)));
+}
+
+std::string other_kinds(const std::vector<std::string>& kinds) {
+  const auto first = std::find_if(kinds.begin(), kinds.end(), [](const auto& kind) { return !kind.empty(); });
+  const auto other =
+      std::find_if(first, kinds.end(), [&](const auto& kind) { return !kind.empty() && kind != *first; });
+  if (other == kinds.end()) return "";
+  return fmt::format("rank {} has {}, rank {} {}", first - kinds.begin(), *first, other - kinds.begin(), *other);
+}
+
+std::string other_kinds(const comm::Communicator& comm) { return other_kinds(comm.gather_all(core::gpu_kind())); }
 
 }  // namespace annulus::app

@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 
 #include "annulus/comm/runtime.hpp"
@@ -10,6 +11,7 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/report/text.hpp"
+#include "annulus/store/files/process_name.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
@@ -19,7 +21,7 @@ std::vector<std::pair<std::string, std::string>> provenance(const std::string& c
   return {{"software", "annulus"},
           {"version", annulus::version},
           {"git_commit", annulus::git_commit},
-          {"date", report::utc_now()},
+          {"date", store::utc_text(std::time(nullptr), "%Y-%m-%dT%H:%M:%SZ")},
           {"command_line", command_line},
           {"hosts", report::distinct(comm.gather_all(comm::host_name()))},
           {"job_id", job_id()},

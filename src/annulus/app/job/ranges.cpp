@@ -136,10 +136,10 @@ report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Com
     if (!std::isfinite(value) && !(value < 0)) found = {i, value};
   }
   check_found(job, "lse", found, rows.intervals(), comm);
-  return count_lse(job, lse, count, comm);
+  return lse_findings(job, lse, count, comm);
 }
 
-report::LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm) {
+report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm) {
   report::LseFindings findings;
   for (Index i = 0; i < count; ++i) {
     const double value = number_at(lse, core::lse_type(job.problem.type), i);

@@ -39,7 +39,7 @@ void check_results(const Request& request, const std::vector<HostRows>& tensors,
 /// Checks this rank's lse (B, rows, H) in host memory, where -inf is legal. Throws as check_results(); collective.
 report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
 /// The same findings, without the check, for `count` numbers that need not be of this rank's rows; collective.
-report::LseFindings count_lse(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
+report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
 
 /// A warning if scores are so large that two scores which are neighbours in the precision have weights that differ by a
 /// factor of 4 or more; otherwise empty.

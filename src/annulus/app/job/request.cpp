@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/guard.hpp"
 #include "annulus/comm/root.hpp"
@@ -87,15 +86,14 @@ void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose 
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
   const std::string reason = kernels::why_no_backend(problem.backend);
   if (!reason.empty()) {
-    core::fail(core::ErrorKind::usage, "{}compute.backend: {}: {}; expected auto or {}", run.where("compute.backend"),
-               core::name_of(problem.backend), reason, core::name_of(kernels::default_backend()));
+    refuse(run, "compute.backend", "compute.backend: {}: {}; expected auto or {}", core::name_of(problem.backend),
+           reason, core::name_of(kernels::default_backend()));
   }
   const kernels::LibraryBackend* const library = kernels::library_of(problem.backend);
   if (library == nullptr) return;
   const auto refused = library->refuses(wanted_of(run.settings, problem));
   if (!refused) return;
-  core::fail(core::ErrorKind::usage, "{}{}: {}; expected another value, or compute.backend: auto",
-             run.where(refused->key), refused->key, refused->reason);
+  refuse(run, refused->key, "{}: {}; expected another value, or compute.backend: auto", refused->key, refused->reason);
 }
 
 /// Refuses an absent input file that lies where a shell would look for it: paths of a run file start at its own folder.
@@ -119,7 +117,7 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
   const runfile::OutputSettings& output = run.settings.output;
   const auto check = [&](const char* key, const std::string& file) {
     const std::string why = store::why_too_long(file);
-    if (!why.empty()) core::fail(core::ErrorKind::usage, "{}{}: {}: {}", run.where(key), key, file, why);
+    if (!why.empty()) refuse(run, key, "{}: {}: {}", key, file, why);
   };
   if (output.writes_file()) check("output.file", output.file);
   if (output.report) check("output.report", *output.report);
@@ -141,7 +139,7 @@ void place_queries(const Request& request, Problem& problem) {
 void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
   if (!found) return;
-  core::fail(core::ErrorKind::usage, "{}{}: {}", run.where(found->key), found->key, found->reason);
+  refuse(run, found->key, "{}: {}", found->key, found->reason);
 }
 
 std::vector<std::string> other_input_files(const Request& request) {
@@ -153,8 +151,8 @@ std::vector<std::string> other_input_files(const Request& request) {
 /// A layer multiplies all rows by its weights.
 void refuse_gaps(const Request& request) {
   if (request.is_end_to_end()) {
-    core::fail(core::ErrorKind::usage, "{}input.lengths: a layer computes all rows of all batch entries, expected none",
-               request.run.where("input.lengths"));
+    refuse(request.run, "input.lengths",
+           "input.lengths: a layer computes all rows of all batch entries, expected none");
   }
   if (request.problem.documents.gaps.empty()) return;
   const Index sequence = request.problem.shape.sequence;
@@ -234,35 +232,28 @@ std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
 /// What can be said before any file of tensors is opened.
 void check_settings(const runfile::RunFile& run, Purpose purpose) {
   if (run.settings.layer && run.settings.compute.reproducible) {
-    core::fail(
-        core::ErrorKind::usage,
-        "{}compute.reproducible: a layer cannot give the same bits for every number of ranks: gradients of weights "
-        "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false",
-        run.where("compute.reproducible"));
+    refuse(run, "compute.reproducible",
+           "compute.reproducible: a layer cannot give the same bits for every number of ranks: gradients of weights "
+           "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false");
   }
   if (const auto& backend = run.settings.compute.backend;
       backend && !core::why_no_fixed_order(*backend).empty() && run.settings.compute.reproducible) {
-    core::fail(core::ErrorKind::usage,
-               "{}compute.reproducible: true with compute.backend {}: {}; expected false, or another back end",
-               run.where("compute.reproducible"), core::name_of(*backend), core::why_no_fixed_order(*backend));
+    refuse(run, "compute.reproducible",
+           "compute.reproducible: true with compute.backend {}: {}; expected false, or another back end",
+           core::name_of(*backend), core::why_no_fixed_order(*backend));
   }
   named_strategy(run);
   if (purpose == Purpose::train && !run.settings.train) {
-    core::fail(core::ErrorKind::usage, "{}train needs the sections layer and train", run.where(""));
+    refuse(run, "", "train needs the sections layer and train");
   }
   if (purpose == Purpose::train && run.settings.output.trace) {
-    core::fail(core::ErrorKind::usage,
-               "{}output.trace: train makes no trace, expected none; `annulus run` traces a layer",
-               run.where("output.trace"));
+    refuse(run, "output.trace", "output.trace: train makes no trace, expected none; `annulus run` traces a layer");
   }
   if (purpose == Purpose::train && run.settings.output.report) {
-    core::fail(core::ErrorKind::usage,
-               "{}output.report: train makes no report, expected none; its result file has the losses",
-               run.where("output.report"));
+    refuse(run, "output.report", "output.report: train makes no report, expected none; its result file has the losses");
   }
   if (purpose == Purpose::verify && !run.settings.output.writes_file()) {
-    core::fail(core::ErrorKind::usage, "{}output.file: none has no result to verify, expected the file of a run",
-               run.where("output.file"));
+    refuse(run, "output.file", "output.file: none has no result to verify, expected the file of a run");
   }
 }
 
@@ -274,8 +265,8 @@ const strategies::Strategy* named_strategy(const runfile::RunFile& run) {
   if (strategy != nullptr || name == "auto") return strategy;
   std::vector<std::string> names{"auto"};
   for (const auto& known : strategies::registry()) names.emplace_back(known->name());
-  core::fail(core::ErrorKind::usage, "{}distribution.strategy: there is no strategy '{}'{}; `annulus list` shows them",
-             run.where("distribution.strategy"), name, runfile::suggest(name, names));
+  refuse(run, "distribution.strategy", "distribution.strategy: there is no strategy '{}'{}; `annulus list` shows them",
+         name, runfile::suggest(name, names));
 }
 
 Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm) {

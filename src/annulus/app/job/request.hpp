@@ -9,9 +9,8 @@
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/layer/weights.hpp"
 #include "annulus/runfile/run_file.hpp"
-#include "annulus/store/layer_file.hpp"
+#include "annulus/store/input_file.hpp"
 #include "annulus/store/result_layout.hpp"
-#include "annulus/store/tensor_file.hpp"
 #include "annulus/strategies/slices.hpp"
 #include "annulus/strategies/strategy.hpp"
 

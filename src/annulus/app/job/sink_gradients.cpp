@@ -6,7 +6,6 @@
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/core/storage.hpp"
 #include "annulus/kernels/sink.hpp"
 
 namespace annulus::app {
@@ -49,10 +48,9 @@ void write_dsink(const Job& job, const std::function<std::vector<std::string>()>
   const core::DType type = core::lse_type(job.problem.type);
   std::vector<std::byte> stored(std::size_t(heads) * core::bytes_of(type));
   comm::on_root(comm, [&] {
-    const std::vector<double> gradients = sink_gradients(notes(), heads);
+    std::vector<double> gradients = sink_gradients(notes(), heads);
+    store::convert({gradients.data(), core::DType::float64}, {stored.data(), type}, heads);
     for (std::size_t h = 0; h < gradients.size(); ++h) {
-      if (type == core::DType::float64) core::store_as(reinterpret_cast<double*>(stored.data())[h], gradients[h]);
-      if (type == core::DType::float32) core::store_as(reinterpret_cast<float*>(stored.data())[h], gradients[h]);
       if (std::isfinite(gradients[h])) continue;
       core::fail(core::ErrorKind::failure, "the result's dsink holds {} at [{}], {}", gradients[h], h,
                  causes_of_no_number(job.problem, 0));

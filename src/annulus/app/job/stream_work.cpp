@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "annulus/app/job/run_identity.hpp"
+#include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/input_tensors.hpp"
+#include "annulus/app/job/ranges.hpp"
 #include "annulus/app/job/sink_gradients.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/core/storage.hpp"
+#include "annulus/report/progress.hpp"
+#include "annulus/report/text.hpp"
 #include "annulus/store/finite.hpp"
+#include "annulus/strategies/store/block_passes.hpp"
 
 namespace annulus::app {
 namespace {
@@ -96,65 +100,180 @@ void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetr
   }
 }
 
+/// What a rank did in this launch, all its blocks together. Of hops there are two: own rows, and what was read of other
+/// blocks.
+struct StreamMetrics {
+  core::RankMetrics forward{0, {{}, {}}}, backward{0, {{}, {}}};
+  Index units = 0;
+  Index peak_bytes = 0;       ///< of tensors and buffers
+  Index predicted_bytes = 0;  ///< of the largest unit that it computed
+  core::RowTraffic read, written;
+  report::LseFindings lse;  ///< of its rows alone
+};
+
+class StreamWork {
+ public:
+  explicit StreamWork(const Job& job)
+      : job_(job), passes_(job.problem, job.partition, job.run.settings.input.dlse.has_value(), job.sink()) {}
+
+  Cuts cuts() const {
+    return {"stream",
+            {{"block_rows", job_.stream->block_rows}},
+            std::vector<Index>(std::size_t(passes_.phases()), passes_.units())};
+  }
+
+  /// Stored beside the result from phase to phase.
+  std::vector<store::TensorSpec> scratch() const {
+    if (passes_.phases() == 1) return {};
+    core::Shape shape = job_.file_shape();
+    shape.head_dim = kernels::normalizer_numbers;
+    shape.value_dim = 0;
+    return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, shape.heads, job_.order())};
+  }
+
+  /// Computes units until there are none left for this rank; local. Throws Error.
+  void run(LongRun& long_run, const strategies::Progress& progress) {
+    while (const std::optional<Unit> unit = long_run.claim()) {
+      const std::string note = compute(*unit, long_run.source(), long_run.sink(), long_run.finished_share(), progress);
+      const comm::BlockingScope inside("the flushing of a block's results");
+      long_run.finish(*unit, note);
+    }
+    metrics_.read = long_run.source().traffic();
+    if (metrics_.units > 0) metrics_.written = long_run.sink()->traffic();
+  }
+
+  /// Where no file is written: an even share of the units, and their results are dropped.
+  void run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {
+    store::FileRows source;
+    for (const StoredTensor tensor : input_tensors(job_)) source.put(tensor, input_origin(job_, tensor));
+    for (Index unit = comm.rank(); unit < passes_.units(); unit += comm.size()) {
+      compute({0, unit}, source, nullptr, double(unit) / double(passes_.units()), progress);
+    }
+    metrics_.read = source.traffic();
+  }
+  const strategies::BlockPasses& passes() const { return passes_; }
+  const StreamMetrics& metrics() const { return metrics_; }
+
+ private:
+  /// `sink`: nullptr drops results. Returns the unit's sink_note().
+  std::string compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
+                      const strategies::Progress& progress) {
+    const int phase = int(unit.phase);
+    const Index block = passes_.block_of(unit.index), units = passes_.units() * passes_.phases();
+    const std::string name =
+        fmt::format("block {} of {}{}", block + 1, passes_.blocks(), phase == 1 ? ", dk and dv" : "");
+    const comm::Scope scope(name);
+    const core::Span span(name.c_str(), core::SpanKind::pass);
+    const strategies::Progress of_unit = [&](double share, const std::string& where) {
+      progress(begun + std::min(share, 1.0) / double(units), name + ", " + where);
+    };
+    CheckedRows checked(job_, sink, metrics_.lse);
+    core::memory_ledger().reset_peak();
+    const strategies::UnitMetrics made =
+        passes_.run(phase, unit.index, source, checked, progress ? of_unit : progress, {});
+    metrics_.units += 1;
+    metrics_.peak_bytes = std::max(metrics_.peak_bytes, core::memory_ledger().peak());
+    metrics_.predicted_bytes = std::max(metrics_.predicted_bytes, passes_.cost(phase, block).memory_bytes);
+    add(made.forward, phase, metrics_.forward);
+    add(made.backward, phase, metrics_.backward);
+    return made.sink_sums.empty() ? "" : sink_note(0, made.sink_sums);
+  }
+
+  const Job& job_;
+  const strategies::BlockPasses passes_;
+  StreamMetrics metrics_;
+};
+
+/// Products of all phases, of D multiply-adds for each kept triple.
+report::ProgressLine::Work all_work(const Job& job) {
+  const int products = job.problem.gradients ? 2 + 3 + 4 : 2;
+  const pattern::StoredRows all({{0, job.problem.shape.sequence}});
+  const double kept = double(strategies::kept_of(job.problem, all));
+  return {2e-9 * products * job.problem.shape.mean_dim() * kept, "GFLOP"};
+}
+
+/// What every rank has in /run beside what passes measure.
+void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, report::Measurements& measured) {
+  std::vector<store::Column>& columns = measured.forward.per_rank;
+  const auto add = [&](const report::Quantity& quantity, double value) {
+    columns.push_back(report::per_rank(quantity, value, comm));
+  };
+  columns.insert(columns.begin(),
+                 report::per_rank({"rows", "1", "rows of the blocks computed"}, double(metrics.forward.rows), comm));
+  add({"peak_resident_bytes", "bytes", "peak of the process, libraries included"}, double(core::peak_resident_bytes()));
+  add({"read_seconds", "s", "time in which a thread was reading"}, metrics.read.seconds);
+  add({"write_seconds", "s", "wall time writing the result"}, metrics.written.seconds);
+  add({"units", "1", "parts finished, blocks of either phase"}, double(metrics.units));
+  add({"bytes_asked", "bytes", "bytes of rows that were used"}, double(metrics.read.asked));
+  add({"bytes_read", "bytes", "bytes read for them"}, double(metrics.read.moved));
+  add({"bytes_written", "bytes", "bytes of results written"}, double(metrics.written.moved));
+  measured.read_seconds = comm.max(metrics.read.seconds);
+  measured.write_seconds = comm.max(metrics.written.seconds);
+}
+
+/// Lines of the summary; on rank 0.
+void add_lines(const Job& job, Index found, const Index all, report::Measurements& measured) {
+  const report::PassMeasurements& forward = measured.forward;
+  const double asked = forward.sum("bytes_asked"), read = forward.sum("bytes_read");
+  double rate = 0;  // of the ranks together
+  const std::vector<double> bytes = forward.of("bytes_read"), seconds = forward.of("read_seconds");
+  for (std::size_t p = 0; p < bytes.size(); ++p) rate += bytes[p] / std::max(seconds[p], 1e-9);
+  measured.lines.emplace_back("blocks", describe_blocks(*job.stream));
+  measured.lines.emplace_back("parts",
+                              fmt::format("{:.0f} of {} computed{}", forward.sum("units"), all,
+                                          found > 0 ? fmt::format(", {} by launches before this one", found) : ""));
+  measured.lines.emplace_back("reading",
+                              fmt::format("{} for {} that were used, {}/s; {} written", report::describe_bytes(read),
+                                          report::describe_bytes(asked), report::describe_bytes(rate),
+                                          report::describe_bytes(forward.sum("bytes_written"))));
+}
+
+report::Measurements measure(const Job& job, const StreamMetrics& metrics, double seconds,
+                             const comm::Communicator& comm) {
+  const comm::Scope scope("the gathering of what was measured");
+  report::Measurements measured;
+  measured.ranks = comm.size();
+  // Passes take turns, block after block: each has the share of the time that it computed and waited.
+  const auto busy = [](const core::RankMetrics& of) { return of.total().compute_seconds + of.total().wait_seconds; };
+  const double both = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
+  const auto pass = [&](const core::RankMetrics& of) {
+    report::Pass one{
+        .metrics = {.attention = of}, .seconds = seconds * busy(of) / both, .peak_bytes = metrics.peak_bytes};
+    return gather(one, metrics.predicted_bytes, false, comm);
+  };
+  measured.forward = pass(metrics.forward);
+  if (job.problem.gradients) measured.backward = pass(metrics.backward);
+  add_columns(metrics, comm, measured);
+  measured.lse = {comm.sum(metrics.lse.rows), comm.sum(metrics.lse.keyless), comm.max(metrics.lse.largest)};
+  return measured;
+}
+
 }  // namespace
 
-StreamWork::StreamWork(const Job& job)
-    : job_(job), passes_(job.problem, job.partition, job.run.settings.input.dlse.has_value(), job.sink()) {}
-
-Cuts StreamWork::cuts() const {
-  return {"stream",
-          {{"block_rows", job_.stream->block_rows}},
-          std::vector<Index>(std::size_t(passes_.phases()), passes_.units())};
-}
-
-std::vector<store::TensorSpec> StreamWork::scratch() const {
-  if (passes_.phases() == 1) return {};
-  core::Shape shape = job_.file_shape();
-  shape.head_dim = kernels::normalizer_numbers;
-  shape.value_dim = 0;
-  return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, shape.heads, job_.order())};
-}
-
-void StreamWork::run(LongRun& long_run, const strategies::Progress& progress) {
-  while (const std::optional<Unit> unit = long_run.claim()) {
-    const std::string note = compute(*unit, long_run.source(), long_run.sink(), long_run.finished_share(), progress);
-    const comm::BlockingScope inside("the flushing of a block's results");
-    long_run.finish(*unit, note);
+std::optional<report::Measurements> compute_blocks(
+    const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,
+    const comm::Communicator& comm, WhyUnfinished& rest) {
+  StreamWork work(job);
+  std::optional<LongRun> long_run;
+  if (job.run.settings.output.writes_file()) long_run.emplace(job, work.cuts(), work.scratch(), comm);
+  const Index found = long_run ? long_run->found_finished() : 0, all = work.passes().units() * work.passes().phases();
+  const double begun = long_run ? long_run->finished_share() : 0;
+  const report::Pass pass = report::run_pass(comm, "the blocks", [&] {
+    report::ProgressLine progress(comm.is_root(), all_work(job), begun);
+    if (long_run) {
+      work.run(*long_run, progress.shown());
+    } else {
+      work.run_without_file(comm, progress.shown());
+    }
+    return core::LayerMetrics{};
+  });
+  report::Measurements measured = measure(job, work.metrics(), pass.seconds, comm);
+  if (comm.is_root()) add_lines(job, found, all, measured);
+  if (long_run && !long_run->complete([&] { return finish(measured); })) {
+    rest = long_run->why_unfinished();
+    return std::nullopt;
   }
-  metrics_.read = long_run.source().traffic();
-  if (metrics_.units > 0) metrics_.written = long_run.sink()->traffic();
-}
-
-void StreamWork::run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {
-  store::FileRows source;
-  for (const StoredTensor tensor : input_tensors(job_)) source.put(tensor, input_origin(job_, tensor));
-  for (Index unit = comm.rank(); unit < passes_.units(); unit += comm.size()) {
-    compute({0, unit}, source, nullptr, double(unit) / double(passes_.units()), progress);
-  }
-  metrics_.read = source.traffic();
-}
-
-std::string StreamWork::compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
-                                const strategies::Progress& progress) {
-  const int phase = int(unit.phase);
-  const Index block = passes_.block_of(unit.index), units = passes_.units() * passes_.phases();
-  const std::string name =
-      fmt::format("block {} of {}{}", block + 1, passes_.blocks(), phase == 1 ? ", dk and dv" : "");
-  const comm::Scope scope(name);
-  const core::Span span(name.c_str(), core::SpanKind::pass);
-  const strategies::Progress of_unit = [&](double share, const std::string& where) {
-    progress(begun + std::min(share, 1.0) / double(units), name + ", " + where);
-  };
-  CheckedRows checked(job_, sink, metrics_.lse);
-  core::memory_ledger().reset_peak();
-  const strategies::UnitMetrics made =
-      passes_.run(phase, unit.index, source, checked, progress ? of_unit : progress, {});
-  metrics_.units += 1;
-  metrics_.peak_bytes = std::max(metrics_.peak_bytes, core::memory_ledger().peak());
-  metrics_.predicted_bytes = std::max(metrics_.predicted_bytes, passes_.cost(phase, block).memory_bytes);
-  add(made.forward, phase, metrics_.forward);
-  add(made.backward, phase, metrics_.backward);
-  return made.sink_sums.empty() ? "" : sink_note(0, made.sink_sums);
+  return measured;
 }
 
 }  // namespace annulus::app

@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "annulus/app/job/passes.hpp"
+#include "annulus/app/job/job.hpp"
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/layer/layer.hpp"
 #include "annulus/store/file_rows.hpp"
-#include "annulus/store/row_writer.hpp"
+#include "annulus/store/shared_blocks.hpp"
 
 namespace annulus::app {
 
@@ -61,7 +61,7 @@ class Work {
   /// Bytes of this rank's memory at the peak of a pass. Local.
   virtual Index predicted_bytes(PassKind pass) const = 0;
   /// Adds bytes that something else takes during the passes: what is read ahead for the next unit.
-  virtual void set_beside(Index) {}
+  virtual void set_read_ahead_bytes(Index) {}
   /// Floating-point operations of this rank's attention in a pass. Local.
   virtual double predicted_flops(PassKind pass) const = 0;
   /// Bytes that this rank receives from each rank in a pass, the attention's alone. Local.

@@ -1,14 +1,11 @@
 #include "annulus/app/summary/summary.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <ctime>
-#include <numeric>
-#include <set>
+#include <nlohmann/json.hpp>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/passes.hpp"
-#include "annulus/app/summary/run_entries.hpp"
+#include "annulus/app/job/job.hpp"
+#include "annulus/app/job/provenance.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
@@ -21,10 +18,55 @@
 namespace annulus::app {
 namespace {
 
-std::vector<report::ReportEntry> entries(const std::vector<store::Column>& columns) {
-  std::vector<report::ReportEntry> all;
-  for (const store::Column& column : columns) all.push_back({column.name, column.values});
+using report::Json;
+
+/// Names and values of columns.
+Json by_name(const std::vector<store::Column>& columns) {
+  Json all = Json::object();
+  for (const store::Column& column : columns) all[column.name] = column.values;
   return all;
+}
+
+Json shape_entries(const Job& job) {
+  const core::Shape s = job.file_shape();
+  Json all{{"batch", s.batch},
+           {"rows", s.sequence},
+           {"query_rows", job.query_rows()},
+           {"heads", s.heads},
+           {"kv_heads", s.kv_heads},
+           {"head_dim", s.head_dim},
+           {"value_dim", s.dim_of_values()},
+           {"type", core::name_of(job.problem.type)},
+           {"output_type", name_of(job.results.front().type)},
+           {"documents", job.problem.documents.count()}};
+  if (job.layer) all.update(Json{{"width", job.layer->width}, {"sharding", name_of(job.layer->sharding)}});
+  return all;
+}
+
+Json setting_entries(const Job& job) {
+  const pattern::Pattern& pattern = job.problem.pattern;
+  std::vector<std::string> segments;
+  std::vector<Index> dilations;
+  for (const pattern::Pair& pair : pattern.pairs) {
+    segments.push_back(pattern::segment_text(pair));
+    dilations.push_back(pair.dilation);
+  }
+  std::vector<std::string_view> statistics;
+  for (const runfile::Statistic one : job.run.settings.output.statistics) statistics.push_back(name_of(one));
+  return {{"semantics", pattern::name_of(pattern.semantics)},
+          {"segments", fmt::format("{}", fmt::join(segments, " "))},
+          {"dilations", fmt::format("{}", fmt::join(dilations, " "))},
+          {"causal", pattern.causal},
+          {"scale", job.problem.scale},
+          {"backward", job.problem.gradients},
+          {"backend", core::name_of(job.problem.backend)},
+          {"precision", core::name_of(job.problem.precision)},
+          {"reproducible", job.problem.reproducible},
+          {"strategy", job.strategy->name()},
+          {"chosen_by_auto", job.choice.has_value()},
+          {"partition", name_of_partition(job)},
+          {"statistics", fmt::format("{}", fmt::join(statistics, " "))},
+          {"top_keys", job.problem.statistics.top_keys}};
 }
 
 /// What a pass did and what it took; `prefix` tells the passes apart.
@@ -87,6 +129,11 @@ void print_findings(const Job& job, const report::LseFindings& lse) {
 
 }  // namespace
 
+std::string name_of_partition(const Job& job) {
+  if (job.problem.partition) return std::string(pattern::name_of(*job.problem.partition));
+  return std::string(pattern::name_of(strategies::kind_of(job.problem, job.partition)));
+}
+
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job) {
   std::vector<std::pair<std::string, std::string>> all{{"strategy", std::string(job.strategy->name())},
                                                        {"partition", name_of_partition(job)}};
@@ -94,23 +141,39 @@ std::vector<std::pair<std::string, std::string>> decisions(const Job& job) {
   return all;
 }
 
-std::vector<report::ReportEntry> report_entries(const Job& job, const report::Measurements& measured,
-                                                std::vector<report::ReportEntry> ran) {
+Json run_entries(const Job& job, const comm::Communicator& comm) {
+  Json all = shape_entries(job);
+  all.update(setting_entries(job));
+  const bool host = job.problem.backend == kernels::Backend::host;
+  all.update(Json{{"ranks", comm.size()},
+                  {"threads", core::host_threads()},
+                  {"instruction_set", host ? kernels::host_instruction_set() : "device"},
+                  {"transfers", comm::transfers()},
+                  {"cpu", report::distinct(comm.gather_all(cpu_name()))},
+                  {"device", report::distinct(comm.gather_all(core::device_name()))},
+                  {"hosts", report::distinct(comm.gather_all(comm::host_name()))},
+                  {"version", annulus::version},
+                  {"git_commit", annulus::git_commit},
+                  {"kokkos", core::kokkos_version()},
+                  {"mpi", comm::mpi_library()}});
+  return all;
+}
+
+Json report_entries(const Job& job, const report::Measurements& measured, const Json& ran) {
   const auto of_pass = [](const report::PassMeasurements& pass) {
-    return std::vector<report::ReportEntry>{{"hops", pass.hops},
-                                            {"attention_seconds", pass.seconds},
-                                            {"per_rank", entries(pass.per_rank)},
-                                            {"per_rank_and_hop", entries(pass.per_hop)}};
+    return Json{{"hops", pass.hops},
+                {"attention_seconds", pass.seconds},
+                {"per_rank", by_name(pass.per_rank)},
+                {"per_rank_and_hop", by_name(pass.per_hop)}};
   };
-  std::vector<report::ReportEntry> all{
-      {"strategy", std::string(job.strategy->name())}, {"ranks", Index(measured.ranks)}, {"settings", std::move(ran)}};
-  all.push_back({"passes", job.slice_count()});
-  for (report::ReportEntry& entry : of_pass(measured.forward)) all.push_back(std::move(entry));
-  if (measured.statistics) all.push_back({"statistics", of_pass(*measured.statistics)});
-  if (measured.backward) all.push_back({"backward", of_pass(*measured.backward)});
-  all.push_back({"query_rows", measured.lse.rows});  // each (batch, row, head)
-  all.push_back({"query_rows_without_key", measured.lse.keyless});
-  all.push_back({"result", job.run.settings.output.file});
+  Json all{
+      {"strategy", job.strategy->name()}, {"ranks", measured.ranks}, {"settings", ran}, {"passes", job.slice_count()}};
+  all.update(of_pass(measured.forward));
+  if (measured.statistics) all["statistics"] = of_pass(*measured.statistics);
+  if (measured.backward) all["backward"] = of_pass(*measured.backward);
+  all["query_rows"] = measured.lse.rows;  // each (batch, row, head)
+  all["query_rows_without_key"] = measured.lse.keyless;
+  all["result"] = job.run.settings.output.file;
   return all;
 }
 

@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 
+#include "annulus/app/bench/columns.hpp"
 #include "annulus/app/bench/rounds.hpp"
-#include "annulus/app/bench/share.hpp"
-#include "annulus/app/bench/store.hpp"
-#include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/provenance.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/verb.hpp"
@@ -18,11 +17,99 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/report/text.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
 namespace {
+
+// What is known of a sweep's cases, on disk: finished ones are never lost and never measured again.
+
+using CaseRecords = std::vector<std::optional<store::CaseRecord>>;
+
+/// The records that a table's text holds.
+std::vector<store::CaseRecord> records_in(const std::string& lines) {
+  std::vector<store::CaseRecord> all;
+  std::istringstream stream(lines);
+  for (std::string line; std::getline(stream, line);) {
+    if (auto record = store::record_of(line)) all.push_back(std::move(*record));
+  }
+  return all;
+}
+
+std::string lines_of(const CaseRecords& records) {
+  std::string lines;
+  for (const auto& record : records) {
+    if (record) lines += store::line_of(*record) + "\n";
+  }
+  return lines;
+}
+
+/// On rank 0 alone.
+class SweepStore {
+ public:
+  /// Looks at what earlier launches left. Throws Error(failure) where files cannot be made, are no sweep's, or another
+  /// sweep's, with what differs.
+  explicit SweepStore(const runfile::BenchFile& file)
+      : file_(file),
+        table_(runfile::follow_links(file.settings.file)),
+        json_(file.settings.json.value_or("")),
+        identity_(file.identity()),
+        launch_(table_, identity_) {
+    report::check_tables_can_be_made(table_, json_);
+    read();
+  }
+
+  /// By case; empty where there is none.
+  CaseRecords records() const { return best_records(read(), file_.cases); }
+  /// Cases that an earlier launch has begun, finished or not.
+  std::vector<Index> begun() const { return store::read_parts(table_, identity_).begun; }
+
+  /// Keeps a record, and notes that cases are begun: on disk when they return. Throws Error(failure).
+  void keep(const store::CaseRecord& record) { launch_.append(record); }
+  void begin(const std::vector<Index>& numbers) { launch_.begin(numbers); }
+
+  /// Makes the table of all that there is, other launches' cases, too, and returns that. Files that say so already are
+  /// left as they are.
+  CaseRecords make_table(const std::vector<std::pair<std::string, std::string>>& provenance) const {
+    for (;;) {
+      const std::string seen = store::state_of_parts(table_);
+      CaseRecords records = this->records();
+      const report::SweepTable table = table_of(records, provenance);
+      if (!table.records.empty() && !report::tables_have_cases(table_, json_, table)) {
+        report::write_sweep_table(table_, json_, table);
+      }
+      // Another launch may have added a case since, and made a table with it, which this table has just replaced.
+      if (store::state_of_parts(table_) == seen) return records;
+    }
+  }
+
+ private:
+  std::vector<store::CaseRecord> read() const {
+    std::vector<store::CaseRecord> all = store::read_parts(table_, identity_).records;
+    const report::EarlierTable earlier = report::read_sweep_table(table_);
+    if (!earlier.identity.empty()) store::check_same_sweep(table_, earlier.identity, identity_);
+    for (store::CaseRecord& record : records_in(earlier.records)) all.push_back(std::move(record));
+    return all;
+  }
+
+  report::SweepTable table_of(const CaseRecords& records,
+                              const std::vector<std::pair<std::string, std::string>>& provenance) const {
+    report::SweepTable table;
+    for (const runfile::BenchCase& one : file_.cases) table.numbers.push_back(one.number);
+    table.columns = table_columns(file_.cases, records);
+    table.identity = identity_;
+    table.records = lines_of(records);
+    table.provenance = provenance;
+    table.attributes = identity(fmt::format("annulus bench: a sweep of {} cases", table.numbers.size()));
+    return table;
+  }
+
+  const runfile::BenchFile& file_;
+  const std::string table_, json_, identity_;
+  store::LaunchFile launch_;
+};
 
 constexpr std::size_t most_printed = 1000;  // cases of the table on stdout
 constexpr unsigned patience_seconds = 15;   // from a request to stop to the end, whatever is running
@@ -62,10 +149,10 @@ void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& 
   Index mine = 0;
   fmt::print("annulus bench --dry-run {}\n", file.shared.name);
   for (const PlannedCase& one : planned) {
-    const bool here = belongs(*one.one, launch);
-    if (here) ++mine;
-    if (here && !std::isnan(one.seconds)) seconds += one.seconds * double(runs);
-    fmt::print("{} {}: {} a run, {} on the fullest rank\n", here ? '*' : ' ', one.one->name(),
+    const bool is_ours = belongs(*one.one, launch);
+    if (is_ours) ++mine;
+    if (is_ours && !std::isnan(one.seconds)) seconds += one.seconds * double(runs);
+    fmt::print("{} {}: {} a run, {} on the fullest rank\n", is_ours ? '*' : ' ', one.one->name(),
                std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
                report::describe_bytes(one.bytes));
   }

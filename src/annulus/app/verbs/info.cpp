@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/instruction_set.hpp"
-#include "annulus/app/job/memory_share.hpp"
+#include "annulus/app/job/machine.hpp"
 #include "annulus/app/launch.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/verbs/verb.hpp"

@@ -1,7 +1,6 @@
 // `annulus list`: strategies, semantics, shardings and partitions, one line each.
 #include <fmt/format.h>
 
-#include "annulus/app/job/describe.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/layer/weights.hpp"
 #include "annulus/report/text.hpp"
@@ -30,8 +29,7 @@ void print_list() {
   for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
   line("auto",
        "contiguous, or documents or zigzag where that takes more than 5 % off the busiest rank's work, which cutting "
-       "many "
-       "short documents does not; strategy auto decides both");
+       "many short documents does not; strategy auto decides both");
 }
 
 }  // namespace

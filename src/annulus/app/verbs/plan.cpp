@@ -27,15 +27,7 @@ std::string seconds_text(double seconds) {
 }
 
 std::string_view mark(pattern::Accuracy accuracy) {
-  switch (accuracy) {
-    case pattern::Accuracy::exact:
-      return "";
-    case pattern::Accuracy::estimate:
-      return "~";
-    case pattern::Accuracy::bound:
-      return "<";
-  }
-  return "";
+  return accuracy == pattern::Accuracy::exact ? "" : accuracy == pattern::Accuracy::estimate ? "~" : "<";
 }
 
 /// What a candidate that needs too much memory needs in passes: "  4 x 2.0 GiB".

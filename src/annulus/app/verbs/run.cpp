@@ -1,17 +1,16 @@
 // `annulus run`: the main job, and its dry run.
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/provenance.hpp"
 #include "annulus/app/job/slices.hpp"
-#include "annulus/app/job/tally.hpp"
+#include "annulus/app/job/stream_work.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
-#include "annulus/app/summary/run_entries.hpp"
 #include "annulus/app/summary/summary.hpp"
 #include "annulus/app/verbs/dry_run.hpp"
-#include "annulus/app/verbs/run_stream.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/staging.hpp"
@@ -128,7 +127,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
     return comm.max(Index(rest.status)) > 0 ? stopped_status : 0;
   }
-  const std::vector<report::ReportEntry> ran = run_entries(job, comm);
+  const report::Json ran = run_entries(job, comm);
   comm::on_root(comm, [&] {
     if (settings.output.report && !report_file) make_report();
     if (report_file) report::write_report(*report_file, report_entries(job, *measured, ran));

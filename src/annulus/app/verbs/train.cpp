@@ -16,10 +16,9 @@
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/layer/predict.hpp"
 #include "annulus/report/measurements.hpp"
-#include "annulus/report/pass.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/report/text.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/fingerprint.hpp"
 
@@ -142,7 +141,7 @@ class Training {
   }
 
   void save() const {
-    const comm::Scope here("the writing of " + settings_.checkpoint);
+    const comm::Scope doing("the writing of " + settings_.checkpoint);
     comm::on_root(comm_, [&] { keep_previous(training_); });
     store::OutputTarget where = store::target_of(job_.run.settings.output);
     where.file = settings_.checkpoint;
@@ -162,7 +161,7 @@ class Training {
     require_finite(loss);
     print_loss(loss);
     state_.losses.push_back(loss);
-    const comm::Scope here("the writing of the result");
+    const comm::Scope doing("the writing of the result");
     const Index predicted =
         layer::predict_memory(layer_.problem(), *job_.strategy, layer_.partition(), comm_.rank()).training;
     save_training(

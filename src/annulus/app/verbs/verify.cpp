@@ -21,7 +21,7 @@ int verify(const Given& given, const comm::Communicator& comm) {
   verify::Sample sample{verify::rows_in(result), &result, request.run.settings.compute.gradients, given.rows, {}};
   sample.progress = line.shown();
   sample.statistics = request.problem.statistics;
-  const verify::Findings findings = hold_against_definition(request, sample, comm);
+  const verify::Findings findings = compare_with_definition(request, sample, comm);
   line.clear();
   const bool good = findings.good();
   if (comm.is_root()) {

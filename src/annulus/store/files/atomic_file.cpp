@@ -6,14 +6,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/links.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/process_name.hpp"
-#include "annulus/store/files/temporary_name.hpp"
 
 namespace annulus::store {
 namespace {
@@ -74,14 +72,6 @@ void UnfinishedFile::check() const {
   const Found found = look(path_);
   // Not by the device: a network file system that was mounted anew meanwhile has another number.
   if (found.error != 0 || found.identity.inode != identity_.inode) complain(path_, identity_.inode, found);
-}
-
-void UnfinishedFile::flush() const {
-  const comm::BlockingScope inside("the opening of " + path_);
-  check();
-  const Descriptor descriptor(path_, O_RDONLY | O_NOFOLLOW);
-  if (descriptor.identity() != identity_) check();
-  flush_to_disk(descriptor, path_);
 }
 
 void UnfinishedFile::release() {

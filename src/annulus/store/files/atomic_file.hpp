@@ -26,12 +26,9 @@ class UnfinishedFile {
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
 
   const std::string& path() const { return path_; }
-  ino_t inode() const { return identity_.inode; }
 
   /// Throws Error(failure), which says what changed, when the path stands for another file now, or for none.
   void check() const;
-  /// Flushes what this machine has of it to disk. Throws Error(failure).
-  void flush() const;
   /// It is finished, or another's business: forgets it.
   void release();
 

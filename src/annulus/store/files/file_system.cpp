@@ -3,6 +3,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -43,6 +44,17 @@ void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
 }
 
 }  // namespace
+
+bool exists(const std::string& file) {
+  const comm::BlockingScope inside("the look for " + file);
+  std::error_code ignored;
+  return std::filesystem::exists(file, ignored);
+}
+
+bool is_taken(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
 
 std::string why_too_long(const std::string& file) {
   const comm::BlockingScope inside("the look at the folder of " + file);
@@ -106,6 +118,20 @@ void extend(const Descriptor& descriptor, const std::string& name, core::Index b
   const std::vector<char> zeros(std::size_t(bytes), 0);
   if (code == 0) code = write_all(descriptor, zeros.data(), zeros.size(), about.st_size);
   if (code != 0) fail(ErrorKind::failure, "{}: no room for {} more bytes: {}", name, bytes, std::strerror(code));
+}
+
+core::Index read_bytes(const Descriptor& descriptor, void* to, core::Index count, core::Index offset) {
+  constexpr core::Index call_bytes = core::Index(64) << 20;  // of a long read: a second on a slow disk
+  core::Index done = 0;
+  while (done < count) {
+    const ssize_t now = pread(descriptor.id(), static_cast<char*>(to) + done,
+                              std::size_t(std::min(count - done, call_bytes)), off_t(offset + done));
+    if (now < 0 && errno == EINTR) continue;
+    if (now < 0) return -1;
+    if (now == 0) break;
+    done += now;
+  }
+  return done;
 }
 
 int write_all(const Descriptor& descriptor, const char* bytes, std::size_t count, core::Index offset) {

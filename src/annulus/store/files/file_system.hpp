@@ -8,6 +8,11 @@
 
 namespace annulus::store {
 
+/// Whether there is something under this name, links being followed.
+bool exists(const std::string& file);
+/// The same, but a link counts, even one that leads nowhere.
+bool is_taken(const std::string& path);
+
 /// Why a file of this name cannot be made, because the longer one that it has until it is finished is too long for its
 /// file system; empty: it can.
 std::string why_too_long(const std::string& file);
@@ -26,6 +31,9 @@ void reserve(const Descriptor& descriptor, const std::string& name, core::Index 
 
 /// Extends a file by zeros that are really written, so that it has that room on every file system.
 void extend(const Descriptor& descriptor, const std::string& name, core::Index bytes);
+
+/// Reads `count` bytes at `offset`, fewer where the file ends; returns how many, or -1 with errno.
+core::Index read_bytes(const Descriptor& descriptor, void* to, core::Index count, core::Index offset);
 
 /// Writes all of `bytes` at `offset`; returns 0 or the error's number.
 int write_all(const Descriptor& descriptor, const char* bytes, std::size_t count, core::Index offset);

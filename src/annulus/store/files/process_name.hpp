@@ -1,6 +1,9 @@
-// Which process of which machine made a file, as text that other processes can look at later.
+// Which process of which machine made a file, and when, as text that other processes can look at later; and names of
+// small files that are being made: NAME.tmp.<process>.<random> beside NAME. They cannot be guessed, two processes never
+// share one, and the name tells whether whoever makes the file is still alive.
 #pragma once
 
+#include <ctime>
 #include <optional>
 #include <string>
 
@@ -18,5 +21,15 @@ std::optional<ProcessState> process_state(const std::string& process);
 
 /// 16 hexadecimal digits that cannot be guessed.
 std::string random_digits();
+
+/// A name for a file that becomes `file`, which no other process makes.
+std::string temporary_name(const std::string& file);
+
+/// Removes what dead processes of this machine left when they made `file`; warns on stderr, once of each, of what
+/// another machine (or container) makes or made, with size and age. Call on one rank.
+void remove_leftovers(const std::string& file);
+
+/// A time in UTC; `format` as of strftime: "%Y-%m-%d %H:%M:%S".
+std::string utc_text(std::time_t seconds, const char* format);
 
 }  // namespace annulus::store

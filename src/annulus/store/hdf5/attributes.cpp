@@ -7,10 +7,22 @@
 namespace annulus::store {
 namespace {
 
-/// Number of an attribute's elements; 0 for one without any.
-std::size_t count_of(hid_t attribute) {
-  const SpaceId space(check_hdf5(comm::blocking("H5Aget_space", H5Aget_space, attribute), "HDF5 attribute"));
-  return std::size_t(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space)));
+struct OpenAttribute {
+  AttributeId id;
+  TypeId type;
+  SpaceId space;
+
+  bool is_there() const { return id >= 0; }
+  /// Number of its elements; 0 for one without any.
+  std::size_t count() const { return std::size_t(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space))); }
+};
+/// `where` names the attribute.
+OpenAttribute open_attribute(hid_t object, const std::string& name, const std::string& where) {
+  if (comm::blocking("H5Aexists", H5Aexists, object, name.c_str()) <= 0) return {};
+  AttributeId id(check_hdf5(comm::blocking("H5Aopen", H5Aopen, object, name.c_str(), H5P_DEFAULT), "{}", where));
+  TypeId type(check_hdf5(comm::blocking("H5Aget_type", H5Aget_type, id), "{}", where));
+  SpaceId space(check_hdf5(comm::blocking("H5Aget_space", H5Aget_space, id), "{}", where));
+  return {std::move(id), std::move(type), std::move(space)};
 }
 
 std::vector<std::string> read_variable(hid_t attribute, hid_t type, std::size_t count) {
@@ -50,41 +62,33 @@ std::string last_name(hid_t object) {
 }  // namespace
 
 std::vector<std::string> texts_of(hid_t object, const std::string& name) {
-  if (comm::blocking("H5Aexists", H5Aexists, object, name.c_str()) <= 0) return {};
-  const AttributeId attribute(
-      check_hdf5(comm::blocking("H5Aopen", H5Aopen, object, name.c_str(), H5P_DEFAULT), "attribute {}", name));
-  const TypeId type(check_hdf5(comm::blocking("H5Aget_type", H5Aget_type, attribute), "attribute {}", name));
-  const std::size_t count = count_of(attribute);
-  if (H5Tget_class(type) != H5T_STRING || count == 0) return {};
-  return H5Tis_variable_str(type) > 0 ? read_variable(attribute, type, count) : read_fixed(attribute, type, count);
+  const OpenAttribute found = open_attribute(object, name, "attribute " + name);
+  if (!found.is_there() || H5Tget_class(found.type) != H5T_STRING || found.count() == 0) return {};
+  const auto read = H5Tis_variable_str(found.type) > 0 ? read_variable : read_fixed;
+  return read(found.id, found.type, found.count());
 }
 
 std::vector<double> numbers_of(hid_t object, const std::string& name, const std::string& where) {
-  if (comm::blocking("H5Aexists", H5Aexists, object, name.c_str()) <= 0) return {};
-  const AttributeId attribute(
-      check_hdf5(comm::blocking("H5Aopen", H5Aopen, object, name.c_str(), H5P_DEFAULT), "{}: {}", where, name));
-  const TypeId type(check_hdf5(comm::blocking("H5Aget_type", H5Aget_type, attribute), "{}: {}", where, name));
-  std::vector<double> numbers(count_of(attribute));
-  const H5T_class_t kind = H5Tget_class(type);
+  const OpenAttribute found = open_attribute(object, name, where + ": " + name);
+  if (!found.is_there()) return {};
+  std::vector<double> numbers(found.count());
+  const H5T_class_t kind = H5Tget_class(found.type);
   if (numbers.empty() || (kind != H5T_INTEGER && kind != H5T_FLOAT)) {
     core::fail(core::ErrorKind::failure, "{} has an attribute {} that holds {}, expected a number", where, name,
-               numbers.empty() ? "nothing" : describe_type(type));
+               numbers.empty() ? "nothing" : describe_type(found.type));
   }
-  check_hdf5(comm::blocking("H5Aread", H5Aread, attribute, H5T_NATIVE_DOUBLE, numbers.data()), "{}: {}", where, name);
+  check_hdf5(comm::blocking("H5Aread", H5Aread, found.id, H5T_NATIVE_DOUBLE, numbers.data()), "{}: {}", where, name);
   return numbers;
 }
 
 std::vector<std::string> scale_names_of(hid_t dataset) {
   const char* const name = "DIMENSION_LIST";
-  if (comm::blocking("H5Aexists", H5Aexists, dataset, name) <= 0) return {};
-  const AttributeId attribute(
-      check_hdf5(comm::blocking("H5Aopen", H5Aopen, dataset, name, H5P_DEFAULT), "attribute {}", name));
-  const TypeId type(check_hdf5(comm::blocking("H5Aget_type", H5Aget_type, attribute), "attribute {}", name));
-  if (H5Tget_class(type) != H5T_VLEN) return {};
-  const TypeId element(check_hdf5(H5Tget_super(type), "attribute {}", name));
+  const OpenAttribute found = open_attribute(dataset, name, std::string("attribute ") + name);
+  if (!found.is_there() || H5Tget_class(found.type) != H5T_VLEN) return {};
+  const TypeId element(check_hdf5(H5Tget_super(found.type), "attribute {}", name));
   if (H5Tequal(element, H5T_STD_REF_OBJ) <= 0) return {};
-  std::vector<VariableList> lists(count_of(attribute));
-  check_hdf5(comm::blocking("H5Aread", H5Aread, attribute, type, lists.data()), "reading attribute {}", name);
+  std::vector<VariableList> lists(found.count());
+  check_hdf5(comm::blocking("H5Aread", H5Aread, found.id, found.type, lists.data()), "reading attribute {}", name);
   std::vector<std::string> names;
   for (const VariableList& list : lists) {
     names.emplace_back();
@@ -92,19 +96,20 @@ std::vector<std::string> scale_names_of(hid_t dataset) {
     const ObjectId scale(comm::blocking("H5Rdereference2", H5Rdereference2, dataset, H5P_DEFAULT, H5R_OBJECT, list.p));
     if (scale >= 0) names.back() = last_name(scale);
   }
-  const SpaceId space(check_hdf5(comm::blocking("H5Aget_space", H5Aget_space, attribute), "attribute {}", name));
-  comm::blocking("H5Dvlen_reclaim", H5Dvlen_reclaim, type, space, H5P_DEFAULT, lists.data());
+  comm::blocking("H5Dvlen_reclaim", H5Dvlen_reclaim, found.type, found.space, H5P_DEFAULT, lists.data());
   return names;
 }
 
-void add_text(hid_t object, const std::string& name, const std::string& text) {
-  const TypeId type = text_type();
-  const SpaceId space(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar"));
+void add_attribute(hid_t object, const std::string& name, hid_t type, hid_t space, const void* value) {
   const AttributeId attribute(
       check_hdf5(comm::blocking("H5Acreate2", H5Acreate2, object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT),
                  "attribute {}", name));
+  check_hdf5(comm::blocking("H5Awrite", H5Awrite, attribute, type, value), "writing attribute {}", name);
+}
+
+void add_text(hid_t object, const std::string& name, const std::string& text) {
   const char* words = text.c_str();
-  check_hdf5(comm::blocking("H5Awrite", H5Awrite, attribute, type, &words), "writing attribute {}", name);
+  add_attribute(object, name, text_type(), SpaceId(check_hdf5(H5Screate(H5S_SCALAR), "HDF5 scalar")), &words);
 }
 
 }  // namespace annulus::store

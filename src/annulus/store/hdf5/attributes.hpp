@@ -21,6 +21,8 @@ std::vector<double> numbers_of(hid_t object, const std::string& attribute, const
 /// attribute DIMENSION_LIST, lists of references. Empty where there is none.
 std::vector<std::string> scale_names_of(hid_t dataset);
 
+/// Adds an attribute; `value` is of `type`, in memory as in the file.
+void add_attribute(hid_t object, const std::string& attribute, hid_t type, hid_t space, const void* value);
 /// Adds an attribute that holds a text of any length, UTF-8.
 void add_text(hid_t object, const std::string& attribute, const std::string& text);
 

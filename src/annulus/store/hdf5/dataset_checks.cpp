@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <numeric>
@@ -11,7 +10,6 @@
 #include "annulus/comm/root.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
-#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {

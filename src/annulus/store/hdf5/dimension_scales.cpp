@@ -45,13 +45,6 @@ hobj_ref_t reference_to(hid_t parent, const std::string& name) {
   return reference;
 }
 
-void add_attribute(hid_t object, const char* name, hid_t type, hid_t space, const void* value) {
-  const AttributeId attribute(
-      check_hdf5(comm::blocking("H5Acreate2", H5Acreate2, object, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
-                 "attribute {}", name));
-  check_hdf5(comm::blocking("H5Awrite", H5Awrite, attribute, type, value), "writing attribute {}", name);
-}
-
 /// Text of fixed length: HDF5 and netCDF look for these two in no other form.
 void add_fixed_text(hid_t object, const char* name, const std::string& text) {
   const TypeId type(check_hdf5(H5Tcopy(H5T_C_S1), "HDF5 text type"));

@@ -213,6 +213,12 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
                               "{}: cannot open dataset {}", path, name));
 }
 
+GroupId make_group(hid_t parent, const std::string& name) {
+  return GroupId(
+      check_hdf5(comm::blocking("H5Gcreate2", H5Gcreate2, parent, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                 "group {}", name));
+}
+
 std::vector<Index> extents_of(hid_t dataset) {
   const SpaceId space(check_hdf5(H5Dget_space(dataset), "HDF5 extents"));
   std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));

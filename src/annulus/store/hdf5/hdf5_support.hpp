@@ -97,6 +97,9 @@ FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 /// ends the message when it is missing: who names it, and how to get it.
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by = "");
 
+/// Makes a group in a file or group.
+GroupId make_group(hid_t parent, const std::string& name);
+
 /// Extents of a dataset, and a space of these extents.
 std::vector<Index> extents_of(hid_t dataset);
 SpaceId space_of(const std::vector<Index>& extents);

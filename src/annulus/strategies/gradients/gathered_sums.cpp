@@ -75,7 +75,7 @@ void GatheredSums::start(std::size_t s) {
 void GatheredSums::complete(std::size_t s) {
   if (s < 2) return;
   if (plan_.mode() == HopMode::blocking) exchange(s - 1);
-  const comm::Scope here(fmt::format("sums from rank {}", peer(Index(s) - 1)));
+  const comm::Scope doing(fmt::format("sums from rank {}", peer(Index(s) - 1)));
   core::timed_wait(context_.hop(s - 1), [&] { exchange_.wait(); });
   const kernels::RowArray own = own_.head_rows(context_.problem);
   kernels::add_rows({{0, 1, own.held, 0}}, {incoming_.data(), own.parts, own.held, own.row_bytes}, own,

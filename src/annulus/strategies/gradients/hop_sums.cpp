@@ -90,7 +90,7 @@ std::optional<GradientBlock> HopSums::open(std::size_t s, std::size_t channel) {
 }
 
 void HopSums::complete(std::size_t s) {
-  const comm::Scope here("sums of step " + std::to_string(s));
+  const comm::Scope doing("sums of step " + std::to_string(s));
   if (plan_.mode() == HopMode::blocking) {
     // Neighbours exchange with blocking calls: even ranks send first, odd ones receive first. Sums that return may go
     // to any rank, where such an order could deadlock.

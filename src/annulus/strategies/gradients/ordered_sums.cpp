@@ -110,13 +110,13 @@ void OrderedSums::leave(std::size_t s, std::size_t channel) {
 }
 
 void OrderedSums::arrive(std::size_t channel, std::size_t s) {
-  const comm::Scope here(fmt::format("sums of step {}", s));
+  const comm::Scope doing(fmt::format("sums of step {}", s));
   core::timed_wait(context_.hop(s + 1), [&] { exchanges_[channel].wait_received(); });
   sums_[channel].settle(s);
 }
 
 void OrderedSums::end_sends(std::size_t channel, std::size_t s) {
-  const comm::Scope here(fmt::format("sums of step {}", s));
+  const comm::Scope doing(fmt::format("sums of step {}", s));
   core::timed_wait(context_.hop(s + 1), [&] { exchanges_[channel].wait(); });
 }
 

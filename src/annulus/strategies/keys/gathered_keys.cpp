@@ -28,7 +28,7 @@ void CollectiveKeys::begin(std::size_t round) {
   block_ = round_->form(context_.rank(), 0, 0);
   block_.data = all_.data();
   core::HopMetrics& hop = context_.hop(0);
-  const comm::Scope here("gathering K and V");
+  const comm::Scope doing("gathering K and V");
   core::timed_wait(hop, "gather", [&] {
     comm::allgather_rows(context_.comm(), kv_block(problem, context_.tensors.kv.data(), own, row),
                          kv_block(problem, all_.data(), n, row), intervals_of(context_.partition));
@@ -59,7 +59,7 @@ void GatheredKeys::start_gathering() {
   }
   owners_ = {context_.rank()};
   context_.metrics.hops.resize(context_.partition.size());
-  const comm::Scope here("gathering K and V");
+  const comm::Scope doing("gathering K and V");
   core::timed_wait(context_.hop(0), "post", [&] { gather_.start(messages[self], messages); });
   for (int d = 1; d < ranks(); ++d) {
     const auto from = std::size_t(core::wrap(context_.rank() - d, ranks()));

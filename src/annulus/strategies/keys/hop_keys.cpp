@@ -34,7 +34,7 @@ void HopKeys::start(std::size_t s) {
 
 void HopKeys::complete(std::size_t s) {
   if (s + 1 >= round_->steps(context_.rank())) return;
-  const comm::Scope here(scope(s + 1));
+  const comm::Scope doing(scope(s + 1));
   core::HopMetrics& metrics = context_.hop(s + 1);
   if (plan_.mode() == HopMode::blocking) {
     const Messages all = core::in_span("pack", [&] { return messages(s); });

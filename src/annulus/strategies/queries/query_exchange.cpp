@@ -96,7 +96,7 @@ class Traveller {
 /// Does `work`, which exchanges messages, and counts its time as waiting.
 template <class Work>
 void exchange(core::HopMetrics& metrics, const char* where, Work&& work) {
-  const comm::Scope here(where);
+  const comm::Scope doing(where);
   core::timed_wait(metrics, "all-to-all", work);
 }
 

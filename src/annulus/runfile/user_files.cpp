@@ -1,4 +1,4 @@
-#include "annulus/runfile/text_file.hpp"
+#include "annulus/runfile/user_files.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -12,6 +12,18 @@ namespace annulus::runfile {
 
 using core::ErrorKind;
 using core::fail;
+
+std::string follow_links(const std::string& file) {
+  const comm::BlockingScope inside("the look at " + file);
+  std::filesystem::path path = file;
+  std::error_code error;
+  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)); ++links) {
+    if (links == 40) fail(ErrorKind::failure, "{}: too many links behind this name, expected at most 40", file);
+    path = path.parent_path() / std::filesystem::read_symlink(path);  // an absolute one stands for itself
+  }
+  const std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
+  return error ? path.string() : found.string();  // the name is too long: store::check_can_be_made() says so
+}
 
 std::string read_text_file(const std::string& path, const std::string& expected, const std::string& instead_of_hdf5) {
   const comm::BlockingScope inside("the reading of " + path);

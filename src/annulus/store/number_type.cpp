@@ -1,4 +1,4 @@
-#include "annulus/store/conversion.hpp"
+#include "annulus/store/number_type.hpp"
 
 #include <cstring>
 
