@@ -155,7 +155,8 @@ void add_compute(Keys& keys) {
   compute
       .field("backend", &C::backend,
              one_named<std::optional<core::Backend>>(core::all_backends, {{"auto", std::nullopt}}),
-             "{}; auto: a library that takes the whole run, else device in builds for GPUs, else host; a library computes what it can")
+             "{}; auto: a library that takes the whole run, else device in builds for GPUs, else host; a library "
+             "computes what it can")
       .decides_result = false;
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
   compute.field("precision", &C::precision,
