@@ -28,8 +28,8 @@ struct Query {
   Index heads() const { return extents()[heads_axis(order)]; }
 };
 
-/// True where k or v (B, S, Hkv, D or Dv) goes with q (B, Sq, H, D) when both have this order: the heads divide q's. The
-/// rows are q's, too, or with `any_rows` any.
+/// True where k or v (B, S, Hkv, D or Dv) goes with q (B, Sq, H, D) when both have this order: the heads divide q's.
+/// The rows are q's, too, or with `any_rows` any.
 bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
   if (tensor.extents[0] != q.extents[0] || (is_k && tensor.extents[3] != q.extents[3])) return false;
   const std::size_t rows = sequence_axis(order), heads = heads_axis(order);

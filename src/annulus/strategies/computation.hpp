@@ -17,8 +17,8 @@ struct RowCounts {
   RowCounts(Index queries, Index keys) : queries(queries), keys(keys) {}
 };
 
-/// K and V rows in hand, raw or packed (pattern/key_rows.hpp): a (Problem::kv_parts(), held, unit) array, where a stored
-/// row is Hkv * kv_numbers() numbers (raw) or those of one head (packed).
+/// K and V rows in hand, raw or packed (pattern/key_rows.hpp): a (Problem::kv_parts(), held, unit) array, where a
+/// stored row is Hkv * kv_numbers() numbers (raw) or those of one head (packed).
 struct KeyBlock {
   void* data = nullptr;
   Index held = 0;

@@ -184,9 +184,9 @@ void make_reproducible(Problem& problem, bool wanted, bool has_units);
 /// Why its results are not made granule by granule where there are such units; empty: they are.
 std::string why_not_by_granules(const Problem& problem);
 
-/// Tensors (B, rows, heads, D or Dv) that lie as their owner likes, these numbers next to each other; no data: not lent. They are
-/// read where they lie, in place of a buffer of the same name. k and v, which cannot travel as one message then, only
-/// where no other rank reads them.
+/// Tensors (B, rows, heads, D or Dv) that lie as their owner likes, these numbers next to each other; no data: not
+/// lent. They are read where they lie, in place of a buffer of the same name. k and v, which cannot travel as one
+/// message then, only where no other rank reads them.
 struct LentTensors {
   core::TensorView q, k, v, out, dout, dlse;
 };

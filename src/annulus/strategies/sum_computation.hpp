@@ -8,8 +8,8 @@
 namespace annulus::strategies {
 
 /// Sums for the rows of a KeyBlock, in its form: a (parts, held, unit) array of Problem::sum_precision numbers. Parts
-/// are dK, then dV, of all batch entries (or both, Problem::kv_parts()), and the same of what blocks of query rows have begun (has_begun_sums()); or
-/// what keys received, of all batch entries. Without memory they are not asked for.
+/// are dK, then dV, of all batch entries (or both in one, Problem::kv_parts()), and the same of what blocks of query
+/// rows have begun (has_begun_sums()); or what keys received, of all batch entries. Without memory: not asked for.
 struct GradientBlock {
   void* data = nullptr;
   Index held = 0;

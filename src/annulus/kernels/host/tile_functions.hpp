@@ -28,8 +28,8 @@ inline constexpr int kMaxHeadDim = 576;
 inline constexpr int kMaxMatrixDim = 256;
 
 /// Query rows of one task and their running softmax, private to a thread, in groups of G rows that share a strip of
-/// scores: G is a multiple of the score block's W rows. With D numbers in `depth` words (queries), or Dv of them padded to
-/// an even number of columns (accumulators):
+/// scores: G is a multiple of the score block's W rows. With D numbers in `depth` words (queries), or Dv padded to an
+/// even number of columns (accumulators):
 ///   queries  [rows / W][depth][W]         numbers are already times scale * log2(e), pairs as they are
 ///   acc      [rows / G][column][G]
 ///   max      [rows]                       m: even integers, -inf while empty

@@ -39,8 +39,8 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
 
     lengths may be a tensor (B) or (B, 2), or a mask (B, S), True where a row exists, one after another.
 
-    q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not.
-    Returns out as q; with return_lse also lse (B, S, H), which has gradients as well. With comm (a communicator of
+    q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, strided or not; v and
+    out may have another size than D. Returns out as q; with return_lse also lse (B, S, H), which has gradients as well. With comm (a communicator of
     mpi4py, a process group of torch.distributed, or a communicator_name()) the tensors are this rank's own rows, and
     all ranks call, in the backward pass too.
 

@@ -3,7 +3,7 @@
     annulus::attention(q, k, v, settings, keep, sink, lengths) -> (out, lse, normalizers)
     annulus::attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink, lengths) -> (dq, dk, dv, dsink)
 
-q (B, Sq, H, D) and k, v (B, S, Hkv, D), or as `axes` in the settings says; out and gradients lie as they do, lse is
+q (B, Sq, H, D), k (B, S, Hkv, D) and v (B, S, Hkv, Dv), or as `axes` in the settings says; out (B, Sq, H, Dv) and gradients lie as they do, lse is
 (B, Sq, H). sink is (H) or None; without one dsink is (0). normalizers (B, Sq, H, 2) are what the backward pass takes of the forward pass beside out; without `keep` they
 are (B, Sq, H, 0). `settings` is a text, because operators take no Python objects: encoded() makes it. Worked example:
 {"causal": true, "segments": [128, [3, 0, 0]], "dilations": [1, 8], "comm": "world"}; a window is [left, right, first].
@@ -101,7 +101,7 @@ def _(q, k, v, settings, keep, sink, lengths):
     """Shapes, types and strides of the results; the numbers of the tensors are not there."""
     request = decoded(settings)
     described = {name: (_kind(tensor), tensor.shape) for name, tensor in (("q", q), ("k", k), ("v", v))}
-    batch, rows, heads, _, dim, _ = extents_of(described, request.axes)
+    batch, rows, heads, *_, dim = extents_of(described, request.axes)
 
     def made(kind, *numbers):
         tensor = q.new_empty((batch, rows, heads, *numbers), dtype=getattr(torch, kind))
