@@ -93,7 +93,7 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
     for (const Index extent : q.extents()) expected.push_back(std::to_string(extent));
     expected[heads] = "kv_heads";
     expected[rows] = std::to_string(k.extents[rows]);
-    if (!is_k) expected[3] = "value_dim";
+    if (!is_k) expected[3] = std::to_string(tensor.extents[3]);
     fail(ErrorKind::failure, "{} has shape {}, expected ({}) to fit q {}", tensor.where, tensor.shape_text(),
          fmt::join(expected, ", "), q.found.shape_text());
   }
