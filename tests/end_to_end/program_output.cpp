@@ -225,6 +225,7 @@ TEST_F(Output, ReportsMakeATable) {
                                 {"heads", 4},
                                 {"kv_heads", 2},
                                 {"head_dim", 20},
+                                {"value_dim", 20},
                                 {"type", "float32"},
                                 {"output_type", "float32"},
                                 {"documents", 1},

@@ -1,4 +1,5 @@
 // Values of another head size than keys on the host, against the definition, on every instruction set this machine has.
+#include "annulus/core/error.hpp"
 #include "kernels/awkward_case.hpp"
 #include "kernels/host_backward_case.hpp"
 #include "kernels/unseen_case.hpp"

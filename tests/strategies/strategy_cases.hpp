@@ -218,8 +218,8 @@ inline std::vector<Case> random_cases() {
   return cases;
 }
 
-/// Some of all of these with values of another head size than keys, smaller and larger in turn; where the back end takes
-/// them, which test_problem_checks.cpp holds it to.
+/// Some of all of these with values of another head size than keys, smaller and larger in turn; where the back end
+/// takes them, which test_problem_checks.cpp holds it to.
 inline std::vector<Case> with_values(const std::vector<Case>& cases, std::size_t one_in) {
   std::vector<Case> some;
   for (std::size_t i = 0; i < cases.size(); i += one_in) {

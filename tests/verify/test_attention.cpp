@@ -10,6 +10,7 @@ namespace {
 strategies::Problem problem(bool causal) {
   strategies::Problem problem;
   problem.shape = {2, 37, 4, 2, 6};
+  if (causal) problem.shape.set_value_dim(4);
   problem.type = core::DType::float64;
   problem.precision = core::Precision::float64;
   problem.scale = 0.4;

@@ -42,13 +42,13 @@ class VerifyCase {
     const auto all = [&](TensorId tensor) { return input_->rows(tensor, {0, s.sequence}); };
     const auto forward =
         kernels::reference_forward(s, input_->pattern, all(TensorId::q), all(TensorId::k), all(TensorId::v));
-    MadeResult result{{"out", {s.heads, s.head_dim, forward.out}}, {"lse", {s.heads, 1, forward.lse}}};
+    MadeResult result{{"out", {s.heads, s.dim_of_values(), forward.out}}, {"lse", {s.heads, 1, forward.lse}}};
     if (problem_.gradients) {
       const auto d = kernels::reference_backward(s, input_->pattern, all(TensorId::q), all(TensorId::k),
                                                  all(TensorId::v), all(TensorId::dout), all(TensorId::dlse));
       result["dq"] = {s.heads, s.head_dim, d.dq};
       result["dk"] = {s.kv_heads, s.head_dim, d.dk};
-      result["dv"] = {s.kv_heads, s.head_dim, d.dv};
+      result["dv"] = {s.kv_heads, s.dim_of_values(), d.dv};
     }
     if (problem_.statistics.any()) add_statistics(result);
     return result;

@@ -1,8 +1,8 @@
 // The vocabulary that all rooms share: index type, axis order, storage types.
 //
-// Axis order, stated once: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv), lse
-// (B, S, H), all row-major, so the D numbers of one (batch, row, head) are contiguous and the next row of the same head
-// lies H * D numbers further on. Dv is D, where nothing else is said.
+// Axis order, stated once: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv),
+// lse (B, S, H), all row-major, so the D numbers of one (batch, row, head) are contiguous and the next row of the same
+// head lies H * D numbers further on. Dv is D, where nothing else is said.
 //   B batch   S sequence   H query heads   Hkv key/value heads   D head size (Dv of values)
 //   P ranks   w segment    r dilation      o offset
 #pragma once

@@ -108,8 +108,8 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
 /// keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
-/// One call's tensors: q (B, rows, H, D) as State::rows; k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv), one
-/// storage type for all three. v may be columns of k: no row is written.
+/// One call's tensors: q (B, rows, H, D) as State::rows; k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv),
+/// one storage type for all three. v may be columns of k: no row is written.
 struct Operands {
   core::TensorView q;
   core::TensorView k;

@@ -91,7 +91,7 @@ void add_input(Keys& keys) {
               "K/V heads, a divisor of heads; default: as many as heads");
   shape.field("head_dim", &Shape::head_dim, whole(1, core::most_head_dim), "numbers per head, {}");
   made.field("value_dim", &GenerateSettings::value_dim, optional("auto", whole(1, core::most_head_dim)),
-             "numbers per head of v, dout and out, {}; auto: as head_dim");
+             "numbers per head of v, dout and out, 1 to 576; auto: as head_dim");
   shape.field("batch", &Shape::batch, whole(1, max_heads), "batch entries, {}");
   made.field("queries", &GenerateSettings::queries, optional("auto", whole(1, max_rows)),
              "rows of q; auto: as many as sequence; see query_offset");

@@ -22,8 +22,8 @@ struct NonFinite {
   std::string expected() const;
 };
 
-/// Which of some numbers are looked at: the first `numbers` of every `apart`, or where these are equal all. What is found
-/// is counted among these alone. Worked example: values of 128 in rows of a key's 192 numbers and theirs: {128, 320}.
+/// Which of some numbers are looked at: the first `numbers` of every `apart`, or where these are equal all. What is
+/// found is counted among these alone. Worked example: values of 128 in rows that a key's 192 begin: {128, 320}.
 struct Spacing {
   core::Index numbers = 0, apart = 0;
 };

@@ -85,8 +85,8 @@ struct Query {
   Index heads() const { return extents()[heads_axis(order)]; }
 };
 
-/// True where k or v (B, S, Hkv, D or Dv) goes with q (B, Sq, H, D) when both have this order: the heads divide q's. The
-/// rows are q's, too, or with `any_rows` any.
+/// True where k or v (B, S, Hkv, D or Dv) goes with q (B, Sq, H, D) when both have this order: the heads divide q's.
+/// The rows are q's, too, or with `any_rows` any.
 bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
   if (tensor.extents[0] != q.extents[0] || (is_k && tensor.extents[3] != q.extents[3])) return false;
   const std::size_t rows = sequence_axis(order), heads = heads_axis(order);
@@ -150,7 +150,7 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
     for (const Index extent : q.extents()) expected.push_back(std::to_string(extent));
     expected[heads] = "kv_heads";
     expected[rows] = std::to_string(k.extents[rows]);
-    if (!is_k) expected[3] = "value_dim";
+    if (!is_k) expected[3] = std::to_string(tensor.extents[3]);
     fail(ErrorKind::failure, "{} has shape {}, expected ({}) to fit q {}", tensor.where, tensor.shape_text(),
          fmt::join(expected, ", "), q.found.shape_text());
   }

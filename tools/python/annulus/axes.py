@@ -7,6 +7,7 @@ ROWS = ("s", "t", "l", "time", "row", "rows", "tokens", "position", "length", "q
 HEADS = ("h", "hkv", "nh", "head", "heads", "num_heads", "n_heads", "kv_heads", "kv_head", "num_kv_heads")
 HEAD_DIM_MOST = 576
 OF_KEYS = ("k", "v", "dk", "dv")
+OF_VALUES = ("v", "dout", "out", "dv")
 
 
 def _meaning(name):
@@ -40,7 +41,7 @@ def reordered(tensor, order):
 
 def told_apart(name, found):
     """Axis names of a tensor as they are written to a file: `kv_head` where k has fewer heads than q, `query` where q
-    has other rows than k.
+    has other rows than k, `value_dim` where v has another head size than k.
 
     So all axes of one name have one length in the file, which xarray requires.
     """
@@ -48,9 +49,11 @@ def told_apart(name, found):
     if not axes or not q or not k:
         return axes
     changed = ("head", "kv_head") if name in OF_KEYS else ("sequence", "query")
-    other = sizes(q if name in OF_KEYS else k).get(changed[0])
-    fewer = changed[0] in axes and sizes(found[name])[changed[0]] != other
-    return tuple(changed[1] if axis == changed[0] and fewer else axis for axis in axes)
+    own, other = sizes(found[name]), sizes(q if name in OF_KEYS else k)
+    names = {changed[0]: changed[1]} if changed[0] in axes and own[changed[0]] != other.get(changed[0]) else {}
+    if name in OF_VALUES and own.get("dim") != sizes(k).get("dim"):
+        names["dim"] = "value_dim"
+    return tuple(names.get(axis, axis) for axis in axes)
 
 
 def sizes(tensor):
@@ -82,12 +85,15 @@ def check_input(found):
         if name not in found:
             raise AnnulusError(f"no tensor {name}")
     q = found["q"]
-    if q.shape[3] > HEAD_DIM_MOST:
-        raise AnnulusError(f"{q.where}: has head size {q.shape[3]}; expected 1 to {HEAD_DIM_MOST}")
+    for tensor in (q, found["v"]):
+        if tensor.shape[3] > HEAD_DIM_MOST:
+            raise AnnulusError(f"{tensor.where}: has head size {tensor.shape[3]}; expected 1 to {HEAD_DIM_MOST}")
     for name, tensor in found.items():
         expected = sizes(q)
         if name in ("k", "v"):
             expected.update({axis: sizes(found["k"]).get(axis, 0) for axis in ("head", "sequence")})
+        if name in ("v", "dout"):
+            expected["dim"] = sizes(found["v"]).get("dim", 0)
         if name == "dlse":
             del expected["dim"]
         if len(tensor.shape) != len(expected) or sizes(tensor) != expected:

@@ -32,7 +32,7 @@ NOTHING = {"lse": -np.inf, "top_rows": -1}  # what queries without a key get; al
 
 @functools.lru_cache(maxsize=64)
 def core_plan(extents, kind, settings, ranks, gradients, sink=False):
-    """The core's plan for (B, Sq, H, Hkv, D, S) numbers of this type, with sink logits or without.
+    """The core's plan for (B, Sq, H, Hkv, D, S, Dv) numbers of this type, with sink logits or without.
 
     Batch entries with lengths become ranges of rows of one entry with B S rows. On several ranks each rank has S / P
     rows of every entry, so the partition is block_cyclic with blocks of S / P rows."""
@@ -41,7 +41,7 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
     if settings.lengths:
         if extents[1] != rows:
             raise AnnulusError(f"lengths are given with {extents[1]} rows of q and {rows} of k, expected as many")
-        extents = (1, batch * rows, *extents[2:5], batch * rows)
+        extents = (1, batch * rows, *extents[2:5], batch * rows, extents[6])
         if ranks > 1:
             if partition != "contiguous" or rows % ranks:
                 raise AnnulusError(f"lengths are given for {rows} rows on {ranks} ranks, {partition}; expected a multiple of "
@@ -51,10 +51,10 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
             partition, block = "block_cyclic", rows // ranks
     elif partition == "auto":
         # plan() and attention() choose with what both know, so that attention() takes the rows that plan() names. That
-        # excludes gradients, a sink, statistics, type, batch and the heads of k.
-        heads, dim = extents[2], extents[4]
+        # excludes gradients, a sink, statistics, type, batch, the heads of k and Dv.
         plain = settings._replace(statistics=(), top_keys=0, precision="auto")
-        partition = _made((1, extents[1], heads, heads, dim, rows), "float32", plain, "auto", 0, ranks, False, False).partition
+        alike = (1, extents[1], extents[2], extents[2], extents[4], rows, extents[4])
+        partition = _made(alike, "float32", plain, "auto", 0, ranks, False, False).partition
     return _made(extents, kind, settings, partition, block, ranks, gradients, sink)
 
 
@@ -81,18 +81,18 @@ def canonical_shape(shape, axes, name):
 
 
 def extents_of(described, axes):
-    """(B, Sq, H, Hkv, D, S) of {"q": (type, shape), "k": ..., "v": ...}. The numbers may be symbols of PyTorch."""
+    """(B, Sq, H, Hkv, D, S, Dv) of {"q": (type, shape), "k": ..., "v": ...}; the numbers may be PyTorch's symbols."""
     kind = described["q"][0]
     for name in "kv":
         if described[name][0] != kind:
             raise AnnulusError(f"{name} is {described[name][0]}, q is {kind}; expected the same")
     q, k, v = (canonical_shape(shape, axes, name) for name, (_, shape) in described.items())
     batch, rows, heads, dim = q
-    for name, shape in (("k", k), ("v", v)):
-        if shape != (batch, k[1], k[2], dim):
+    for name, shape, numbers in (("k", k, dim), ("v", v, v[3])):
+        if shape != (batch, k[1], k[2], numbers):
             raise AnnulusError(f"{name} is {shape} for q {q} in the order (B, S, heads, D), expected "
-                               f"({batch}, {k[1]}, {k[2]}, {dim})")
-    return batch, rows, heads, k[2], dim, k[1]
+                               f"({batch}, {k[1]}, {k[2]}, {numbers})")
+    return batch, rows, heads, k[2], dim, k[1], v[3]
 
 
 class Part(NamedTuple):
@@ -143,7 +143,7 @@ class Call:
         self.core_q, self.core_k, self.core_v = map(self.laid, (self.q, self.k, self.v))
 
     def _take(self, q, k, v):
-        """Stores the arrays of this rank; returns (B, Sq, H, Hkv, D, S)."""
+        """Stores the arrays of this rank; returns (B, Sq, H, Hkv, D, S, Dv)."""
         self.given = {name: taken(array, name) for name, array in (("q", q), ("k", k), ("v", v))}
         self.type = self.given["q"].type
         extents = extents_of({name: (array.type, array.numbers.shape) for name, array in self.given.items()}, self.axes)
@@ -159,7 +159,7 @@ class Call:
         if self.comm.size > 1:
             raise AnnulusError("lengths of keys alone (query_offset='none') are given on several ranks, expected one rank")
         settings = settings._replace(lengths=())
-        return [Part(core_plan((1, *extents[1:5], end - begin), self.type, settings, 1, self.gradients, self.sink is not None),
+        return [Part(core_plan((1, *extents[1:5], end - begin, extents[6]), self.type, settings, 1, self.gradients, self.sink is not None),
                      slice(entry, entry + 1), slice(begin, end))
                 for entry, (begin, end) in enumerate(self.settings.lengths) if begin < end]
 
@@ -175,7 +175,7 @@ class Call:
 
     def _of_all_ranks(self, comm, problem, extents):
         """The extents with the rows of all ranks together. A mistake on one rank is raised on every rank."""
-        rest = None if problem else (*extents[:1], *extents[2:5], self.type, self.settings)
+        rest = None if problem else (*extents[:1], *extents[2:5], extents[6], self.type, self.settings)
         rest = rest and rest + ("sink",) * (self.sink is not None)
         said = comm.allgather((problem, rest, None if problem else (extents[1], extents[5])))
         for rank, (found, _, _) in enumerate(said):
@@ -188,7 +188,7 @@ class Call:
             raise AnnulusError(f"ranks have {[keys for _, _, (_, keys) in said]} rows, expected as many on each: lengths are "
                                "given")
         queries, keys = (sum(rows) for rows in zip(*(rows for _, _, rows in said)))
-        return extents[0], queries, *extents[2:5], keys
+        return extents[0], queries, *extents[2:5], keys, extents[6]
 
     def laid(self, numbers):
         """An array (B, S, ...) as the core needs it: with lengths as one entry of all rows, (1, B S, ...)."""
@@ -209,7 +209,7 @@ class Call:
     def forward(self, progress=None):
         """out and lse for the caller, statistics by name, and the normalizers (B, S, H, 2) that backward() needs."""
         lse_type = lse_type_of(self.type)
-        out, core_out = self.empty(self.q.shape)
+        out, core_out = self.empty((*self.q.shape[:3], self.v.shape[3]))
         lse, core_lse = self.empty(self.q.shape[:3], lse_type)
         kept, told, core = None, {}, dict.fromkeys(STATISTICS_OF_CORE)
         wanted = self.settings.statistics
@@ -265,8 +265,7 @@ class Call:
 def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics="longnet", documents=None, scale=None,
               group_scale=False, softcap=None, bias=None, coordinates=None, query_offset="auto", sink=None, statistics=(),
               top_keys=8, axes=None, comm=None, strategy="auto", partition="contiguous", precision="auto",
-              reproducible=False, lengths=None, progress=None,
-              threads=None):
+              reproducible=False, lengths=None, progress=None, threads=None):
     """Softmax attention of q to k and v, dense or in LongNet's dilated pattern; exact.
 
     Parameters
@@ -274,7 +273,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     q : (B, S, H, D) array of NumPy, PyTorch or JAX in host memory, float64, float32, float16 or bfloat16. It is read in
         place if the D numbers of a row and head are contiguous, whatever the other strides are. D is at most 576.
     k, v : (B, S, Hkv, D) of the same kind. Hkv divides H: query head h reads key/value head h // (H / Hkv). Their
-        number of rows may differ from that of q: see query_offset.
+        number of rows may differ from that of q: see query_offset. The head size of v may differ from D, and v may be
+        columns of k, k[..., :512].
     segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every
         r-th row sees every such row; 'all' is one segment with all rows. annulus.window(...), or {'window': [left,
         right], 'first': f}, makes a pair a window of rows around each row. Without them attention is dense.
@@ -308,7 +308,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
 
     Returns
     -------
-    out : with the shape, type and kind of q
+    out : with the shape of q, but the head size of v; of q's type and kind
     lse : (B, Sq, H), or (B, H, Sq): natural logarithm of the sum of exponentials; float64 for float64, otherwise
         float32; -inf (and out 0) where a row sees no key
     statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only returned if some are asked for
@@ -386,15 +386,17 @@ class Plan:
 
 
 @checked(sequence=whole(1), heads=whole(1), head_dim=whole(1), ranks=whole(1, INT_MOST), batch=whole(1),
-         kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)))
-def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, **words):
+         kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)), value_dim=optional(whole(1)))
+def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, value_dim=None,
+         **words):
     """What attention() of arrays (B, S, H, D) would do on `ranks` ranks; words as for attention(). Computes nothing.
 
     queries : number of rows of q; None: the same as `sequence`, the rows of k.
+    value_dim : head size of v and out; None: head_dim.
 
     >>> print(plan(8192, 8, 64, ranks=2, causal=True, partition="zigzag", strategy="ring").rows(1))
     [(2048, 6144)]
     """
     settings = fitted(settings_of(**words), batch, sequence)
-    extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence)
+    extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence, value_dim or head_dim)
     return Plan(core_plan(extents, type, settings, ranks, False), sequence)

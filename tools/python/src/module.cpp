@@ -46,6 +46,7 @@ Plan make_plan(const std::vector<Index>& extents, const std::string& type, const
   Shape shape{.batch = extents.at(0), .sequence = extents.at(1), .heads = extents.at(2), .kv_heads = extents.at(3)};
   shape.head_dim = extents.at(4);
   shape.kv_sequence = extents.at(5);
+  shape.value_dim = extents.at(6);
   shape.type = dtype_called(type);
   shape.more_heads_than_rows = true;  // Python asks for the order of axes where arrays come in
   std::vector<Segment> entries;

@@ -40,9 +40,9 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
     lengths may be a tensor (B) or (B, 2), or a mask (B, S) of contiguous rows, True where a row exists.
 
     q (B, S, H, D), k and v (B, S, Hkv, D), or with axes='bhsd' (B, H, S, D): CPU tensors of one type, with any strides.
-    Returns out with the shape of q; with return_lse also lse (B, S, H), which has gradients, too. With comm (a
-    communicator of mpi4py, a process group of torch.distributed, or a communicator_name()) the tensors have this rank's
-    rows, and all ranks must call, also in the backward pass.
+    v and out may have another head size than D. Returns out with the shape of q; with return_lse also lse (B, S, H),
+    which has gradients, too. With comm (a communicator of mpi4py, a process group of torch.distributed, or a
+    communicator_name()) the tensors have this rank's rows, and all ranks must call, also in the backward pass.
 
     >>> q = torch.randn(1, 1024, 4, 32, requires_grad=True)
     >>> out = dilated_attention(q, q, q, segments=[128, "all"], dilations=[1, 8], causal=True)

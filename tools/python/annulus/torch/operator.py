@@ -3,9 +3,10 @@
     annulus::attention(q, k, v, settings, keep, sink, lengths) -> (out, lse, normalizers)
     annulus::attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink, lengths) -> (dq, dk, dv, dsink)
 
-q is (B, Sq, H, D) and k, v are (B, S, Hkv, D), or in the order of `axes` in the settings; so are out and gradients.
-lse is (B, Sq, H). sink is (H) or None; without sink, dsink is (0). The backward pass needs normalizers (B, Sq, H, 2);
-without `keep` they are (B, Sq, H, 0). `settings` is a text that encoded() makes: operators take no objects. Example:
+q is (B, Sq, H, D), k is (B, S, Hkv, D), v is (B, S, Hkv, Dv) and out (B, Sq, H, Dv), or in the order of `axes` in the
+settings; so are gradients. lse is (B, Sq, H). sink is (H) or None; without sink, dsink is (0). The backward pass needs
+normalizers (B, Sq, H, 2); without `keep` they are (B, Sq, H, 0). `settings` is a text that encoded() makes: operators
+take no objects. Example:
 {"causal": true, "segments": [128, [3, 0, 0]], "dilations": [1, 8], "comm": "world"}; a window is [left, right, first].
 
 lengths is None; or whole numbers (B) or (B, 2); or bool (B, S), True where a row exists; or a mask (1 or B, 1 or H, 1
@@ -101,7 +102,7 @@ def _(q, k, v, settings, keep, sink, lengths):
     """Shapes, types and strides of the results, while the tensors have no numbers."""
     request = decoded(settings)
     described = {name: (_kind(tensor), tensor.shape) for name, tensor in (("q", q), ("k", k), ("v", v))}
-    batch, rows, heads, _, dim, _ = extents_of(described, request.axes)
+    batch, rows, heads, *_, dim = extents_of(described, request.axes)
 
     def made(kind, *numbers):
         tensor = q.new_empty((batch, rows, heads, *numbers), dtype=getattr(torch, kind))
