@@ -1,5 +1,5 @@
 // One way to read numbers, in the run file and on the command line.
-#include "annulus/runfile/numbers.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 #include <gtest/gtest.h>
 

@@ -19,8 +19,8 @@ struct CommandLine {
 /// complaints on stderr.
 CommandLine parse_command_line(int argc, char** argv, bool speaks);
 
-// Mistakes that a parser of options can only call unexpected: a list cut by the shell, ranks asked of the program instead
-// of the launcher, options misspelt.
+// Mistakes that a parser of options can only call unexpected: a list cut by the shell, ranks asked of the program
+// instead of the launcher, options misspelt.
 
 /// What is wrong with the words that follow a verb, and what to write instead; empty where the parser can go on (it
 /// still judges values and what is missing). Without a name: words in front of any verb.

@@ -10,7 +10,7 @@
 
 #include "annulus/comm/runtime.hpp"
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/numbers.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::app {
 namespace {

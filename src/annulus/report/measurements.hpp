@@ -1,6 +1,5 @@
-// Passes, in which ranks wait for each other's messages, timed and guarded; and what the ranks of a run measured, gathered
-// on rank 0: columns of numbers for /run of the result file, the JSON report
-// and the summary.
+// Passes, in which ranks wait for each other's messages, timed and guarded; and what the ranks of a run measured,
+// gathered on rank 0: columns of numbers for /run of the result file, the JSON report and the summary.
 #pragma once
 
 #include <functional>

@@ -5,8 +5,7 @@
 #include <set>
 
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/numbers.hpp"
-#include "annulus/runfile/suggest.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::runfile {
 namespace {

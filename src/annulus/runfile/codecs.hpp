@@ -32,8 +32,8 @@ struct KeyValue {
   [[noreturn]] void refuse(const std::string& expected) const;
   /// The entries of a list of one at least. Throws Error(usage).
   const std::vector<YamlNode>& list() const;
-  /// Calls take(key, value) for each entry of a section, whose name is then "NAME: KEY". Throws Error(usage) at a key that
-  /// is none of `keys`; `ending` ends the message.
+  /// Calls take(key, value) for each entry of a section, whose name is then "NAME: KEY". Throws Error(usage) at a key
+  /// that is none of `keys`; `ending` ends the message.
   void each_entry(const std::vector<std::string>& keys, const std::string& ending,
                   const std::function<void(const std::string& key, const KeyValue& value)>& take) const;
 };

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "annulus/runfile/suggest.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::runfile {
 namespace {

@@ -9,7 +9,7 @@
 #include "annulus/comm/communicator.hpp"
 #include "annulus/runfile/keys.hpp"
 #include "annulus/runfile/settings.hpp"
-#include "annulus/runfile/suggest.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::runfile {
 

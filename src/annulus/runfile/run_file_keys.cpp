@@ -3,8 +3,8 @@
 #include <array>
 
 #include "annulus/core/head_dim.hpp"
-#include "annulus/runfile/numbers.hpp"
 #include "annulus/runfile/section_codecs.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::runfile {
 namespace {

@@ -10,7 +10,7 @@
 #include "annulus/core/error.hpp"
 #include "annulus/runfile/run_file.hpp"
 #include "annulus/runfile/section_codecs.hpp"
-#include "annulus/runfile/suggest.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::runfile {
 namespace {

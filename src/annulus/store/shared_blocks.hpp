@@ -56,7 +56,8 @@ class RowOwners {
 void write_together(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, const RankOf& rank_of,
                     const comm::Communicator& comm, core::RowTraffic& traffic);
 
-// Where all ranks together write what they have computed: a file that is being made (output_file.hpp), or memory in tests.
+// Where all ranks together write what they have computed: a file that is being made (output_file.hpp), or memory in
+// tests.
 
 /// Host memory with this rank's rows of a dataset, (batch, rows, heads, ...) contiguous.
 struct RowsOut {

@@ -9,7 +9,7 @@
 
 #include "annulus/app/summary/summary.hpp"
 #include "annulus/core/metrics.hpp"
-#include "annulus/runfile/numbers.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::app {
 namespace {

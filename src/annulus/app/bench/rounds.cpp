@@ -13,7 +13,7 @@
 #include "annulus/core/error.hpp"
 #include "annulus/kernels/multiply_add_peak.hpp"
 #include "annulus/report/progress.hpp"
-#include "annulus/runfile/numbers.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::app {
 namespace {

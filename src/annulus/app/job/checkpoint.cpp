@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/provenance.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/runfile/user_files.hpp"

@@ -1,7 +1,8 @@
-// What a job is about, in words for its user.
+// What a job is about, and who made a file, in words.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "annulus/app/job/job.hpp"
@@ -28,4 +29,20 @@ std::string describe_bits(const Job& job);
 std::string describe_blocks(const planner::StreamCut& cut);
 /// "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
 std::string describe_passes(const Job& job);
+
+// Who made a file, when, with which program and on which machine.
+
+/// Attributes of /provenance; collective.
+std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
+                                                            const comm::Communicator& comm);
+/// Attributes of the file itself, the same wherever and whenever it is made; `title` says what is in it.
+std::vector<std::pair<std::string, std::string>> identity(const std::string& title);
+
+/// "Intel(R) Xeon(R) Platinum 8480+", as the kernel of this machine tells it; what kind of machine it is where it does
+/// not.
+std::string cpu_name();
+
+/// The batch system's job number, or nothing.
+std::string job_id();
+
 }  // namespace annulus::app

@@ -12,7 +12,7 @@
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/runfile/machine_file.hpp"
-#include "annulus/runfile/numbers.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::app {
 namespace {

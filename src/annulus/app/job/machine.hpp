@@ -11,9 +11,9 @@
 
 namespace annulus::app {
 
-/// The machine that `file` describes, or the built-in default. `on_these_ranks`: the ranks of `comm` will run the plan, so memory
-/// and room for windows are at most what is free on their nodes; without a file, ranks_per_node comes from them, too.
-/// Collective; the same on every rank. Throws Error(usage).
+/// The machine that `file` describes, or the built-in default. `on_these_ranks`: the ranks of `comm` will run the plan,
+/// so memory and room for windows are at most what is free on their nodes; without a file, ranks_per_node comes from
+/// them, too. Collective; the same on every rank. Throws Error(usage).
 core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm);
 
 /// What a rank gets of the tightest bound that it knows, bounds being shared evenly by the ranks of a node that name
@@ -46,8 +46,9 @@ inline constexpr const char* instruction_set_variable = "ANNULUS_INSTRUCTION_SET
 /// variable of any rank names no set.
 std::string agree_on_instruction_set(const comm::Communicator& comm);
 
-/// Ranks whose GPUs may add in different ways: their results would depend on who computes what. The first two that differ among kinds of GPUs, by rank: "rank 0 has sm_90, rank 3 sm_80"; empty: there are none.
-/// Ranks without a GPU (an empty kind) do not count: they are refused elsewhere.
+/// Ranks whose GPUs may add in different ways: their results would depend on who computes what. The first two that
+/// differ among kinds of GPUs, by rank: "rank 0 has sm_90, rank 3 sm_80"; empty: there are none. Ranks without a GPU
+/// (an empty kind) do not count: they are refused elsewhere.
 std::string other_kinds(const std::vector<std::string>& kinds);
 /// Names the kinds of the ranks' GPUs where they differ; collective.
 std::string other_kinds(const comm::Communicator& comm);

@@ -5,7 +5,6 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/job.hpp"
-#include "annulus/app/job/provenance.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
 #include "annulus/core/kokkos_compat.hpp"
@@ -19,6 +18,7 @@ namespace annulus::app {
 namespace {
 
 using report::Json;
+using report::print_line;
 
 /// Names and values of columns.
 Json by_name(const std::vector<store::Column>& columns) {
@@ -73,26 +73,26 @@ Json setting_entries(const Job& job) {
 void print_pass(const Job& job, const report::PassMeasurements& pass, double flops, int ranks,
                 const std::string& prefix) {
   const double cpu = std::max(pass.sum("kernel_cpu_seconds"), 1e-9), wall = std::max(pass.seconds, 1e-9);
-  report::print_line("rate", fmt::format("{}{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel",
-                                         prefix, 1e-9 * flops, 1e-9 * flops / wall, 1e-9 * flops / cpu));
-  report::print_line("balance", fmt::format("{}busiest rank does {:.2f} of the mean work", prefix,
-                                            pass.most("kept") * ranks / std::max(pass.sum("kept"), 1.0)));
+  print_line("rate", fmt::format("{}{:.1f} GFLOP, {:.1f} GFLOP/s, {:.1f} GFLOP per CPU second of the kernel", prefix,
+                                 1e-9 * flops, 1e-9 * flops / wall, 1e-9 * flops / cpu));
+  print_line("balance", fmt::format("{}busiest rank does {:.2f} of the mean work", prefix,
+                                    pass.most("kept") * ranks / std::max(pass.sum("kept"), 1.0)));
   const std::string way = job.is_streamed() ? "read" : "received",
                     most = report::describe_bytes(pass.most("bytes_received"));
   const std::string hops =
       job.is_streamed() ? "" : fmt::format(" in {} hop{}", pass.hops - 1, pass.hops == 2 ? "" : "s");
-  report::print_line("traffic", fmt::format("{}{} {} by the busiest rank{}, longest wait {:.3f} s", prefix, most, way,
-                                            hops, pass.most("wait_seconds")));
+  print_line("traffic", fmt::format("{}{} {} by the busiest rank{}, longest wait {:.3f} s", prefix, most, way, hops,
+                                    pass.most("wait_seconds")));
   if (!pass.of("product_flops").empty()) {
-    report::print_line(
+    print_line(
         "products",
         fmt::format("{}{:.1f} GFLOP, {:.3f} s at most; {} of weights, gradients and rows received by the busiest rank",
                     prefix, 1e-9 * pass.sum("product_flops"), pass.most("product_seconds"),
                     report::describe_bytes(pass.most("layer_bytes_received"))));
   }
-  report::print_line("memory", fmt::format("{}{} of tensors and buffers on the fullest rank ({} predicted)", prefix,
-                                           report::describe_bytes(pass.most("peak_bytes")),
-                                           report::describe_bytes(pass.most("predicted_peak_bytes"))));
+  print_line("memory", fmt::format("{}{} of tensors and buffers on the fullest rank ({} predicted)", prefix,
+                                   report::describe_bytes(pass.most("peak_bytes")),
+                                   report::describe_bytes(pass.most("predicted_peak_bytes"))));
 }
 
 /// "1.5 GiB read, 2.1 GiB/s a rank, the slowest 1.9; ...": rates of ranks that have moved bytes.
@@ -116,15 +116,15 @@ void print_files(const report::Measurements& measured) {
   };
   add("read", "read_bytes", "read_seconds");
   add("written", "write_bytes", "write_seconds");
-  if (!text.empty()) report::print_line("files", text);
+  if (!text.empty()) print_line("files", text);
 }
 
 void print_findings(const Job& job, const report::LseFindings& lse) {
   if (lse.keyless > 0) {
-    report::print_line(
-        "keys", fmt::format("{} of {} query rows (per head) see no key: out = 0, lse = -inf", lse.keyless, lse.rows));
+    print_line("keys",
+               fmt::format("{} of {} query rows (per head) see no key: out = 0, lse = -inf", lse.keyless, lse.rows));
   }
-  if (const std::string coarse = coarse_scores(job, lse); !coarse.empty()) report::print_line("scores", coarse);
+  if (const std::string coarse = coarse_scores(job, lse); !coarse.empty()) print_line("scores", coarse);
 }
 
 }  // namespace
@@ -179,28 +179,26 @@ Json report_entries(const Job& job, const report::Measurements& measured, const 
 
 void print_summary(const Job& job, const report::Measurements& measured) {
   fmt::print("annulus run {}\n", job.run.name);
-  report::print_line("attention", describe_pattern(job.problem));
-  report::print_line("tensors", describe_tensors(job));
-  if (job.layer) report::print_line("layer", describe_layer(job));
+  print_line("attention", describe_pattern(job.problem));
+  print_line("tensors", describe_tensors(job));
+  if (job.layer) print_line("layer", describe_layer(job));
   const bool host = job.problem.backend == kernels::Backend::host;
-  report::print_line(
-      "strategy",
-      fmt::format("{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(), job.choice ? " (auto)" : "",
-                  measured.ranks, measured.ranks == 1 ? "" : "s", core::device_name(),
-                  host ? kernels::host_instruction_set() : "device",
-                  host && !job.instruction_set_note.empty() ? fmt::format(" ({})", job.instruction_set_note) : ""));
-  if (job.choice) report::print_line("auto", job.choice->reason);
-  if (job.slice_count() > 1) report::print_line("passes", describe_passes(job));
-  for (const std::string& note : notes_on(job.problem)) report::print_line("note", note);
-  if (const std::string bits = describe_bits(job); !bits.empty()) report::print_line("bits", bits);
+  print_line("strategy",
+             fmt::format(
+                 "{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(), job.choice ? " (auto)" : "", measured.ranks,
+                 measured.ranks == 1 ? "" : "s", core::device_name(), host ? kernels::host_instruction_set() : "device",
+                 host && !job.instruction_set_note.empty() ? fmt::format(" ({})", job.instruction_set_note) : ""));
+  if (job.choice) print_line("auto", job.choice->reason);
+  if (job.slice_count() > 1) print_line("passes", describe_passes(job));
+  for (const std::string& note : notes_on(job.problem)) print_line("note", note);
+  if (const std::string bits = describe_bits(job); !bits.empty()) print_line("bits", bits);
   if (const auto* library = kernels::library_of(job.problem.backend); library != nullptr)
-    report::print_line(core::name_of(library->backend), library->describe());
+    print_line(core::name_of(library->backend), library->describe());
   const report::PassMeasurements& forward = measured.forward;
   const auto seconds = [](const char* name, const std::optional<report::PassMeasurements>& pass) {
     return pass ? fmt::format("{:.3f} s {}, ", pass->seconds, name) : "";
   };
-  report::print_line("time",
-                     fmt::format("{:.3f} s attention, {}{}{:.3f} s reading, {:.3f} s writing", forward.seconds,
+  print_line("time", fmt::format("{:.3f} s attention, {}{}{:.3f} s reading, {:.3f} s writing", forward.seconds,
                                  seconds("statistics", measured.statistics), seconds("backward", measured.backward),
                                  measured.read_seconds, measured.write_seconds));
   print_files(measured);
@@ -210,10 +208,10 @@ void print_summary(const Job& job, const report::Measurements& measured) {
   print(PassKind::forward, forward, "");
   if (measured.statistics) print(PassKind::statistics, *measured.statistics, "statistics: ");
   if (measured.backward) print(PassKind::backward, *measured.backward, "backward: ");
-  for (const auto& [name, text] : measured.lines) report::print_line(name, text);
+  for (const auto& [name, text] : measured.lines) print_line(name, text);
   print_findings(job, measured.lse);
   const runfile::OutputSettings& output = job.run.settings.output;
-  report::print_line("result", output.writes_file() ? output.file : "none: nothing was written (output.file: none)");
+  print_line("result", output.writes_file() ? output.file : "none: nothing was written (output.file: none)");
 }
 
 }  // namespace annulus::app

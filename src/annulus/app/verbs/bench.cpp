@@ -8,7 +8,7 @@
 
 #include "annulus/app/bench/columns.hpp"
 #include "annulus/app/bench/rounds.hpp"
-#include "annulus/app/job/provenance.hpp"
+#include "annulus/app/job/describe.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/root.hpp"

@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <functional>
 
+#include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/machine.hpp"
-#include "annulus/app/job/provenance.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/activity.hpp"

@@ -14,6 +14,7 @@
 namespace annulus::app {
 namespace {
 
+using report::describe_bytes;
 using strategies::KeyRound;
 using strategies::Prediction;
 using strategies::Problem;
@@ -45,8 +46,8 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
   for (std::size_t p = 0; p < std::min(all.size(), rows_shown); ++p) {
     fmt::print("# {:>5}  {:>10}  {:>6.2f}x  {:>10}  {:>10}  {:>10}  {}\n", p, partition[p].count(),
                double(all[p].kept) * double(all.size()) / std::max(kept, 1.0),
-               report::describe_bytes(double(all[p].memory_bytes)), report::describe_bytes(double(all[p].bytes_sent)),
-               report::describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
+               describe_bytes(double(all[p].memory_bytes)), describe_bytes(double(all[p].bytes_sent)),
+               describe_bytes(double(all[p].bytes_received)), rows_text(partition[p]));
   }
   const auto most = [&](Index Prediction::*cost) {
     Index largest = 0;
@@ -54,16 +55,16 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
     return double(largest);
   };
   fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
-             report::describe_bytes(most(&Prediction::memory_bytes)),
-             report::describe_bytes(most(&Prediction::bytes_sent)),
-             report::describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops_of(pass, kept, job.problem.shape));
+             describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
+             describe_bytes(most(&Prediction::bytes_received)),
+             1e-9 * flops_of(pass, kept, job.problem.shape));
 }
 
 /// Blocks of strategy stream, which any rank may compute, phase after phase.
 void print_blocks(const Job& job) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
-  fmt::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream),
-             report::describe_bytes(job.stream->bytes_read), report::describe_bytes(job.stream->bytes_written));
+  fmt::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream), describe_bytes(job.stream->bytes_read),
+             describe_bytes(job.stream->bytes_written));
   for (int phase = 0; phase < passes.phases(); ++phase) {
     fmt::print("# {}\n# {:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {}\n",
                phase == 1             ? "dk and dv"
@@ -74,8 +75,8 @@ void print_blocks(const Job& job) {
       const strategies::UnitCost unit = planner::unit_cost(passes, job.problem, phase, block);
       fmt::print("# {:>5}  {:>10}  {:>10.3g}  {:>10}  {:>10}  {:>10}  {}\n", block, passes.rows(block).count(),
                  2e-9 * unit.products * job.problem.shape.mean_dim() * double(unit.kept),
-                 report::describe_bytes(double(unit.memory_bytes)), report::describe_bytes(double(unit.bytes_read)),
-                 report::describe_bytes(double(unit.bytes_written)), rows_text(passes.rows(block)));
+                 describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
+                 describe_bytes(double(unit.bytes_written)), rows_text(passes.rows(block)));
     }
   }
 }
@@ -86,7 +87,7 @@ void print_layer(const Job& job) {
   const int ranks = int(job.partition.size());
   const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
   fmt::print("# layer: {}; weights of {} on rank 0. Memory is the layer's, work and messages are its attention's\n",
-             describe_layer(job), report::describe_bytes(double(weight_bytes(problem, 0, ranks))));
+             describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
   std::vector<layer::MemoryPrediction> memory;  // of the ranks
   for (int p = 0; p < ranks; ++p) memory.push_back(layer::predict_memory(problem, *job.strategy, partition, p));
   const auto print = [&](bool backward) {
@@ -101,7 +102,7 @@ void print_layer(const Job& job) {
   if (!job.run.settings.train) return;
   Index most = 0;
   for (const layer::MemoryPrediction& one : memory) most = std::max(most, one.training);
-  fmt::print("# training: at most {} of memory, the target included\n", report::describe_bytes(double(most)));
+  fmt::print("# training: at most {} of memory, the target included\n", describe_bytes(double(most)));
 }
 
 constexpr std::size_t steps_shown = 24;
@@ -127,7 +128,7 @@ std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
     bytes += one.bytes;
     ranks.insert(one.rank);
   }
-  const std::string size = report::describe_bytes(double(bytes));
+  const std::string size = describe_bytes(double(bytes));
   if (ranks.size() > 1) return fmt::format("{} {} {} ranks", size, word, ranks.size());
   return all[0].rank == strategies::every_rank ? fmt::format("{} {} all", size, word)
                                                : fmt::format("{} {} {}", size, word, all[0].rank);
@@ -181,10 +182,9 @@ class Printer {
       fmt::print("\n");
     }
     fmt::print("# {:>5}  {:<10} {:>16}  {:>6.3g} M  {:<20} {:<20}", "sum", "", "", 1e-6 * work_of(keys.problem()),
-               report::describe_bytes(double(received)), report::describe_bytes(double(sent)));
+               describe_bytes(double(received)), describe_bytes(double(sent)));
     if (sums != nullptr) {
-      fmt::print(" {:<21} {}", report::describe_bytes(double(sums_received)),
-                 report::describe_bytes(double(sums_sent)));
+      fmt::print(" {:<21} {}", describe_bytes(double(sums_received)), describe_bytes(double(sums_sent)));
     }
     fmt::print("\n");
   }
@@ -224,8 +224,8 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
     }
   }
   fmt::print("# {}, {}, rank {} of {}, rows{}: memory {}, sends {}, receives {}\n", job.strategy->name(), pass, rank,
-             job.partition.size(), rows.empty() ? " none" : rows, report::describe_bytes(double(all.memory_bytes)),
-             report::describe_bytes(double(all.bytes_sent)), report::describe_bytes(double(all.bytes_received)));
+             job.partition.size(), rows.empty() ? " none" : rows, describe_bytes(double(all.memory_bytes)),
+             describe_bytes(double(all.bytes_sent)), describe_bytes(double(all.bytes_received)));
   if (!schedule.has_exchange()) return Printer(schedule, rank).print();
   if (schedule.gathers_queries()) {
     const Schedule& inner = schedule.of_all_queries();
@@ -240,7 +240,7 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   const bool backward = across.sums() != nullptr;
   const Index there = backward ? group.backward_bytes_received() : group.bytes_received();
   fmt::print("# group {} of {}: rows for heads and back, {} received; as member {} it computes {} of {} heads:\n",
-             group.number(), group.rows().size(), report::describe_bytes(double(there)), group.rank(),
+             group.number(), group.rows().size(), describe_bytes(double(there)), group.rank(),
              group.narrow().shape.heads, job.problem.shape.heads);
   Printer(across, group.number()).print();
 }
@@ -252,8 +252,8 @@ void print_block(const Job& job, int block) {
   const core::Interval rows = passes.rows(block).intervals().front();
   fmt::print("# stream, forward{}, block {} of {}, rows [{}, {}): memory {}, reads {}, writes {}\n",
              passes.phases() == 2 ? " and dq" : "", block, passes.blocks(), rows.begin, rows.end,
-             report::describe_bytes(double(unit.memory_bytes)), report::describe_bytes(double(unit.bytes_read)),
-             report::describe_bytes(double(unit.bytes_written)));
+             describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
+             describe_bytes(double(unit.bytes_written)));
   Printer(passes.forward(), block).print();
 }
 
@@ -271,7 +271,7 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
   for (const std::string& note : notes_on(job.problem)) fmt::print("# note: {}\n", note);
   const core::Machine& machine = job.machine;
-  fmt::print("# memory for a rank: {} ({})\n", report::describe_bytes(machine.memory_per_rank),
+  fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank),
              machine.memory_source.empty() ? machine.source : machine.memory_source);
   if (job.choice) fmt::print("# auto takes {}\n", job.choice->reason);
   if (const std::string bits = describe_bits(job); !bits.empty()) fmt::print("# bits: {}\n", bits);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
-#include "annulus/app/job/provenance.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/core/head_dim.hpp"
 #include "annulus/report/progress.hpp"

@@ -11,6 +11,7 @@ namespace annulus::app {
 namespace {
 
 using planner::Candidate;
+using report::describe_bytes;
 
 struct Given {
   RunFileArguments words;
@@ -33,8 +34,7 @@ std::string_view mark(pattern::Accuracy accuracy) {
 /// What a candidate that needs too much memory needs in passes: "  4 x 2.0 GiB".
 std::string passes_text(const Candidate& candidate, double memory_limit) {
   if (candidate.sliced) {
-    return fmt::format("  {} x {}", candidate.sliced->slices,
-                       report::describe_bytes(candidate.sliced->cost.memory_bytes));
+    return fmt::format("  {} x {}", candidate.sliced->slices, describe_bytes(candidate.sliced->cost.memory_bytes));
   }
   return candidate.cost->memory_bytes > memory_limit ? "  none" : "";
 }
@@ -50,8 +50,8 @@ void print_candidate(const Candidate& candidate, bool taken, double memory_limit
   const std::string received = fmt::format("{}{:.1f}", mark(cost.accuracy), cost.received_bytes / (1024 * 1024));
   fmt::print("{:>10} {:>10} {:>10} {:>11}{} {:>12} {:>9.0f} {:>7.3f}{}\n", seconds_text(cost.seconds),
              seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
-             report::describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received,
-             cost.messages, cost.balance, passes_text(candidate, memory_limit));
+             describe_bytes(cost.memory_bytes), cost.memory_bytes > memory_limit ? '!' : ' ', received, cost.messages,
+             cost.balance, passes_text(candidate, memory_limit));
 }
 
 void print_plan(const Job& job) {
@@ -66,7 +66,7 @@ void print_plan(const Job& job) {
   fmt::print(
       "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank{}, links {:.2g} us + {:.2f} GB/s inside, "
       "{:.2g} us + {:.2f} GB/s between nodes, {:.0f} % hidden\n",
-      "machine", machine.source, rate, machine.ranks_per_node, report::describe_bytes(machine.memory_per_rank),
+      "machine", machine.source, rate, machine.ranks_per_node, describe_bytes(machine.memory_per_rank),
       machine.memory_source.empty() ? "" : " (" + machine.memory_source + ")", 1e6 * inside.seconds_per_message,
       1e-9 / inside.seconds_per_byte, 1e6 * between.seconds_per_message, 1e-9 / between.seconds_per_byte,
       100 * machine.overlap);
@@ -93,8 +93,7 @@ void print_plan(const Job& job) {
 
 void print_stream(const planner::StreamCut& cut, const core::Machine& machine) {
   fmt::print("  stream: {}, {} read by all ranks at {}/s each, {} written\n", describe_blocks(cut),
-             report::describe_bytes(cut.bytes_read), report::describe_bytes(machine.read_rate),
-             report::describe_bytes(cut.bytes_written));
+             describe_bytes(cut.bytes_read), describe_bytes(machine.read_rate), describe_bytes(cut.bytes_written));
 }
 
 /// The backward pass's part of the times above: a line for each strategy, with its cheapest partition.
@@ -113,7 +112,7 @@ void print_backward(const Job& job) {
     fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}{} {:>12.1f} {:>12.1f}\n", strategy->name(),
                cheapest->partition ? pattern::name_of(*cheapest->partition) : "-", seconds_text(cost.seconds),
                seconds_text(cost.compute_seconds), seconds_text(cost.copy_seconds + cost.exposed_seconds),
-               report::describe_bytes(cost.memory_bytes), cost.memory_bytes > job.machine.memory_per_rank ? '!' : ' ',
+               describe_bytes(cost.memory_bytes), cost.memory_bytes > job.machine.memory_per_rank ? '!' : ' ',
                cost.received_bytes / (1024 * 1024), cost.sent_bytes / (1024 * 1024));
   }
 }

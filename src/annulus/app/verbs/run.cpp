@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/provenance.hpp"
 #include "annulus/app/job/slices.hpp"
 #include "annulus/app/job/stream_work.hpp"
 #include "annulus/app/run_alone.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
-#include "annulus/runfile/numbers.hpp"
+#include "annulus/runfile/user_words.hpp"
 
 namespace annulus::app {
 

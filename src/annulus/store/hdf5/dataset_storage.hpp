@@ -1,4 +1,5 @@
-// How a dataset is stored: its bytes, the files that it is made of, its filters. Included by .cpp files of this room only.
+// How a dataset is stored: its bytes, the files that it is made of, its filters. Included by .cpp files of this room
+// only.
 #pragma once
 
 #include <set>

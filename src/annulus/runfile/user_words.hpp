@@ -1,9 +1,11 @@
-// Numbers as users write them, in a run file and on the command line: decimal, nothing round them, within their range.
+// Words that were nearly right, and numbers as users write them, in a run file and on the command line: decimal,
+// nothing round them, within their range.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "annulus/core/types.hpp"
 
@@ -35,5 +37,9 @@ Parsed<double> parse_positive(std::string_view text);
 Parsed<core::Index> parse_bytes(std::string_view text);
 /// The shortest text that parse_bytes() takes for so many: 3221225472 is 3GiB, 1000 is 1000.
 std::string bytes_text(core::Index bytes);
+
+/// ", did you mean 'x'?" for the candidate nearest to `word`, or nothing when none is near. Capitals do not count, and
+/// other programs' names are known: bf16, half, yes.
+std::string suggest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace annulus::runfile
