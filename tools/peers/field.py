@@ -77,15 +77,15 @@ def tables(quick):
               TWO + ours("allgather", "allgather_overlap", "ring_blocking", "ring", "ring_bidirectional", "rotation",
                          "onesided", "ulysses")),
         Table("Two devices, twice the rows", [Case("twice", 2 * short, ranks=2, rounds=2)],
-              [ALLGATHER, ULYSSES, EVEN_ODD, RING_ATTENTION, *ours("allgather", "ring_blocking", "ring", "ulysses")]),
+              [ALLGATHER, EVEN_ODD, *ours("allgather", "ring_blocking", "ring")]),
         Table("Memory over P", [Case("memory", short, ranks=p, rounds=1) for p in (1, 2, 4)],
-              [ALLGATHER, ULYSSES, RING_ATTENTION, *ours("allgather", "ulysses", "ring", "rotation")], "memory"),
+              [ALLGATHER, RING_ATTENTION, *ours("allgather", "ulysses", "ring")], "memory"),
         Table("The longest of the reports on one device", [Case("long", longest[0], rounds=2, **far)],
               [composed, *ours("single")]),
         Table("The longest of the reports on two devices", [Case("long", longest[1], ranks=2, rounds=2, **far)],
-              ours("allgather", "ring", "rotation")),
+              ours("allgather", "ring")),
         Table("Where two devices become worth it", [Case("threshold", n, rounds=5, backward=False)
-                                                    for n in ([256, 1024] if quick else [256, 1024, 2048, 4096, 8192])],
+                                                    for n in ([256, 1024] if quick else [256, 1024, 2048, 4096])],
               [Who("PyTorch, one", "torch", ranks=1), replace(ALLGATHER, name="all-gather, two", ranks=2),
                Who("annulus `single`, one", strategy="single", ranks=1),
                Who("annulus `ring`, two", strategy="ring", ranks=2)], "threshold"),
@@ -96,6 +96,9 @@ class Field:
     def __init__(self, annulus, workers, versions, limit):
         """`versions`: of the packages that are there; a peer whose package is not is left out."""
         self.annulus, self.workers, self.versions, self.limit = annulus, workers, versions, limit
+
+    def has(self, who):
+        return who.peer and PACKAGES.get(who.peer, "torch") in self.versions
 
     def exact(self, case):
         """The file with the float64 results; made once for all numbers of ranks."""
@@ -109,7 +112,7 @@ class Field:
     def check(self, who, case, record):
         """The largest errors of a first run, relative to the largest number of each result."""
         if who.peer:
-            if PACKAGES.get(who.peer, "torch") not in self.versions:
+            if not self.has(who):
                 raise Failed("not installed")
             command = {"do": "load", "case": case.description(), "input": str(self.annulus.input_file(case)),
                        "result": str(self.exact(case))}
@@ -140,6 +143,9 @@ class Field:
         """{name: record} of everyone, within about so many seconds after the checks, but at least one round."""
         records = {who.name: {"rounds": []} for who in table.everyone}
         cases = {who.name: replace(case, strategy=who.strategy, ranks=who.ranks or case.ranks) for who in table.everyone}
+        for who in table.everyone:  # all import at the same time, which takes longer than what they compute
+            if self.has(who):
+                self.workers.get(who.peer, cases[who.name])
         for turn in range(-1, case.rounds):
             if turn == 0:
                 deadline, longest = monotonic() + seconds, 0.0

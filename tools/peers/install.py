@@ -52,7 +52,7 @@ def install_field(folder):
                     say(f"installing {name if name in FIELD else 'what they import'}")
                     environment.pip("--no-deps", "--upgrade", "--target", str(folder), *needs)
                     done.write_text(" ".join(needs), encoding="utf-8")
-                versions[name] = FIELD.get(name)
+                versions |= {name: FIELD[name]} if name in FIELD else {}
             except (venv.Failed, OSError) as problem:
                 say(f"{name} is left out: {problem}")
     return versions

@@ -129,7 +129,8 @@ def compare_field(options, cases, annulus, workers, about, versions, limit):
         raise SystemExit(f"peers: {options.torchscale}: no torchscale/component/dilated_attention.py in this folder")
     paths = [str(folder)] + ([str(Path(options.torchscale).resolve())] if options.torchscale else [])
     versions |= {"torchscale": "of " + paths[1]} if options.torchscale else {}
-    SETTINGS.update({peer: {"PYTHONPATH": os.pathsep.join(paths)} for peer in field.PACKAGES})
+    told = {"PYTHONPATH": os.pathsep.join(paths), "TORCH_EXTENSIONS_DIR": str(folder / "built")}  # DeepSpeed compiles
+    SETTINGS.update({peer: told for peer in field.PACKAGES})
     rounds = {case.name: case.rounds for case in cases}
     chosen = [replace(table, cases=[replace(case, rounds=rounds[case.name]) for case in table.cases if case.name in rounds])
               for table in field.tables(options.quick)]

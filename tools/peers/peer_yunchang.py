@@ -8,26 +8,27 @@ import standins
 
 standins.provide_flash_attn()
 
-from yunchang import LongContextAttention, set_seq_parallel_pg  # noqa: E402: after the stand-in
+from yunchang import LongContextAttention, UlyssesAttention, set_seq_parallel_pg  # noqa: E402: after the stand-in
 from yunchang.kernels import AttnType  # noqa: E402
 
 from peer_sharded import Sharded  # noqa: E402
 
 
 class Yunchang(Sharded):
-    ulysses, kernel, ring = False, AttnType.FA, "basic"
+    kernel = AttnType.FA
 
     def __init__(self, rank, ranks, rendezvous):
         super().__init__(rank, ranks, rendezvous)
-        set_seq_parallel_pg(*((ranks, 1) if self.ulysses else (1, ranks)), rank, ranks)
-        self.layer = LongContextAttention(ring_impl_type=self.ring, attn_type=self.kernel)
+        set_seq_parallel_pg(1, ranks, rank, ranks)  # all ranks are a ring
+        self.layer = LongContextAttention(ring_impl_type="basic", attn_type=self.kernel)
 
     def attend(self, q, k, v):
         return self.layer(q, k, v, causal=self.causal)
 
 
-class YunchangUlysses(Yunchang):
-    ulysses = True
+class YunchangUlysses(Sharded):
+    def attend(self, q, k, v):
+        return UlyssesAttention(dist.group.WORLD)(q, k, v, causal=self.causal)
 
 
 class YunchangCpu(Yunchang):
