@@ -26,7 +26,7 @@ def offset(case, index, head):
 
 
 def multiplicity(case, head, rows):
-    """(rows, n): in how many pairs a query sees a key. Example: n = 4, pairs (2, 1), (4, 2), row 0 of head 0: 1 + 1, 1, 1, 0."""
+    """(rows, n): in how many pairs a query sees a key. For n = 4, pairs (2, 1), (4, 2), row 0, head 0: 2 1 1 0."""
     keys = numpy.arange(case["sequence"])
     count = numpy.zeros((len(rows), len(keys)))
     for index, (w, r) in enumerate(zip(case["segments"], case["dilations"])):

@@ -1,7 +1,7 @@
 """run --field: the tables of docs/comparison.md, annulus beside the codes that the field uses, on the same inputs.
 
-Every result is compared with the definition in float64 (exact.py). A wrong one is marked, and stays in the table. Rounds
-are interleaved: each measures everyone once. The tables are Markdown, on stdout.
+Every result is compared with the definition in float64 (exact.py). A wrong one is marked, and stays in the table.
+Rounds are interleaved: each measures everyone once. The tables are Markdown, on stdout.
 """
 import json
 from dataclasses import asdict, dataclass, replace
@@ -54,9 +54,9 @@ ALLGATHER = Who("PyTorch: all-gather over gloo", "allgather")
 RING_ATTENTION = Who("ring-attention-pytorch", "ring-attention")
 ULYSSES = Who("DeepSpeed Ulysses", "deepspeed-ulysses")
 EVEN_ODD = Who("the even/odd ring over DeepSpeed", "deepspeed-ring")
-TWO = [ALLGATHER, ULYSSES, Who("yunchang Ulysses", "yunchang-ulysses"), Who("para-attn Ulysses", "para-ulysses"), EVEN_ODD,
-       RING_ATTENTION, Who("yunchang ring", "yunchang"), Who("yunchang ring, its path for CPUs", "yunchang-cpu"),
-       Who("ring-flash-attn", "ring-flash"), Who("para-attn ring", "para-ring")]
+TWO = [ALLGATHER, ULYSSES, Who("yunchang Ulysses", "yunchang-ulysses"), Who("para-attn Ulysses", "para-ulysses"),
+       EVEN_ODD, RING_ATTENTION, Who("yunchang ring", "yunchang"),
+       Who("yunchang ring, its path for CPUs", "yunchang-cpu"), Who("ring-flash-attn", "ring-flash"), Who("para-attn ring", "para-ring")]
 
 
 def tables(quick):
@@ -71,7 +71,8 @@ def tables(quick):
               [Who("PyTorch: fused kernel", "torch"), RING_ATTENTION, *ours("single")]),
         Table("One device, dilated as in LongNet", [Case("longnet", short, rounds=rounds, **pairs)],
               [composed, Who("torchscale", "torchscale"), *ours("single")]),
-        Table("One device, dilated, heads in groups", [Case("grouped", short, rounds=rounds, semantics="grouped", **pairs)],
+        Table("One device, dilated, heads in groups",
+              [Case("grouped", short, rounds=rounds, semantics="grouped", **pairs)],
               [composed, Who("dilated-attention-pytorch", "dilated-attention-pytorch"), *ours("single")]),
         Table("Two devices", [Case("two", short, ranks=2, rounds=rounds)],
               TWO + ours("allgather", "allgather_overlap", "ring_blocking", "ring", "ring_bidirectional", "rotation",
@@ -105,8 +106,8 @@ class Field:
         about = asdict(case) | {"ranks": 1, "rounds": 1, "group": "", "strategy": ""}
         path = self.annulus.folder / f"exact-{abs(hash(json.dumps(about)))}.h5"
         if not path.exists():
-            launch([self.workers.python, HERE / "exact.py", "make", json.dumps(about), self.annulus.input_file(case), path],
-                   10 * self.limit)
+            launch([self.workers.python, HERE / "exact.py", "make", json.dumps(about), self.annulus.input_file(case),
+                    path], 10 * self.limit)
         return path
 
     def check(self, who, case, record):
@@ -142,7 +143,8 @@ class Field:
     def measure(self, table, case, seconds):
         """{name: record} of everyone, within about so many seconds after the checks, but at least one round."""
         records = {who.name: {"rounds": []} for who in table.everyone}
-        cases = {who.name: replace(case, strategy=who.strategy, ranks=who.ranks or case.ranks) for who in table.everyone}
+        cases = {who.name: replace(case, strategy=who.strategy, ranks=who.ranks or case.ranks)
+                 for who in table.everyone}
         for who in table.everyone:  # all import at the same time, which takes longer than what they compute
             if self.has(who):
                 self.workers.get(who.peer, cases[who.name])
@@ -170,9 +172,12 @@ class Field:
         if "deepspeed" not in self.versions:
             return "DeepSpeed could not be had."
         two = Case("facts", 256, ranks=2)
-        found = self.workers.get("deepspeed-ring", two).ask({"do": "facts"}, self.limit)[0]
-        return (f"DeepSpeed {self.versions['deepspeed']}: isend of 64 MiB returned after {1e3 * found['call']:.1f} ms with a "
-                f"{found['isend returns']}; the message had arrived after {1e3 * found['until it is sent']:.0f} ms.")
+        try:
+            found = self.workers.get("deepspeed-ring", two).ask({"do": "facts"}, self.limit)[0]
+        except Failed as failure:
+            return f"DeepSpeed: {failure}"
+        return (f"DeepSpeed {self.versions['deepspeed']}: isend of 64 MiB returned after {1e3 * found['call']:.1f} ms "
+                f"with a {found['isend returns']}; the message had arrived after {1e3 * found['until it is sent']:.0f} ms.")
 
 
 def middle(record, what, key):
@@ -213,15 +218,17 @@ def times(table, records):
     for who in table.everyone:
         record = records[who.name]
         if "left out" in record:
-            lines.append(row(who.title(), "left out: " + record["left out"].splitlines()[-1][:70].replace("|", "/"), *[""] * 7))
+            why = record["left out"].splitlines()[-1][:70].replace("|", "/")
+            lines.append(row(who.title(), f"left out: {why}", *[""] * 7))
             continue
         passes = [what for what in ("forward", "with gradients") if what in record["rounds"][0]]
-        compared = passes if "left out" not in baseline else []
         extra = [record["extra"][f"{what} extra"] / MIB for what in ("forward", "forward+backward")[:len(passes)]]
-        lines.append(row(
-            who.title(), *("; ".join(f"{1e3 * middle(record, what, key):,.0f}" for what in passes) for key in ("wall", "cpu")),
-            *("; ".join(f"{speed(record, baseline, what, key):.2f}" for what in compared) for key in ("wall", "cpu")),
-            "; ".join(f"{max(0.0, value):,.0f}" for value in extra), *verdict(record)))
+        both = [(what, key) for key in ("wall", "cpu") for what in passes]
+        seconds = [f"{1e3 * middle(record, *one):,.0f}" for one in both]
+        speeds = [f"{speed(record, baseline, *one):.2f}" if "left out" not in baseline else "" for one in both]
+        pairs = [numbers[i * len(passes):(i + 1) * len(passes)] for numbers in (seconds, speeds) for i in (0, 1)]
+        lines.append(row(who.title(), *("; ".join(pair) for pair in pairs),
+                         "; ".join(f"{max(0.0, value):,.0f}" for value in extra), *verdict(record)))
     return lines
 
 
@@ -231,8 +238,8 @@ def memory(table, by_case):
     for who in table.everyone:
         cells = []
         for _, records in by_case:
-            extra = records[who.name].get("extra")
-            cells.append("; ".join(f"{max(0.0, value) / MIB:,.0f}" for value in extra.values()) if extra else "left out")
+            extra = records[who.name].get("extra", {}).values()
+            cells.append("; ".join(f"{max(0.0, value) / MIB:,.0f}" for value in extra) or "left out")
         lines.append(row(who.title(), *cells))
     return lines
 
@@ -241,8 +248,8 @@ def threshold(table, by_case):
     """ms forward by wall, a line for each number of rows."""
     lines = head("rows", *(who.title() for who in table.everyone))
     for case, records in by_case:
-        cells = [f"{1e3 * middle(records[who.name], 'forward', 'wall'):,.1f}" if records[who.name]["rounds"] else "left out"
-                 for who in table.everyone]
+        found = [records[who.name] for who in table.everyone]
+        cells = [f"{1e3 * middle(one, 'forward', 'wall'):,.1f}" if one["rounds"] else "left out" for one in found]
         lines.append(row(f"{case.sequence:,}", *cells))
     return lines
 
@@ -261,10 +268,10 @@ def printed(table, by_case):
 
 
 LEGEND = """\
-Two numbers in a cell: forward; with gradients. ms: wall time, the slowest rank. CPU ms: all threads and ranks; annulus its
-kernels, without messages. speed: how many times as fast as the first line in the same round. All are medians of the rounds.
-MiB: beyond the inputs on the fullest rank, results included. Errors: largest difference from the definition in float64,
-divided by its largest number. (s): calls a GPU package for one block of keys; that call is PyTorch's kernel (standins.py).
+Two numbers in a cell: forward; with gradients. ms: wall time, the slowest rank. CPU ms: all threads and ranks; annulus
+its kernels, without messages. speed: how many times as fast as the first line in the same round. All are medians of the
+rounds. MiB: beyond the inputs on the fullest rank, results included. Errors: largest difference from the definition in
+float64, divided by its largest number. (s): calls a GPU package for one block of keys; that call is PyTorch's kernel.
 """
 
 
@@ -282,7 +289,8 @@ def measure_all(field, chosen, seconds, save):
             found.append({"table": table.title, "case": case.description(), "records": by_case[-1][1]})
             save(found)
             later = table.cases[table.cases.index(case) + 1:]
-            field.workers.keep_only({(who.peer, c.threads, who.ranks or c.ranks) for c in later for who in table.everyone})
+            field.workers.keep_only({(who.peer, c.threads, who.ranks or c.ranks)
+                                     for c in later for who in table.everyone})
         print("\n".join(printed(table, by_case)), flush=True)
         field.annulus.forget_inputs([case for later in chosen[chosen.index(table) + 1:] for case in later.cases])
     return found

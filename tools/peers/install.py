@@ -45,7 +45,8 @@ def install_field(folder):
     what is missing there, and says what could not be had."""
     environment, versions = venv.Environment(say), {}
     with environment.locked():
-        for name, needs in [("needs", FIELD_NEEDS)] + [(name, [f"{name}=={version}"]) for name, version in FIELD.items()]:
+        for name in ["needs", *FIELD]:
+            needs = [f"{name}=={FIELD[name]}"] if name in FIELD else FIELD_NEEDS
             done = folder / f"installed-{name}.txt"
             try:
                 if not done.exists() or done.read_text(encoding="utf-8") != " ".join(needs):

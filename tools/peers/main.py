@@ -123,6 +123,8 @@ def write_json(path, about, records):
 
 def compare_field(options, cases, annulus, workers, about, versions, limit):
     """The tables of --field; 0 also where peers are wrong, 1 where annulus is or could not be measured."""
+    if "torch" not in versions:
+        raise SystemExit("peers: --field needs PyTorch, which could not be installed")
     folder = Path(os.environ["PEERS_CACHE"]).parent / "field"
     versions = versions | install_field(folder)
     if options.torchscale and not (Path(options.torchscale) / "torchscale/component/dilated_attention.py").is_file():
@@ -132,11 +134,13 @@ def compare_field(options, cases, annulus, workers, about, versions, limit):
     told = {"PYTHONPATH": os.pathsep.join(paths), "TORCH_EXTENSIONS_DIR": str(folder / "built")}  # DeepSpeed compiles
     SETTINGS.update({peer: told for peer in field.PACKAGES})
     rounds = {case.name: case.rounds for case in cases}
-    chosen = [replace(table, cases=[replace(case, rounds=rounds[case.name]) for case in table.cases if case.name in rounds])
-              for table in field.tables(options.quick)]
+    chosen = []
+    for table in field.tables(options.quick):
+        table.cases = [replace(case, rounds=rounds[case.name]) for case in table.cases if case.name in rounds]
+        chosen += [table] if table.cases else []
     bench = field.Field(annulus, workers, versions, limit)
-    found = field.measure_all(bench, [table for table in chosen if table.cases], options.seconds or (120 if options.quick else 900),
-                              lambda so_far: write_json(options.json, about, so_far))
+    seconds = options.seconds or (120 if options.quick else 900)
+    found = field.measure_all(bench, chosen, seconds, lambda so_far: write_json(options.json, about, so_far))
     print(f"{bench.facts()}\n\n{field.LEGEND}\n{about['machine']['cpu']}, load {os.getloadavg()[0]:.1f}; "
           + ", ".join(f"{name} {version}" for name, version in versions.items()))
     ours = [record for one in found for name, record in one["records"].items() if name.startswith("annulus")]

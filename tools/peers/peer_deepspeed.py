@@ -52,8 +52,8 @@ class Ring(DeepSpeed):
         return received
 
     def steps(self, travelling):
-        """(tensors that have arrived, mask) of each step; [] for the mask where all keys are hidden. What is in the
-        list is passed on after each step but the last."""
+        """(tensors that have arrived, whether a causal mask hides some of their keys) of each step whose keys are seen.
+        What is in the list is passed on after each step but the last."""
         for step in range(self.ranks):
             owner = (self.rank - step) % self.ranks
             if not self.causal or owner <= self.rank:
@@ -89,4 +89,5 @@ class Ring(DeepSpeed):
         dist.recv(received, (self.rank - 1) % self.ranks)
         if request is not None:
             request.wait()
-        return {"isend returns": type(request).__name__, "call": called, "until it is sent": time.perf_counter() - start}
+        return {"isend returns": type(request).__name__, "call": called,
+                "until it is sent": time.perf_counter() - start}

@@ -1,7 +1,7 @@
 """para-attn: its Ulysses, and its ring, which is forward only.
 
-Its ring picks a kernel of CUDA for a block; here that call is PyTorch's fused CPU kernel. The ring itself is a function of
-PyTorch that para-attn calls.
+Its ring picks a kernel of CUDA for a block; here that call is PyTorch's fused CPU kernel. The ring itself is a function
+of PyTorch that para-attn calls.
 """
 import para_attn.ops
 from para_attn.para_attn_interface import ring_attn_func, ulysses_attn_func

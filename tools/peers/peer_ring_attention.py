@@ -1,4 +1,4 @@
-"""ring-attention-pytorch: its ring of K and V in buckets, the path that it takes on CPUs, with its default bucket size."""
+"""ring-attention-pytorch: its ring of K and V in buckets of its default size, the path that it takes on CPUs."""
 from ring_attention_pytorch.ring_flash_attention import ring_flash_attn
 
 from peer_sharded import Sharded

@@ -8,7 +8,7 @@ from peer_fused import Torch
 
 
 class Sharded(Torch):
-    """Rank p of P holds the p-th of P equal intervals of rows, as (batch, rows, heads, head size) unless `heads_first`."""
+    """Rank p holds the p-th of P equal intervals of rows, as (batch, rows, heads, head size) unless `heads_first`."""
 
     heads_first = False
 

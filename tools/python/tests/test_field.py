@@ -81,14 +81,15 @@ def test_the_stand_in_for_flash_attn_is_attention(causal):
     ours, our_lse = composed(q.double(), k.double(), v.double(), mask.expand(3, 48, 48))
     torch.testing.assert_close(out.double(), ours, atol=1e-5, rtol=0)
     torch.testing.assert_close(lse.transpose(1, 2).double(), our_lse, atol=1e-5, rtol=0)
-    for mine, other in zip(torch.autograd.grad(out, (q, k, v), dout), torch.autograd.grad(ours, (q, k, v), dout.double())):
+    theirs = torch.autograd.grad(ours, (q, k, v), dout.double())
+    for mine, other in zip(torch.autograd.grad(out, (q, k, v), dout), theirs):
         torch.testing.assert_close(mine.double(), other.double(), atol=2e-5, rtol=0)
     with pytest.raises(NotImplementedError):
         standins.flash_attn_func(q, k, v, window_size=(4, 0))
 
 
 def passes(forward, backward):
-    return {name: {"cpu": seconds, "wall": 2 * seconds} for name, seconds in (("forward", forward), ("backward", backward))}
+    return {"forward": {"cpu": forward, "wall": 2 * forward}, "backward": {"cpu": backward, "wall": 2 * backward}}
 
 
 class Peers:
@@ -111,7 +112,8 @@ class Peers:
 
 
 def test_wrong_and_missing_peers_stay_in_the_table(monkeypatch):
-    everyone = [field.ALLGATHER, field.RING_ATTENTION, field.Who("a ring", "yunchang"), field.ULYSSES, *field.ours("ring")]
+    everyone = [field.ALLGATHER, field.RING_ATTENTION, field.Who("a ring", "yunchang"), field.ULYSSES,
+                *field.ours("ring")]
     table = field.Table("Two", [Case("two", 64, ranks=2, rounds=2)], everyone)
     annulus = SimpleNamespace(folder=Path("."), input_file=lambda case: "input.h5", run=lambda case, backward:
                               (passes(1.0, 2.0) if backward else {"forward": passes(1.0, 2.0)["forward"]}) |
@@ -134,4 +136,5 @@ def test_wrong_and_missing_peers_stay_in_the_table(monkeypatch):
 
 def test_not_a_number_is_wrong():
     assert field.verdict({"errors": {"out": float("nan")}})[2] == "**wrong: out**"
-    assert field.verdict({"errors": {"out": 1e-6, "dq": 1e-6, "dk": float("nan"), "dv": 1e-6}})[1:] == ("nan", "**wrong: dk**")
+    errors = {"out": 1e-6, "dq": 1e-6, "dk": float("nan"), "dv": 1e-6}
+    assert field.verdict({"errors": errors})[1:] == ("nan", "**wrong: dk**")
