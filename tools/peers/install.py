@@ -32,6 +32,33 @@ def install_onnxruntime(environment):
     return environment.command(environment.python, "-c", ONNX_WORKS)
 
 
+# The codes of --field, as they were read and measured, and what they import beside PyTorch. Each comes without what it
+# names as its needs: these are other versions of PyTorch, or GPU packages (standins.py).
+FIELD = {"ring-attention-pytorch": "0.5.20", "yunchang": "0.6.4", "ring-flash-attn": "0.1.8", "deepspeed": "0.19.8",
+         "para-attn": "0.3.38", "dilated-attention-pytorch": "0.2.0"}
+FIELD_NEEDS = ["einops==0.8.2", "beartype<0.24", "jaxtyping<0.4", "wadler-lindig<0.2", "hjson<4", "msgpack<2",
+               "py-cpuinfo<10", "ninja<2"]
+
+
+def install_field(folder):
+    """{package: version} of those codes of the field that are in `folder`, apart from every other package; installs
+    what is missing there, and says what could not be had."""
+    environment, versions = venv.Environment(say), {}
+    with environment.locked():
+        for name in ["needs", *FIELD]:
+            needs = [f"{name}=={FIELD[name]}"] if name in FIELD else FIELD_NEEDS
+            done = folder / f"installed-{name}.txt"
+            try:
+                if not done.exists() or done.read_text(encoding="utf-8") != " ".join(needs):
+                    say(f"installing {name if name in FIELD else 'what they import'}")
+                    environment.pip("--no-deps", "--upgrade", "--target", str(folder), *needs)
+                    done.write_text(" ".join(needs), encoding="utf-8")
+                versions |= {name: FIELD[name]} if name in FIELD else {}
+            except (venv.Failed, OSError) as problem:
+                say(f"{name} is left out: {problem}")
+    return versions
+
+
 def install(wanted):
     """(the environment's python or None, {peer: version} of what works); says what is missing and why."""
     environment = venv.Environment(say)

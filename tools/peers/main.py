@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import cases as case_lists
+import field
 import report
-from install import install
+from install import install, install_field
 from measure import PACKAGES, Bench
 from program import Annulus, Failed, say
-from workers import Workers
+from workers import SETTINGS, Workers
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent.parent / "build"
@@ -27,6 +29,8 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="small cases, two rounds: about 3 minutes instead of 12")
     parser.add_argument("--types", action="store_true", help="instead: bfloat16 and float16 beside PyTorch, 30 minutes")
     parser.add_argument("--long", action="store_true", help="instead: annulus alone, 16 Ki to 4 Mi rows")
+    parser.add_argument("--field", action="store_true", help="instead: the tables of docs/comparison.md, 25 minutes")
+    parser.add_argument("--torchscale", metavar="FOLDER", help="with --field: a checkout of torchscale")
     parser.add_argument("--only", metavar="NAME,...", default="",
                         help="only cases with one of these in their name, or with a peer of that name")
     parser.add_argument("--json", metavar="FILE", default=str(BUILD / "peers/peers.json"),
@@ -43,7 +47,9 @@ def arguments():
 
 
 def chosen_cases(options):
-    if options.types:
+    if options.field:
+        found = [case for table in field.tables(options.quick) for case in table.cases]
+    elif options.types:
         found = case_lists.sixteen_bits([1024] if options.quick else [1024, 4096, 8192])
     elif options.long:
         found = case_lists.long_sequences(min(2, os.cpu_count() or 1), 262144 if options.quick else 1 << 22)
@@ -115,6 +121,32 @@ def write_json(path, about, records):
     Path(path).write_text(json.dumps(about | {"cases": records}, indent=1), encoding="utf-8")
 
 
+def compare_field(options, cases, annulus, workers, about, versions, limit):
+    """The tables of --field; 0 also where peers are wrong, 1 where annulus is or could not be measured."""
+    if "torch" not in versions:
+        raise SystemExit("peers: --field needs PyTorch, which could not be installed")
+    folder = Path(os.environ["PEERS_CACHE"]).parent / "field"
+    versions = versions | install_field(folder)
+    if options.torchscale and not (Path(options.torchscale) / "torchscale/component/dilated_attention.py").is_file():
+        raise SystemExit(f"peers: {options.torchscale}: no torchscale/component/dilated_attention.py in this folder")
+    paths = [str(folder)] + ([str(Path(options.torchscale).resolve())] if options.torchscale else [])
+    versions |= {"torchscale": "of " + paths[1]} if options.torchscale else {}
+    told = {"PYTHONPATH": os.pathsep.join(paths), "TORCH_EXTENSIONS_DIR": str(folder / "built")}  # DeepSpeed compiles
+    SETTINGS.update({peer: told for peer in field.PACKAGES})
+    rounds = {case.name: case.rounds for case in cases}
+    chosen = []
+    for table in field.tables(options.quick):
+        table.cases = [replace(case, rounds=rounds[case.name]) for case in table.cases if case.name in rounds]
+        chosen += [table] if table.cases else []
+    bench = field.Field(annulus, workers, versions, limit)
+    seconds = options.seconds or (120 if options.quick else 900)
+    found = field.measure_all(bench, chosen, seconds, lambda so_far: write_json(options.json, about, so_far))
+    print(f"{bench.facts()}\n\n{field.LEGEND}\n{about['machine']['cpu']}, load {os.getloadavg()[0]:.1f}; "
+          + ", ".join(f"{name} {version}" for name, version in versions.items()))
+    ours = [record for one in found for name, record in one["records"].items() if name.startswith("annulus")]
+    return 0 if all("left out" not in record and field.verdict(record)[2] == "right" for record in ours) else 1
+
+
 def main():
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is cleaned up below is cleaned up
@@ -122,7 +154,7 @@ def main():
     if options.list or not cases:
         print("\n".join(case.name for case in cases) or "peers: no case is called so; --list names them")
         return 0 if cases else 2
-    wanted = {PACKAGES[peer] for case in cases for peer in case.peers}
+    wanted = {"torch"} if options.field else {PACKAGES[peer] for case in cases for peer in case.peers}
     cache = os.environ["PEERS_CACHE"]
     python, versions = install(wanted) if wanted else (None, {})
     folder = Path(options.folder)
@@ -134,9 +166,11 @@ def main():
     try:
         limit = options.limit or (120 if options.quick else 300)
         annulus = Annulus(options.program, os.environ.get("PEERS_LAUNCHER", "mpirun"), workspace.resolve(), limit)
+        about = {"machine": machine(annulus, versions), "arguments": sys.argv[1:]}
+        if options.field:
+            return compare_field(options, cases, annulus, workers, about, versions, limit)
         peaks = {name: build_peak(name, cache) for name in ("peak", "peak_bfloat16")}
         bench = Bench(annulus, workers, peaks, versions, limit)
-        about = {"machine": machine(annulus, versions), "arguments": sys.argv[1:]}
         seconds = options.seconds or (170 if options.quick else 1800 if options.types else 700)
         records = measure_all(cases, bench, seconds, options.long, lambda so_far: write_json(options.json, about, so_far))
     finally:

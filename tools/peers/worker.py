@@ -4,6 +4,9 @@
 
     {"do": "load", "case": {...}, "input": FILE, "result": FILE or null}
         reads q, k, v (dout), runs once, and holds what comes out against annulus' result: the largest differences
+        (where `result` is NaN, nothing is known and nothing is compared)
+    {"do": "facts"}
+        what else the peer has to say about itself
     {"do": "measure", "memory": bool}
         {"forward": {"cpu", "wall"}, "backward": {...}}, and with memory the bytes taken beyond the inputs
 """
@@ -18,10 +21,19 @@ import time
 import h5py
 import numpy
 
+from exact import compare
+
 # Where each peer lives: module, class.
 PEERS = {"torch": ("peer_fused", "Fused"), "torch-avx512": ("peer_fused", "Fused"),
          "composed": ("peer_composed", "Composed"), "allgather": ("peer_allgather", "AllGather"),
-         "jax": ("peer_jax", "Jax"), "onnxruntime": ("peer_onnxruntime", "OnnxRuntime")}
+         "jax": ("peer_jax", "Jax"), "onnxruntime": ("peer_onnxruntime", "OnnxRuntime"),
+         # --field
+         "ring-attention": ("peer_ring_attention", "RingAttention"), "yunchang": ("peer_yunchang", "Yunchang"),
+         "yunchang-cpu": ("peer_yunchang", "YunchangCpu"), "yunchang-ulysses": ("peer_yunchang", "YunchangUlysses"),
+         "ring-flash": ("peer_yunchang", "RingFlash"), "deepspeed-ulysses": ("peer_deepspeed", "Ulysses"),
+         "deepspeed-ring": ("peer_deepspeed", "Ring"), "para-ulysses": ("peer_para_attn", "ParaUlysses"),
+         "para-ring": ("peer_para_attn", "ParaRing"), "torchscale": ("peer_longnet", "Torchscale"),
+         "dilated-attention-pytorch": ("peer_longnet", "DilatedAttentionPytorch")}
 # Shorter calls are repeated until so much CPU time has gone by, so that the clock's grain does not count.
 LEAST_SECONDS = 0.1
 
@@ -58,10 +70,10 @@ def timed(work):
     return result, {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
 
 
-def compare(mine, reference):
+def compared(mine, reference):
     """The largest difference, and the largest value that it is to be measured by."""
-    difference = float(numpy.max(numpy.abs(mine - reference)))
-    return {"difference": difference, "scale": max(1.0, float(numpy.max(numpy.abs(reference))))}
+    found = compare(mine, reference)
+    return found | {"scale": max(1.0, found["largest"])}
 
 
 class Bench:
@@ -72,7 +84,7 @@ class Bench:
 
     def load(self, command):
         case = command["case"]
-        self.backward = case["backward"]
+        self.backward = case["backward"] and not getattr(self.peer, "forward_only", False)
         names = ["q", "k", "v"] + (["dout"] if self.backward else [])
         self.peer.load({name: read(command["input"], name) for name in names}, case)
         state = self.peer.forward()
@@ -80,7 +92,7 @@ class Bench:
         if self.backward:
             results |= self.peer.gradients(self.peer.backward(state))
         rows = self.peer.rows()
-        return {"check": {name: compare(mine, read(command["result"], name)[:, rows])
+        return {"check": {name: compared(mine, read(command["result"], name)[:, rows])
                           for name, mine in results.items()}}
 
     def measure(self, command):
@@ -95,6 +107,9 @@ class Bench:
         if command["memory"]:
             measured |= {name: value for name, value in passes[0].items() if name.endswith("extra")}
         return measured
+
+    def facts(self, _):
+        return self.peer.facts()
 
     def once(self, resident_before):
         self.peer.meet()
@@ -115,7 +130,7 @@ def main():
     for line in sys.stdin:
         command = json.loads(line)
         try:
-            answer = bench.load(command) if command["do"] == "load" else bench.measure(command)
+            answer = getattr(bench, command["do"])(command)
         except Exception as problem:  # whatever a peer raises is its answer
             answer = {"error": f"{type(problem).__name__}: {problem}"[:800]}
         answers.write(json.dumps(answer) + "\n")
