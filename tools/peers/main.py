@@ -12,6 +12,7 @@ from pathlib import Path
 
 import cases as case_lists
 import report
+import training
 from install import install
 from measure import PACKAGES, Bench
 from program import Annulus, Failed, say
@@ -26,6 +27,8 @@ def arguments():
         prog="run", description="Measures annulus and its peers in turn on the same input; one table, and JSON.")
     parser.add_argument("--quick", action="store_true", help="small cases, two rounds: about 3 minutes instead of 12")
     parser.add_argument("--types", action="store_true", help="instead: bfloat16 and float16 beside PyTorch, 30 minutes")
+    parser.add_argument("--training", action="store_true",
+                        help="instead: annulus train beside PyTorch's DDP, FSDP2 and DTensor, 2 ranks")
     parser.add_argument("--long", action="store_true", help="instead: annulus alone, 16 Ki to 4 Mi rows")
     parser.add_argument("--only", metavar="NAME,...", default="",
                         help="only cases with one of these in their name, or with a peer of that name")
@@ -118,6 +121,8 @@ def write_json(path, about, records):
 def main():
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is cleaned up below is cleaned up
+    if options.training:
+        return training.main(options, machine, write_json)
     cases = chosen_cases(options)
     if options.list or not cases:
         print("\n".join(case.name for case in cases) or "peers: no case is called so; --list names them")
