@@ -14,6 +14,7 @@ from pathlib import Path
 import cases as case_lists
 import field
 import report
+import training
 from install import install, install_field
 from measure import PACKAGES, Bench
 from program import Annulus, Failed, say
@@ -28,6 +29,8 @@ def arguments():
         prog="run", description="Measures annulus and its peers in turn on the same input; one table, and JSON.")
     parser.add_argument("--quick", action="store_true", help="small cases, two rounds: about 3 minutes instead of 12")
     parser.add_argument("--types", action="store_true", help="instead: bfloat16 and float16 beside PyTorch, 30 minutes")
+    parser.add_argument("--training", action="store_true",
+                        help="instead: annulus train beside PyTorch's DDP, FSDP2 and DTensor, 2 ranks")
     parser.add_argument("--long", action="store_true", help="instead: annulus alone, 16 Ki to 4 Mi rows")
     parser.add_argument("--field", action="store_true", help="instead: the tables of docs/comparison.md, 25 minutes")
     parser.add_argument("--torchscale", metavar="FOLDER", help="with --field: a checkout of torchscale")
@@ -150,6 +153,8 @@ def compare_field(options, cases, annulus, workers, about, versions, limit):
 def main():
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is cleaned up below is cleaned up
+    if options.training:
+        return training.main(options, machine, write_json)
     cases = chosen_cases(options)
     if options.list or not cases:
         print("\n".join(case.name for case in cases) or "peers: no case is called so; --list names them")

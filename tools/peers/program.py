@@ -26,7 +26,8 @@ def environment(threads):
 
 
 def launch(command, limit, threads=1, folder=None):
-    """Runs a command to its end; {"wall", "cpu"} in seconds, of the process and all that it waited for.
+    """Runs a command to its end; {"wall", "cpu"} in seconds, of the process and all that it waited for, and the
+    "resident" bytes of the fullest one.
 
     The CPU time is the kernel's account of the ended child: nothing of it escapes, whoever waits for it.
     """
@@ -55,7 +56,8 @@ def launch(command, limit, threads=1, folder=None):
     if process.returncode != 0:
         why = f"stopped after {limit:.0f} s" if wall >= limit else f"exit status {process.returncode}"
         raise Failed(f"{why}: {' '.join(map(str, command))}\n{text[-800:]}")
-    return {"wall": wall, "cpu": usage.ru_utime + usage.ru_stime, "text": text}
+    return {"wall": wall, "cpu": usage.ru_utime + usage.ru_stime, "resident": 1024 * usage.ru_maxrss,
+            "text": text}
 
 
 class Annulus:

@@ -34,6 +34,8 @@ PEERS = {"torch": ("peer_fused", "Fused"), "torch-avx512": ("peer_fused", "Fused
          "deepspeed-ring": ("peer_deepspeed", "Ring"), "para-ulysses": ("peer_para_attn", "ParaUlysses"),
          "para-ring": ("peer_para_attn", "ParaRing"), "torchscale": ("peer_longnet", "Torchscale"),
          "dilated-attention-pytorch": ("peer_longnet", "DilatedAttentionPytorch")}
+# Those that train answer the commands themselves.
+TRAINING = {"ddp": "Ddp", "fsdp2": "Fsdp2", "dtensor": "Tensors"}
 # Shorter calls are repeated until so much CPU time has gone by, so that the clock's grain does not count.
 LEAST_SECONDS = 0.1
 
@@ -126,7 +128,10 @@ def main():
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     peer, rank, ranks, rendezvous = sys.argv[1:]
-    bench = Bench(peer, int(rank), int(ranks), rendezvous)
+    if peer in TRAINING:
+        bench = getattr(importlib.import_module("peer_training"), TRAINING[peer])(int(rank), int(ranks), rendezvous)
+    else:
+        bench = Bench(peer, int(rank), int(ranks), rendezvous)
     for line in sys.stdin:
         command = json.loads(line)
         try:
