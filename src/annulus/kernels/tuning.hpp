@@ -69,6 +69,12 @@ inline constexpr core::Index host_entries_bytes = 2 * 1024 * 1024;
 /// The same for a whole device.
 inline constexpr core::Index device_block_bytes = 64 * 1024 * 1024;
 
+/// Where few query rows meet many keys: tasks that these are cut into, enough for the threads of a large node; keys of a
+/// part, at least; bytes of the parts' states, at most.
+inline constexpr core::Index host_wanted_tasks = 64;
+inline constexpr core::Index host_part_keys = 4096;
+inline constexpr core::Index host_parts_bytes = 32 * 1024 * 1024;
+
 /// How many tasks there should be per thread, so that threads end at about the same time.
 inline constexpr core::Index host_tasks_per_thread = 6;
 

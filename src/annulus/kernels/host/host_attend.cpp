@@ -7,8 +7,10 @@
 #include "annulus/kernels/host/backward_runner.hpp"
 #include "annulus/kernels/host/forward_runner.hpp"
 #include "annulus/kernels/host/host_backend.hpp"
+#include "annulus/kernels/host/key_parts.hpp"
 #include "annulus/kernels/host/run_on_threads.hpp"
 #include "annulus/kernels/host/statistics_runner.hpp"
+#include "annulus/kernels/merge.hpp"
 
 namespace annulus::kernels::host {
 namespace {
@@ -60,11 +62,9 @@ void run_key_tasks(const char* label, const WorkList& work, const core::Shape& s
   });
 }
 
-}  // namespace
-
-void host_attend(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
-                 InstructionSet set, const TileSizes& sizes) {
-  check_head_dim(state.shape);
+/// attend() with all keys of an item in one task.
+void attend_together(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
+                     InstructionSet set, const TileSizes& sizes) {
   with_words(state.precision, [&](auto number) {
     const auto& tiles = forward_tiles<decltype(number)>(set, why_not_matrix(state, operands.rule).empty());
     ForwardRunner<decltype(number)> runner(tiles, work, operands, state, sizes);
@@ -74,6 +74,23 @@ void host_attend(const WorkList& work, const Operands& operands, State& state, c
   });
 }
 
+}  // namespace
+
+void host_attend(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
+                 InstructionSet set, const TileSizes& sizes) {
+  check_head_dim(state.shape);
+  if (const Index parts = key_parts(work, state); parts > 1) {
+    State of_parts(state.shape, parts * state.rows, state.precision, 0, state.score_sum.bytes() > 0);
+    of_parts.exact_sums = state.exact_sums;
+    Operands repeating = operands;
+    const core::Buffer q = repeated(operands.q, state.shape, state.rows, parts);
+    repeating.q =
+        core::contiguous_view(q.data(), operands.q.type, of_parts.rows, state.shape.heads, state.shape.head_dim);
+    attend_together(in_parts(work, state.rows, parts), repeating, of_parts, poll, set, sizes);
+    return merge_states(of_parts, parts, state);
+  }
+  attend_together(work, operands, state, poll, set, sizes);
+}
 Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision precision, InstructionSet set) {
   if (rows == 0) return 0;
   const auto bytes = [&](const auto& tiles) {

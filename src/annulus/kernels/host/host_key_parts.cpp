@@ -1,0 +1,75 @@
+#include "annulus/kernels/host/key_parts.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "annulus/kernels/tuning.hpp"
+
+namespace annulus::kernels::host {
+namespace {
+
+using core::Index;
+using core::RowMap;
+using core::Run;
+
+/// Appends rows [begin, end) of a map to the list's runs, with their stored rows moved on by `shift`.
+RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& map, Index begin, Index end,
+              Index shift) {
+  RowMap part{Index(list.runs.size()), 0, std::max<Index>(0, end - begin)};
+  Index before = 0;
+  for (Index i = map.first_run; i < map.first_run + map.runs; ++i) {
+    const Run& run = work.runs[std::size_t(i)];
+    const Index from = std::max<Index>(0, begin - before), to = std::min(run.count, end - before);
+    before += run.count;
+    if (from >= to) continue;
+    list.runs.push_back({run.t + from, run.row + from * run.stride + shift, run.stride, to - from});
+    ++part.runs;
+  }
+  return part;
+}
+
+}  // namespace
+
+Index key_parts(const core::WorkList& work, const State& state) {
+  if (state.exponent_bias != 0 || state.by_granules) return 1;
+  Index tasks = 0, keys = 0;
+  for (const core::WorkItem& item : work.items) {
+    tasks += state.shape.batch * core::ceil_div(item.query.count * item.head_count, tuning::host_min_task_rows);
+    keys = std::max(keys, item.key.count);
+  }
+  if (tasks == 0 || 4 * tasks > tuning::host_wanted_tasks) return 1;
+  const Index bytes = State::bytes(state.shape, state.rows, state.precision, state.score_sum.bytes() > 0);
+  return std::max<Index>(1, std::min({core::ceil_div(tuning::host_wanted_tasks, tasks), keys / tuning::host_part_keys,
+                                      tuning::host_parts_bytes / std::max<Index>(1, bytes)}));
+}
+
+core::WorkList in_parts(const core::WorkList& work, Index rows, Index parts) {
+  core::WorkList list;
+  for (Index part = 0; part < parts; ++part) {
+    for (const core::WorkItem& item : work.items) {
+      const Index all = item.key.count, end = all * (parts - part) / parts, begin = all * (parts - part - 1) / parts;
+      core::WorkItem cut = item;
+      cut.query = append(list, work, item.query, 0, item.query.count, part * rows);
+      cut.key = append(list, work, item.key, begin, end, 0);
+      list.items.push_back(cut);
+    }
+  }
+  return list;
+}
+
+core::Buffer repeated(const core::TensorView& q, const core::Shape& shape, Index rows, Index parts) {
+  const Index width = Index(core::bytes_of(q.type)), head = shape.head_dim * width;
+  core::Buffer copy("queries of parts", shape.batch * parts * rows * shape.heads * head);
+  Index to = 0;
+  for (Index b = 0; b < shape.batch; ++b) {
+    for (Index row = 0; row < parts * rows; ++row) {
+      for (Index h = 0; h < shape.heads; ++h, to += head) {
+        const Index at = b * q.batch_stride + row % rows * q.row_stride + h * q.head_stride;
+        std::memcpy(copy.at(to), static_cast<const std::byte*>(q.data) + at * width, std::size_t(head));
+      }
+    }
+  }
+  return copy;
+}
+
+}  // namespace annulus::kernels::host

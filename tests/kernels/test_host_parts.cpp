@@ -1,0 +1,103 @@
+// Few query rows against many keys, whose keys are cut into parts, against the definition.
+#include "annulus/kernels/host/key_parts.hpp"
+#include "kernels/band_case.hpp"
+#include "kernels/host_case.hpp"
+#include "kernels/rule_case.hpp"
+#include "support/tolerance.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Band;
+using core::Precision;
+using kernels::host::in_parts;
+using kernels::host::key_parts;
+
+constexpr Index keys = 9001;
+
+/// Two batch entries; 5 query rows of heads 0 and 1, which read keys in two runs, and of head 2, which reads few.
+WorkCase few_rows(Index head_dim, Index value_dim, const Band& band) {
+  WorkCase test{{2, 0, 4, 2, head_dim, value_dim}, 7, keys + 3};
+  core::WorkList list;
+  list.runs = {{4000, 1, 1, 3}, {8999, 4, 1, 2}, {0, 2, 1, 5000}, {5100, 5003, 1, keys - 5000}, {30, 0, 1, 2}};
+  list.items = {{{0, 2, 5}, {2, 2, keys}, 0, 0, 1, 2, band}, {{0, 2, 5}, {4, 1, 2}, 1, 2, 1, 1, band}};
+  test.calls = {list};
+  test.fill();
+  return test;
+}
+
+Index parts_of(const WorkCase& test, int bias = 0) {
+  return key_parts(test.calls[0], kernels::State(test.shape, test.query_rows, test.precision, bias));
+}
+
+TEST(HostParts, OfFewRowsAndManyKeysAlone) {
+  EXPECT_EQ(parts_of(few_rows(8, 8, Band::all)), 2);
+  EXPECT_EQ(parts_of(few_rows(8, 8, Band::all), kernels::reproducible_exponent_bias), 1);
+  EXPECT_EQ(parts_of(plain_case(64, 200'000, 8, false)), 48);
+  EXPECT_EQ(parts_of(plain_case(192 * 8, 200'000, 8, false)), 8);
+  EXPECT_EQ(parts_of(plain_case(8192, 8192, 8, true)), 1);
+  EXPECT_EQ(parts_of(plain_case(64, 8191, 8, false)), 1);
+  WorkCase none = plain_case(1, 1, 8, false);
+  none.calls[0].items.clear();
+  EXPECT_EQ(parts_of(none), 1);
+  WorkCase many = plain_case(1, 200'000, 8, false);
+  many.query_rows = 1'000'000;  // only one of which is in the list: states of all would take too much memory
+  EXPECT_EQ(parts_of(many), 1);
+}
+
+TEST(HostParts, AreThePiecesOfTheKeysFromTheLastOnesDown) {
+  core::WorkList list;
+  list.runs = {{0, 3, 1, 2}, {0, 0, 2, 5}, {7, 20, 1, 5}};
+  list.items = {{{0, 1, 2}, {1, 2, 10}}};
+  const core::WorkList parts = in_parts(list, 6, 3);
+  const std::vector<core::Run> expected{{0, 3, 1, 2},  {8, 21, 1, 4},                 // keys 6 ... 9 of ten
+                                        {0, 9, 1, 2},  {3, 6, 2, 2},  {7, 20, 1, 1},  // 3 ... 5
+                                        {0, 15, 1, 2}, {0, 0, 2, 3}};
+  EXPECT_EQ(parts.runs, expected);
+  ASSERT_EQ(parts.items.size(), 3u);
+  EXPECT_EQ(parts.items[1].query, (core::RowMap{2, 1, 2}));
+  EXPECT_EQ(parts.items[1].key, (core::RowMap{3, 2, 3}));
+}
+
+TEST(HostParts, GiveTheDefinition) {
+  for (const auto& [type, precision] : types_and_precisions()) {
+    for (const Band& band : {Band::all, Band::upto, Band{3000, 100}}) {
+      for (const Index value_dim : {24, 40}) {
+        const WorkCase test = few_rows(24, value_dim, band);
+        WorkCase one = test;
+        one.type = type;
+        one.precision = precision;
+        one.fill();
+        ASSERT_GT(parts_of(one), 1);
+        const kernels::ReferenceResult expected = naive_answer(one);
+        for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+          SCOPED_TRACE(fmt::format("{}, {}, {}, Dv {}", name_of(set), name_of(type), name_of(band), value_dim));
+          const kernels::ReferenceResult actual = host_answer(one, set);
+          const double allowed =
+              std::max(core::forward_tolerance(type), core::forward_tolerance(core::type_of(precision)));
+          EXPECT_TRUE(close_to(actual.out, expected.out, allowed));
+          EXPECT_TRUE(close_to(actual.lse, expected.lse, allowed));
+        }
+      }
+    }
+  }
+}
+
+// A second call goes on from the states of the first, and scores follow their rule.
+TEST(HostParts, GoOnFromEarlierKeys) {
+  WorkCase test = with_rule(few_rows(16, 16, Band::all), {3, {0.5, 0.001, 0, 0.01}});
+  core::WorkList more = test.calls[0];
+  more.runs = {more.runs[0], more.runs[1], {20'000, keys + 3, 1, 9000}};
+  for (core::WorkItem& item : more.items) item.key = {2, 1, 9000};
+  test.calls.push_back(more);
+  test.key_rows = keys + 3 + 9000;
+  test.fill();
+  ASSERT_GT(key_parts(more, kernels::State(test.shape, test.query_rows, test.precision)), 1);
+  const kernels::ReferenceResult expected = naive_answer(test),
+                                 actual = host_answer(test, kernels::host::best_instruction_set());
+  EXPECT_TRUE(close_to(actual.out, expected.out, 1e-5));
+  EXPECT_TRUE(close_to(actual.lse, expected.lse, 1e-5));
+}
+
+}  // namespace
+}  // namespace annulus::test
