@@ -15,6 +15,7 @@ using core::fail;
 
 // A run file has some dozens of nodes. Aliases share nodes, so a short text can stand for billions ("bomb").
 constexpr int max_nodes = 10000;
+constexpr int max_levels = 500;  // as yaml-cpp has it; an alias inside what it stands for has no end
 
 class TreeBuilder {
  public:
@@ -33,6 +34,9 @@ class TreeBuilder {
     if (++nodes_ > max_nodes) {
       fail(ErrorKind::usage, "{}more than {} values; aliases that multiply?", node.location, max_nodes);
     }
+    if (++level_ > max_levels) {
+      fail(ErrorKind::usage, "{}nested too deeply; an alias inside itself?", node.location);
+    }
     const std::string& tag = from.Tag();  // "?" plain, "!" quoted, else written by the user
     if (!tag.empty() && tag != "?" && tag != "!") {
       fail(ErrorKind::usage, "{}the tag {} is not understood, write the value without it", node.location, tag);
@@ -48,6 +52,7 @@ class TreeBuilder {
       node.kind = YamlNode::Kind::section;
       for (const auto& entry : from) add_entry(node, entry.first, entry.second);
     }
+    --level_;
     return node;
   }
 
@@ -72,6 +77,7 @@ class TreeBuilder {
   std::string name_;
   std::string fixed_location_;
   int nodes_ = 0;
+  int level_ = 0;
 };
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -7,10 +7,19 @@
 namespace annulus::store {
 namespace {
 
-/// Number of an attribute's elements; 0 for one without any.
-std::size_t count_of(hid_t attribute) {
-  const SpaceId space(check_hdf5(comm::blocking("H5Aget_space", H5Aget_space, attribute), "HDF5 attribute"));
-  return std::size_t(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space)));
+constexpr hssize_t most_elements = 4096;
+constexpr std::size_t most_text = 65536;  // bytes of one of fixed length
+
+/// Number of an attribute's elements; 0 for one without any. Throws Error(failure) for more than names of axes and fill
+/// values can be: elements that a file claims need not be in it, and many may share one text.
+std::size_t count_of(hid_t attribute, const std::string& name) {
+  const SpaceId space(check_hdf5(comm::blocking("H5Aget_space", H5Aget_space, attribute), "attribute {}", name));
+  const hssize_t count = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space));
+  if (count > most_elements) {
+    core::fail(core::ErrorKind::failure, "attribute {} of an object in an HDF5 file has {} elements, expected at most {}",
+               name, count, most_elements);
+  }
+  return std::size_t(count);
 }
 
 std::vector<std::string> read_variable(hid_t attribute, hid_t type, std::size_t count) {
@@ -54,9 +63,14 @@ std::vector<std::string> texts_of(hid_t object, const std::string& name) {
   const AttributeId attribute(
       check_hdf5(comm::blocking("H5Aopen", H5Aopen, object, name.c_str(), H5P_DEFAULT), "attribute {}", name));
   const TypeId type(check_hdf5(comm::blocking("H5Aget_type", H5Aget_type, attribute), "attribute {}", name));
-  const std::size_t count = count_of(attribute);
+  const std::size_t count = count_of(attribute, name);
   if (H5Tget_class(type) != H5T_STRING || count == 0) return {};
-  return H5Tis_variable_str(type) > 0 ? read_variable(attribute, type, count) : read_fixed(attribute, type, count);
+  const bool is_variable = H5Tis_variable_str(type) > 0;
+  if (!is_variable && H5Tget_size(type) > most_text) {
+    core::fail(core::ErrorKind::failure, "attribute {} of an object in an HDF5 file is text of {} bytes, expected at most {}",
+               name, H5Tget_size(type), most_text);
+  }
+  return is_variable ? read_variable(attribute, type, count) : read_fixed(attribute, type, count);
 }
 
 std::vector<double> numbers_of(hid_t object, const std::string& name, const std::string& where) {
@@ -64,7 +78,7 @@ std::vector<double> numbers_of(hid_t object, const std::string& name, const std:
   const AttributeId attribute(
       check_hdf5(comm::blocking("H5Aopen", H5Aopen, object, name.c_str(), H5P_DEFAULT), "{}: {}", where, name));
   const TypeId type(check_hdf5(comm::blocking("H5Aget_type", H5Aget_type, attribute), "{}: {}", where, name));
-  std::vector<double> numbers(count_of(attribute));
+  std::vector<double> numbers(count_of(attribute, name));
   const H5T_class_t kind = H5Tget_class(type);
   if (numbers.empty() || (kind != H5T_INTEGER && kind != H5T_FLOAT)) {
     core::fail(core::ErrorKind::failure, "{} has an attribute {} that holds {}, expected a number", where, name,
@@ -83,7 +97,7 @@ std::vector<std::string> scale_names_of(hid_t dataset) {
   if (H5Tget_class(type) != H5T_VLEN) return {};
   const TypeId element(check_hdf5(H5Tget_super(type), "attribute {}", name));
   if (H5Tequal(element, H5T_STD_REF_OBJ) <= 0) return {};
-  std::vector<VariableList> lists(count_of(attribute));
+  std::vector<VariableList> lists(count_of(attribute, name));
   check_hdf5(comm::blocking("H5Aread", H5Aread, attribute, type, lists.data()), "reading attribute {}", name);
   std::vector<std::string> names;
   for (const VariableList& list : lists) {

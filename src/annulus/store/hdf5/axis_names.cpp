@@ -29,7 +29,7 @@ Meaning meaning_of(std::string name) {
 }  // namespace
 
 std::vector<std::string> axis_names(hid_t dataset) {
-  const std::size_t axes = extents_of(dataset).size();
+  const std::size_t axes = extents_of(dataset, "a dataset with names of axes").size();
   std::vector<std::string> words;
   for (const std::string& text : texts_of(dataset, "axes")) {
     std::istringstream stream(text);

@@ -84,17 +84,31 @@ herr_t note_parent(const char* parent, const char*, const char*, const char*, un
   return 0;
 }
 
+/// Sources may be virtual datasets, too. They are looked at one after another: a chain of them can be long.
 struct Search {
   const std::string& path;
   std::set<std::string>& others;
   std::set<Source> seen{};
+  std::vector<Source> waiting{};
 
   void note(const std::string& file) {
     if (!is_same(file, path)) others.insert(file);
   }
 
   void add(hid_t file, const std::string& file_path, const std::string& name) {
-    if (!seen.emplace(file_path, name).second) return;
+    seen.emplace(file_path, name);
+    look(file, file_path, name);
+    while (!waiting.empty()) {
+      const auto [source, source_name] = waiting.back();
+      waiting.pop_back();
+      if (!seen.emplace(source, source_name).second) continue;
+      const FileId open = open_alone(source, false);
+      if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), H5P_DEFAULT) > 0)
+        look(open, source, source_name);
+    }
+  }
+
+  void look(hid_t file, const std::string& file_path, const std::string& name) {
     const std::string where = file_path + ": dataset " + name;
     std::vector<std::string> parents;
     const PropertyId access(check_hdf5(H5Pcreate(H5P_DATASET_ACCESS), "{}", where));
@@ -110,9 +124,7 @@ struct Search {
     if (H5Pget_layout(creation) != H5D_VIRTUAL) return;
     for (const auto& [source, source_name] : sources_of(creation, holder, where)) {
       note(source);
-      const FileId open = open_alone(source, false);
-      if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), H5P_DEFAULT) > 0)
-        add(open, source, source_name);
+      waiting.emplace_back(source, source_name);
     }
   }
 

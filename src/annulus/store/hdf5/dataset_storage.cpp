@@ -63,7 +63,7 @@ MissingValues missing_values_of(hid_t dataset, const std::string& where) {
 
 void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info) {
   const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", where));
-  const std::vector<Index> extents = extents_of(dataset);
+  const std::vector<Index> extents = extents_of(dataset, where);
   if (extents == info.extents && number_type_of(type) == info.type) return;
   core::fail(core::ErrorKind::failure, "{} is {} ({}), it was {} ({}) when the run looked at it first", where,
              describe_type(type), fmt::join(extents, ", "), name_of(info.type), fmt::join(info.extents, ", "));

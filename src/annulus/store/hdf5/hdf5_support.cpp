@@ -213,10 +213,18 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
                               "{}: cannot open dataset {}", path, name));
 }
 
-std::vector<Index> extents_of(hid_t dataset) {
+std::vector<Index> extents_of(hid_t dataset, const std::string& where) {
+  constexpr hsize_t most = hsize_t(1) << 50;  // numbers; their bytes are counted in 64 bits, too
   const SpaceId space(check_hdf5(H5Dget_space(dataset), "HDF5 extents"));
   std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
   if (!extents.empty()) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
+  hsize_t count = 1;
+  for (const hsize_t extent : extents) {
+    if (extent > most / count) {
+      fail(ErrorKind::failure, "{} has shape ({}), expected at most {} numbers", where, fmt::join(extents, ", "), most);
+    }
+    count *= std::max<hsize_t>(extent, 1);
+  }
   return {extents.begin(), extents.end()};
 }
 

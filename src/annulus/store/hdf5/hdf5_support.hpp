@@ -97,8 +97,10 @@ FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 /// ends the message when it is missing: who names it, and how to get it.
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by = "");
 
-/// Extents of a dataset, and a space of these extents.
-std::vector<Index> extents_of(hid_t dataset);
+/// Extents of a dataset, which `where` names. Throws Error(failure) where they are more than any machine holds: numbers
+/// that a file claims need not be in it.
+std::vector<Index> extents_of(hid_t dataset, const std::string& where);
+/// A space of these extents.
 SpaceId space_of(const std::vector<Index>& extents);
 
 }  // namespace annulus::store
