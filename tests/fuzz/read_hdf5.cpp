@@ -47,7 +47,7 @@ bool are_as_hdf5_has_them(const std::string& path, const std::string& name, cons
 void read_whole(const store::InputFile& file, const std::string& name, const comm::Communicator& comm) {
   const store::DatasetInfo& info = file.inspected().at(name);
   if (bytes_of(info) > most_bytes) return;
-  std::vector<char> numbers(std::size_t(most_bytes));
+  std::vector<char> numbers(most_bytes);
   const bool is_matrix = info.extents.size() < 3;
   const Index rows = is_matrix ? 0 : info.extents[sequence_axis(info.order)];
   const Index all = file.inspected().is_end_to_end ? info.extents[0] * rows : rows;

@@ -1,8 +1,10 @@
 #include "annulus/runfile/yaml_tree.hpp"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 
 #include "annulus/core/error.hpp"
@@ -80,6 +82,33 @@ class TreeBuilder {
   int level_ = 0;
 };
 
+/// Notes where a document has its first value, or nothing where it has none.
+class FirstValue final : public YAML::EventHandler {
+ public:
+  std::optional<YAML::Mark> mark;
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override { is_begun_ = true; }
+  void OnAlias(const YAML::Mark& at, YAML::anchor_t) override { note(at); }
+  void OnScalar(const YAML::Mark& at, const std::string&, YAML::anchor_t, const std::string&) override { note(at); }
+  void OnSequenceStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    note(at);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    note(at);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void note(const YAML::Mark& at) {
+    if (!is_begun_) mark = at;
+    is_begun_ = true;
+  }
+  bool is_begun_ = false;
+};
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -137,13 +166,16 @@ YamlNode* YamlNode::find(std::string_view key) {
 YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location) {
   TreeBuilder builder(name, fixed_location);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      YAML::Mark mark = documents[1].Mark();
-      if (mark.is_null() || documents[1].IsNull()) mark.line = last_marker(text), mark.column = 0;
+    // Not LoadAll(): of some invalid texts it makes empty documents without end.
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    FirstValue first, second;
+    if (parser.HandleNextDocument(first) && parser.HandleNextDocument(second)) {
+      YAML::Mark mark = second.mark.value_or(YAML::Mark());
+      if (!second.mark) mark.line = last_marker(text), mark.column = 0;
       fail(ErrorKind::usage, "{}a second YAML document, one is expected", builder.location(mark));
     }
-    return builder.build(documents.empty() ? YAML::Node() : documents[0]);
+    return builder.build(YAML::Load(text));
   } catch (const YAML::Exception& error) {
     explain(error, text, builder);
   }

@@ -1,5 +1,6 @@
 """One array of numpy. bfloat16 is written as float32: numpy has no name for it."""
 import contextlib
+import lzma
 import struct
 import tokenize
 import zipfile
@@ -13,7 +14,7 @@ from annulus.errors import AnnulusError, one_line
 
 # What numpy and the archive's reader say of files that are damaged, locked by a password, or somebody else's.
 DAMAGED = (ValueError, EOFError, OSError, RuntimeError, OverflowError, SyntaxError, tokenize.TokenError, struct.error,
-           zipfile.BadZipFile, zlib.error)
+           zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
 def stored(spec):
