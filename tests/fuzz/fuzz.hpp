@@ -35,8 +35,7 @@ inline void expect(bool holds, const std::string& why) {
 /// Runs `work`; true unless it threw an Error. What such an error says has to be ours.
 template <class Work>
 bool is_accepted(Work&& work) {
-  constexpr std::array<const char*, 6> not_ours{"internal error", "std::", "basic_string",
-                                                "vector",         "[json", "sto"};
+  constexpr std::array<const char*, 6> not_ours{"internal error", "std::", "basic_string", "vector", "[json", "sto"};
   try {
     work();
     return true;

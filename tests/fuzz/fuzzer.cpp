@@ -5,7 +5,8 @@
 #include "fuzz.hpp"
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  static annulus::comm::Runtime* const runtime = new annulus::comm::Runtime(*argc, *argv);  // for as long as the process
+  static annulus::comm::Runtime* const runtime =
+      new annulus::comm::Runtime(*argc, *argv);  // for as long as the process
   return runtime == nullptr ? 1 : 0;
 }
 

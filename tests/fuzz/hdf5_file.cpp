@@ -183,7 +183,7 @@ hid_t draw_creation(Draw& draw, const Extents& extents, const std::string& name)
 }
 
 void add_attributes(Draw& draw, hid_t object) {
-  const char* const names[] = {"_FillValue", "missing_value", "scale_factor",  "add_offset",     "axes",
+  const char* const names[] = {"_FillValue", "missing_value", "scale_factor",   "add_offset",       "axes",
                                "NAME",       "CLASS",         "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST"};
   for (std::size_t i = draw.once_in(4) ? draw.below(4) : 0; i > 0; --i) {
     const char* const name = names[draw.below(10)];
@@ -191,7 +191,7 @@ void add_attributes(Draw& draw, hid_t object) {
     const bool is_list = draw.once_in(2);
     const hid_t type = is_list ? H5Tvlen_create(H5T_STD_REF_OBJ) : draw_type(draw, draw.once_in(2));
     const hsize_t count = draw.below(6);
-    const hid_t space = draw.once_in(6)    ? H5Screate(H5S_NULL)
+    const hid_t space = draw.once_in(6)   ? H5Screate(H5S_NULL)
                         : draw.once_in(2) ? H5Screate(H5S_SCALAR)
                                           : H5Screate_simple(1, &count, nullptr);
     const hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
@@ -239,13 +239,13 @@ void add_dataset(Draw& draw, hid_t file, const Wanted& one) {
   distort(draw, extents);
   const hid_t type = draw_type(draw, one.is_whole);
   const bool is_null = draw.once_in(64);
-  const hid_t space = is_null          ? H5Screate(H5S_NULL)
+  const hid_t space = is_null           ? H5Screate(H5S_NULL)
                       : extents.empty() ? H5Screate(H5S_SCALAR)
                                         : H5Screate_simple(int(extents.size()), extents.data(), nullptr);
   const hid_t creation = draw_creation(draw, extents, one.name);
   const hid_t dataset = space < 0 ? -1 : H5Dcreate2(file, one.name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
   if (dataset >= 0) {
-    if (!is_null) write_numbers(draw, dataset, type, extents);
+    if (!is_null && H5Pget_layout(creation) != H5D_VIRTUAL) write_numbers(draw, dataset, type, extents);
     add_attributes(draw, dataset);
     H5Dclose(dataset);
   }

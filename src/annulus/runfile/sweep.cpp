@@ -19,6 +19,9 @@ using core::ErrorKind;
 using core::fail;
 using Kind = YamlNode::Kind;
 
+/// Values of all cases together, each entry of a list counted: they are spelled out in memory.
+constexpr Index most_values = 2'000'000;
+
 /// A scalar that YAML reads back as it is, also inside [ ] and { }.
 bool is_plain(const std::string& text) {
   const auto harmless = [](unsigned char c) {

@@ -49,8 +49,6 @@ inline constexpr const char* threads_word = "threads";
 
 /// More is a mistake.
 inline constexpr Index most_cases = 100'000;
-/// Values of all cases together, each entry of a list counted: they are spelled out in memory.
-inline constexpr Index most_values = 2'000'000;
 
 /// Refuses keys that are no keys of a run file, keys that a sweep may not vary (those of bench, output and train),
 /// keys given twice, and conditions on keys that are not swept. Throws Error(usage) at the key.

@@ -120,7 +120,8 @@ bool can_be(const Cuts& cuts) {
     return units > 0 && units <= most_units;
   });
   const auto is_right = [](const auto& number) {
-    if (number.first == "partition") return number.second >= 0 && number.second < Index(pattern::partition_table.size());
+    if (number.first == "partition")
+      return number.second >= 0 && number.second < Index(pattern::partition_table.size());
     return number.second > 0;
   };
   const bool has_block = cuts.strategy != "stream" || cuts.numbers.contains("block_rows");
@@ -137,10 +138,11 @@ Cuts cuts_of(const std::string& identity) {
     return Cuts{found.at("strategy"), found.at("numbers"), found.at("phases")};
   });
   if (can_be(cuts)) return cuts;
-  core::fail(core::ErrorKind::failure,
-             "the head of the journal of this run is damaged: strategy {} cut so ({}) in phases of {} units; remove the "
-             "journal, and the .part file beside it, to begin anew",
-             cuts.strategy, fmt::join(cuts.numbers, ", "), fmt::join(cuts.phases, ", "));
+  core::fail(
+      core::ErrorKind::failure,
+      "the head of the journal of this run is damaged: strategy {} cut so ({}) in phases of {} units; remove the "
+      "journal, and the .part file beside it, to begin anew",
+      cuts.strategy, fmt::join(cuts.numbers, ", "), fmt::join(cuts.phases, ", "));
 }
 
 std::vector<std::string> changes(const std::string& identity, const Request& request, bool is_decided) {

@@ -16,8 +16,9 @@ std::size_t count_of(hid_t attribute, const std::string& name) {
   const SpaceId space(check_hdf5(comm::blocking("H5Aget_space", H5Aget_space, attribute), "attribute {}", name));
   const hssize_t count = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space));
   if (count > most_elements) {
-    core::fail(core::ErrorKind::failure, "attribute {} of an object in an HDF5 file has {} elements, expected at most {}",
-               name, count, most_elements);
+    core::fail(core::ErrorKind::failure,
+               "attribute {} of an object in an HDF5 file has {} elements, expected at most {}", name, count,
+               most_elements);
   }
   return std::size_t(count);
 }
@@ -67,8 +68,9 @@ std::vector<std::string> texts_of(hid_t object, const std::string& name) {
   if (H5Tget_class(type) != H5T_STRING || count == 0) return {};
   const bool is_variable = H5Tis_variable_str(type) > 0;
   if (!is_variable && H5Tget_size(type) > most_text) {
-    core::fail(core::ErrorKind::failure, "attribute {} of an object in an HDF5 file is text of {} bytes, expected at most {}",
-               name, H5Tget_size(type), most_text);
+    core::fail(core::ErrorKind::failure,
+               "attribute {} of an object in an HDF5 file is text of {} bytes, expected at most {}", name,
+               H5Tget_size(type), most_text);
   }
   return is_variable ? read_variable(attribute, type, count) : read_fixed(attribute, type, count);
 }

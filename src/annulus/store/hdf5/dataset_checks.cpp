@@ -10,6 +10,7 @@
 
 #include "annulus/comm/root.hpp"
 #include "annulus/store/finite.hpp"
+#include "annulus/store/hdf5/dataset_files.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
 #include "annulus/store/hdf5/filters.hpp"
 
@@ -37,7 +38,8 @@ std::size_t count_on_every_rank(const std::string& where, const std::vector<Inde
   constexpr Index most = Index(1) << 28;  // 2 GiB
   const Index count = std::accumulate(extents.begin(), extents.end(), Index(1), std::multiplies<Index>());
   if (count > most) {
-    fail(ErrorKind::failure, "{} has {} numbers, expected at most {}: every rank keeps all of them", where, count, most);
+    fail(ErrorKind::failure, "{} has {} numbers, expected at most {}: every rank keeps all of them", where, count,
+         most);
   }
   return std::size_t(count);
 }
@@ -58,6 +60,7 @@ WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::
     fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with {}", found.where, describe_type(type),
          found.extents.size(), axes);
   }
+  check_sources(file, path, name, dataset);
   refuse_packed(dataset, found.where);
   if (std::count(found.extents.begin(), found.extents.end(), 0) == 0) refuse_unwritten(dataset, found.where);
   found.values.resize(count_on_every_rank(found.where, found.extents));
@@ -152,6 +155,7 @@ FoundDataset look_at(hid_t file, const std::string& path, const std::string& nam
   if (std::count(found.extents.begin(), found.extents.end(), 0) > 0) {
     fail(ErrorKind::failure, "{} is empty: {}, expected {}", found.where, found.shape_text(), axes);
   }
+  check_sources(file, path, name, dataset);
   check_filters(dataset, found.where);
   return found;
 }
@@ -199,8 +203,8 @@ namespace {
 void check_sizes(const std::string& path, const core::Shape& shape) {
   constexpr Index most_rows = 1'000'000'000'000, most_others = 1'000'000;
   if (shape.sequence <= most_rows && shape.batch <= most_others && shape.heads <= most_others) return;
-  fail(ErrorKind::failure, "{}: {} batch entries of {} rows, {} heads; expected at most {}, {} and {}", path, shape.batch,
-       shape.sequence, shape.heads, most_others, most_rows, most_others);
+  fail(ErrorKind::failure, "{}: {} batch entries of {} rows, {} heads; expected at most {}, {} and {}", path,
+       shape.batch, shape.sequence, shape.heads, most_others, most_rows, most_others);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "annulus/store/hdf5/dataset_files.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -45,7 +47,11 @@ std::optional<std::string> found_file(const std::string& named, const std::strin
   std::error_code ignored;
   const fs::path folder = fs::canonical(holder, ignored).parent_path();
   for (const fs::path& place : {beside_holder ? folder / named : fs::path(named), fs::path(named)}) {
-    if (fs::is_regular_file(place, ignored)) return place.string();
+    const fs::file_status found = fs::status(place, ignored);
+    if (fs::is_regular_file(found)) return place.string();
+    if (!fs::exists(found) || fs::is_directory(found)) continue;
+    core::fail(core::ErrorKind::failure,  // HDF5 would wait for a FIFO, or read a device without end
+               "{}: names {} as a file with numbers of its datasets, which is no regular file", holder, place.string());
   }
   return std::nullopt;
 }
@@ -79,7 +85,9 @@ std::vector<Source> sources_of(hid_t creation, const std::string& holder, const 
 }
 
 /// HDF5 calls this function at every external link on a path. The dataset needs `parent`, the file with the link.
-herr_t note_parent(const char* parent, const char*, const char*, const char*, unsigned*, hid_t, void* files) {
+herr_t note_parent(const char* parent, const char* group, const char* file, const char* object, unsigned* flags,
+                   hid_t access, void* files) {
+  if (refuse_special_files(parent, group, file, object, flags, access, nullptr) < 0) return -1;
   static_cast<std::vector<std::string>*>(files)->emplace_back(parent);
   return 0;
 }
@@ -88,7 +96,7 @@ herr_t note_parent(const char* parent, const char*, const char*, const char*, un
 struct Search {
   const std::string& path;
   std::set<std::string>& others;
-  std::set<Source> seen{};
+  std::map<Source, std::set<Source>> made_of{};  ///< of all that were looked at
   std::vector<Source> waiting{};
 
   void note(const std::string& file) {
@@ -96,19 +104,37 @@ struct Search {
   }
 
   void add(hid_t file, const std::string& file_path, const std::string& name) {
-    seen.emplace(file_path, name);
     look(file, file_path, name);
     while (!waiting.empty()) {
       const auto [source, source_name] = waiting.back();
       waiting.pop_back();
-      if (!seen.emplace(source, source_name).second) continue;
+      if (made_of.contains({source, source_name})) continue;
       const FileId open = open_alone(source, false);
       if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), H5P_DEFAULT) > 0)
         look(open, source, source_name);
     }
+    refuse_circles(file_path, name);
+  }
+
+  /// HDF5 calls itself for each level, and follows a circle until its stack ends. Takes away what is made of nothing
+  /// more, level by level.
+  void refuse_circles(const std::string& file_path, const std::string& name) {
+    constexpr int most_levels = 64;
+    for (int level = 0; level < most_levels && !made_of.empty(); ++level) {
+      std::vector<Source> last;
+      for (const auto& [one, sources] : made_of) {
+        const auto is_there = [&](const Source& source) { return made_of.contains(source); };
+        if (std::none_of(sources.begin(), sources.end(), is_there)) last.push_back(one);
+      }
+      for (const Source& one : last) made_of.erase(one);
+    }
+    if (made_of.empty()) return;
+    core::fail(core::ErrorKind::failure, "{}: dataset {} is virtual, and made of itself or in more than {} levels",
+               file_path, name, most_levels);
   }
 
   void look(hid_t file, const std::string& file_path, const std::string& name) {
+    std::set<Source>& sources = made_of[{file_path, name}];
     const std::string where = file_path + ": dataset " + name;
     std::vector<std::string> parents;
     const PropertyId access(check_hdf5(H5Pcreate(H5P_DATASET_ACCESS), "{}", where));
@@ -124,6 +150,7 @@ struct Search {
     if (H5Pget_layout(creation) != H5D_VIRTUAL) return;
     for (const auto& [source, source_name] : sources_of(creation, holder, where)) {
       note(source);
+      sources.emplace(source, source_name);
       waiting.emplace_back(source, source_name);
     }
   }
@@ -142,6 +169,14 @@ struct Search {
 }  // namespace
 
 bool is_in_another_file(hid_t dataset, const std::string& path) { return !is_same(file_of(dataset), path); }
+
+void check_sources(hid_t file, const std::string& path, const std::string& name, hid_t dataset) {
+  const PropertyId creation(
+      check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}: {}", path, name));
+  if (H5Pget_layout(creation) != H5D_VIRTUAL && H5Pget_external_count(creation) <= 0) return;
+  std::set<std::string> others;
+  add_other_files(file, path, name, others);
+}
 
 void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others) {
   Search{path, others}.add(file, path, name);

@@ -10,6 +10,22 @@ std::string name_of_filter(H5Z_filter_t id, const std::string& name) {
   return name.empty() ? fmt::format("{}", id) : fmt::format("{} ({})", id, name);
 }
 
+/// Numbers and names.
+std::vector<std::pair<H5Z_filter_t, std::string>> filters_of(hid_t dataset) {
+  const PropertyId creation(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset));
+  const int count = creation < 0 ? 0 : H5Pget_nfilters(creation);
+  std::vector<std::pair<H5Z_filter_t, std::string>> filters;
+  for (int i = 0; i < count; ++i) {
+    std::array<char, 128> name{};
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t id =
+        H5Pget_filter2(creation, unsigned(i), &flags, &values, nullptr, name.size() - 1, name.data(), nullptr);
+    if (id >= 0) filters.emplace_back(id, name.data());
+  }
+  return filters;
+}
+
 /// Folders in which HDF5 looks for plugins.
 std::vector<std::string> plugin_folders() {
   unsigned count = 0;
@@ -32,19 +48,18 @@ bool can_read_first(hid_t dataset) {
 
 }  // namespace
 
+std::set<std::string> plugins_of(hid_t dataset) {
+  std::set<std::string> plugins;
+  for (const auto& [id, name] : filters_of(dataset)) {
+    if (id >= H5Z_FILTER_RESERVED) plugins.insert(name_of_filter(id, name));
+  }
+  return plugins;
+}
+
 std::string missing_filters(hid_t dataset) {
-  const PropertyId creation(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset));
-  const int count = creation < 0 ? 0 : H5Pget_nfilters(creation);
   std::vector<std::string> missing;
-  for (int i = 0; i < count; ++i) {
-    std::array<char, 128> name{};
-    unsigned flags = 0;
-    std::size_t values = 0;
-    const H5Z_filter_t id =
-        H5Pget_filter2(creation, unsigned(i), &flags, &values, nullptr, name.size() - 1, name.data(), nullptr);
-    if (id >= 0 && comm::blocking("H5Zfilter_avail", H5Zfilter_avail, id) <= 0) {
-      missing.push_back(name_of_filter(id, name.data()));
-    }
+  for (const auto& [id, name] : filters_of(dataset)) {
+    if (comm::blocking("H5Zfilter_avail", H5Zfilter_avail, id) <= 0) missing.push_back(name_of_filter(id, name));
   }
   if (missing.empty()) return "";
   return fmt::format(

@@ -93,6 +93,11 @@ FileId open_alone(const std::string& path, bool to_write);
 /// multiple of `step`. Throws Error(failure).
 FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 
+/// What HDF5 calls at every external link that it follows (H5Pset_elink_cb): fails where the link leads to a FIFO or a
+/// device, for which HDF5 would wait.
+herr_t refuse_special_files(const char* parent, const char* group, const char* file, const char* object,
+                            unsigned* flags, hid_t access, void* nothing);
+
 /// Opens a dataset. Throws Error(failure) naming file and dataset when it is missing or something else; `asked_by`
 /// ends the message when it is missing: who names it, and how to get it.
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by = "");
