@@ -1,5 +1,5 @@
-// The journal of a run that was interrupted. The first byte says whether the bytes are the file, or lines that get their
-// checksums here.
+// The journal of a run that was interrupted. The first byte says whether the bytes are the file, or lines that get
+// their checksums here.
 #include "annulus/store/journal.hpp"
 
 #include <cstring>

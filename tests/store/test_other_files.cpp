@@ -136,7 +136,9 @@ TEST_F(OtherFiles, AVirtualDatasetMadeOfItselfIsRefused) {
 /// HDF5 would wait for whoever writes into it.
 TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
   const std::string fifo = folder / "fifo";
-  if (comm.is_root()) ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  if (comm.is_root()) {
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  }
   make([&](hid_t file) { H5Lcreate_external(fifo.c_str(), "k", file, "k", H5P_DEFAULT, H5P_DEFAULT); });
   expect_error(path, "no dataset /k (in the file: ", [&] { TensorFile(settings_for(path), comm); });
   make([&](hid_t file) {

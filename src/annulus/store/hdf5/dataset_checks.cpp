@@ -32,8 +32,8 @@ void refuse_missing(hid_t dataset, const std::string& where, const std::vector<N
   }
 }
 
-/// How many numbers a dataset has that every rank keeps whole. Throws Error(failure) where that is too much memory: what
-/// a file claims need not be in it.
+/// How many numbers a dataset has that every rank keeps whole. Throws Error(failure) where that is too much memory:
+/// what a file claims need not be in it.
 std::size_t count_on_every_rank(const std::string& where, const std::vector<Index>& extents) {
   constexpr Index most = Index(1) << 28;  // 2 GiB
   const Index count = std::accumulate(extents.begin(), extents.end(), Index(1), std::multiplies<Index>());

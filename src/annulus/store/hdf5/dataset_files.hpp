@@ -16,8 +16,8 @@ bool is_in_another_file(hid_t dataset, const std::string& path);
 /// values there. Throws Error(failure).
 void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others);
 
-/// Before a dataset is read that has been opened: throws Error(failure) where it is virtual and made of itself, or where
-/// a FIFO or a device stands for a file of its numbers.
+/// Before a dataset is read that has been opened: throws Error(failure) where it is virtual and made of itself, or
+/// where a FIFO or a device stands for a file of its numbers.
 void check_sources(hid_t file, const std::string& path, const std::string& name, hid_t dataset);
 
 }  // namespace annulus::store
