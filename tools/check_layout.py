@@ -138,7 +138,7 @@ class Checker:
         self.check_top_level()
         for folder in ("src", "tests", "tools", "job_scripts", "examples"):
             for path in sorted((self.root / folder).rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
+                if path.is_file() and not {"__pycache__", "corpus"} & set(path.parts):  # any bytes are a corpus
                     self.check_file(path)
         self.check_folders()
         return self.findings

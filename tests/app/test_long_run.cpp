@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "annulus/app/job/long_run.hpp"
+#include "annulus/app/job/run_identity.hpp"
 #include "store/hdf5_files.hpp"
 
 namespace annulus::app {
@@ -308,6 +309,26 @@ TEST_F(LongRunTest, ARunThatIsAtWorkIsNotForgotten) {
   LongRun run(job, cuts(), scratch(job), comm_);
   const std::string error = test::common_error(comm_, [&] { recorded_cuts(job, true, comm_); });
   EXPECT_NE(error.find("works on it"), std::string::npos) << error;
+}
+
+/// The head of a journal may be somebody else's, with a right checksum.
+TEST(Cuts, ThatCannotBeAreRefused) {
+  const auto text = [](const std::string& strategy, const std::string& numbers, const std::string& phases) {
+    return fmt::format(R"({{"cuts": {{"strategy": "{}", "numbers": {}, "phases": {}}}}})", strategy, numbers, phases);
+  };
+  EXPECT_EQ(cuts_of(text("stream", R"({"block_rows": 8})", "[3, 2]")), (Cuts{"stream", {{"block_rows", 8}}, {3, 2}}));
+  for (const std::string& bad :
+       {text("stream", R"({"block_rows": 0})", "[3]"), text("stream", "{}", "[3]"),
+        text("ring", R"({"kv_heads": -1})", "[3]"), text("ring", R"({"partition": 99})", "[3]"),
+        text("ring", "{}", "[]"), text("ring", "{}", "[0]"), text("ring", "{}", "[9000000000000000000]"),
+        text("ring", "3", "[3]"), std::string("{}"), std::string("["), std::string(100000, '[')}) {
+    try {
+      cuts_of(bad);
+      ADD_FAILURE() << bad.substr(0, 100);
+    } catch (const core::Error& error) {
+      EXPECT_EQ(std::string(error.what()).find("the head of the journal of this run is damaged"), 0u) << error.what();
+    }
+  }
 }
 
 TEST_F(LongRunTest, FilesInTheWayAreLeftAlone) {

@@ -75,6 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"SecondEmptyDocument", good + "---\n", "3:1", "second YAML document"},
                     Bad{"MergeKey", "x: &x {file: a.h5}\ninput:\n  <<: *x\n", "3:3", "merge keys (<<)"},
                     Bad{"AliasBomb", alias_bomb(), "1:37", "more than 10000 values"},
+                    Bad{"AliasOfItself", "input: &a [*a]\n", "1:8", "nested too deeply; an alias inside itself?"},
                     Bad{"Tag", good + "attention: {causal: !!bool true}\n", "3:21", "the tag tag:yaml.org,2002:bool"},
                     Bad{"KeyIsAList", "? [a, b]\n: 1\n", "1:3", "a key must be a word"}),
     [](const auto& info) { return info.param.name; });

@@ -179,6 +179,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Many",
             "    - input.generate.sequence: {from: 1, to: 99999, step: 1}\n    - attention.causal: [true, false]\n", "",
             "6:7", "more than 100000 cases"},
+        Bad{"ManyLongValues",
+            "    - input.generate.sequence: {from: 1, to: 90000, step: 1}\n    - attention.segments: [[" +
+                fmt::format("{}", fmt::join(std::vector<int>(30, 8), ", ")) + "]]\n",
+            "", "5:7", "90000 cases with 32 values each, expected at most 2000000 values in all"},
         Bad{"NoRanks", rows + "    - ranks: [0]\n", "", "6:15", "ranks: found '0'"},
         Bad{"SkipOfAnother", rows, "  skip: [{attention.causal: true}]\n", "4:10", "attention.causal is not swept"},
         Bad{"SkipsAll", rows, "  skip: [{input.generate.sequence: 8}, {input.generate.sequence: 16}]\n", "4:3",

@@ -1,7 +1,8 @@
 // Inputs that are stored with filters which are not here.
 #include <gtest/gtest.h>
 
-#include "annulus/store/hdf5/dataset_storage.hpp"
+#include "annulus/store/filter_plugins.hpp"
+#include "annulus/store/hdf5/filters.hpp"
 #include "store/tensor_inputs.hpp"
 
 namespace annulus::store {
@@ -79,6 +80,13 @@ TEST_F(Filters, WithTheFilterItIsReadAsEver) {
   make_filtered_input(0);
   const Filter filter;
   EXPECT_EQ(read(), test::rows_of(q, 1, 8, {test::share(6, comm)}));
+}
+
+TEST_F(Filters, PluginsAreNamed) {
+  make_filtered_input(0);
+  EXPECT_EQ(filter_plugins_of(test::inspected_file(comm, path, {"q", "k"})),
+            std::vector<std::string>{"305 (turned bits)"});
+  EXPECT_EQ(filter_plugins_of(test::inspected_file(comm, path, {"k"})), std::vector<std::string>{});
 }
 
 TEST_F(Filters, AMissingOneIsNamedWhenTheInputIsLookedAt) {

@@ -1,6 +1,8 @@
 // Inputs whose datasets lie in other files than input.file: they are read from there, and these files are known.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <array>
 #include <fstream>
 #include <functional>
 
@@ -109,6 +111,78 @@ TEST_F(OtherFiles, VirtualDatasetsAndRawStorageHaveTheirNumbersThere) {
     H5Sclose(space);
   });
   expect_k("raw storage", {raw});
+}
+
+/// HDF5 would follow a circle until its stack ends.
+TEST_F(OtherFiles, AVirtualDatasetMadeOfItselfIsRefused) {
+  for (const bool by_another : {false, true}) {
+    make([&](hid_t file) {
+      const hid_t space = H5Screate_simple(4, extents.data(), nullptr);
+      const auto add = [&](const char* name, const char* source) {
+        const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+        H5Pset_virtual(creation, space, ".", source, space);
+        H5Dclose(H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+        H5Pclose(creation);
+      };
+      add("k", by_another ? "middle" : "k");
+      if (by_another) add("middle", "k");
+      H5Sclose(space);
+    });
+    expect_error(path, "dataset /k is virtual, and made of itself or in more than 64 levels",
+                 [&] { TensorFile(settings_for(path), comm); });
+  }
+}
+
+/// HDF5 would wait for whoever writes into it.
+TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
+  const std::string fifo = folder / "fifo";
+  if (comm.is_root()) {
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  }
+  make([&](hid_t file) { H5Lcreate_external(fifo.c_str(), "k", file, "k", H5P_DEFAULT, H5P_DEFAULT); });
+  expect_error(path, "no dataset /k (in the file: ", [&] { TensorFile(settings_for(path), comm); });
+  make([&](hid_t file) {
+    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(creation, fifo.c_str(), 0, all * 4);
+    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    H5Sclose(space);
+  });
+  expect_error(path, "names " + fifo + " as a file with numbers of its datasets, which is no regular file",
+               [&] { TensorFile(settings_for(path), comm); });
+}
+
+/// What a file claims need not be in it: sizes are looked at before memory is taken.
+TEST_F(OtherFiles, ClaimsAreNoReasonToTakeMemory) {
+  make([&](hid_t) { put_k(path); });
+  if (comm.is_root()) {
+    const hsize_t many = hsize_t(1) << 40;
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), creation = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk = 16, more[4] = {hsize_t(1) << 40, hsize_t(1) << 20, 1, 1}, chunks[4] = {1, 1, 1, 1};
+    H5Pset_chunk(creation, 1, &chunk);
+    H5Pset_alloc_time(creation, H5D_ALLOC_TIME_INCR);
+    const hid_t space = H5Screate_simple(1, &many, nullptr), first = H5Screate_simple(1, &chunk, nullptr);
+    const hid_t documents = H5Dcreate2(file, "documents", H5T_STD_I64LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, std::array<hsize_t, 1>{0}.data(), nullptr, &chunk, nullptr);
+    const std::vector<std::int64_t> zeros(16);
+    EXPECT_GE(H5Dwrite(documents, H5T_NATIVE_INT64, first, space, H5P_DEFAULT, zeros.data()), 0);
+    H5Pset_chunk(creation, 4, chunks);
+    const hid_t wide = H5Screate_simple(4, more, nullptr);
+    H5Dclose(H5Dcreate2(file, "wide", H5T_IEEE_F32LE, wide, H5P_DEFAULT, creation, H5P_DEFAULT));
+    for (const hid_t one : {space, first, wide}) H5Sclose(one);
+    H5Dclose(documents);
+    H5Pclose(creation);
+    H5Fclose(file);
+  }
+  comm.barrier();
+  runfile::InputSettings settings = settings_for(path);
+  settings.documents = "documents";
+  expect_error(path, "dataset documents has 1099511627776 numbers, expected at most 268435456: every rank keeps all",
+               [&] { TensorFile(settings, comm); });
+  settings = settings_for(path);
+  settings.q = "wide";
+  expect_error(path, "dataset wide has shape (1099511627776, 1048576, 1, 1), expected at most 1125899906842624 numbers",
+               [&] { TensorFile(settings, comm); });
 }
 
 TEST_F(OtherFiles, MustStayAsTheyAre) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "annulus/runfile/user_files.hpp"
@@ -11,6 +12,7 @@
 #include "annulus/store/hdf5/dimension_scales.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
 #include "annulus/store/input_file.hpp"
+#include "annulus/store/json_text.hpp"
 
 namespace annulus::report {
 namespace {
@@ -135,7 +137,7 @@ std::string json_of(const SweepTable& table) {
 std::string cases_in(const std::string& json) {
   const comm::BlockingScope inside("the reading of " + json);
   std::ifstream file(json, std::ios::binary);
-  const Json all = Json::parse(file, nullptr, false);
+  const Json all = store::parse_json({std::istreambuf_iterator<char>(file), {}});
   return all.is_object() && all.contains("cases") ? dump(all["cases"]) : "";
 }
 

@@ -19,6 +19,9 @@ using core::ErrorKind;
 using core::fail;
 using Kind = YamlNode::Kind;
 
+/// Values of all cases together, each entry of a list counted: they are spelled out in memory.
+constexpr Index most_values = 2'000'000;
+
 /// A scalar that YAML reads back as it is, also inside [ ] and { }.
 bool is_plain(const std::string& text) {
   const auto harmless = [](unsigned char c) {
@@ -76,6 +79,27 @@ std::vector<SweptValue> values_of(const KeyValue& value) {
   return values;
 }
 
+/// What a value takes in memory, in entries.
+Index entries_in(const YamlNode& node) {
+  Index count = 1;
+  for (const YamlNode& item : node.items) count += entries_in(item);
+  for (const auto& [word, value] : node.entries) count += entries_in(value);
+  return count;
+}
+
+/// Of a case, the largest value of each key.
+Index entries_of_a_case(const std::vector<SweepAxis>& sweep) {
+  Index count = 0;
+  for (const SweepAxis& axis : sweep) {
+    for (const SweptKey& key : axis) {
+      Index largest = 0;
+      for (const SweptValue& one : key.values) largest = std::max(largest, entries_in(one.node));
+      count += largest;
+    }
+  }
+  return count;
+}
+
 SweepAxis axis_of(const KeyValue& value) {
   if (value.node.kind != Kind::section || value.node.entries.empty()) value.refuse("keys with their values");
   SweepAxis axis;
@@ -86,6 +110,9 @@ SweepAxis axis_of(const KeyValue& value) {
     if (now.values.size() != first.values.size()) {
       fail(ErrorKind::usage, "{}{} has {} values, {} of the same axis has {}: keys of one axis change together",
            now.location, now.name, now.values.size(), first.name, first.values.size());
+    }
+    if (Index(axis.size() * now.values.size()) > most_values) {
+      fail(ErrorKind::usage, "{}{}: more than {} values of one axis", now.location, now.name, most_values);
     }
   }
   return axis;
@@ -154,6 +181,10 @@ void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCond
       fail(ErrorKind::usage, "{}bench.sweep: more than {} cases up to {}", axis[0].location, most_cases, axis[0].name);
     }
   }
+  if (cases * entries_of_a_case(sweep) > most_values) {
+    fail(ErrorKind::usage, "{}bench.sweep: {} cases with {} values each, expected at most {} values in all",
+         sweep.front().front().location, cases, entries_of_a_case(sweep), most_values);
+  }
   for (const SkipCondition& condition : skip) {
     for (const auto& [name, value] : condition.values) {
       if (swept.contains(name)) continue;
@@ -168,7 +199,12 @@ void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCond
 Codec<std::vector<SweepAxis>> sweep_axes() {
   const auto read = [](const KeyValue& value, std::vector<SweepAxis>& to) {
     to.clear();
-    for (const YamlNode& item : value.list()) to.push_back(axis_of({item, value.name, value.folder}));
+    Index cases = 1;
+    for (const YamlNode& item : value.list()) {
+      if (cases > most_cases) break;  // check_sweep() refuses them, and more would only take memory
+      to.push_back(axis_of({item, value.name, value.folder}));
+      cases *= Index(to.back().front().values.size());
+    }
   };
   const auto write = [](const std::vector<SweepAxis>& from) {
     std::vector<std::string> axes;

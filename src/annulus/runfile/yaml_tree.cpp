@@ -1,8 +1,10 @@
 #include "annulus/runfile/yaml_tree.hpp"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 
 #include "annulus/core/error.hpp"
@@ -15,6 +17,7 @@ using core::fail;
 
 // A run file has some dozens of nodes. Aliases share nodes, so a short text can stand for billions ("bomb").
 constexpr int max_nodes = 10000;
+constexpr int max_levels = 500;  // as yaml-cpp has it; an alias inside what it stands for has no end
 
 class TreeBuilder {
  public:
@@ -33,6 +36,9 @@ class TreeBuilder {
     if (++nodes_ > max_nodes) {
       fail(ErrorKind::usage, "{}more than {} values; aliases that multiply?", node.location, max_nodes);
     }
+    if (++level_ > max_levels) {
+      fail(ErrorKind::usage, "{}nested too deeply; an alias inside itself?", node.location);
+    }
     const std::string& tag = from.Tag();  // "?" plain, "!" quoted, else written by the user
     if (!tag.empty() && tag != "?" && tag != "!") {
       fail(ErrorKind::usage, "{}the tag {} is not understood, write the value without it", node.location, tag);
@@ -48,6 +54,7 @@ class TreeBuilder {
       node.kind = YamlNode::Kind::section;
       for (const auto& entry : from) add_entry(node, entry.first, entry.second);
     }
+    --level_;
     return node;
   }
 
@@ -71,6 +78,34 @@ class TreeBuilder {
   std::string name_;
   std::string fixed_location_;
   int nodes_ = 0;
+  int level_ = 0;
+};
+
+/// Notes where a document has its first value, or nothing where it has none.
+class FirstValue final : public YAML::EventHandler {
+ public:
+  std::optional<YAML::Mark> mark;
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override { is_begun_ = true; }
+  void OnAlias(const YAML::Mark& at, YAML::anchor_t) override { note(at); }
+  void OnScalar(const YAML::Mark& at, const std::string&, YAML::anchor_t, const std::string&) override { note(at); }
+  void OnSequenceStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    note(at);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    note(at);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void note(const YAML::Mark& at) {
+    if (!is_begun_) mark = at;
+    is_begun_ = true;
+  }
+  bool is_begun_ = false;
 };
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -117,13 +152,16 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location) {
   TreeBuilder builder(name, fixed_location);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      YAML::Mark mark = documents[1].Mark();
-      if (mark.is_null() || documents[1].IsNull()) mark.line = last_marker(text), mark.column = 0;
+    // Not LoadAll(): of some invalid texts it makes empty documents without end.
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    FirstValue first, second;
+    if (parser.HandleNextDocument(first) && parser.HandleNextDocument(second)) {
+      YAML::Mark mark = second.mark.value_or(YAML::Mark());
+      if (!second.mark) mark.line = last_marker(text), mark.column = 0;
       fail(ErrorKind::usage, "{}a second YAML document, one is expected", builder.location(mark));
     }
-    return builder.build(documents.empty() ? YAML::Node() : documents[0]);
+    return builder.build(YAML::Load(text));
   } catch (const YAML::Exception& error) {
     explain(error, text, builder);
   }

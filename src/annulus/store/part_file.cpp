@@ -14,6 +14,7 @@
 #include "annulus/store/files/atomic_file.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
+#include "annulus/store/json_text.hpp"
 #include "annulus/store/result_layout.hpp"
 #include "annulus/store/shared_blocks.hpp"
 
@@ -90,12 +91,17 @@ std::string PartLayout::text() const {
 }
 
 PartLayout PartLayout::parse(const std::string& text) {
-  const Json all = Json::parse(text);
-  PartLayout layout{all.at("inode"), all.at("bytes"), all.at("offsets"), {}};
-  for (const Json& one : all.at("bookkeeping")) {
-    layout.bookkeeping.push_back({one.at("begin"), from_hex(one.at("hex").get<std::string>())});
+  try {
+    const Json all = parse_json(text);
+    PartLayout layout{all.at("inode"), all.at("bytes"), all.at("offsets"), {}};
+    for (const Json& one : all.at("bookkeeping")) {
+      layout.bookkeeping.push_back({one.at("begin"), from_hex(one.at("hex").get<std::string>())});
+    }
+    return layout;
+  } catch (const std::exception& error) {
+    fail(ErrorKind::failure, "the layout of the .part file in a journal is damaged ({}): {}", error.what(),
+         text.substr(0, 60));
   }
-  return layout;
 }
 
 namespace {

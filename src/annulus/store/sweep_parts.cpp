@@ -17,6 +17,7 @@
 #include "annulus/runfile/bench_file.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/process_name.hpp"
+#include "annulus/store/json_text.hpp"
 
 namespace annulus::store {
 namespace {
@@ -63,7 +64,7 @@ std::vector<std::string> whole_lines(const std::string& path) {
 
 /// The identity that a file's first line tells.
 std::string identity_in(const std::string& path, const std::string& line) {
-  const Json head = Json::parse(line, nullptr, false);
+  const Json head = parse_json(line);
   if (!head.is_object() || !head.contains(sweep_word) || !head[sweep_word].is_string()) {
     fail(ErrorKind::failure,
          "{}: is no part of a sweep: its first line is '{}'; remove it, or give bench.file another name", path,
@@ -74,7 +75,7 @@ std::string identity_in(const std::string& path, const std::string& line) {
 
 /// Numbers of cases that a line says are begun.
 std::vector<Index> begun_in(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_json(line);
   std::vector<Index> numbers;
   if (!json.is_object() || !json.contains(begun_word)) return numbers;
   for (const Json& number : json[begun_word]) {
@@ -110,7 +111,7 @@ std::string line_of(const CaseRecord& record) {
 }
 
 std::optional<CaseRecord> record_of(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_json(line);
   if (!json.is_object() || !json.contains("case") || !json["case"].is_number_integer()) return std::nullopt;
   CaseRecord record{json["case"], {}, {}};
   const auto each = [&](const char* group, const auto& add) {

@@ -34,7 +34,7 @@ Meaning meaning_of(std::string name) {
 /// the first of these counts: the attribute `axes` (words in one text, as in files of this program), the attribute
 /// DIMENSION_LABELS (h5py: dataset.dims[0].label = "batch"), names of dimension scales (netCDF, xarray).
 std::vector<std::string> axis_names(hid_t dataset) {
-  const std::size_t axes = extents_of(dataset).size();
+  const std::size_t axes = extents_of(dataset, "a dataset with names of axes").size();
   std::vector<std::string> words;
   for (const std::string& text : texts_of(dataset, "axes")) {
     std::istringstream stream(text);
@@ -269,7 +269,7 @@ DatasetInfo look_at_dataset(const std::string& path, const std::string& name) {
     fail(ErrorKind::failure, "{}: dataset {} is {}, expected float64, float32, float16, bfloat16 or int64", path, name,
          describe_type(type));
   }
-  return {extents_of(dataset), *known};
+  return {extents_of(dataset, fmt::format("{}: dataset {}", path, name)), *known};
 }
 
 std::optional<std::string> read_text_attribute(const std::string& path, const std::string& name) {
@@ -280,11 +280,19 @@ std::optional<std::string> read_text_attribute(const std::string& path, const st
 }
 
 std::string read_text_dataset(const std::string& path, const std::string& name) {
+  constexpr std::size_t most_text = std::size_t(1)
+                                    << 26;  // bytes of one of fixed length, which need not be in the file
   const FileId file = open_alone(path, false);
   const DatasetId dataset = open_dataset(file, path, name);
   const SpaceId space(check_hdf5(H5Dget_space(dataset), "{}: dataset {}", path, name));
   if (H5Sget_simple_extent_npoints(space) != 1) {  // the read below has room for one
     fail(ErrorKind::failure, "{}: dataset {} holds no text: expected one string", path, name);
+  }
+  const TypeId stored(check_hdf5(H5Dget_type(dataset), "{}: dataset {}", path, name));
+  const bool is_text = H5Tget_class(stored) == H5T_STRING;
+  if (!is_text || (H5Tis_variable_str(stored) <= 0 && H5Tget_size(stored) > most_text)) {
+    fail(ErrorKind::failure, "{}: dataset {} is {} of {} bytes, expected text of at most {}", path, name,
+         describe_type(stored), H5Tget_size(stored), most_text);
   }
   const TypeId type = text_type();
   char* text = nullptr;  // allocated by HDF5

@@ -145,6 +145,13 @@ def text(value):
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
+def one_text(dataset):
+    """The text in a dataset of one. Raises ValueError for any other: what a damaged file claims need not be in it."""
+    if dataset.size != 1 or dataset.dtype.itemsize > 1 << 24:
+        raise ValueError(f"dataset {dataset.name} has shape {dataset.shape}, expected one text")
+    return text(dataset[()])
+
+
 def is_scale(dataset):
     return text(dataset.attrs.get("CLASS", "")) == "DIMENSION_SCALE"
 

@@ -1,11 +1,15 @@
 #include "annulus/app/job/run_identity.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
 
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/store/fingerprint.hpp"
+#include "annulus/store/json_text.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
 #include "annulus/version.hpp"
 
@@ -94,13 +98,60 @@ std::string identity_text(const Request& request, const Cuts& cuts) {
   return all.dump();
 }
 
+namespace {
+
+/// What a journal says may be somebody else's: Error(failure) for all that this program does not write.
+template <class Read>
+auto from_journal(Read&& read) {
+  try {
+    return read();
+  } catch (const Json::exception& error) {
+    core::fail(core::ErrorKind::failure,
+               "the head of the journal of this run is damaged ({}): remove the journal, and the .part file beside it, "
+               "to begin anew",
+               error.what());
+  }
+}
+
+/// A part is never empty; a partition is a number of the table.
+bool can_be(const Cuts& cuts) {
+  constexpr Index most_units = Index(1) << 40;
+  const bool has_phases = !cuts.phases.empty() && std::all_of(cuts.phases.begin(), cuts.phases.end(), [](Index units) {
+    return units > 0 && units <= most_units;
+  });
+  const auto is_right = [](const auto& number) {
+    if (number.first == "partition")
+      return number.second >= 0 && number.second < Index(pattern::partition_table.size());
+    return number.second > 0;
+  };
+  const bool has_block = cuts.strategy != "stream" || cuts.numbers.contains("block_rows");
+  return has_phases && has_block && std::all_of(cuts.numbers.begin(), cuts.numbers.end(), is_right);
+}
+
+std::vector<std::string> changes_since(const Json& before, const Request& request, bool is_decided);
+
+}  // namespace
+
 Cuts cuts_of(const std::string& identity) {
-  const Json cuts = Json::parse(identity).at("cuts");
-  return {cuts.at("strategy"), cuts.at("numbers"), cuts.at("phases")};
+  const Cuts cuts = from_journal([&] {
+    const Json found = store::parse_json(identity).at("cuts");
+    return Cuts{found.at("strategy"), found.at("numbers"), found.at("phases")};
+  });
+  if (can_be(cuts)) return cuts;
+  core::fail(
+      core::ErrorKind::failure,
+      "the head of the journal of this run is damaged: strategy {} cut so ({}) in phases of {} units; remove the "
+      "journal, and the .part file beside it, to begin anew",
+      cuts.strategy, fmt::join(cuts.numbers, ", "), fmt::join(cuts.phases, ", "));
 }
 
 std::vector<std::string> changes(const std::string& identity, const Request& request, bool is_decided) {
-  const Json before = Json::parse(identity);
+  return from_journal([&] { return changes_since(store::parse_json(identity), request, is_decided); });
+}
+
+namespace {
+
+std::vector<std::string> changes_since(const Json& before, const Request& request, bool is_decided) {
   if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
     return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // keys may differ, too
   }
@@ -116,5 +167,7 @@ std::vector<std::string> changes(const std::string& identity, const Request& req
   compare(before.at("input"), input_json(request), "input's ");
   return lines;
 }
+
+}  // namespace
 
 }  // namespace annulus::app

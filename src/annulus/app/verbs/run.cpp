@@ -1,4 +1,6 @@
 // `annulus run`: the main job, and its dry run.
+#include <fmt/ranges.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -18,6 +20,7 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/report/trace_file.hpp"
 #include "annulus/store/files/file_system.hpp"
+#include "annulus/store/filter_plugins.hpp"
 #include "annulus/verify/result.hpp"
 
 namespace annulus::app {
@@ -70,6 +73,21 @@ std::optional<report::Measurements> compute_all(const Job& job,
   return measured;
 }
 
+/// What the input's numbers come from and through beside input.file: other files, and filters that are no part of HDF5.
+/// Collective.
+std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job, const comm::Communicator& comm) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  std::vector<std::string> names;
+  for (const auto& [name, state] : job.other_input_files()) names.push_back(name);
+  if (!names.empty()) entries.emplace_back("other_input_files", fmt::format("{}", fmt::join(names, ", ")));
+  const std::string plugins = comm::from_root(comm, [&]() -> std::string {
+    if (!job.input) return "";
+    return fmt::format("{}", fmt::join(store::filter_plugins_of(job.input->inspected()), ", "));
+  });
+  if (!plugins.empty()) entries.emplace_back("filter_plugins", plugins);
+  return entries;
+}
+
 int run_once(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
   const Job job = job_of(given, comm);
   if (given.dry_run) {
@@ -110,9 +128,12 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   });
   std::optional<report::TraceFile> trace;
   if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);
+  const auto of_input = input_provenance(job, comm);
   const auto record = [&](const report::Measurements& measured) -> store::Record {
-    return {runfile::resolved_text(settings), report::columns(measured), provenance(command_line, comm),
-            identity(title_of(job)), decisions(job)};
+    auto about = provenance(command_line, comm);
+    about.insert(about.end(), of_input.begin(), of_input.end());
+    return {runfile::resolved_text(settings), report::columns(measured), about, identity(title_of(job)),
+            decisions(job)};
   };
   WhyUnfinished rest;
   std::optional<report::Measurements> measured;

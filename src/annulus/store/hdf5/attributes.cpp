@@ -7,14 +7,26 @@
 namespace annulus::store {
 namespace {
 
+constexpr hssize_t most_elements = 4096;
+constexpr std::size_t most_text = 65536;  // bytes of one of fixed length
+
 struct OpenAttribute {
   AttributeId id;
   TypeId type;
   SpaceId space;
 
   bool is_there() const { return id >= 0; }
-  /// Number of its elements; 0 for one without any.
-  std::size_t count() const { return std::size_t(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space))); }
+  /// Number of its elements; 0 for one without any. Throws Error(failure) for more than names of axes and fill values
+  /// can be: elements that a file claims need not be in it, and many may share one text.
+  std::size_t count(const std::string& name) const {
+    const hssize_t count = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space));
+    if (count > most_elements) {
+      core::fail(core::ErrorKind::failure,
+                 "attribute {} of an object in an HDF5 file has {} elements, expected at most {}", name, count,
+                 most_elements);
+    }
+    return std::size_t(count);
+  }
 };
 /// `where` names the attribute.
 OpenAttribute open_attribute(hid_t object, const std::string& name, const std::string& where) {
@@ -63,15 +75,22 @@ std::string last_name(hid_t object) {
 
 std::vector<std::string> texts_of(hid_t object, const std::string& name) {
   const OpenAttribute found = open_attribute(object, name, "attribute " + name);
-  if (!found.is_there() || H5Tget_class(found.type) != H5T_STRING || found.count() == 0) return {};
-  const auto read = H5Tis_variable_str(found.type) > 0 ? read_variable : read_fixed;
-  return read(found.id, found.type, found.count());
+  if (!found.is_there() || H5Tget_class(found.type) != H5T_STRING) return {};
+  const std::size_t count = found.count(name);
+  if (count == 0) return {};
+  const bool is_variable = H5Tis_variable_str(found.type) > 0;
+  if (!is_variable && H5Tget_size(found.type) > most_text) {
+    core::fail(core::ErrorKind::failure,
+               "attribute {} of an object in an HDF5 file is text of {} bytes, expected at most {}", name,
+               H5Tget_size(found.type), most_text);
+  }
+  return is_variable ? read_variable(found.id, found.type, count) : read_fixed(found.id, found.type, count);
 }
 
 std::vector<double> numbers_of(hid_t object, const std::string& name, const std::string& where) {
   const OpenAttribute found = open_attribute(object, name, where + ": " + name);
   if (!found.is_there()) return {};
-  std::vector<double> numbers(found.count());
+  std::vector<double> numbers(found.count(name));
   const H5T_class_t kind = H5Tget_class(found.type);
   if (numbers.empty() || (kind != H5T_INTEGER && kind != H5T_FLOAT)) {
     core::fail(core::ErrorKind::failure, "{} has an attribute {} that holds {}, expected a number", where, name,
@@ -87,7 +106,7 @@ std::vector<std::string> scale_names_of(hid_t dataset) {
   if (!found.is_there() || H5Tget_class(found.type) != H5T_VLEN) return {};
   const TypeId element(check_hdf5(H5Tget_super(found.type), "attribute {}", name));
   if (H5Tequal(element, H5T_STD_REF_OBJ) <= 0) return {};
-  std::vector<VariableList> lists(found.count());
+  std::vector<VariableList> lists(found.count(name));
   check_hdf5(comm::blocking("H5Aread", H5Aread, found.id, found.type, lists.data()), "reading attribute {}", name);
   std::vector<std::string> names;
   for (const VariableList& list : lists) {

@@ -9,7 +9,9 @@
 
 #include "annulus/comm/root.hpp"
 #include "annulus/store/finite.hpp"
+#include "annulus/store/hdf5/dataset_files.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
+#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {
@@ -29,6 +31,18 @@ void refuse_missing(hid_t dataset, const std::string& where, const std::vector<N
   }
 }
 
+/// How many numbers a dataset has that every rank keeps whole. Throws Error(failure) where that is too much memory:
+/// what a file claims need not be in it.
+std::size_t count_on_every_rank(const std::string& where, const std::vector<Index>& extents) {
+  constexpr Index most = Index(1) << 28;  // 2 GiB
+  const Index count = std::accumulate(extents.begin(), extents.end(), Index(1), std::multiplies<Index>());
+  if (count > most) {
+    fail(ErrorKind::failure, "{} has {} numbers, expected at most {}: every rank keeps all of them", where, count,
+         most);
+  }
+  return std::size_t(count);
+}
+
 struct WholeNumbers {
   std::string where;  ///< "FILE: dataset /documents"
   std::vector<Index> extents;
@@ -38,16 +52,17 @@ struct WholeNumbers {
 WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::string& name, std::size_t most_axes,
                                 const std::string& axes) {
   const DatasetId dataset = open_dataset(file, path, name);
-  WholeNumbers found{fmt::format("{}: dataset {}", path, name), extents_of(dataset), {}};
+  const std::string where = fmt::format("{}: dataset {}", path, name);
+  WholeNumbers found{where, extents_of(dataset, where), {}};
   const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", found.where));
   if (H5Tget_class(type) != H5T_INTEGER || found.extents.empty() || found.extents.size() > most_axes) {
     fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with {}", found.where, describe_type(type),
          found.extents.size(), axes);
   }
+  check_sources(file, path, name, dataset);
   refuse_packed(dataset, found.where);
   if (std::count(found.extents.begin(), found.extents.end(), 0) == 0) refuse_unwritten(dataset, found.where);
-  found.values.resize(
-      std::size_t(std::accumulate(found.extents.begin(), found.extents.end(), Index(1), std::multiplies<Index>())));
+  found.values.resize(count_on_every_rank(found.where, found.extents));
   if (!found.values.empty()) check_filters(dataset, found.where);
   check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                             static_cast<void*>(found.values.data())),
@@ -109,9 +124,7 @@ std::vector<double> read_doubles(hid_t file, const std::string& path, const std:
   const DatasetId dataset = open_dataset(file, path, name);
   refuse_packed(dataset, found.where);
   refuse_unwritten(dataset, found.where);
-  Index count = 1;
-  for (const Index extent : found.extents) count *= extent;
-  std::vector<double> numbers(std::size_t(count), 0);
+  std::vector<double> numbers(count_on_every_rank(found.where, found.extents), 0);
   check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                             static_cast<void*>(numbers.data())),
              "{}: reading failed", found.where);
@@ -124,7 +137,8 @@ std::vector<double> read_doubles(hid_t file, const std::string& path, const std:
 FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes,
                      const std::string& asked_by) {
   const DatasetId dataset = open_dataset(file, path, name, asked_by);
-  FoundDataset found{fmt::format("{}: dataset {}", path, name), extents_of(dataset)};
+  FoundDataset found{fmt::format("{}: dataset {}", path, name), {}};
+  found.extents = extents_of(dataset, found.where);
   const TypeId type(check_hdf5(H5Dget_type(dataset), "{} has no type", found.where));
   const auto known = dtype_of(type);
   if (!known) {
@@ -140,6 +154,7 @@ FoundDataset look_at(hid_t file, const std::string& path, const std::string& nam
   if (std::count(found.extents.begin(), found.extents.end(), 0) > 0) {
     fail(ErrorKind::failure, "{} is empty: {}, expected {}", found.where, found.shape_text(), axes);
   }
+  check_sources(file, path, name, dataset);
   check_filters(dataset, found.where);
   return found;
 }
@@ -181,11 +196,24 @@ std::vector<double> read_sink(hid_t file, const std::string& path, const std::st
   return logits;
 }
 
+namespace {
+
+/// As many as a run file may ask for: what is made of them, as pairs of rows, is counted in 64 bits.
+void check_sizes(const std::string& path, const core::Shape& shape) {
+  constexpr Index most_rows = 1'000'000'000'000, most_others = 1'000'000;
+  if (shape.sequence <= most_rows && shape.batch <= most_others && shape.heads <= most_others) return;
+  fail(ErrorKind::failure, "{}: {} batch entries of {} rows, {} heads; expected at most {}, {} and {}", path,
+       shape.batch, shape.sequence, shape.heads, most_others, most_rows, most_others);
+}
+
+}  // namespace
+
 FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm,
                              const std::function<FileContents(hid_t)>& look) {
   const std::vector<Index> seen = comm::numbers_from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     const auto [s, type, order, width, query_rows, none, sink, coordinates] = look(open);
+    check_sizes(file.path, s);
     std::vector<Index> numbers{s.batch,     s.sequence,   s.heads, s.kv_heads,         s.head_dim,
                                Index(type), Index(order), width,   Index(sink.size()), Index(coordinates.size()),
                                query_rows,  s.value_dim};

@@ -1,8 +1,6 @@
-// How a dataset is stored: its bytes, the files that it is made of, its filters. Included by .cpp files of this room
-// only.
+// How a dataset is stored. Included by .cpp files of this room only.
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "annulus/store/hdf5/hdf5_support.hpp"
@@ -29,22 +27,5 @@ MissingValues missing_values_of(hid_t dataset, const std::string& where);
 /// Throws Error(failure) where extents or type of a dataset are others than those that were seen, for which buffers
 /// were made.
 void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info);
-
-/// Whether links lead from the file `path` to the dataset in another file: its bytes are not those of `path`.
-bool is_in_another_file(hid_t dataset, const std::string& path);
-
-/// Adds every file other than `path` that the dataset needs: those that links lead through, those of a virtual
-/// dataset's sources (and of theirs), and external raw storage. Sources that do not exist are no file: HDF5 reads fill
-/// values there. Throws Error(failure).
-void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others);
-
-/// What is missing here to read a dataset, and what to do about it, for the end of a message: "; it is stored with
-/// HDF5 filter 32015 (zstd), ...". Empty where all its filters are there.
-std::string missing_filters(hid_t dataset);
-
-/// Throws Error(failure), "WHERE cannot be read; ...", where filters are missing and so its first number cannot be
-/// read. (A chunk that a filter could not make smaller is stored without: such a dataset can be read all the same.) On
-/// this rank alone.
-void check_filters(hid_t dataset, const std::string& where);
 
 }  // namespace annulus::store

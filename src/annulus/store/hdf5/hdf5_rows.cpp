@@ -5,6 +5,7 @@
 #include "annulus/core/metrics.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
+#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "annulus/store/files/descriptor.hpp"
 #include "annulus/store/hdf5/dimension_scales.hpp"
@@ -73,6 +74,13 @@ PropertyId alone_access() {
   fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
 }
 
+/// With which links are followed that may be external ones.
+PropertyId link_access() {
+  PropertyId access(check_hdf5(H5Pcreate(H5P_DATASET_ACCESS), "HDF5 link access"));
+  check_hdf5(H5Pset_elink_cb(access, refuse_special_files, nullptr), "HDF5 link access");
+  return access;
+}
+
 /// Names in the top group, to show what could have been meant: at most 12, and none of axes without numbers.
 std::vector<std::string> names_in(hid_t file) {
   std::vector<std::string> names, shown;
@@ -82,8 +90,9 @@ std::vector<std::string> names_in(hid_t file) {
     return list.size() < 24 ? 0 : 1;  // 1 stops the walk
   };
   comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
+  const PropertyId access = link_access();
   for (const std::string& name : names) {
-    const ObjectId object(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), H5P_DEFAULT));
+    const ObjectId object(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), hid_t(access)));
     const bool is_axis = object >= 0 && is_bare_scale(object);
     if (!is_axis && shown.size() < 12) shown.push_back(name);
   }
@@ -92,12 +101,13 @@ std::vector<std::string> names_in(hid_t file) {
 
 /// True when every group on the way to `name` and the object itself exist.
 bool exists(hid_t file, const std::string& name) {
+  const PropertyId access = link_access();
   for (std::size_t end = name.find('/', 1); end != std::string::npos; end = name.find('/', end + 1)) {
-    if (comm::blocking("H5Oexists_by_name", H5Oexists_by_name, file, name.substr(0, end).c_str(), H5P_DEFAULT) <= 0)
+    if (comm::blocking("H5Oexists_by_name", H5Oexists_by_name, file, name.substr(0, end).c_str(), hid_t(access)) <= 0)
       return false;
   }
-  return comm::blocking("H5Lexists", H5Lexists, file, name.c_str(), H5P_DEFAULT) > 0 &&
-         comm::blocking("H5Oexists_by_name", H5Oexists_by_name, file, name.c_str(), H5P_DEFAULT) > 0;
+  return comm::blocking("H5Lexists", H5Lexists, file, name.c_str(), hid_t(access)) > 0 &&
+         comm::blocking("H5Oexists_by_name", H5Oexists_by_name, file, name.c_str(), hid_t(access)) > 0;
 }
 
 }  // namespace
@@ -157,6 +167,15 @@ std::string describe_type(hid_t type) {
   }
 }
 
+herr_t refuse_special_files(const char* parent, const char*, const char* file, const char*, unsigned*, hid_t, void*) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const fs::path& place : {fs::path(parent).parent_path() / file, fs::path(file)}) {
+    if (fs::is_other(fs::status(place, ignored))) return -1;
+  }
+  return 0;
+}
+
 TypeId text_type() {
   TypeId type(check_hdf5(H5Tcopy(H5T_C_S1), "HDF5 text type"));
   check_hdf5(H5Tset_size(type, H5T_VARIABLE), "HDF5 text type");
@@ -203,13 +222,14 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
     fail(ErrorKind::failure, "{}: no dataset {} (in the file: {}){}{}", path, name,
          names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")), asked_by.empty() ? "" : "; ", asked_by);
   }
-  const ObjectId object(check_hdf5(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), H5P_DEFAULT),
+  const PropertyId access = link_access();
+  const ObjectId object(check_hdf5(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), hid_t(access)),
                                    "{}: cannot open {}", path, name));
   if (H5Iget_type(object) != H5I_DATASET) {
     fail(ErrorKind::failure, "{}: {} is {}, expected a dataset", path, name,
          H5Iget_type(object) == H5I_GROUP ? "a group" : "a named type");
   }
-  return DatasetId(check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), H5P_DEFAULT),
+  return DatasetId(check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), hid_t(access)),
                               "{}: cannot open dataset {}", path, name));
 }
 
@@ -219,10 +239,18 @@ GroupId make_group(hid_t parent, const std::string& name) {
                  "group {}", name));
 }
 
-std::vector<Index> extents_of(hid_t dataset) {
+std::vector<Index> extents_of(hid_t dataset, const std::string& where) {
+  constexpr hsize_t most = hsize_t(1) << 50;  // numbers; their bytes are counted in 64 bits, too
   const SpaceId space(check_hdf5(H5Dget_space(dataset), "HDF5 extents"));
   std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
   if (!extents.empty()) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
+  hsize_t count = 1;
+  for (const hsize_t extent : extents) {
+    if (extent > most / count) {
+      fail(ErrorKind::failure, "{} has shape ({}), expected at most {} numbers", where, fmt::join(extents, ", "), most);
+    }
+    count *= std::max<hsize_t>(extent, 1);
+  }
   return {extents.begin(), extents.end()};
 }
 

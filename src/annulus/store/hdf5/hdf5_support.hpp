@@ -93,6 +93,11 @@ FileId open_alone(const std::string& path, bool to_write);
 /// multiple of `step`. Throws Error(failure).
 FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 
+/// What HDF5 calls at every external link that it follows (H5Pset_elink_cb): fails where the link leads to a FIFO or a
+/// device, for which HDF5 would wait.
+herr_t refuse_special_files(const char* parent, const char* group, const char* file, const char* object,
+                            unsigned* flags, hid_t access, void* nothing);
+
 /// Opens a dataset. Throws Error(failure) naming file and dataset when it is missing or something else; `asked_by`
 /// ends the message when it is missing: who names it, and how to get it.
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by = "");
@@ -100,8 +105,10 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
 /// Makes a group in a file or group.
 GroupId make_group(hid_t parent, const std::string& name);
 
-/// Extents of a dataset, and a space of these extents.
-std::vector<Index> extents_of(hid_t dataset);
+/// Extents of a dataset, which `where` names. Throws Error(failure) where they are more than any machine holds: numbers
+/// that a file claims need not be in it.
+std::vector<Index> extents_of(hid_t dataset, const std::string& where);
+/// A space of these extents.
 SpaceId space_of(const std::vector<Index>& extents);
 
 }  // namespace annulus::store

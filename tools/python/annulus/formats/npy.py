@@ -1,5 +1,6 @@
 """A file with one array of numpy. bfloat16 is written as float32, because numpy has no bfloat16."""
 import contextlib
+import lzma
 import struct
 import tokenize
 import zipfile
@@ -13,7 +14,7 @@ from annulus.errors import AnnulusError, one_line
 
 # What numpy and zipfile raise for files that are damaged, protected by a password, or of another kind.
 DAMAGED = (ValueError, EOFError, OSError, RuntimeError, OverflowError, SyntaxError, tokenize.TokenError, struct.error,
-           zipfile.BadZipFile, zlib.error)
+           zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
 def stored(spec):

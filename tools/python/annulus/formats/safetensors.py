@@ -20,6 +20,8 @@ NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16
 ELEMENTS = {short: elements.BFLOAT16 if name == "bfloat16" else elements.of_dtype(name)
             for name, short in NAMES.items()}
 HEADER_MOST = 100_000_000  # bytes; a limit of the format
+# What a header makes of it that has other things where numbers and texts should be, or too many levels.
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError)
 
 
 def note(path, specs):
@@ -58,7 +60,7 @@ def reading(path):
         notes = header.pop("__metadata__", {})
         found = {name: _tensor(path, name, entry, start, notes.get(f"axes.{name}", ""))
                  for name, entry in header.items()}
-    except (ValueError, KeyError, TypeError, OSError) as problem:
+    except DAMAGED as problem:
         raise AnnulusError(f"{path}: is no safetensors file ({one_line(problem)}); expected a whole one") from None
     yield found
 

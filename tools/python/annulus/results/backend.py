@@ -27,6 +27,9 @@ DESCRIPTIONS = {
 }
 
 
+MOST_RANKS = 1_000_000  # of a column; what a damaged file claims need not be in it
+
+
 class LazyArray(BackendArray):
     """A dataset of a file, read when it is used. bfloat16 becomes float32, which can represent all its values.
 
@@ -97,7 +100,7 @@ def _names(dataset, within_run, prefix):
 
 def _check_column(path, dataset, ranks):
     """Checks that a dataset of /run has an entry, or a row of hops, for each rank."""
-    if dataset.ndim > 2 or dataset.shape[0] != (ranks or dataset.shape[0]):
+    if dataset.ndim > 2 or dataset.shape[0] != (ranks or dataset.shape[0]) or max(dataset.shape) > MOST_RANKS:
         raise AnnulusError(f"{path}: dataset {dataset.name} has shape {dataset.shape}; expected an entry for each of "
                            f"{ranks or 'its'} ranks, or (ranks, hops)")
 
@@ -129,7 +132,7 @@ def attributes(file):
         if hdf5.is_group(file, group):
             kept |= {name: hdf5.text(value) for name, value in file[group].attrs.items() if not name.startswith("_")}
     if hdf5.is_dataset(file, "run/settings"):
-        kept["settings"] = hdf5.text(file["run/settings"][()])
+        kept["settings"] = hdf5.one_text(file["run/settings"])
     return kept
 
 

@@ -22,6 +22,7 @@ _EXPECTED = {
 }
 
 
+MOST_CASES = 100_000  # of a sweep; what a damaged file claims need not be in it
 _NEEDED = ("q", "k", "v", "x")
 
 
@@ -103,6 +104,9 @@ def open_sweep(path):
         for name, dataset in file["cases"].items():
             if not hasattr(dataset, "ndim") or dataset.ndim != 1 or hdf5.is_bare_scale(dataset):
                 continue  # the scale `case` may only name the axis; if it has numbers it is a column
+            if dataset.shape[0] > MOST_CASES:
+                raise AnnulusError(f"{path}: dataset {dataset.name} has {dataset.shape[0]:,} entries; expected at most "
+                                   f"{MOST_CASES:,} cases")
             values = dataset.asstr()[...] if dataset.dtype.kind in "OS" else dataset[...]
             columns[name] = xr.Variable(("case",), np.asarray(values), backend.units_of(dataset))
         lengths = {len(column) for column in columns.values()}

@@ -1,0 +1,185 @@
+#include "annulus/store/hdf5/dataset_files.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "annulus/store/hdf5/hdf5_support.hpp"
+
+namespace annulus::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What one of HDF5's functions for names writes: `get(buffer, bytes)` returns the length.
+template <class Get>
+std::string text_from(const std::string& where, Get&& get) {
+  const auto length = check_hdf5(get(nullptr, std::size_t(0)), "{}", where);
+  std::string text(std::size_t(length), '\0');
+  check_hdf5(get(text.data(), text.size() + 1), "{}", where);
+  return text;
+}
+
+std::string file_of(hid_t object) {
+  return text_from("the name of an HDF5 file", [&](char* text, std::size_t bytes) {
+    return comm::blocking("H5Fget_name", H5Fget_name, object, text, bytes);
+  });
+}
+
+bool is_same(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return a == b || fs::equivalent(a, b, ignored);
+}
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+    text.replace(at, what.size(), by);
+  }
+}
+
+/// The path at which HDF5 finds a file that a dataset of the file `holder` names; none if there is no such file. HDF5
+/// looks for sources of virtual datasets first in the folder of `holder`, then, as for other files, under the name as
+/// written. Prefixes from the environment (HDF5_VDS_PREFIX, HDF5_EXTFILE_PREFIX) are not known here.
+std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool beside_holder) {
+  std::error_code ignored;
+  const fs::path folder = fs::canonical(holder, ignored).parent_path();
+  for (const fs::path& place : {beside_holder ? folder / named : fs::path(named), fs::path(named)}) {
+    const fs::file_status found = fs::status(place, ignored);
+    if (fs::is_regular_file(found)) return place.string();
+    if (!fs::exists(found) || fs::is_directory(found)) continue;
+    core::fail(core::ErrorKind::failure,  // HDF5 would wait for a FIFO, or read a device without end
+               "{}: names {} as a file with numbers of its datasets, which is no regular file", holder, place.string());
+  }
+  return std::nullopt;
+}
+
+using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
+
+/// The sources of a virtual dataset, those of a pattern "part_%b.h5" one by one.
+std::vector<Source> sources_of(hid_t creation, const std::string& holder, const std::string& where) {
+  std::size_t count = 0;
+  check_hdf5(H5Pget_virtual_count(creation, &count), "{}", where);
+  std::set<Source> found;
+  const auto add = [&](std::string file, std::string dataset, std::size_t block) {
+    for (std::string* const text : {&file, &dataset}) {
+      replace_all(*text, "%b", std::to_string(block));
+      replace_all(*text, "%%", "%");
+    }
+    if (file == ".") return found.emplace(holder, dataset).second;  // the file itself
+    const auto place = found_file(file, holder, true);
+    return place && found.emplace(*place, dataset).second;
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string file = text_from(
+        where, [&](char* text, std::size_t bytes) { return H5Pget_virtual_filename(creation, i, text, bytes); });
+    const std::string dataset = text_from(
+        where, [&](char* text, std::size_t bytes) { return H5Pget_virtual_dsetname(creation, i, text, bytes); });
+    add(file, dataset, 0);
+    if (file.find("%b") == std::string::npos) continue;
+    for (std::size_t block = 1; add(file, dataset, block);) ++block;
+  }
+  return {found.begin(), found.end()};
+}
+
+/// HDF5 calls this function at every external link on a path. The dataset needs `parent`, the file with the link.
+herr_t note_parent(const char* parent, const char* group, const char* file, const char* object, unsigned* flags,
+                   hid_t access, void* files) {
+  if (refuse_special_files(parent, group, file, object, flags, access, nullptr) < 0) return -1;
+  static_cast<std::vector<std::string>*>(files)->emplace_back(parent);
+  return 0;
+}
+
+/// Sources may be virtual datasets, too. They are looked at one after another: a chain of them can be long.
+struct Search {
+  const std::string& path;
+  std::set<std::string>& others;
+  std::map<Source, std::set<Source>> made_of{};  ///< of all that were looked at
+  std::vector<Source> waiting{};
+
+  void note(const std::string& file) {
+    if (!is_same(file, path)) others.insert(file);
+  }
+
+  void add(hid_t file, const std::string& file_path, const std::string& name) {
+    look(file, file_path, name);
+    while (!waiting.empty()) {
+      const auto [source, source_name] = waiting.back();
+      waiting.pop_back();
+      if (made_of.contains({source, source_name})) continue;
+      const FileId open = open_alone(source, false);
+      if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), H5P_DEFAULT) > 0)
+        look(open, source, source_name);
+    }
+    refuse_circles(file_path, name);
+  }
+
+  /// HDF5 calls itself for each level, and follows a circle until its stack ends. Takes away what is made of nothing
+  /// more, level by level.
+  void refuse_circles(const std::string& file_path, const std::string& name) {
+    constexpr int most_levels = 64;
+    for (int level = 0; level < most_levels && !made_of.empty(); ++level) {
+      std::vector<Source> last;
+      for (const auto& [one, sources] : made_of) {
+        const auto is_there = [&](const Source& source) { return made_of.contains(source); };
+        if (std::none_of(sources.begin(), sources.end(), is_there)) last.push_back(one);
+      }
+      for (const Source& one : last) made_of.erase(one);
+    }
+    if (made_of.empty()) return;
+    core::fail(core::ErrorKind::failure, "{}: dataset {} is virtual, and made of itself or in more than {} levels",
+               file_path, name, most_levels);
+  }
+
+  void look(hid_t file, const std::string& file_path, const std::string& name) {
+    std::set<Source>& sources = made_of[{file_path, name}];
+    const std::string where = file_path + ": dataset " + name;
+    std::vector<std::string> parents;
+    const PropertyId access(check_hdf5(H5Pcreate(H5P_DATASET_ACCESS), "{}", where));
+    check_hdf5(H5Pset_elink_cb(access, note_parent, &parents), "{}", where);
+    const DatasetId dataset(
+        check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), hid_t(access)), "{}: cannot open", where));
+    const std::string holder = file_of(dataset);
+    note(holder);
+    for (const std::string& parent : parents) note(parent);
+    const PropertyId creation(
+        check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
+    add_raw(creation, holder, where);
+    if (H5Pget_layout(creation) != H5D_VIRTUAL) return;
+    for (const auto& [source, source_name] : sources_of(creation, holder, where)) {
+      note(source);
+      sources.emplace(source, source_name);
+      waiting.emplace_back(source, source_name);
+    }
+  }
+
+  void add_raw(hid_t creation, const std::string& holder, const std::string& where) {
+    const int count = check_hdf5(H5Pget_external_count(creation), "{}", where);
+    for (int i = 0; i < count; ++i) {
+      std::string name(4096, '\0');
+      check_hdf5(H5Pget_external(creation, unsigned(i), name.size() - 1, name.data(), nullptr, nullptr), "{}", where);
+      name.resize(name.find('\0'));
+      if (const auto place = found_file(name, holder, false)) note(*place);
+    }
+  }
+};
+
+}  // namespace
+
+bool is_in_another_file(hid_t dataset, const std::string& path) { return !is_same(file_of(dataset), path); }
+
+void check_sources(hid_t file, const std::string& path, const std::string& name, hid_t dataset) {
+  const PropertyId creation(
+      check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}: {}", path, name));
+  if (H5Pget_layout(creation) != H5D_VIRTUAL && H5Pget_external_count(creation) <= 0) return;
+  std::set<std::string> others;
+  add_other_files(file, path, name, others);
+}
+
+void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others) {
+  Search{path, others}.add(file, path, name);
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,14 @@
+// An HDF5 file made of drawn objects (hdf5_file.hpp), read.
+#include "hdf5_file.hpp"
+#include "read_hdf5.hpp"
+
+namespace annulus::fuzz {
+
+void fuzz_one(std::string_view bytes) {
+  Draw draw(bytes);
+  Draw choice(bytes.substr(0, std::min<std::size_t>(bytes.size(), 2)));
+  const std::string path = make_hdf5_file(draw);
+  read_hdf5(path, draw);
+}
+
+}  // namespace annulus::fuzz

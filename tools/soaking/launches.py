@@ -1,0 +1,107 @@
+"""Starting the program, and ending it at a random moment."""
+import os
+import signal
+import subprocess
+import time
+
+FOR_ONE_MACHINE = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_PROC_BIND": "false", "OMP_WAIT_POLICY": "passive",
+}
+LIMIT = 600  # s; a launch that takes longer hangs
+
+
+class Ended:
+    """Exit status (below 0: a signal), what was printed, and whether we ended it."""
+
+    def __init__(self, status, text, was_killed=False):
+        self.status, self.text, self.was_killed = status, text, was_killed
+
+    @property
+    def error(self):
+        lines = [line for line in self.text.splitlines() if "annulus: error: " in line]
+        return lines[0].split("annulus: error: ")[1] if lines else ""
+
+
+class Launcher:
+    def __init__(self, program, launcher, folder):
+        self.program, self.launcher, self.folder = program, launcher, folder
+
+    def start(self, words, ranks=1, threads=1):
+        launch = [] if ranks == 1 else [*self.launcher, "-n", str(ranks)]
+        with open(self.folder / "printed", "wb") as printed:
+            return subprocess.Popen([*launch, self.program, *words], cwd=self.folder, stdout=printed, stderr=printed,
+                                    env=os.environ | FOR_ONE_MACHINE | {"OMP_NUM_THREADS": str(threads)},
+                                    start_new_session=True)
+
+    def _ended(self, process, was_killed=False):
+        text = (self.folder / "printed").read_text(encoding="utf-8", errors="replace")
+        return Ended(process.returncode, text, was_killed)
+
+    def run(self, *words, ranks=1, threads=1):
+        process = self.start(words, ranks, threads)
+        try:
+            process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            end_all(process, signal.SIGKILL)
+            return Ended(-signal.SIGALRM, f"no end within {LIMIT} s")
+        return self._ended(process)
+
+    def run_and_kill(self, random, *words, ranks=1, threads=1):
+        """Ends it by SIGKILL (sometimes SIGTERM) at a random moment, if it has not ended before."""
+        process = self.start(words, ranks, threads)
+        journal = self.folder / "out.h5.journal"
+        if random.integers(2):  # else perhaps before there is anything
+            while process.poll() is None and not journal.exists():
+                time.sleep(0.005)
+        end = time.monotonic() + random.exponential(0.3)
+        while process.poll() is None and time.monotonic() < end:
+            time.sleep(0.005)
+        was_killed = process.poll() is None
+        kind = signal.SIGKILL if random.integers(4) else signal.SIGTERM
+        if was_killed:
+            end_one(process, random) if kind == signal.SIGKILL and random.integers(2) else end_all(process, kind)
+        try:
+            process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            end_all(process, signal.SIGKILL)
+            return Ended(-signal.SIGALRM, f"no end within {LIMIT} s of being ended by {kind.name}")
+        for _ in range(600):  # ranks whose launcher was killed see it a little later
+            if not members(process):
+                break
+            time.sleep(0.05)
+        end_all(process, signal.SIGKILL)
+        return self._ended(process, was_killed)
+
+
+def members(process):
+    """Processes of its session that live."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="ascii") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except (OSError, ValueError):
+            continue
+        if name.isdigit() and int(fields[3]) == process.pid and fields[0] != "Z":
+            found.append(int(name))
+    return found
+
+
+def end_all(process, kind):
+    for one in members(process):
+        try:
+            os.kill(one, kind)
+        except ProcessLookupError:
+            pass
+
+
+def end_one(process, random):
+    """One of its processes: a rank, or the launcher."""
+    found = members(process)
+    if found:
+        try:
+            os.kill(found[random.integers(len(found))], signal.SIGKILL)
+        except ProcessLookupError:
+            pass
