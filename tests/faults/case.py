@@ -11,8 +11,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
 STALL = 3  # s; distribution.stall_timeout of the run files below
-# From a fault to the end of all: the time-out; the alarm and the diagnoses of the others; and a crowded machine's time.
-PATIENCE = STALL + 20
+# From a fault to the end of all: the time-out, the alarm and the diagnoses of the others; more on a crowded machine.
+PATIENCE = (STALL + 20) * max(1.0, os.getloadavg()[0] / os.cpu_count())
 # Some seconds of one core: a rank can be met in the middle, which progress on stderr tells.
 LONG = """\
 input: {generate: {sequence: 16384, heads: 8, batch: 4}}
@@ -29,9 +29,9 @@ output: {file: result.h5}
 """
 # In units, which stay when the run is ended.
 UNITS = """\
-input: {generate: {sequence: 4001, heads: 8, kv_heads: 4, head_dim: 32, batch: 2}}
+input: {generate: {sequence: 2001, heads: 8, kv_heads: 4, head_dim: 32, batch: 2}}
 attention: {segments: [512, all], dilations: [1, 2]}
-compute: {reproducible: true, memory_limit: 4MiB}
+compute: {reproducible: true, memory_limit: 2MiB}
 distribution: {strategy: ring, stall_timeout: 3}
 output: {file: result.h5}
 """
@@ -289,11 +289,12 @@ class Case:
         files   that lie in the folder by right afterwards, the run files apart; keeps: those of them that must
         """
         statuses = (status,) if isinstance(status, int) else tuple(status)
-        found, told = run.wait(within + 300), run.told()
+        found, told = run.wait(within + 600), run.told()
         lines = [line for line in told.splitlines() if re.search(saw, line)] if saw else []
         assert found in statuses, f"{what}: status {found}, expected {statuses}: {told}"
         assert not saw or len(lines) == 1, f"{what}: {len(lines)} lines like {saw!r}, expected one: {told}"
-        assert run.seconds <= within, f"{what}: it took {run.seconds:.1f} s, at most {within} s may pass: {told}"
+        # A run that goes well may take as long as the machine needs.
+        assert found == 0 or run.seconds <= within, f"{what}: {run.seconds:.1f} s, at most {within:.0f}: {told}"
         for name in keeps:
             assert (self.folder / name).exists(), f"{what}: {name} is lost: {told}"
         decks = [path.name for path in self.folder.glob("*.yaml")] if self.folder.exists() else []

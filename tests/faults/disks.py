@@ -1,11 +1,8 @@
 """Disks that are full, over quota, read-only, gone; and a folder for temporary files that cannot be written."""
 import random
 import shutil
-import signal
-import threading
-import time
 
-from case import PATIENCE, SHORT, UNITS, fault, until
+from case import SHORT, UNITS, fault
 
 FULL = r"annulus: error: .*(No space left on device|the file system has \d+ free)"
 
@@ -49,7 +46,7 @@ def disk_fills(case):
         run.reaches(lambda: journal.exists() and journal.read_bytes().count(b" done ") >= done)
         fill(disk / "others")
         run.hit()
-        status, told = run.wait(PATIENCE), run.told()
+        status, told = run.wait(), run.told()
         assert status in (0, 1), told
         if status == 1:
             lines = [line for line in told.splitlines() if "No space left on device" in line]

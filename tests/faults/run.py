@@ -28,7 +28,7 @@ from pathlib import Path
 from case import FAULTS, Case, Row, Unavailable
 
 HERE = Path(__file__).resolve().parent
-FILES = ("processes", "signals", "disks", "files", "hosts")
+FILES = ("processes", "signals", "disks", "files", "bits", "hosts", "machine")
 INSIDE = "ANNULUS_FAULTS_INSIDE"  # the scratch folder, once inside the namespaces
 PAGE = """\
 # What happens when something breaks

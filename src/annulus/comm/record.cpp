@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "annulus/comm/guard.hpp"
+#include "annulus/comm/last_events.hpp"
 #include "annulus/core/metrics.hpp"
 
 namespace annulus::comm {
@@ -76,8 +77,9 @@ std::string Record::kind_of_call() {
 
 void Record::diagnose(const std::string& reason) {
   const std::string who = rank >= 0 ? fmt::format("rank {}", rank.load()) : fmt::format("process {}", getpid());
-  const std::string line =
-      fmt::format("annulus: stalled: {}: {} ({}); {}\n", who, reason, stall_timeout_source(), text());
+  const std::string doing = text(), events = leave_events(rank, doing);
+  const std::string line = fmt::format("annulus: stalled: {}: {} ({}); {}{}\n", who, reason, stall_timeout_source(),
+                                       doing, events.empty() ? "" : "; its last steps are in " + events);
   std::fwrite(line.data(), 1, line.size(), stderr);  // at once, so that ranks' lines do not mix
   std::fflush(stderr);
 }
