@@ -14,7 +14,7 @@ from pathlib import Path
 LOCAL_CALLS = re.compile(
     r"MPI_(Aint|Comm_(rank|size|set_errhandler)|Win_(set_errhandler|sync)|Error_\w+|Finalized|Get_\w+|Type_\w+|Test\w*|I(send|recv|probe|barrier)"
     r"|I(bcast|reduce|allreduce|gather|allgather|scatter|alltoall)\w*|R(get|put|accumulate)|Cancel|Request_free"
-    r"|T_\w+)|H5[PSTEI]\w+|H5D(get_type|get_space)|H5free_memory|H5_VERSION_GE"
+    r"|T_\w+)|H5[PSTEI]\w+|H5D(get_type|get_space)|H5(free_memory|dont_atexit)|H5_VERSION_GE"
 )
 # "May include": app -> {verify, planner, report}; verify -> {layer, store}; report -> store -> runfile -> {comm, pattern};
 # planner -> strategies; layer -> strategies -> {kernels, comm, pattern} -> core; library -> planner.

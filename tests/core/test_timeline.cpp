@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
 #include "annulus/core/error.hpp"
+#include "annulus/core/last_spans.hpp"
 #include "annulus/core/metrics.hpp"
 
 namespace annulus::core {
@@ -39,6 +41,20 @@ TEST(Timeline, AnErrorEndsTheSpansThatItPasses) {
   EXPECT_THROW(in_span("work", [] { throw 1; }), int);
   ASSERT_EQ(timeline.spans().size(), 1u);
   EXPECT_EQ(timeline.name(timeline.spans()[0]), "work");
+}
+
+TEST(LastSpans, AreTheNewest64WithoutATimeline) {
+  for (int number = 0; number < 70; ++number) Span("before", SpanKind::step, number).close();
+  Span(R"(a "quoted" name)").close();
+  const std::string text = last_spans(2);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 64);
+  // 71 spans: steps 7 to 69, and one more.
+  EXPECT_EQ(text.find(R"({"rank":2,"name":"before","kind":"step","number":7,"seconds":0.0)"), 0u) << text;
+  const std::size_t last = text.rfind('\n', text.size() - 2) + 1;
+  EXPECT_EQ(text.substr(last).find(R"({"rank":2,"name":"a \"quoted\" name","kind":"other","seconds":0.0)"), 0u) << text;
+  keep_last_span(std::string(100, 'x'), SpanKind::wait, -1, 1, 3);
+  EXPECT_NE(last_spans(0).find('"' + std::string(47, 'x') + R"(","kind":"wait","seconds":2.000000,"ago":)"),
+            std::string::npos);
 }
 
 TEST(Timeline, MetricsAreSumsOfItsSpans) {

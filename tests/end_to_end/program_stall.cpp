@@ -1,5 +1,7 @@
 // Ranks that stop or die in the middle of a run: the run ends by itself, soon, and says why; nothing is left running
 // and no result appears.
+#include <nlohmann/json.hpp>
+
 #include "launched.hpp"
 
 namespace annulus::test {
@@ -35,6 +37,22 @@ class Stall : public ProgramTest {
     }
     return found;
   }
+
+  /// The line names a file with what the rank did last, the kernel among it, and with what it is doing now.
+  void expect_events(int rank, const std::string& line) const {
+    const std::string name = fmt::format("result.h5.stalled.{}.jsonl", rank);
+    EXPECT_TRUE(line.ends_with("; its last steps are in " + (folder / name).string())) << line;
+    std::istringstream lines(slurp(folder / name));
+    std::vector<nlohmann::json> events;
+    for (std::string event; std::getline(lines, event);) events.push_back(nlohmann::json::parse(event));
+    ASSERT_GE(events.size(), 2u);
+    EXPECT_LE(events.size(), 65u);
+    for (const nlohmann::json& event : events) EXPECT_EQ(event.at("rank"), rank);
+    const auto is_kernel = [](const nlohmann::json& event) { return event.value("kind", "") == "compute"; };
+    EXPECT_GE(std::count_if(events.begin(), events.end(), is_kernel), 1);
+    const std::string now = events.back().at("now");
+    EXPECT_EQ(now.find("waiting in the attention, hop "), 0u) << now;
+  }
 };
 
 TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
@@ -47,7 +65,10 @@ TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
   EXPECT_EQ(run.left(), 0);
   EXPECT_FALSE(exists("result.h5"));
 #ifdef ANNULUS_GENTLE_LAUNCHER
-  EXPECT_EQ(files(), std::vector<std::string>{"run.yaml"}) << "no result, and nothing half of one";
+  const std::vector<std::string> expected{"result.h5.stalled.0.jsonl", "result.h5.stalled.2.jsonl", "run.yaml"};
+  std::vector<std::string> left = files();
+  std::erase(left, "result.h5.stalled.1.jsonl");  // of the stopped rank, if its launcher lets it go on
+  EXPECT_EQ(left, expected) << "no result, and nothing half of one";
 #endif
   for (const int rank : {0, 2}) {
     const auto lines = diagnoses(err, rank);
@@ -56,6 +77,7 @@ TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
     for (const char* word : {"waiting in the attention, hop ", " of 2 for ", " bytes in and ", "missing"}) {
       EXPECT_NE(lines[0].find(word), std::string::npos) << word << " is missing in " << lines[0];
     }
+    expect_events(rank, lines[0]);
   }
   const std::string all = diagnoses(err, 0)[0] + diagnoses(err, 2)[0];
   EXPECT_TRUE(all.find("from rank 1") != std::string::npos || all.find("to rank 1") != std::string::npos) << all;
@@ -118,7 +140,8 @@ TEST_F(Stall, SurvivorsOfAKilledRankSayWhatTheyWaitFor) {
   EXPECT_NE(run.status(120), -1) << run.err();  // 0 with this launcher, whatever the ranks return
   const std::string err = run.err();
   EXPECT_EQ(run.left(), 0);
-  EXPECT_EQ(files(), std::vector<std::string>{"run.yaml"}) << "the survivors removed what was unfinished";
+  EXPECT_EQ(files(), (std::vector<std::string>{"result.h5.stalled.0.jsonl", "result.h5.stalled.2.jsonl", "run.yaml"}))
+      << "the survivors removed what was unfinished, and say what they did last";
   EXPECT_EQ(diagnoses(err, 0).size() + diagnoses(err, 2).size(), 2u) << err;
   EXPECT_NE(err.find("rank 1 outstanding"), std::string::npos) << err;
 }

@@ -7,6 +7,7 @@
 //                call before it is done
 //   RECORD_RANK  the rank that is killed; others count nothing
 //   RECORD_FULL  from that write of every rank to the journal on they fail as on a full disk; NAME.part has its room
+//   RECORD_QUOTA from that write of every rank to either on they fail as beyond the user's quota
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -72,18 +73,19 @@ void before_call() {
   if (is_last()) raise(SIGKILL);
 }
 
-bool is_full() {
-  if (variable("RECORD_FULL").empty()) return false;
-  static int number = 0;
-  return ++number >= std::atoi(std::getenv("RECORD_FULL"));
+/// The write fails, from the one on that the variable tells.
+bool fails(const char* name, int& number) {
+  return !variable(name).empty() && ++number >= std::atoi(std::getenv(name));
 }
 
 ssize_t write_at(const char* function, int file, const void* data, size_t count, off_t offset) {
   const auto call = real<WriteAt>(function);
   const std::string name = watched(file);
   if (name.empty()) return call(file, data, count, offset);
-  if (name.ends_with(".journal") && is_full()) {
-    errno = ENOSPC;
+  static int to_journal = 0, to_either = 0;
+  const bool is_full = name.ends_with(".journal") && fails("RECORD_FULL", to_journal);
+  if (is_full || fails("RECORD_QUOTA", to_either)) {
+    errno = is_full ? ENOSPC : EDQUOT;
     return -1;
   }
   if (is_last()) {

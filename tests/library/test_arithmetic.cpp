@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 
@@ -120,6 +121,25 @@ TEST(LibraryArithmetic, OfTheCallerChangesNoBitAndIsHisAfterwards) {
   for (const Arithmetic& callers : others) {
     EXPECT_TRUE(same_bits(computed.under(callers), expected)) << callers.name;
   }
+}
+
+/// A program may block signals to take them in a thread of its own: they stay blocked, and none is lost.
+TEST(LibraryArithmetic, SignalsThatTheCallerBlocksStayBlocked) {
+  Computed computed;
+  const std::vector<double> expected = computed.under(usual);
+  sigset_t all, before, after, pending;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  raise(SIGUSR1);
+  const std::vector<double> found = computed.under(usual);
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  sigpending(&pending);
+  std::signal(SIGUSR1, SIG_IGN);  // which forgets the one that waits
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::signal(SIGUSR1, SIG_DFL);
+  EXPECT_TRUE(same_bits(found, expected));
+  EXPECT_EQ(sigismember(&pending, SIGUSR1), 1);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGALRM, SIGCHLD, SIGFPE}) EXPECT_EQ(sigismember(&after, signal), 1);
 }
 
 /// The default scale of a plan, 1 / sqrt(5), is not rounded with the caller's rounding mode.

@@ -46,6 +46,35 @@ TEST_F(FingerprintTest, DoesNotDependOnRanksAndCuts) {
   }
 }
 
+TEST_F(FingerprintTest, OfAMatrixIsTheSumOverItsPartsAndEveryBitCounts) {
+  // 5 x 7 numbers: whole, and in four parts, two of which lie in a memory that has more than they are.
+  std::vector<float> all = counting<float>(5 * 7);
+  const auto share = [&](Interval rows, Interval columns, std::uint64_t matrix = 2) {
+    return fingerprint_share({"wq", {rows, columns}, {{0, 5}, {0, 7}}, all.data(), core::DType::float32}, matrix);
+  };
+  const std::uint64_t whole = share({0, 5}, {0, 7});
+  EXPECT_EQ(whole, 0u) << "checkpoints hold it, so it stays what it is";
+  EXPECT_EQ(share({0, 2}, {0, 3}) + share({0, 2}, {3, 7}) + share({2, 5}, {0, 6}) + share({2, 5}, {6, 7}), whole);
+  std::vector<float> corner(all.end() - 1, all.end());
+  EXPECT_EQ(fingerprint_share({"wq", {{4, 5}, {6, 7}}, {{4, 5}, {6, 7}}, corner.data(), core::DType::float32}, 2),
+            share({4, 5}, {6, 7}));
+  EXPECT_EQ(share({0, 0}, {0, 7}), 0u);
+  std::set<std::uint64_t> seen{whole, share({0, 5}, {0, 7}, 3)};
+  for (float& number : all) {
+    for (int bit = 0; bit < 32; ++bit) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &number, 4);
+      const std::uint32_t flipped = bits ^ 1u << bit;
+      std::memcpy(&number, &flipped, 4);
+      seen.insert(share({0, 5}, {0, 7}));
+      std::memcpy(&number, &bits, 4);
+    }
+  }
+  std::swap(all[3], all[4]);
+  seen.insert(share({0, 5}, {0, 7}));
+  EXPECT_EQ(seen.size(), 2u + 5 * 7 * 32 + 1);
+}
+
 TEST_F(FingerprintTest, EveryBitOfEveryNumberCounts) {
   const Index row = 19;
   std::vector<float> all = counting<float>(std::size_t(2 * 5 * row), 1);

@@ -100,6 +100,8 @@ extern "C" void end_process(int signal, siginfo_t* info, void*) {
 }  // namespace
 
 void end_on_signals_from_the_start() {
+  sigset_t ours;
+  sigemptyset(&ours);
   for (const Ending& ending : endings) {
     struct sigaction before {
     }, action{};
@@ -108,7 +110,10 @@ void end_on_signals_from_the_start() {
     action.sa_flags = SA_SIGINFO;
     sigfillset(&action.sa_mask);  // one line, whatever comes next
     sigaction(ending.signal, &action, nullptr);
+    sigaddset(&ours, ending.signal);
   }
+  // Whoever started this process may have blocked them in itself, and so in us, where they would be heard by nobody.
+  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
 }
 
 void end_on_signals(const comm::Communicator& comm, const std::string& consequence) {

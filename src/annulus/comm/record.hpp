@@ -35,7 +35,7 @@ class Record {
   std::string text();
   /// "a file operation" or "a call of MPI": the kind of call that it is inside.
   std::string kind_of_call();
-  /// Writes this rank's line about a stalled run to stderr.
+  /// Writes this rank's line about a stalled run to stderr, and what it did last to a file (last_events.hpp).
   void diagnose(const std::string& reason);
 
   std::atomic<int> rank{-1};  ///< -1 until MPI has started

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "annulus/core/error.hpp"
+#include "annulus/core/last_spans.hpp"
 #include "annulus/core/metrics.hpp"
 
 namespace annulus::core {
@@ -84,6 +85,7 @@ double Span::close() {
   open_ = false;
   Kokkos::Profiling::popRegion();
   if (Timeline* const timeline = Timeline::current()) timeline->add(name_, kind_, number_, begin_, end);
+  keep_last_span(name_, kind_, number_, begin_, end);
   return end - begin_;
 }
 

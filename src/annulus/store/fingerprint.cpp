@@ -82,4 +82,25 @@ std::uint64_t fingerprint(const std::vector<Index>& numbers) {
                          numbers.size());
 }
 
+std::uint64_t fingerprint_share(const MatrixPart& part, std::uint64_t matrix) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  const std::size_t bytes = bytes_of(part.type.value());
+  const core::RowPiece piece = piece_of(part, Index(bytes));
+  const auto* const numbers = static_cast<const std::byte*>(piece.memory);
+  const core::Interval columns = part.part.columns;
+  std::uint64_t sum = 0;
+  Kokkos::parallel_reduce(
+      "annulus::fingerprint_share", Kokkos::RangePolicy<Space>(0, part.part.rows.size()),
+      [=](const Index i, std::uint64_t& all) {
+        const std::uint64_t row = mixed(mixed(matrix + 1) + std::uint64_t(piece.first + i));
+        for (Index c = 0; c < columns.size(); ++c) {
+          std::uint64_t bits = 0;
+          std::memcpy(&bits, numbers + i * piece.pitch + c * Index(bytes), bytes);
+          all += mixed(mixed(row + std::uint64_t(columns.begin + c)) ^ bits);
+        }
+      },
+      sum);
+  return sum;
+}
+
 }  // namespace annulus::store

@@ -6,6 +6,7 @@
 
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/types.hpp"
+#include "annulus/store/matrix_part.hpp"
 
 namespace annulus::store {
 
@@ -28,5 +29,9 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
 /// The fingerprint of numbers that every rank holds.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
+
+/// A share of the fingerprint of a matrix with this number: the sum of the shares of parts that together are the matrix
+/// is the same however it is cut. The part says its type. On this rank alone.
+std::uint64_t fingerprint_share(const MatrixPart& part, std::uint64_t matrix);
 
 }  // namespace annulus::store

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 
 #include "annulus/app/job/describe.hpp"
@@ -11,6 +12,7 @@
 #include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/files/process_name.hpp"
+#include "annulus/store/fingerprint.hpp"
 #include "annulus/verify/result.hpp"
 
 namespace annulus::app {
@@ -22,13 +24,38 @@ using core::fail;
 
 store::TensorSpec loss_spec(Index losses) { return {"loss", DType::float64, {losses}, "step"}; }
 
+std::string previous_of(const std::string& checkpoint) { return runfile::follow_links(checkpoint) + ".previous"; }
+
+constexpr const char* state_attribute = "fingerprint_state";
+
+/// 16 hexadecimal digits for every bit of weights and losses; collective.
+std::string fingerprint_of(const TrainingState& state, const layer::LayerProblem& layer,
+                           const comm::Communicator& comm) {
+  const comm::Scope scope("the fingerprint of the weights");
+  std::vector<Index> losses(state.losses.size());
+  for (std::size_t i = 0; i < losses.size(); ++i) losses[i] = std::bit_cast<Index>(state.losses[i]);
+  return fmt::format("{:016x}", fingerprint_of(state.weights, layer, comm) + store::fingerprint(losses));
+}
+
+/// Throws where the numbers are not those that were saved. What an older version saved does not say.
+void check_state(const std::string& file, const TrainingState& state, const TrainingJob& training,
+                 const comm::Communicator& comm) {
+  const std::string found = fingerprint_of(state, *training.request.layer, comm);
+  comm::on_root(comm, [&] {
+    const std::optional<std::string> saved = store::read_text_attribute(file, state_attribute);
+    if (!saved || *saved == found) return;
+    fail(ErrorKind::failure,
+         "{}: is damaged: its weights and losses are not those that were saved (fingerprint {}, expected {}); put the "
+         "checkpoint before, {}, in its place, or remove it to train anew",
+         file, found, *saved, previous_of(training.request.run.settings.train->checkpoint));
+  });
+}
+
 /// What every checkpoint has, whoever made it.
 struct FoundCheckpoint {
   Index steps;            ///< done
   runfile::RunFile made;  ///< with these settings
 };
-
-std::string previous_of(const std::string& checkpoint) { return runfile::follow_links(checkpoint) + ".previous"; }
 
 FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& request) {
   try {
@@ -150,6 +177,7 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
   const store::Rectangle all{{0, steps}, {0, 1}};
   store::read_parts(seen, {{"loss", all, all, state.losses.data()}}, comm);
   state.weights = load_weights(seen, *training.request.layer, comm);
+  check_state(file, state, training, comm);
   return state;
 }
 
@@ -175,6 +203,9 @@ void save_training(store::OutputFile& file, const TrainingJob& training, const T
   store::Record record{runfile::resolved_text(training.request.run.settings), columns, provenance(command_line, comm),
                        identity(title)};
   for (const TrainingData& data : training.data) record.attributes.emplace_back(data.attribute, data.fingerprint);
+  if (steps == state.steps_done()) {  // a checkpoint, which has the numbers of memory as they are
+    record.attributes.emplace_back(state_attribute, fingerprint_of(state, *training.request.layer, comm));
+  }
   file.publish(record);
 }
 

@@ -123,6 +123,24 @@ std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer
   return store::fingerprint({host.data(), layer.rows().intervals(), s.batch, s.sequence, row_bytes}, comm);
 }
 
+std::uint64_t fingerprint_of(const layer::Weights& weights, const LayerProblem& problem,
+                             const comm::Communicator& comm) {
+  std::uint64_t sum = 0;
+  for (const Weight weight : layer::all_weights) {
+    if (!problem.has(weight)) continue;
+    HostSide side(weights[weight]);
+    side.from_device();
+    sum += store::fingerprint_share(
+        {std::string(layer::name_of(weight)), rectangle(layer::written(problem, weight, comm.rank(), comm.size())),
+         rectangle(layer::kept(problem, weight, comm.rank(), comm.size())), side.data(), problem.attention.type},
+        std::uint64_t(weight));
+    comm::watchdog_progress();  // other ranks may be waiting for this one
+  }
+  std::uint64_t all = 0;  // sums of MPI are signed
+  for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);
+  return all;
+}
+
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
                    const comm::Communicator& comm, store::RowWriter& file) {
   const comm::Scope scope("the writing of the weights");

@@ -24,6 +24,9 @@ std::vector<store::TensorSpec> weight_specs(const std::string& prefix, const lay
 
 /// The fingerprint of a tensor (B, S, E) of which this rank has these rows.
 std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm);
+/// The fingerprint of all weights, whatever the sharding.
+std::uint64_t fingerprint_of(const layer::Weights& weights, const layer::LayerProblem& problem,
+                             const comm::Communicator& comm);
 /// This rank's rows of x, dy or target.
 core::Buffer load_rows(const Request& request, const layer::Layer& layer, const std::string& dataset,
                        const comm::Communicator& comm);

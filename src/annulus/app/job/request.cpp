@@ -6,7 +6,9 @@
 
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/guard.hpp"
+#include "annulus/comm/last_events.hpp"
 #include "annulus/comm/root.hpp"
+#include "annulus/runfile/links.hpp"
 #include "annulus/runfile/run_file_checks.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/strategies/problem_checks.hpp"
@@ -304,6 +306,8 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
         spec = store::with_query_rows(std::move(spec), request.query_rows());
     }
   });
+  const bool has_result = (purpose == Purpose::run || trains) && settings.output.writes_file();
+  comm::leave_events_beside(has_result ? runfile::follow_links(settings.output.file) : "");
   return request;
 }
 

@@ -44,6 +44,10 @@ TypeId small_float(DType type, hid_t from) {
   return id;
 }
 
+/// HDF5 would close, when the process ends, what we could not close, and crash (1.10, after a close that found no room).
+/// Everything that shall be kept has been closed by then. To be said before any other call.
+[[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
+
 /// Called with the errors of the stack, innermost first; the first is enough.
 herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
   if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;

@@ -1,0 +1,109 @@
+"""Bits that flip while nobody looks: in what a run or a training goes on from, and in a result."""
+import re
+import signal
+import subprocess
+
+from case import LAYER, LAYER_INPUT, UNITS, fault
+
+UNFINISHED = ["result.h5.part", "result.h5.journal"]
+
+
+def flip(path, byte, bit=6):
+    """One bit; of a little-endian number's last byte, bit 6 is of its exponent."""
+    with open(path, "r+b") as file:
+        file.seek(byte)
+        old = file.read(1)[0]
+        file.seek(byte)
+        file.write(bytes([old ^ 1 << bit]))
+
+
+def place(path, dataset):
+    """Where the numbers of a dataset begin in its file."""
+    text = subprocess.run(["h5dump", "-p", "-H", "-d", dataset, path], capture_output=True, text=True, check=True)
+    return int(re.search(r"OFFSET (\d+)", text.stdout)[1])
+
+
+def interrupted(case):
+    """A run in units of which some are finished, killed."""
+    journal = case.folder / "result.h5.journal"
+    run = case.start(2, "run run.yaml")
+    run.reaches(lambda: journal.exists() and journal.read_bytes().count(b" done ") >= 2)
+    run.send(0, signal.SIGKILL)
+    run.wait()
+    return journal
+
+
+@fault()
+def flipped_in_journal(case):
+    """In its first line nothing can be believed; any other line counts for nothing, and what it told is done again."""
+    case.write("run.yaml", UNITS)
+    case.do(2, "run run.yaml")
+    expected = case.bits()
+    (case.folder / "result.h5").unlink()
+    journal = interrupted(case)
+    text = journal.read_bytes()
+    flip(journal, 50, 0)
+    run = case.start(2, "run run.yaml")
+    case.ended(run, "a bit of the journal's first line", r"annulus: error: .*journal: is damaged", 1, keeps=UNFINISHED)
+    for word in (b"making", b"part {", b"owner", b"claim", b"done"):
+        journal.write_bytes(text)
+        flip(journal, text.index(word), 0)
+        run = case.start(2, "run run.yaml")
+        if run.wait() == 0:
+            assert case.bits() == expected, f"{word}: other bits"
+            case.ended(run, f"a bit of its line '{word.decode().split()[0]}'", "", 0, keeps=["result.h5"])
+            (case.folder / "result.h5").unlink()
+            journal = interrupted(case)
+            text = journal.read_bytes()
+        else:
+            case.ended(run, f"a bit of its line '{word.decode().split()[0]}'", r"annulus: error: ", 1, UNFINISHED)
+
+
+@fault()
+def flipped_in_part_file(case):
+    case.write("run.yaml", UNITS)
+    interrupted(case)
+    part = case.folder / "result.h5.part"
+    first = re.search(rb'"out":(\d+)', (case.folder / "result.h5.journal").read_bytes())
+    flip(part, int(first[1]) + 4 * 32 + 3)  # the first number of head 1 has not been written; of head 0 it has
+    flip(part, int(first[1]) + 3)
+    run = case.start(2, "run run.yaml")
+    status = run.wait()
+    verified = case.start(0, "verify run.yaml --rows 2001") if status == 0 else None
+    if verified is not None and verified.wait() == 3:
+        case.ended(verified, "a bit of a finished unit in the part file, by verify", r"out +error .* WRONG", 3, keeps=["result.h5"])
+    else:
+        case.ended(run, "a bit of a finished unit in the part file", r"annulus: error: .*part", 1, keeps=UNFINISHED)
+
+
+@fault(quick=True)
+def flipped_in_checkpoint(case):
+    case.write("run.yaml", LAYER)
+    case.do(0, LAYER_INPUT)
+    case.do(2, "train run.yaml --set train.steps=10")
+    (case.folder / "result.h5").unlink()
+    checkpoint = case.folder / "checkpoint.h5"
+    whole = checkpoint.read_bytes()
+    for dataset in ("/wq", "/loss"):
+        checkpoint.write_bytes(whole)
+        flip(checkpoint, place(checkpoint, dataset) + 7, 2)
+        run = case.start(2, "train run.yaml")
+        case.ended(run, f"a bit of {dataset} in a checkpoint", r"annulus: error: .*checkpoint.h5", 1,
+                   keeps=["layer.h5", "checkpoint.h5"])
+    checkpoint.write_bytes(whole)
+    case.do(2, "train run.yaml")
+
+
+@fault(quick=True)
+def flipped_in_result(case):
+    """Above the tolerance; verify looks at as many rows as it is told, here at all."""
+    case.write("run.yaml", UNITS.replace("2001", "512"))
+    case.do(2, "run run.yaml")
+    result = case.folder / "result.h5"
+    for dataset, number in (("/out", 300 * 8 * 32 + 77), ("/lse", 1001)):
+        byte = place(result, dataset) + 4 * number + 3
+        flip(result, byte)
+        run = case.start(0, "verify run.yaml --rows 512")
+        case.ended(run, f"a bit of {dataset} in a result", rf"{dataset[1:]} +error .* WRONG", 3, keeps=["result.h5"])
+        flip(result, byte)
+    case.is_right(rows=512)

@@ -1,0 +1,65 @@
+"""Disks that are full, over quota, read-only, gone; and a folder for temporary files that cannot be written."""
+import random
+import shutil
+
+from case import SHORT, UNITS, fault
+
+FULL = r"annulus: error: .*(No space left on device|the file system has \d+ free)"
+
+
+def fill(path):
+    """Leaves no byte free."""
+    try:
+        with open(path, "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 16))
+    except OSError:
+        return
+
+
+@fault(quick=True)
+def disk_full(case):
+    """A disk that is too small from the start: it is told before anything is computed. 1.3 MiB are needed."""
+    case.write("run.yaml", SHORT)
+    disk = case.folder / "disk"
+    words = "run run.yaml --set output.file=disk/result.h5 --set output.report=disk/report.json"
+    for size in ("64k", "1m"):
+        case.mount(disk, f"size={size}")
+        case.ended(case.start(2, words), f"a disk of {size}B", FULL, 1, ["disk"])
+        assert not list(disk.iterdir()), f"left on the disk: {list(disk.iterdir())}"
+        case.unmount(disk)
+
+
+@fault()
+def disk_fills(case):
+    """Others fill it at any moment of a run in units; once there is room, the same command goes on."""
+    case.write("run.yaml", UNITS)
+    case.do(2, "run run.yaml")
+    expected = case.bits()
+    (case.folder / "result.h5").unlink()
+    disk, words = case.folder / "disk", "run run.yaml --set output.file=disk/result.h5"
+    drawn, ends = random.Random(1), {}
+    for done in (0, 1, 3, 6):  # units
+        case.mount(disk, "size=64m")
+        journal = disk / "result.h5.journal"
+        run = case.start(2, words)
+        run.reaches(lambda: journal.exists() and journal.read_bytes().count(b" done ") >= done)
+        fill(disk / "others")
+        run.hit()
+        status, told = run.wait(), run.told()
+        assert status in (0, 1), told
+        if status == 1:
+            lines = [line for line in told.splitlines() if "No space left on device" in line]
+            assert len(lines) == 1, told
+            assert not (disk / "result.h5").exists(), told
+            (disk / "others").unlink()
+            saw = lines[0]
+            case.do(3, words)
+        ends[status] = ends.get(status, 0) + 1
+        shutil.move(disk / "result.h5", case.folder / "result.h5")
+        assert case.bits() == expected, "other bits"
+        (case.folder / "result.h5").unlink()
+        case.unmount(disk)
+    assert 1 in ends, "it never was full in the middle"
+    counts = ", ".join(f"{times} x {found}" for found, times in sorted(ends.items()))
+    case.add("the disk fills up in the middle", saw, counts, run.seconds)

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Brings real faults upon the program and prints a table of what they did.
+
+    run.py --build FOLDER [--quick] [--page FILE] [NAME...]   FOLDER: a CMake build with tests; NAME: a fault, or a file
+                                                              without its .py; --quick: those that take seconds
+                                                              --page: the table goes into that page, too
+
+For each fault: what the user saw, the exit status, the seconds from the fault to the end, and what was left over:
+processes, shared memory, files. Exit status 0 when all was as it must be.
+
+Everything runs in namespaces of its own for processes, mounts and shared memory (Linux, with root or user namespaces):
+what is left over can be counted, and the kernel takes it away at the end. Where a tool is missing (nft, libfaketime,
+Slurm, cgroups) the fault that needs it says so in the table.
+"""
+import argparse
+import datetime
+import importlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from case import FAULTS, Case, Row, Unavailable
+
+HERE = Path(__file__).resolve().parent
+FILES = ("processes", "signals", "disks", "files", "bits", "hosts", "machine")
+INSIDE = "ANNULUS_FAULTS_INSIDE"  # the scratch folder, once inside the namespaces
+PAGE = """\
+# What happens when something breaks
+
+`tests/faults/run.py` kills, stops and starves the program, fills its disk, cuts its network and flips bits in its
+files. It fails unless each time nothing that was finished is lost, nothing half-written has the final name, no process,
+shared memory or temporary file is left, and the run ends within the stall time-out with its message printed once.
+`./tools/test` runs the faults that take seconds, `./tools/test --full` all of them.
+
+This is what the last run of all printed, of commit {commit} on {date} ({machine}). The stall time-out was 3 seconds
+where the table says nothing else; the seconds count from the fault to the end of all processes.
+
+{table}
+{notes}"""
+
+
+def in_namespaces(scratch):
+    """This script once more, where /proc, /dev/shm and the scratch folder are its own; in memory, where fsync is quick."""
+    prepare = f"mount -t tmpfs none /dev/shm && mount -t tmpfs -o mode=755 none {scratch} && exec \"$@\""
+    user = [] if os.getuid() == 0 else ["--map-root-user"]
+    words = ["unshare", *user, "--mount", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child",
+             "sh", "-c", prepare, "sh", sys.executable, "-B", *sys.argv]
+    child = subprocess.Popen(words, env={**os.environ, INSIDE: str(scratch)})
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: child.kill())  # the kernel ends the rest
+    return child.wait()
+
+
+def bring(fault, build, scratch):
+    """The rows of one fault; the last one says what was wrong, if anything was."""
+    case = Case(fault.name, build, scratch)
+    try:
+        fault.bring(case)
+    except Unavailable as error:
+        case.rows.append(Row(fault.name, f"not tried: {error}", "", "", ""))
+    except Exception as error:  # noqa: the other faults shall be brought, too
+        if not isinstance(error, AssertionError):
+            traceback.print_exc(file=sys.stdout)
+        case.rows.append(Row(fault.name, f"WRONG: {error}", "", "", "", good=False))
+    finally:
+        case.end()
+    return case.rows
+
+
+def chosen(names, quick):
+    for module in FILES:
+        importlib.import_module(module)
+    known = {word for fault in FAULTS for word in (fault.name, fault.module)}
+    for name in names:
+        if name not in known:
+            sys.exit(f"run.py: there is no fault {name}; there are: {', '.join(fault.name for fault in FAULTS)}")
+    return [fault for fault in FAULTS
+            if (not names or fault.name in names or fault.module in names) and (fault.quick or not quick)]
+
+
+def page_text(table, build):
+    commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    version = re.search(r"^ANNULUS_LAUNCHER:\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
+    launcher = Case("page", build, Path("/")).launcher_version() if version is None else version[1]
+    notes = (HERE / "notes.md").read_text()
+    return PAGE.format(commit=commit.stdout.strip(), date=datetime.date.today().isoformat(), table=table, notes=notes,
+                       machine=f"{os.cpu_count()} cores, {launcher}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    faults = chosen(given.names, given.quick)
+    if INSIDE not in os.environ:
+        with tempfile.TemporaryDirectory(prefix="annulus-faults-") as scratch:
+            return in_namespaces(scratch)
+    lines = [*Row.HEADING]
+    print("\n".join(lines), flush=True)
+    begin, good = time.monotonic(), True
+    for fault in faults:
+        for row in bring(fault, given.build.resolve(), Path(os.environ[INSIDE])):
+            lines.append(row.line())
+            print(lines[-1] if row.good else f"{lines[-1]}\n{row.saw}", flush=True)
+            good = good and row.good
+    print(f"{len(lines) - 2} rows, {sum('not tried' in line for line in lines)} of them not tried, "
+          f"{time.monotonic() - begin:.0f} s: {'all as it must be' if good else 'WRONG'}")
+    if given.page:
+        given.page.write_text(page_text("\n".join(lines), given.build))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

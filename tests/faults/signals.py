@@ -1,0 +1,102 @@
+"""TERM and USR1, to ranks and to launchers, at any moment."""
+import random
+import re
+import signal
+import sys
+import time
+
+from case import PATIENCE, SHORT, SOURCE, fault, processes
+
+ENDS = {signal.SIGTERM: (1, "TERM", r"annulus: error: (?:rank (\d+): )?ended by signal TERM; .*"),
+        signal.SIGUSR1: (75, "USR1", r"annulus: (?:rank (\d+): )?stopped on request by signal USR1; .*")}
+# Of a launcher that is ended before it has started anything; and of srun, which kills what has not begun to listen.
+LAUNCHERS = (15, 128 + signal.SIGTERM, 128 + signal.SIGUSR1, 128 + signal.SIGKILL)
+
+
+def moments(length, count):
+    """Seconds after the start, all over a run of this length; the same shares in every run of the suite."""
+    drawn = random.Random(count)
+    return [length * (i + drawn.random()) / count for i in range(count)]
+
+
+def send(run, number, to_a_rank, drawn):
+    """To the launcher, or to a rank, if there is one yet."""
+    if run.is_over():
+        return
+    if not to_a_rank:
+        run.send_launcher(number)
+        return
+    ranks = run.ranks()
+    try:
+        if ranks:
+            run.send(sorted(ranks)[drawn % len(ranks)], number)
+    except (KeyError, ProcessLookupError):
+        pass  # it has just ended
+
+
+def at_any_moment(case, number, target, start, count):
+    """Sends it to the target in each of `count` runs that start() starts; a row that counts how they ended."""
+    status, name, saw = ENDS[number]
+    first = start()
+    assert first.wait() == 0, first.told()
+    (case.folder / "result.h5").unlink()
+    ends, slowest, example = {}, 0, ""
+    for drawn, after in enumerate(moments(first.seconds, count)):
+        run = start()
+        time.sleep(after)
+        send(run, number, target == "a rank", drawn)
+        found, told = run.wait(PATIENCE + 300), run.told()
+        where = f"{name} to {target} after {after:.2f} s"
+        assert found in (0, status, *LAUNCHERS), f"{where}: status {found}: {told}"
+        assert run.seconds < PATIENCE, f"{where}: it took {run.seconds:.1f} s: {told}"
+        lines = re.findall(saw, told)  # of ranks: each says it once, and rank 0 alone what all were told
+        assert len(lines) == len(set(lines)), f"{where}: said more than once: {told}"
+        assert target == "a rank" or len(lines) <= 1, f"{where}: rank 0 speaks for all: {told}"
+        whole = (case.folder / "result.h5").exists()
+        assert whole or found != 0, f"{where}: status 0 and no result: {told}"
+        if whole:
+            case.is_right(rows=4)
+        left = case.left(["run.yaml", "result.h5"])
+        assert not left, f"{where}: left over: {', '.join(left)}; {told}"
+        (case.folder / "result.h5").unlink(missing_ok=True)
+        ends[found] = ends.get(found, 0) + 1
+        slowest = max(slowest, run.seconds)
+        example = re.search(saw, told)[0] if lines else example
+    assert status in ends and example, f"{name} to {target}: {ends}: no moment was in the middle of a run"
+    counts = ", ".join(f"{times} x {found}" for found, times in sorted(ends.items()))
+    case.add(f"{name} to {target}, any moment", example, counts, slowest)
+
+
+@fault()
+def signals_to_ranks_and_mpirun(case):
+    case.write("run.yaml", SHORT)
+    for target in ("a rank", "mpirun"):
+        for number in ENDS:
+            at_any_moment(case, number, target, lambda: case.start(2, "run run.yaml"), count=8)
+
+
+@fault()
+def signals_to_srun(case):
+    """As Slurm hands them on, which kills what stays longer."""
+    case.need("slurmctld", "munged", "srun")
+    sys.path.insert(0, str(SOURCE / "tests" / "slurm"))
+    from cluster import Cluster  # here, since without a Slurm it is not needed
+    case.write("run.yaml", SHORT)
+    pmi = "pmix" if "Open MPI" in case.launcher_version() or "OpenRTE" in case.launcher_version() else "pmi2"
+    words = ["srun", "--quiet", "-n", "2", "--ntasks-per-node=1", f"--mpi={pmi}", "--kill-on-bad-exit=1"]
+    with Cluster(case.logs / "cluster") as cluster:
+        case.before = set(processes())  # the daemons are no rank's
+        for number in ENDS:
+            at_any_moment(case, number, "srun", lambda: case.start(0, "run run.yaml", before=words,
+                          SLURM_CONF=f"{cluster.folder}/slurm.conf", OMPI_MCA_btl="self,vader,tcp"), count=6)
+
+
+@fault(quick=True)
+def blocked_signals(case):
+    """Whoever starts the program may have blocked signals, which are inherited."""
+    case.write("run.yaml", SHORT.replace("2048", "65536"))
+    for number, (status, name, saw) in ENDS.items():
+        block = {"preexec_fn": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, set(ENDS))}
+        run = case.start(0, "run run.yaml", more=block).reaches("float32")
+        run.send_launcher(number)
+        case.ended(run, f"{name}, which the caller blocks", saw, status)
