@@ -50,13 +50,14 @@ def ours(*strategies, **more):
     return [Who(f"annulus, `{strategy}`", strategy=strategy, **more) for strategy in strategies]
 
 
-ALLGATHER = Who("PyTorch: all-gather over gloo", "allgather")
+ALLGATHER = Who("all-gather over gloo (PyTorch)", "allgather")
 RING_ATTENTION = Who("ring-attention-pytorch", "ring-attention")
 ULYSSES = Who("DeepSpeed Ulysses", "deepspeed-ulysses")
-EVEN_ODD = Who("the even/odd ring over DeepSpeed", "deepspeed-ring")
+EVEN_ODD = Who("even/odd ring over DeepSpeed", "deepspeed-ring")
 TWO = [ALLGATHER, ULYSSES, Who("yunchang Ulysses", "yunchang-ulysses"), Who("para-attn Ulysses", "para-ulysses"),
        EVEN_ODD, RING_ATTENTION, Who("yunchang ring", "yunchang"),
-       Who("yunchang ring, its path for CPUs", "yunchang-cpu"), Who("ring-flash-attn", "ring-flash"), Who("para-attn ring", "para-ring")]
+       Who("yunchang ring, kernel for CPUs", "yunchang-cpu"), Who("ring-flash-attn", "ring-flash"),
+       Who("para-attn ring", "para-ring")]
 
 
 def tables(quick):
@@ -65,10 +66,10 @@ def tables(quick):
     pairs = {"segments": [short // 4, short // 2, short], "dilations": [1, 2, 4]}
     far = {"heads": 4, "causal": True, "segments": LONGNET_SEGMENTS, "dilations": LONGNET_DILATIONS, "backward": False}
     longest = [65536, 81920] if quick else [262144, 409600]
-    composed = Who("PyTorch: composed of fused calls", "composed")
+    composed = Who("composed (PyTorch)", "composed")
     return [
         Table("One device", [Case("one", short, rounds=rounds)],
-              [Who("PyTorch: fused kernel", "torch"), RING_ATTENTION, *ours("single")]),
+              [Who("fused kernel (PyTorch)", "torch"), RING_ATTENTION, *ours("single")]),
         Table("One device, dilated as in LongNet", [Case("longnet", short, rounds=rounds, **pairs)],
               [composed, Who("torchscale", "torchscale"), *ours("single")]),
         Table("One device, dilated, heads in groups",
@@ -177,7 +178,7 @@ class Field:
         except Failed as failure:
             return f"DeepSpeed: {failure}"
         return (f"DeepSpeed {self.versions['deepspeed']}: isend of 64 MiB returned after {1e3 * found['call']:.1f} ms "
-                f"with a {found['isend returns']}; the message had arrived after {1e3 * found['until it is sent']:.0f} ms.")
+                f"with a {found['isend returns']}; it had been sent after {1e3 * found['until it is sent']:.0f} ms.")
 
 
 def middle(record, what, key):
@@ -191,7 +192,7 @@ def speed(record, baseline, what, key):
 
 
 def verdict(record, dtype="float32"):
-    """(worst error of out, of the gradients, right or what is wrong)."""
+    """(errors of out and of the worst gradient, right or what is wrong)."""
     def limit(name):
         return (TOLERANCE if name == "out" else GRADIENT_TOLERANCE)[dtype]
 
@@ -199,8 +200,10 @@ def verdict(record, dtype="float32"):
     wrong = [name for name, error in errors.items() if not error <= limit(name)]
     gradients = [errors[name] for name in ("dq", "dk", "dv") if name in errors]
     worst = max(gradients, key=lambda error: (error != error, error)) if gradients else None  # NaN is the worst
-    return (f"{errors['out']:.0e}", "none" if worst is None else f"{worst:.0e}",
-            f"**wrong: {', '.join(wrong)}**" if wrong else "right")
+    shown = [f"{error:.1g}".replace("e-0", "e-").replace("e+0", "e") for error in (errors["out"], worst)
+             if error is not None]
+    named = "all" if len(wrong) == len(errors) > 1 else " ".join(wrong)
+    return "; ".join(shown), f"**wrong: {named}**" if wrong else "right"
 
 
 def row(*cells):
@@ -213,22 +216,22 @@ def head(*cells):
 
 def times(table, records):
     """Lines of one case. Two numbers in a cell are forward; with gradients."""
-    lines = head("", "ms", "CPU ms", "speed by wall", "by CPU", "MiB", "error of out", "of gradients", "")
+    lines = head("", "ms", "CPU ms", "speed by wall", "by CPU", "MiB", "errors", "result")
     baseline = records[table.everyone[0].name]
     for who in table.everyone:
         record = records[who.name]
         if "left out" in record:
             why = record["left out"].splitlines()[-1][:70].replace("|", "/")
-            lines.append(row(who.title(), f"left out: {why}", *[""] * 7))
+            lines.append(row(who.title(), f"left out: {why}", *[""] * 6))
             continue
         passes = [what for what in ("forward", "with gradients") if what in record["rounds"][0]]
         extra = [record["extra"][f"{what} extra"] / MIB for what in ("forward", "forward+backward")[:len(passes)]]
         both = [(what, key) for key in ("wall", "cpu") for what in passes]
-        seconds = [f"{1e3 * middle(record, *one):,.0f}" for one in both]
+        seconds = [f"{1e3 * middle(record, *one):.0f}" for one in both]
         speeds = [f"{speed(record, baseline, *one):.2f}" if "left out" not in baseline else "" for one in both]
         pairs = [numbers[i * len(passes):(i + 1) * len(passes)] for numbers in (seconds, speeds) for i in (0, 1)]
         lines.append(row(who.title(), *("; ".join(pair) for pair in pairs),
-                         "; ".join(f"{max(0.0, value):,.0f}" for value in extra), *verdict(record)))
+                         "; ".join(f"{max(0.0, value):.0f}" for value in extra), *verdict(record)))
     return lines
 
 
@@ -270,8 +273,9 @@ def printed(table, by_case):
 LEGEND = """\
 Two numbers in a cell: forward; with gradients. ms: wall time, the slowest rank. CPU ms: all threads and ranks; annulus
 its kernels, without messages. speed: how many times as fast as the first line in the same round. All are medians of the
-rounds. MiB: beyond the inputs on the fullest rank, results included. Errors: largest difference from the definition in
-float64, divided by its largest number. (s): calls a GPU package for one block of keys; that call is PyTorch's kernel.
+rounds. MiB: beyond the inputs on the fullest rank, results included. errors: the largest difference from the definition
+in float64, divided by its largest number; of out, and of the worst gradient. (s): calls a GPU package for one block of
+keys; that call is PyTorch's kernel.
 """
 
 
