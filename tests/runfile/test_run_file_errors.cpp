@@ -268,6 +268,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"RopeWithoutBase", good + "layer: {heads: 4, rope: {}}\n", "3:25", "expected none or {base: 10000}"},
         Bad{"RopeKey", good + "layer: {heads: 4, rope: {bas: 3}}\n", "3:26",
             "unknown key 'bas' in layer.rope, did you mean 'base'?"},
+        Bad{"RopeOtherKey", good + "layer: {heads: 4, rope: {base: 3, angle: 1}}\n", "3:35",
+            "unknown key 'angle' in layer.rope"},
         Bad{"RopeBase", good + "layer: {heads: 4, rope: {base: -3}}\n", "3:32", "layer.rope.base: found '-3'"},
         Bad{"Sharding", good + "layer: {heads: 4, sharding: fdsp}\n", "3:29", "did you mean 'fsdp'?"},
         Bad{"TrainAlone", good + "train: {steps: 3, rate: 1, checkpoint: c.h5}\n", "3:1",

@@ -1,5 +1,6 @@
 #include "annulus/app/run_alone.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
