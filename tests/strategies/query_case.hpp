@@ -27,8 +27,7 @@ inline QueryCase make_queries(const std::string& name, core::Shape shape, patter
           square.problem, 1};
 }
 
-/// The definition, computed one query row after another. Queries are (B, Sq, H, D), keys (B, S, Hkv, D), values and out
-/// have Dv numbers.
+/// The definition, one query row after another. q is (B, Sq, H, D), k (B, S, Hkv, D); v and out have Dv numbers.
 struct QueryTruth {
   explicit QueryTruth(const QueryCase& one) : problem(one.problem), count(problem.query_count()) {
     const core::Shape& s = problem.shape;

@@ -8,9 +8,9 @@
 namespace annulus::strategies {
 
 /// Sums for the rows of a KeyBlock, in the same form: a (parts, held, unit) array of numbers in Problem::sum_precision.
-/// The parts are dK, then dV, of all batch entries (or both in one part, Problem::kv_parts()), then the same for sums of
-/// the current block of query rows (has_begun_sums()); or what keys received, of all batch entries. No memory: these
-/// sums are not wanted.
+/// The parts are dK, then dV, of all batch entries (or both in one part, Problem::kv_parts()), then the same for the
+/// sums of the current block of query rows (has_begun_sums()); or what keys received, of all batch entries. No memory:
+/// these sums are not wanted.
 struct GradientBlock {
   void* data = nullptr;
   Index held = 0;

@@ -273,8 +273,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     q : (B, S, H, D) array of NumPy, PyTorch or JAX in host memory, float64, float32, float16 or bfloat16. It is read in
         place if the D numbers of a row and head are contiguous, whatever the other strides are. D is at most 576.
     k, v : (B, S, Hkv, D) of the same kind. Hkv divides H: query head h reads key/value head h // (H / Hkv). Their
-        number of rows may differ from that of q: see query_offset. The head size of v may differ from D, and v may be
-        columns of k, k[..., :512].
+        number of rows may differ from that of q: see query_offset. v may have another head size, and be columns of k.
     segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every
         r-th row sees every such row; 'all' is one segment with all rows. annulus.window(...), or {'window': [left,
         right], 'first': f}, makes a pair a window of rows around each row. Without them attention is dense.

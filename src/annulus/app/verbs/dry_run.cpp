@@ -56,8 +56,7 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
   };
   fmt::print("# {} ranks: at most {} of memory, {} sent, {} received; {:.1f} GFLOP in all\n", all.size(),
              describe_bytes(most(&Prediction::memory_bytes)), describe_bytes(most(&Prediction::bytes_sent)),
-             describe_bytes(most(&Prediction::bytes_received)),
-             1e-9 * flops_of(pass, kept, job.problem.shape));
+             describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops_of(pass, kept, job.problem.shape));
 }
 
 /// Blocks of strategy stream, which any rank may compute, phase after phase.

@@ -44,8 +44,8 @@ TypeId small_float(DType type, hid_t from) {
   return id;
 }
 
-/// HDF5 would close, when the process ends, what we could not close, and crash (1.10, after a close that found no room).
-/// Everything that shall be kept has been closed by then. To be said before any other call.
+/// At the end of the process HDF5 would close what we could not close, and crash (1.10, after a close that found the disk
+/// full). By then all that must be kept is closed. This call must be HDF5's first.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 
 /// Called with the errors of the stack, innermost first; the first is enough.
