@@ -308,8 +308,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     Returns
     -------
     out : with the shape of q, but the head size of v; of q's type and kind
-    lse : (B, Sq, H), or (B, H, Sq): natural logarithm of the sum of exponentials; float64 for float64, otherwise
-        float32; -inf (and out 0) where a row sees no key
+    lse : (B, Sq, H), or (B, H, Sq): log-sum-exp, float64 for float64, otherwise float32; -inf where a row sees no key
     statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only returned if some are asked for
 
     Raises AnnulusError with one line that names the argument. Ctrl-C ends it. A second thread waits for the first.

@@ -44,8 +44,8 @@ TypeId small_float(DType type, hid_t from) {
   return id;
 }
 
-/// At the end of the process HDF5 would close what we could not close, and crash (1.10, after a close that found the disk
-/// full). By then all that must be kept is closed. This call must be HDF5's first.
+/// At the end of the process HDF5 would close what we could not close, and crash (1.10, after a close that found a full
+/// disk). By then all that must be kept is closed. This call must be HDF5's first.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 
 /// Called with the errors of the stack, innermost first; the first is enough.
