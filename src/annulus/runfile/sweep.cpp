@@ -83,7 +83,7 @@ std::vector<SweptValue> values_of(const KeyValue& value) {
 Index entries_in(const YamlNode& node) {
   Index count = 1;
   for (const YamlNode& item : node.items) count += entries_in(item);
-  for (const auto& [word, value] : node.entries) count += entries_in(value);
+  for (const auto& [word, location, value] : node.entries) count += entries_in(value);
   return count;
 }
 
