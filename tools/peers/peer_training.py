@@ -67,7 +67,9 @@ class Dilated(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dout):
         ctx.peer.tensors["dout"] = dout
-        return *ctx.peer.backward(ctx.state), None, None
+        gradients = ctx.peer.backward(ctx.state)
+        ctx.peer = ctx.state = None  # out, in state, knows ctx: a circle that would keep the tensors of every step
+        return *gradients, None, None
 
 
 def tiny(case):
