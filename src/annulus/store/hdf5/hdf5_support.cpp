@@ -43,8 +43,8 @@ TypeId small_float(DType type, hid_t from) {
   return id;
 }
 
-/// HDF5 would close, when the process ends, what we could not close, and crash (1.10, after a close that found no room).
-/// Everything that shall be kept has been closed by then. To be said before any other call.
+/// When the process ends HDF5 would close what we could not close, and crash (1.10, after a close that found no room).
+/// All that shall be kept has been closed by then. To be said before any other call.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 
 /// Called with the errors of the stack, innermost first; the first is enough.
