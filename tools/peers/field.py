@@ -241,8 +241,9 @@ def memory(table, by_case):
     for who in table.everyone:
         cells = []
         for _, records in by_case:
-            extra = records[who.name].get("extra", {}).values()
-            cells.append("; ".join(f"{max(0.0, value) / MIB:,.0f}" for value in extra) or "left out")
+            extra = records[who.name].get("extra", {})
+            values = [extra[name] / MIB for name in ("forward extra", "forward+backward extra") if name in extra]
+            cells.append("; ".join(f"{max(0.0, value):,.0f}" for value in values) or "left out")
         lines.append(row(who.title(), *cells))
     return lines
 

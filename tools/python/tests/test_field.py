@@ -134,6 +134,16 @@ def test_wrong_and_missing_peers_stay_in_the_table(monkeypatch):
                                              "| right |")
 
 
+def test_memory_has_a_column_for_each_number_of_ranks():
+    cases = [Case("memory", 64, ranks=ranks) for ranks in (1, 2)]
+    table = field.Table("Memory", cases, [field.ALLGATHER, *field.ours("ring")], "memory")
+    annulus = {"extra": {"forward+backward extra": 7 << 20, "forward extra": 2 << 20}}  # in no particular order
+    records = {field.ALLGATHER.name: {"left out": "not installed"}, "annulus, `ring`": annulus}
+    lines = field.printed(table, [(case, records) for case in cases])
+    assert "| annulus, `ring` | 2; 7 | 2; 7 |" in lines
+    assert f"| {field.ALLGATHER.name} | left out | left out |" in lines
+
+
 def test_not_a_number_is_wrong():
     assert field.verdict({"errors": {"out": float("nan")}})[1] == "**wrong: out**"
     errors = {"out": 1e-6, "dq": 1e-6, "dk": float("nan"), "dv": 1e-6}
