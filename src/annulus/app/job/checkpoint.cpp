@@ -31,8 +31,8 @@ std::string previous_of(const std::string& checkpoint) { return runfile::follow_
 constexpr const char* state_attribute = "fingerprint_state";
 
 /// 16 hexadecimal digits for every bit of weights and losses; collective.
-std::string fingerprint_of(const TrainingState& state, const layer::LayerProblem& layer,
-                           const comm::Communicator& comm) {
+std::string state_fingerprint(const TrainingState& state, const layer::LayerProblem& layer,
+                              const comm::Communicator& comm) {
   const comm::Scope scope("the fingerprint of the weights");
   std::vector<Index> losses(state.losses.size());
   for (std::size_t i = 0; i < losses.size(); ++i) losses[i] = std::bit_cast<Index>(state.losses[i]);
@@ -42,7 +42,7 @@ std::string fingerprint_of(const TrainingState& state, const layer::LayerProblem
 /// Throws where the numbers are not those that were saved. What an older version saved does not say.
 void check_state(const std::string& file, const TrainingState& state, const TrainingJob& training,
                  const comm::Communicator& comm) {
-  const std::string found = fingerprint_of(state, *training.request.layer, comm);
+  const std::string found = state_fingerprint(state, *training.request.layer, comm);
   comm::on_root(comm, [&] {
     const std::optional<std::string> saved = store::read_text_attribute(file, state_attribute);
     if (!saved || *saved == found) return;
@@ -212,7 +212,7 @@ void save_training(store::OutputFile& file, const TrainingJob& training, const T
                        identity(title)};
   for (const TrainingData& data : training.data) record.attributes.emplace_back(data.attribute, data.fingerprint);
   if (steps == state.steps_done()) {  // a checkpoint, which has the numbers of memory as they are
-    record.attributes.emplace_back(state_attribute, fingerprint_of(state, *training.request.layer, comm));
+    record.attributes.emplace_back(state_attribute, state_fingerprint(state, *training.request.layer, comm));
   }
   file.publish(record);
 }
