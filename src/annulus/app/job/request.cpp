@@ -8,8 +8,8 @@
 #include "annulus/comm/guard.hpp"
 #include "annulus/comm/last_events.hpp"
 #include "annulus/comm/root.hpp"
-#include "annulus/runfile/links.hpp"
 #include "annulus/runfile/run_file_checks.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/strategies/problem_checks.hpp"
 
