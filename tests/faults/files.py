@@ -85,7 +85,7 @@ def over_quota(case):
     for write in (1, 4, 12, 24):
         quota = [f"LD_PRELOAD={case.library('recorder')}", f"RECORD_QUOTA={write}"]
         run = case.start(2, "run run.yaml", inside=["env", *quota])
-        case.ended(run, f"over quota from write {write} on", r"annulus: error: .*Disk quota exceeded", 1,
+        case.ended(run, f"over quota from write {write} on", r"Disk quota exceeded", 1,
                    ["result.h5.part", "result.h5.journal"])
         case.do(3, "run run.yaml")
         assert case.bits() == expected, "other bits"
