@@ -87,7 +87,7 @@ Index entries_in(const YamlNode& node) {
   return count;
 }
 
-/// Of a case, the largest value of each key.
+/// The sum over keys of the entries of their largest values: the most that one case takes.
 Index entries_of_a_case(const std::vector<SweepAxis>& sweep) {
   Index count = 0;
   for (const SweepAxis& axis : sweep) {

@@ -50,7 +50,7 @@ class Repeats {
     const double cpu = std::accumulate(all.begin(), all.end(), 0.0);
     return cpu > 0 ? gflop() * double(all.size()) / cpu : nan;
   }
-  /// Of one thread; NaN where it is not known.
+  /// The peak of one thread; NaN if it is not known.
   double peak() const { return of_.peak_gflop_per_cpu_second > 0 ? of_.peak_gflop_per_cpu_second : nan; }
   /// Floating-point operations of one repeat, in units of 10^9.
   double gflop() const {
