@@ -9,7 +9,7 @@ from case import PATIENCE, SHORT, SOURCE, fault, processes
 
 ENDS = {signal.SIGTERM: (1, "TERM", r"annulus: error: (?:rank (\d+): )?ended by signal TERM; .*"),
         signal.SIGUSR1: (75, "USR1", r"annulus: (?:rank (\d+): )?stopped on request by signal USR1; .*")}
-# Exit statuses of a launcher that ends before it has started anything, and of srun, which kills what does not listen yet.
+# Exit statuses of launchers that end before they have started anything, and of srun, whose steps do not listen yet.
 LAUNCHERS = (15, 128 + signal.SIGTERM, 128 + signal.SIGUSR1, 128 + signal.SIGKILL)
 
 
