@@ -128,7 +128,7 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 
 /// The most bytes that attend() takes for its own panels, for all threads together, if the state has `rows` rows. The
 /// memory is kept for the next call. (0 on a device, whose panels are in the teams' scratch memory, which we do not
-/// allocate. Not counted: the partial states of kernels/cuda where keys are split, at most 64 MiB.)
+/// allocate. Not counted: what the key parts of few queries take, at most 32 MiB on the host, 64 MiB in kernels/cuda.)
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
 /// The fewest query rows to give to attend() at a time, if they are computed block after block: fewer would leave

@@ -70,7 +70,7 @@ inline constexpr core::Index host_entries_bytes = 2 * 1024 * 1024;
 inline constexpr core::Index device_block_bytes = 64 * 1024 * 1024;
 
 /// If few query rows meet many keys: the number of tasks to cut these into, which is enough for the threads of a large
-/// node; the fewest keys of a part; the most bytes of the states of all parts.
+/// node; the fewest keys of a part; the most bytes of all parts' states and copies of q.
 inline constexpr core::Index host_wanted_tasks = 64;
 inline constexpr core::Index host_part_keys = 4096;
 inline constexpr core::Index host_parts_bytes = 32 * 1024 * 1024;

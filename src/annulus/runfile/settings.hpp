@@ -26,8 +26,8 @@ using core::Index;
 /// input.generate: tensors made on the spot, and what `annulus generate` makes. Values depend on (seed, tensor, global
 /// index) only.
 struct GenerateSettings {
-  core::Shape shape{1, 0, 0, 0,
-                    64};  ///< sequence and heads must be given; kv_heads = heads unless given, value_dim below
+  /// sequence and heads must be given; kv_heads = heads unless given; value_dim stands below.
+  core::Shape shape{1, 0, 0, 0, 64};
   core::DType type = core::DType::float32;
   std::uint64_t seed = 1;
   std::optional<Index> queries{};    ///< rows of q, dout and dlse; empty: as many as k and v have

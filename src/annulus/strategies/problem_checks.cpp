@@ -21,10 +21,12 @@ Found check_size(const Problem& problem) {
   const double rows = double(s.batch) * double(s.sequence),
                bytes = rows * double(std::max(problem.query_row_bytes(), problem.out_row_bytes()));
   if (bytes > most_bytes) {
-    return Objection{"input", fmt::format("q of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
-                                          "most {:.3g}",
-                                          s.batch, s.sequence, s.heads, std::max(s.head_dim, s.dim_of_values()),
-                                          core::name_of(problem.type), bytes, most_bytes)};
+    const bool of_q = s.head_dim >= s.dim_of_values();
+    return Objection{
+        "input", fmt::format("{} of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
+                             "most {:.3g}",
+                             of_q ? "q" : "out", s.batch, s.sequence, s.heads, of_q ? s.head_dim : s.dim_of_values(),
+                             core::name_of(problem.type), bytes, most_bytes)};
   }
   const double top_keys = double(problem.statistics.top_keys);
   const double lists = rows * double(s.heads) * top_keys * double(sizeof(Index) + sizeof(double));

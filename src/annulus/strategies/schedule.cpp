@@ -8,6 +8,10 @@
 namespace annulus::strategies {
 namespace {
 
+/// Whether the buffer through which a window is filled can be the most that a forward pass has. In general results take
+/// more. They may not if a rank has few queries, or if K and V are one part (Problem::kv_parts()).
+bool opening_counts(const Problem& problem) { return bool(problem.queries) || problem.shape.has_value_dim(); }
+
 void add(const Transfers& transfers, Prediction& prediction) {
   for (const Transfer& one : transfers.sent) prediction.bytes_sent += one.bytes;
   for (const Transfer& one : transfers.received) prediction.bytes_received += one.bytes;
@@ -122,7 +126,7 @@ Prediction Schedule::predict_work(int rank) const {
   if (plans_.sums) {
     most = std::max({most, plans_.keys->opening_bytes(rank), plans_.sums->closing_bytes(rank)});
     windows += plans_.sums->window_bytes(rank);
-  } else if (problem_.queries) {  // without `queries` this is never the maximum: results take more
+  } else if (opening_counts(problem_)) {
     most = std::max(most, plans_.keys->opening_bytes(rank));
   }
   const QueryBlocks blocks = plans_.sums ? QueryBlocks{} : plans_.keys->query_blocks(rank);
@@ -153,7 +157,7 @@ Schedule::Most Schedule::most_work(const LargestMessages& largest) const {
   if (plans_.sums) {
     const Room sums = plans_.sums->room(largest);
     room = {std::max({room.buffers + sums.buffers, room.at_ends, sums.at_ends}), 0, room.window + sums.window};
-  } else if (problem_.queries) {
+  } else if (opening_counts(problem_)) {
     room.buffers = std::max(room.buffers, room.at_ends);
   }
   const QueryBlocks blocks = plans_.sums ? QueryBlocks{} : plans_.keys->query_blocks(pattern::fullest(query_rows()));

@@ -308,7 +308,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     Returns
     -------
     out : with the shape of q, but the head size of v; of q's type and kind
-    lse : (B, Sq, H), or (B, H, Sq): log-sum-exp, float64 for float64, otherwise float32; -inf where a row sees no key
+    lse : (B, Sq, H) or (B, H, Sq): natural logarithm of the sum of exponentials, float32 or float64; -inf: no key
     statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only returned if some are asked for
 
     Raises AnnulusError with one line that names the argument. Ctrl-C ends it. A second thread waits for the first.
@@ -359,7 +359,7 @@ class Plan:
 
     @checked(rank=RANK)
     def kept(self, rank):
-        """(query, key, head) triples of the rank's queries: its share of the work, 4 D flops each."""
+        """(query, key, head) triples of the rank's queries: its share of the work, 2 (D + Dv) flops each."""
         return self._made.kept(rank)
 
     @checked(rank=RANK)

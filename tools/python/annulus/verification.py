@@ -14,10 +14,10 @@ from annulus.options import settings_of
 def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
     """attention() by its definition, in float64; slow, one row at a time; for all rows, or for the given ones.
 
-    Returns (out, lse) as NumPy arrays of float64: (B, rows, H, D) and (B, rows, H), or with axes 'bhsd' (B, H, rows, D).
+    Returns (out, lse) as NumPy arrays of float64: (B, rows, H, Dv) and (B, rows, H), or with axes 'bhsd' (B, H, rows, Dv).
     """
     call = Call(q, k, v, settings_of(**words)._replace(statistics=(), top_keys=0), axes, sink=sink)
-    batch, sequence, heads, dim = call.q.shape
+    (batch, sequence, heads, _), dim = call.q.shape, call.v.shape[3]
     rows = list(range(sequence)) if rows is None else list(rows)
     out, lse = np.empty((batch, len(rows), heads, dim)), np.empty((batch, len(rows), heads))
     of_all = [b * sequence + row for b in range(batch) for row in rows] if call.lies_end_to_end else rows

@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 import torch
+from conftest import program
 from definition import composed, often, pattern_of
 
 import annulus
@@ -85,3 +86,30 @@ def test_mistakes():
 def test_a_plan_counts_their_bytes():
     thin, thick = (annulus.plan(64, 4, 16, ranks=2, strategy="ring", value_dim=dim) for dim in (8, 16))
     assert thin.received(1) * 32 == thick.received(1) * 24
+
+
+@pytest.mark.parametrize("dim, value_dim", [(4, 64), (8, 3)])
+@pytest.mark.parametrize("axes", ["bshd", "bhsd"])
+def test_the_definition_has_their_size(dim, value_dim, axes):
+    q, k, v = (tensor.detach().numpy().swapaxes(1, 2) if axes == "bhsd" else tensor.detach().numpy()
+               for tensor in tensors(dim, value_dim, rows=40))
+    out, lse = annulus.attention(q, k, v, axes=axes, causal=True)
+    assert annulus.reference(q, k, v, rows=[3, 39], axes=axes, causal=True)[0].shape == (
+        (2, 4, 2, value_dim) if axes == "bhsd" else (2, 2, 4, value_dim))
+    assert annulus.verify(q, k, v, out, lse, axes=axes, causal=True)
+    assert not annulus.verify(q, k, v, out + 1e-6, lse, axes=axes, causal=True)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_result_opens(tmp_path, backward):
+    (tmp_path / "run.yaml").write_text(f"""
+        input: {{generate: {{sequence: 64, heads: 2, head_dim: 8, value_dim: 5}}}}
+        attention: {{segments: [all], dilations: [1], causal: false}}
+        compute: {{backward: {str(backward).lower()}}}
+        output: {{file: out.h5}}""")
+    program("run", "run.yaml", folder=tmp_path)
+    result = annulus.open_result(tmp_path / "out.h5")
+    assert result.out.shape == (1, 64, 2, 5) and result.out.dims[-1] == "value_dim"
+    row = annulus.cases([tmp_path / "out.h5"]).iloc[0]
+    flops = 2 * (8 + 5) * 2 * 64 * 64
+    assert row["gflop_per_cpu_second"] == pytest.approx(1e-9 * flops / float(result.kernel_cpu_seconds.sum()))

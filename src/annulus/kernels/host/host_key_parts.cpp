@@ -38,7 +38,9 @@ Index key_parts(const core::WorkList& work, const State& state) {
     keys = std::max(keys, item.key.count);
   }
   if (tasks == 0 || 4 * tasks > tuning::host_wanted_tasks) return 1;
-  const Index bytes = State::bytes(state.shape, state.rows, state.precision, state.score_sum.bytes() > 0);
+  const core::Shape& s = state.shape;
+  const Index of_q = s.batch * state.rows * s.heads * s.head_dim * Index(sizeof(double)),  // at most
+      bytes = State::bytes(s, state.rows, state.precision, state.score_sum.bytes() > 0) + of_q;
   return std::max<Index>(1, std::min({core::ceil_div(tuning::host_wanted_tasks, tasks), keys / tuning::host_part_keys,
                                       tuning::host_parts_bytes / std::max<Index>(1, bytes)}));
 }

@@ -26,13 +26,13 @@ class WindowPlan final : public KeyPlan {
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
   /// Bytes of the copy of the rank's K and V that others read; 0 where no rank reads any of it.
   Index window_bytes(int rank) const override;
-  /// Bytes of a part of the window (K or V of one batch entry), which is collected before it is copied into the window.
+  /// Bytes of a part of the window (Problem::kv_parts()), which is collected before it is copied into the window.
   Index opening_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
   bool is_read(int rank) const;
 
  private:
-  Index part_of(Index window) const { return window / (2 * rounds_[0].problem().shape.batch); }
+  Index part_of(Index window) const { return window / rounds_[0].problem().kv_parts(); }
 
   std::deque<WindowRound> rounds_;
 };

@@ -108,7 +108,8 @@ class Recorder:
             return
         where = f"{self._path}: layer {number} ({module or 'the model itself'})"
         found = {name: _four_axes(where, name, tensor) for name, tensor in (("q", query), ("k", key), ("v", value))}
-        axes.check_input({name: self._described(where, name, tensor) for name, tensor in found.items()})
+        described = {name: self._described(where, name, tensor) for name, tensor in found.items()}
+        axes.check_input(described)
         if found["q"].shape[2] != found["k"].shape[2]:
             expected = (*found["k"].shape[:2], found["q"].shape[2], found["k"].shape[3])
             raise AnnulusError(f"{where}: k: has shape {tuple(found['k'].shape)}; expected {expected}, as many rows as q")
@@ -117,7 +118,7 @@ class Recorder:
         group = "/" if self._alone else f"/layer_{number:03d}"
         mask = masks.meaning(found["q"].shape[2], options["attn_mask"], options["is_causal"])
         for name, tensor in found.items():
-            self._write(f"{group}/{name}", tensor)
+            self._write(f"{group}/{name}", tensor, axes.told_apart(name, described))
         attributes = self._file[group].attrs
         attributes["module"], attributes["layer"], attributes["mask"] = module, number, mask
         if options.get("scale") is not None:
@@ -125,7 +126,7 @@ class Recorder:
         self._layers.append(Layer(number, module, group, {name: tuple(t.shape) for name, t in found.items()},
                                   str(query.dtype).removeprefix("torch."), mask, options.get("scale")))
         if self._dout:
-            self._await_gradient(where, group, output)
+            self._await_gradient(where, group, output, (*AXES[:3], axes.told_apart("v", described)[3]))
 
     def _wants(self, number, module):
         if self._wanted is None:
@@ -153,14 +154,14 @@ class Recorder:
         if layer.group != "/":
             del self._file[layer.group]
 
-    def _await_gradient(self, where, group, output):
+    def _await_gradient(self, where, group, output, names):
         if not output.requires_grad:
             raise AnnulusError(f"{where}: its output needs no gradient; expected a pass with gradients for dout=True")
         self._missing_dout[group] = where
 
         def arrived(gradient):
             if self._missing_dout.pop(group, None):
-                self._write(f"{group}/dout", _four_axes(where, "dout", gradient))
+                self._write(f"{group}/dout", _four_axes(where, "dout", gradient), names)
 
         output.register_hook(arrived)
 
@@ -168,9 +169,9 @@ class Recorder:
         element = _element(where, tensor)
         return tensors.Tensor(f"{where}: {name}", tuple(tensor.shape), element, None, AXES)
 
-    def _write(self, name, tensor):
+    def _write(self, name, tensor, names):
         dataset = hdf5.create(self._file, name, tensor.shape, _element(name, tensor))
-        dataset.attrs["axes"] = " ".join(AXES)
+        dataset.attrs["axes"] = " ".join(names)
         for entry in range(tensor.shape[0]):  # copies one batch entry at a time to the host
             piece = tensor[entry:entry + 1].detach().cpu().contiguous()
             bits = piece.view(torch.int16).numpy().view(np.uint16) if piece.dtype == torch.bfloat16 else piece.numpy()

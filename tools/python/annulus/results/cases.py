@@ -110,8 +110,9 @@ def _of_result(path):
 
     seconds = most("attention_seconds")
     kept, cpu = result.get("kept"), result.get("kernel_cpu_seconds")
-    dim = result.sizes.get("dim", np.nan)
-    rate = 4 * dim * float(kept.sum()) / max(float(cpu.sum()), 1e-9) * 1e-9 if kept is not None else np.nan
+    values = result.sizes.get("value_dim", result.sizes.get("dim", np.nan))
+    keys = result.sizes.get("dim", _at(told, "input.generate.head_dim") or np.nan)  # without gradients no dataset has it
+    rate = 2 * (keys + values) * float(kept.sum()) / max(float(cpu.sum()), 1e-9) * 1e-9 if kept is not None else np.nan
     return {
         "strategy": result.attrs.get("strategy") or _at(told, "distribution.strategy") or "",
         "ranks": result.sizes.get("rank", np.nan), "threads": float(threads[1]) if threads else np.nan,

@@ -54,11 +54,15 @@ def _opened(path, kind):
     return xr.open_dataset(Path(path).absolute(), engine=backend.AnnulusBackend)
 
 
+_OTHER_SIZES = {"query": "sequence", "value_dim": "dim"}  # axes of results if q has other rows than k, or v another size
+
+
 @arguments.checked(path=arguments.path)
 def open_result(path):
     """A result of `annulus run` as an xarray.Dataset; numbers are read when they are used.
 
-    Tensors have the dimensions batch, sequence (query if q has other rows than k), head (kv_head), dim. Statistics of
+    Tensors have the dimensions batch, sequence (query if q has other rows than k), head (kv_head), dim (value_dim, if v
+    has another head size than k). Statistics of
     the attention are included if the run made them (annulus.results.statistics). Measurements have the names of /run,
     by rank and hop. Units are in the attribute `units`; `attrs` has provenance and `settings`, the run file. bfloat16
     becomes float32. Raises AnnulusError for a file that is not a result, and if numbers are used after the file has
@@ -66,7 +70,7 @@ def open_result(path):
     """
     result = _opened(path, RESULT)
     for name, axes in (("out", ("batch", "sequence", "head", "dim")), ("lse", ("batch", "sequence", "head"))):
-        if name in result and sorted({"query": "sequence"}.get(axis, axis) for axis in result[name].dims) != sorted(axes):
+        if name in result and sorted(_OTHER_SIZES.get(axis, axis) for axis in result[name].dims) != sorted(axes):
             raise AnnulusError(f"{path}: dataset {name} has shape {result[name].shape} and axes {result[name].dims}; "
                                f"expected {', '.join(axes)}, as annulus names them")
     for name in statistics.ASKED_AS:
