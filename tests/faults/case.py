@@ -138,6 +138,7 @@ class Run:
             self.process = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out,
                                             stderr=err, start_new_session=True, **more)
         self.begin = self.hit_at = time.monotonic()
+        self.seconds = None
 
     def out(self):
         return self.paths[0].read_text(errors="replace")
@@ -187,7 +188,8 @@ class Run:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it has not ended {seconds} s later: {self.told()}") from None
-        self.seconds = time.monotonic() - self.hit_at
+        if self.seconds is None:  # of the first wait: others may run meanwhile
+            self.seconds = time.monotonic() - self.hit_at
         return status if status >= 0 else 128 - status
 
 

@@ -10,7 +10,7 @@ from statistics import median
 from time import monotonic
 
 from cases import LONGNET_DILATIONS, LONGNET_SEGMENTS, Case
-from measure import GRADIENT_TOLERANCE, TOLERANCE
+from measure import GRADIENT_TOLERANCE, TOLERANCE, worst
 from program import Failed, launch, say
 
 HERE = Path(__file__).resolve().parent
@@ -124,7 +124,7 @@ class Field:
             compared = launch([self.workers.python, HERE / "exact.py", "compare", self.annulus.folder / "result.h5",
                                self.exact(case)], self.limit)
             answers = [json.loads(compared["text"])]
-        record["errors"] = {name: max(a[name]["difference"] for a in answers) / max(a[name]["largest"] for a in answers)
+        record["errors"] = {name: worst(a[name]["difference"] for a in answers) / max(a[name]["largest"] for a in answers)
                             for name in answers[0]}
 
     def once(self, who, case, record):
@@ -199,8 +199,8 @@ def verdict(record, dtype="float32"):
     errors = record["errors"]
     wrong = [name for name, error in errors.items() if not error <= limit(name)]
     gradients = [errors[name] for name in ("dq", "dk", "dv") if name in errors]
-    worst = max(gradients, key=lambda error: (error != error, error)) if gradients else None  # NaN is the worst
-    shown = [f"{error:.1g}".replace("e-0", "e-").replace("e+0", "e") for error in (errors["out"], worst)
+    largest = worst(gradients) if gradients else None
+    shown = [f"{error:.1g}".replace("e-0", "e-").replace("e+0", "e") for error in (errors["out"], largest)
              if error is not None]
     named = "all" if len(wrong) == len(errors) > 1 else " ".join(wrong)
     return "; ".join(shown), f"**wrong: {named}**" if wrong else "right"

@@ -14,6 +14,7 @@ from statistics import median
 
 from cases import ALL
 from install import install
+from measure import worst
 from program import Annulus, Failed, say
 from report import MIB, spread
 from workers import Workers
@@ -109,9 +110,9 @@ def measure(case, trainings, workers, rounds, limit):
         command = {"do": "load", "case": case.description(), "steps": CHECKED_STEPS, "input": str(trainings.input_file(case)),
                    "result": str(trainings.annulus.folder / "trained.h5")}
         answers = worker.ask(command, limit)
-        worst = {name: max(a["check"][name]["difference"] / a["check"][name]["scale"] for a in answers)
-                 for name in answers[0]["check"]}
-        record[sharding] = {"check": worst, "rounds": []}
+        errors = {name: worst(a["check"][name]["difference"] / a["check"][name]["scale"] for a in answers)
+                  for name in answers[0]["check"]}
+        record[sharding] = {"check": errors, "rounds": []}
     for number in range(rounds):
         for sharding, peer in PEERS.items():
             both = {"annulus": trainings.measure(case, sharding)}
@@ -137,12 +138,12 @@ def rows(case, record):
     name = case.name
     for sharding, peer in PEERS.items():
         done = record[sharding]["rounds"]
-        worst = max(record[sharding]["check"].values())
+        error = worst(record[sharding]["check"].values())
         for who in ("annulus", peer):
             ratios = {key: [one[peer]["step"][key] / one["annulus"]["step"][key] for one in done] for key in KEYS}
             taken = {one: median(r[one]["extra"] for r in done if "extra" in r[one]) for one in ("annulus", peer)}
             compared = ("",) * 4 if who == "annulus" else (
-                f"{worst:.0e}" + ("" if worst <= TOLERANCE else " !!"), spread(ratios["cpu"]), spread(ratios["wall"]),
+                f"{error:.0e}" + ("" if error <= TOLERANCE else " !!"), spread(ratios["cpu"]), spread(ratios["wall"]),
                 f"{taken[peer] / taken['annulus']:.2f}")
             seconds = [spread([one[who]["step"][key] for one in done], 3) for key in KEYS]
             yield line((name, sharding, who, *seconds, f"{taken[who] / MIB:.0f}", *compared))
@@ -188,7 +189,7 @@ def main(options, machine, write_json):
     print(f"{LEGEND}CPU: {here['cpu']}, {here['cpus']} processors, load {here['load'][0]:.0f} at the start. "
           f"PyTorch {versions['torch']}.")
     wrong = [r["case"]["name"] for r in records
-             if not all(max(r[sharding]["check"].values()) <= TOLERANCE for sharding in PEERS)]
+             if not all(worst(r[sharding]["check"].values()) <= TOLERANCE for sharding in PEERS)]
     if wrong:
         say(f"not the same result: {', '.join(wrong)}")
     return 1 if wrong else 0

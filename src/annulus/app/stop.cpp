@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <forward_list>
+#include <vector>
 
 #include "annulus/comm/guard.hpp"
 #include "annulus/core/unfinished_files.hpp"
@@ -97,11 +98,18 @@ extern "C" void end_process(int signal, siginfo_t* info, void*) {
   _exit(status);
 }
 
+/// The process that started this one may have blocked signals in itself, and so in us: none of them would arrive.
+void unblock(const std::vector<int>& signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
 }  // namespace
 
 void end_on_signals_from_the_start() {
-  sigset_t ours;
-  sigemptyset(&ours);
+  std::vector<int> ours;
   for (const Ending& ending : endings) {
     struct sigaction before {
     }, action{};
@@ -110,10 +118,9 @@ void end_on_signals_from_the_start() {
     action.sa_flags = SA_SIGINFO;
     sigfillset(&action.sa_mask);  // one line, whatever comes next
     sigaction(ending.signal, &action, nullptr);
-    sigaddset(&ours, ending.signal);
+    ours.push_back(ending.signal);
   }
-  // Whoever started this process may have blocked them in itself, and so in us, where they would be heard by nobody.
-  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
+  unblock(ours);
 }
 
 void end_on_signals(const comm::Communicator& comm, const std::string& consequence) {
@@ -137,6 +144,7 @@ void watch_for_stop(double seconds) {
   action.sa_flags = SA_RESTART;  // reads and writes in flight continue
   sigaction(SIGUSR1, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  unblock({SIGUSR1, SIGTERM});
 }
 
 void watch_for_stop(const comm::Communicator& comm, double stall_seconds, unsigned seconds, const std::string& line) {
@@ -146,6 +154,7 @@ void watch_for_stop(const comm::Communicator& comm, double stall_seconds, unsign
   action.sa_handler = end_stopped;
   sigfillset(&action.sa_mask);
   sigaction(SIGALRM, &action, nullptr);
+  unblock({SIGALRM});
   watch_for_stop(stall_seconds);
 }
 

@@ -48,7 +48,7 @@ std::string leave_events(int rank, const std::string& doing) {
   }
   std::string safe = doing;
   for (char& letter : safe) {
-    if (letter == '"' || letter == '\\' || static_cast<unsigned char>(letter) < 0x20) letter = '\'';
+    if (letter == '"' || letter == '\\' || letter < 0x20 || letter > 0x7e) letter = '\'';
   }
   const std::string text = core::last_spans(rank) + fmt::format("{{\"rank\":{},\"now\":\"{}\"}}\n", rank, safe);
   enum { working, written, failed };

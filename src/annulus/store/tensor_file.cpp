@@ -280,11 +280,10 @@ std::optional<std::string> read_text_attribute(const std::string& path, const st
 }
 
 std::string read_text_dataset(const std::string& path, const std::string& name) {
-  constexpr std::size_t most_text = std::size_t(1)
-                                    << 26;  // bytes of one of fixed length, which need not be in the file
+  constexpr std::size_t most_text = 64 << 20;  // bytes of one of fixed length, which need not be in the file
   const FileId file = open_alone(path, false);
   const DatasetId dataset = open_dataset(file, path, name);
-  const SpaceId space(check_hdf5(H5Dget_space(dataset), "{}: dataset {}", path, name));
+  const SpaceId space(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, dataset), "{}: dataset {}", path, name));
   if (H5Sget_simple_extent_npoints(space) != 1) {  // the read below has room for one
     fail(ErrorKind::failure, "{}: dataset {} holds no text: expected one string", path, name);
   }

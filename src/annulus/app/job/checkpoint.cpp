@@ -45,10 +45,12 @@ void check_state(const std::string& file, const TrainingState& state, const Trai
   comm::on_root(comm, [&] {
     const std::optional<std::string> saved = store::read_text_attribute(file, state_attribute);
     if (!saved || *saved == found) return;
+    const std::string before = previous_of(training.request.run.settings.train->checkpoint);
+    const bool has_another = before != file && store::exists(before);
     fail(ErrorKind::failure,
-         "{}: is damaged: its weights and losses are not those that were saved (fingerprint {}, expected {}); put the "
-         "checkpoint before, {}, in its place, or remove it to train anew",
-         file, found, *saved, previous_of(training.request.run.settings.train->checkpoint));
+         "{}: is damaged: its weights and losses are not those that were saved (fingerprint {}, expected {}); {}remove "
+         "it to train anew",
+         file, found, *saved, has_another ? "put the checkpoint before, " + before + ", in its place, or " : "");
   });
 }
 

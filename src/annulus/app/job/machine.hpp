@@ -41,9 +41,8 @@ inline constexpr const char* instruction_set_variable = "ANNULUS_INSTRUCTION_SET
 
 /// Agrees on the instruction set of the kernels, which use it from then on: the best one that the machines of all ranks
 /// have. Bits differ between sets, and rows are dealt evenly, so that the slowest machine sets the pace in any case.
-/// Returns why some rank does not use its best
-/// one: "rank 3 has no avx512"; empty: every rank uses its best. Collective. Throws Error(usage) on all ranks if the
-/// variable of any rank names no set.
+/// Returns why some rank does not use its best one: "rank 3 has no avx512"; empty: every rank uses its best.
+/// Collective. Throws Error(usage) on all ranks if the variable of any rank names no set.
 std::string agree_on_instruction_set(const comm::Communicator& comm);
 
 /// Ranks whose GPUs may add in different ways: their results would depend on who computes what. The first two that

@@ -4,7 +4,7 @@
 // The temporary file is new (never one that is there, never through a link) and its name cannot be guessed. Before each
 // opening and before the renaming its device and inode are compared with those it had when it was made. A process that
 // is ended before its file is finished takes it along (core/unfinished_files.hpp); what one that was killed leaves
-// behind is removed by the next that makes the same file (temporary_name.hpp).
+// behind is removed by the next that makes the same file (process_name.hpp).
 #pragma once
 
 #include <optional>

@@ -58,7 +58,7 @@ bool is_taken(const std::string& path) {
 
 std::string why_too_long(const std::string& file) {
   const comm::BlockingScope inside("the look at the folder of " + file);
-  // The longest that is put after a name: ".tmp." and 58 letters (temporary_name.hpp).
+  // The longest that is put after a name: ".tmp." and 58 letters (process_name.hpp).
   constexpr long longest_ending = 63;
   const long known = pathconf(folder_of(file).c_str(), _PC_NAME_MAX), most = (known < 0 ? NAME_MAX : known);
   const auto letters = long(std::filesystem::path(file).filename().native().size());

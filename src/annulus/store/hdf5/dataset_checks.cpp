@@ -59,7 +59,6 @@ WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::
     fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with {}", found.where, describe_type(type),
          found.extents.size(), axes);
   }
-  check_sources(file, path, name, dataset);
   refuse_packed(dataset, found.where);
   if (std::count(found.extents.begin(), found.extents.end(), 0) == 0) refuse_unwritten(dataset, found.where);
   found.values.resize(count_on_every_rank(found.where, found.extents));
@@ -154,7 +153,6 @@ FoundDataset look_at(hid_t file, const std::string& path, const std::string& nam
   if (std::count(found.extents.begin(), found.extents.end(), 0) > 0) {
     fail(ErrorKind::failure, "{} is empty: {}, expected {}", found.where, found.shape_text(), axes);
   }
-  check_sources(file, path, name, dataset);
   check_filters(dataset, found.where);
   return found;
 }
@@ -199,11 +197,12 @@ std::vector<double> read_sink(hid_t file, const std::string& path, const std::st
 namespace {
 
 /// As many as a run file may ask for: what is made of them, as pairs of rows, is counted in 64 bits.
-void check_sizes(const std::string& path, const core::Shape& shape) {
+void check_sizes(const std::string& path, const core::Shape& shape, Index query_rows) {
   constexpr Index most_rows = 1'000'000'000'000, most_others = 1'000'000;
-  if (shape.sequence <= most_rows && shape.batch <= most_others && shape.heads <= most_others) return;
+  const Index rows = std::max(shape.sequence, query_rows);
+  if (rows <= most_rows && shape.batch <= most_others && shape.heads <= most_others) return;
   fail(ErrorKind::failure, "{}: {} batch entries of {} rows, {} heads; expected at most {}, {} and {}", path,
-       shape.batch, shape.sequence, shape.heads, most_others, most_rows, most_others);
+       shape.batch, rows, shape.heads, most_others, most_rows, most_others);
 }
 
 }  // namespace
@@ -213,7 +212,7 @@ FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& 
   const std::vector<Index> seen = comm::numbers_from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     const auto [s, type, order, width, query_rows, none, sink, coordinates] = look(open);
-    check_sizes(file.path, s);
+    check_sizes(file.path, s, query_rows);
     std::vector<Index> numbers{s.batch,     s.sequence,   s.heads, s.kv_heads,         s.head_dim,
                                Index(type), Index(order), width,   Index(sink.size()), Index(coordinates.size()),
                                query_rows,  s.value_dim};

@@ -110,7 +110,7 @@ struct Search {
       waiting.pop_back();
       if (made_of.contains({source, source_name})) continue;
       const FileId open = open_alone(source, false);
-      if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), H5P_DEFAULT) > 0)
+      if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), hid_t(link_access())) > 0)
         look(open, source, source_name);
     }
     refuse_circles(file_path, name);

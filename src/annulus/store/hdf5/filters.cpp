@@ -39,7 +39,7 @@ std::vector<std::string> plugin_folders() {
 }
 
 bool can_read_first(hid_t dataset) {
-  const SpaceId stored(H5Dget_space(dataset)), memory(H5Screate(H5S_SCALAR));
+  const SpaceId stored(comm::blocking("H5Dget_space", H5Dget_space, dataset)), memory(H5Screate(H5S_SCALAR));
   const std::vector<hsize_t> start(std::size_t(H5Sget_simple_extent_ndims(stored)), 0), count(start.size(), 1);
   if (H5Sselect_hyperslab(stored, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0) return false;
   double number = 0;

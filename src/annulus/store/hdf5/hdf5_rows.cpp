@@ -36,7 +36,7 @@ void read_piece(const OpenDataset& open, const Hdf5Tensor& from, const RowPiece&
   };
   const auto start = of(piece.batch, piece.first, piece.heads.begin, 0), step = of(1, piece.stride, 1, 1),
              count = of(1, piece.count, piece.heads.size(), layout.head_numbers());
-  const SpaceId stored(check_hdf5(H5Dget_space(open.dataset), "HDF5 file space"));
+  const SpaceId stored(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, open.dataset), "HDF5 file space"));
   check_hdf5(H5Sselect_hyperslab(stored, H5S_SELECT_SET, start.data(), step.data(), count.data(), nullptr),
              "HDF5 selection");
   const Index numbers = piece.count * piece.heads.size() * layout.head_numbers();

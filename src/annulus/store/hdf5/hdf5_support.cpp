@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "annulus/store/files/descriptor.hpp"
+#include "annulus/store/hdf5/dataset_files.hpp"
 #include "annulus/store/hdf5/dimension_scales.hpp"
 
 namespace annulus::store {
@@ -78,13 +79,6 @@ PropertyId alone_access() {
   fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
 }
 
-/// With which links are followed that may be external ones.
-PropertyId link_access() {
-  PropertyId access(check_hdf5(H5Pcreate(H5P_DATASET_ACCESS), "HDF5 link access"));
-  check_hdf5(H5Pset_elink_cb(access, refuse_special_files, nullptr), "HDF5 link access");
-  return access;
-}
-
 /// Names in the top group, to show what could have been meant: at most 12, and none of axes without numbers.
 std::vector<std::string> names_in(hid_t file) {
   std::vector<std::string> names, shown;
@@ -115,6 +109,12 @@ bool exists(hid_t file, const std::string& name) {
 }
 
 }  // namespace
+
+PropertyId link_access() {
+  PropertyId access(check_hdf5(H5Pcreate(H5P_DATASET_ACCESS), "HDF5 link access"));
+  check_hdf5(H5Pset_elink_cb(access, refuse_special_files, nullptr), "HDF5 link access");
+  return access;
+}
 
 void quiet_hdf5() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
@@ -174,7 +174,8 @@ std::string describe_type(hid_t type) {
 herr_t refuse_special_files(const char* parent, const char*, const char* file, const char*, unsigned*, hid_t, void*) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  for (const fs::path& place : {fs::path(parent).parent_path() / file, fs::path(file)}) {
+  const fs::path folder = fs::path(parent).parent_path(), real = fs::canonical(parent, ignored).parent_path();
+  for (const fs::path& place : {folder / file, real / file, fs::path(file)}) {
     if (fs::is_other(fs::status(place, ignored))) return -1;
   }
   return 0;
@@ -233,8 +234,10 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
     fail(ErrorKind::failure, "{}: {} is {}, expected a dataset", path, name,
          H5Iget_type(object) == H5I_GROUP ? "a group" : "a named type");
   }
-  return DatasetId(check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), hid_t(access)),
-                              "{}: cannot open dataset {}", path, name));
+  DatasetId dataset(check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), hid_t(access)),
+                               "{}: cannot open dataset {}", path, name));
+  check_sources(file, path, name, dataset);  // before its extents: those of a virtual dataset may depend on sources
+  return dataset;
 }
 
 GroupId make_group(hid_t parent, const std::string& name) {
@@ -245,7 +248,7 @@ GroupId make_group(hid_t parent, const std::string& name) {
 
 std::vector<Index> extents_of(hid_t dataset, const std::string& where) {
   constexpr hsize_t most = hsize_t(1) << 50;  // numbers; their bytes are counted in 64 bits, too
-  const SpaceId space(check_hdf5(H5Dget_space(dataset), "HDF5 extents"));
+  const SpaceId space(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, dataset), "HDF5 extents"));
   std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
   if (!extents.empty()) H5Sget_simple_extent_dims(space, extents.data(), nullptr);
   hsize_t count = 1;

@@ -97,6 +97,8 @@ FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 /// device, for which HDF5 would wait.
 herr_t refuse_special_files(const char* parent, const char* group, const char* file, const char* object,
                             unsigned* flags, hid_t access, void* nothing);
+/// The properties with which links are followed: every external link is checked by refuse_special_files().
+PropertyId link_access();
 
 /// Opens a dataset. Throws Error(failure) naming file and dataset when it is missing or something else; `asked_by`
 /// ends the message when it is missing: who names it, and how to get it.
