@@ -224,6 +224,12 @@ FileId create_alone(const std::string& path, Index large, Index step) {
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by) {
   if (!exists(file, name)) {
     const std::vector<std::string> names = names_in(file);
+    const std::string from_root = name.starts_with('/') ? name : '/' + name;
+    if (std::find(names.begin(), names.end(), from_root) != names.end()) {
+      fail(ErrorKind::failure,
+           "{}: dataset {} is a link to nothing that can be read: no object, no file, a FIFO or a device{}{}", path,
+           name, asked_by.empty() ? "" : "; ", asked_by);
+    }
     fail(ErrorKind::failure, "{}: no dataset {} (in the file: {}){}{}", path, name,
          names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")), asked_by.empty() ? "" : "; ", asked_by);
   }
