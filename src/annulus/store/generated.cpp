@@ -10,14 +10,14 @@
 namespace annulus::store {
 namespace {
 
-/// Numbers that one thread makes without stopping, and where in host memory the first of them goes, in numbers.
+/// Numbers that one thread makes in one go, and the index of the first one in host memory.
 struct Piece {
   core::Interval numbers;
   Index to = 0;
 };
 
-/// Row-major in the global tensor, so the index of a number does not depend on who makes it. Pieces end at multiples of
-/// 65536, where whole vectors do.
+/// Cuts the global row-major tensor into pieces, so that a number does not depend on the rank that makes it. Pieces end
+/// at multiples of 65536, so that they hold whole vectors.
 std::vector<Piece> pieces_of(const GeneratedTensor& tensor, const std::vector<core::Interval>& rows) {
   constexpr Index longest = 65536;
   std::vector<Piece> pieces;

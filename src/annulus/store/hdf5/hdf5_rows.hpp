@@ -1,5 +1,5 @@
-// Rows of datasets that only HDF5 can read: chunked, compressed, compact, virtual, in other files, in another byte
-// order.
+// Reads rows of datasets that only HDF5 can read: those that are chunked, compressed, compact, virtual, in other files,
+// or in another byte order.
 #pragma once
 
 #include <string>
