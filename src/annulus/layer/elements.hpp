@@ -1,4 +1,4 @@
-// Kernels that do one small thing for every element of a matrix, whatever its storage type.
+// Calls a small function for every element of a matrix, in parallel.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,4 @@
-// Memory and work of a layer's passes, known before anything is computed.
+// Predicts memory and work of a layer's passes before anything is computed.
 #pragma once
 
 #include "annulus/layer/layer.hpp"
