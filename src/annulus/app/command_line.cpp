@@ -219,7 +219,7 @@ CommandLine parse_command_line(int argc, char** argv, bool speaks) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return complain(error.what(), speaks);
-    if (speaks) app.exit(error);  // --help, --version
+    if (speaks) app.exit(error);  // prints help or the version
     return {};
   }
   for (Verb& verb : known) {

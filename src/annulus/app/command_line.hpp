@@ -12,7 +12,7 @@ namespace annulus::app {
 struct CommandLine {
   std::optional<Verb> verb;  ///< empty: help was printed, or an error; the program ends with `status`
   int status = 0;
-  std::string text;  ///< all words, "annulus run my.yaml"
+  std::string text;  ///< the complete command line, "annulus run my.yaml"
 };
 
 /// Every rank parses the same words and gets the same result. Only the rank that `speaks` prints help on stdout and

@@ -1,4 +1,4 @@
-// The program: command line in, exit status out.
+// The program: runs the command line and returns the exit status.
 //   0 done   1 failed while running   2 bad usage or run file   3 verification out of tolerance   4 stalled
 //   75 stopped on request, run again to continue
 #include <fcntl.h>

@@ -50,7 +50,7 @@ class Repeats {
     const double cpu = std::accumulate(all.begin(), all.end(), 0.0);
     return cpu > 0 ? gflop() * double(all.size()) / cpu : nan;
   }
-  /// The peak of one thread; NaN if it is not known.
+  /// The peak rate of one thread; NaN if it is not known.
   double peak() const { return of_.peak_gflop_per_cpu_second > 0 ? of_.peak_gflop_per_cpu_second : nan; }
   /// Floating-point operations of one repeat, in units of 10^9.
   double gflop() const {
@@ -249,7 +249,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// A measured number in few characters; "-" where there is none.
+/// A measured number as short text; "-" if there is none.
 std::string number_text(double value, const char* format) {
   return std::isnan(value) ? "-" : fmt::format(fmt::runtime(format), value);
 }

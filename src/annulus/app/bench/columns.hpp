@@ -15,16 +15,16 @@
 
 namespace annulus::app {
 
-/// What the repeats of a case gave, on rank 0.
+/// The measurements of all repeats of a case, on rank 0.
 struct CaseMeasurements {
   std::vector<report::PassMeasurements> forward;     ///< one for each repeat
   std::vector<report::PassMeasurements> backward;    ///< one for each repeat, or none
-  double peak_bytes = 0;                             ///< fullest rank
-  double predicted_peak_bytes = 0;                   ///< fullest rank
-  double predicted_seconds = 0;                      ///< NaN: no closed form is known
+  double peak_bytes = 0;                             ///< on the rank where it is largest
+  double predicted_peak_bytes = 0;                   ///< on the rank where it is largest
+  double predicted_seconds = 0;                      ///< NaN: the model cannot predict it
   double peak_gflop_per_cpu_second = 0;              ///< of one thread that does only multiply-adds; 0: not known
   const kernels::LibraryBackend* library = nullptr;  ///< the library that computes, if the back end is one
-  kernels::ComputedPairs pairs = {};                 ///< rank 0's
+  kernels::ComputedPairs pairs = {};                 ///< of rank 0
   verify::Findings findings;                         ///< without verdicts if no rows were compared
 };
 

@@ -1,4 +1,4 @@
-// Which cases of a sweep a launch measures, and in which order.
+// Decides which cases of a sweep a launch measures, and in which order.
 //
 // What disturbs a machine (its clock, its neighbours) comes and goes within minutes, so runs of cases that will be
 // compared must alternate: case 0, 1, 2, then 0, 1, 2 again. A launch that is killed loses the runs of all cases that

@@ -102,7 +102,7 @@ double predicted_seconds(const Job& job) {
   return cost ? cost->seconds : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Bytes that the fullest rank needs; local.
+/// Predicted bytes on the rank that needs most; local.
 double predicted_bytes(const Job& job) {
   const bool gradients = job.problem.gradients;
   Index most = 0;

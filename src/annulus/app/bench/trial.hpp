@@ -13,7 +13,7 @@ namespace annulus::app {
 struct PlannedCase {
   const runfile::BenchCase* one = nullptr;
   double seconds = 0;  ///< predicted for one run; a guess if there is no prediction
-  double bytes = 0;    ///< predicted peak of the fullest rank
+  double bytes = 0;    ///< predicted peak on the rank where it is largest
   bool alone = false;  ///< an earlier launch began the case and did not finish, perhaps because of it
 };
 

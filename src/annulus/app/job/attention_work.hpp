@@ -1,5 +1,5 @@
-// A run of attention alone, or of a slice of it. It reads q, k and v and writes out, lse and statistics. With gradients
-// it also reads dout and dlse and writes dq, dk and dv.
+// A run of attention alone, or of a slice of it. It reads q, k and v, and writes out, lse and statistics. With
+// gradients it also reads dout and dlse, and writes dq, dk and dv.
 #pragma once
 
 #include <map>
@@ -53,7 +53,7 @@ class AttentionWork : public Work {
   core::Interval heads_of(core::StoredTensor tensor) const;
   /// This rank's rows of a tensor, with the tensor's own row numbers (q may have other rows than k).
   const pattern::StoredRows& rows_of(core::StoredTensor tensor) const;
-  /// Bytes of this rank's rows of a tensor, in memory.
+  /// Bytes of memory for this rank's rows of a tensor.
   Index bytes_of(core::StoredTensor tensor) const;
   HostTensor on_host(core::StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) const;
 

@@ -1,4 +1,4 @@
-// From a run file to a job: what is asked for, the strategy, and who holds which rows.
+// Makes a job from a run file: decides the strategy, and which rank holds which rows.
 #pragma once
 
 #include <memory>
@@ -51,22 +51,22 @@ struct RecordedSlices {
 /// The nodes that the ranks of a job are on. Finding this out takes milliseconds.
 struct Nodes {
   core::Machine machine;
-  Index smallest = 1;  ///< ranks of the smallest node
+  Index smallest = 1;  ///< number of ranks on the smallest node
 };
 
-/// A run file, and what else decides about the job.
+/// A run file, and the other things that decide about the job.
 struct JobOptions {
   RunFileArguments words;
   Purpose purpose = Purpose::run;
-  std::optional<int> ranks{};            ///< empty: those that were launched
-  std::optional<std::string> machine{};  ///< a machine file; empty: that of the run file, or the available nodes
+  std::optional<int> ranks{};            ///< empty: the launched ranks
+  std::optional<std::string> machine{};  ///< a machine file; empty: the run file's, or the available nodes
   const Nodes* nodes = nullptr;          ///< result of nodes_of(), for callers that make many jobs
   planner::StreamOffer stream = planner::StreamOffer::never;
   std::optional<Index> block_rows{};  ///< block size of the earlier launch that strategy stream continues
   std::optional<RecordedSlices> recorded{};
 };
 
-/// The nodes of `ranks` ranks and the machine of a file, collective; throws as machine_of().
+/// Finds the nodes of `ranks` ranks, and the machine of a file. Collective; throws as machine_of().
 Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm);
 
 /// Makes a job. Every verb that computes or plans calls this. Collective. Throws the same Error on every rank, as

@@ -42,7 +42,7 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
     const std::optional<StoredTensor> tensor = core::stored_tensor(spec.name);
     const std::optional<core::DType> memory = job.layer ? problem.type
                                               : tensor  ? strategies::memory_type_of(problem, *tensor)
-                                                        : spec.type.dtype();  // dsink
+                                                        : spec.type.dtype();  // for dsink
     all.push_back({spec, memory.value_or(store::bits_of_int64), is_scratch});
   };
   for (const store::TensorSpec& spec : job.results) add(spec, false);

@@ -1,6 +1,6 @@
-// A run is a list of units that are finished one by one: NAME.part holds the result's numbers, NAME.journal says which
-// units are in it. A run of several units that was interrupted goes on from there, with any number of ranks, and
-// several launches (tasks of a job array) may work on one. A run of one unit leaves nothing when it ends early.
+// A run is a list of units that are finished one by one. NAME.part has the result's numbers, NAME.journal says which
+// units are finished. A run of several units that was interrupted continues from there, with any number of ranks;
+// several launches (tasks of a job array) may share it. A run of one unit leaves no files when it ends early.
 #pragma once
 
 #include <functional>
@@ -88,9 +88,9 @@ class LongRun {
   core::RowSink* sink();
   store::OutputFile* output();
 
-  /// Share of the units that are finished, as far as this rank knows.
+  /// The share of all units that is finished, as far as this rank knows.
   double finished_share() const;
-  /// Units that were finished when this launch began.
+  /// Number of units that were finished when this launch began.
   Index found_finished() const;
 
   /// Call it after the last claim(). If all units are finished, adds dsink and the record, and gives the file its final

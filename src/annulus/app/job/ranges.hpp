@@ -25,7 +25,7 @@ void check_input(const Request& request, core::StoredTensor tensor, const void* 
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm,
                  const store::Spacing& spacing = {});
 
-/// Rows of a dataset of the result on the host.
+/// Rows of one of the result's datasets in host memory.
 struct HostRows {
   std::string name;
   const void* data;

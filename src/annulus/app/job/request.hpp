@@ -25,10 +25,10 @@ using core::Index;
 /// train   the target must exist, too, and both passes are computed
 enum class Purpose { run, plan, verify, train };
 
-/// A run file as the command line names it.
+/// The run file and the options of the command line that belong to it.
 struct RunFileArguments {
   std::string file;
-  std::vector<std::string> overrides;  ///< of --set
+  std::vector<std::string> overrides;  ///< the values of --set
 };
 
 /// A checked run file, with all that follows from it and from the files that it names.

@@ -45,7 +45,7 @@ struct WorkSteps {
 };
 void compute(const Job& job, Work& work, const WorkSteps& steps, const comm::Communicator& comm, Tally& tally);
 
-/// The job of slice i of a job.
+/// Makes the job that computes slice i of a job.
 Job job_of_slice(const Job& whole, Index i);
 
 /// Computes slices of a job, each on all ranks together. If memory allows, it reads the next slice meanwhile.

@@ -53,7 +53,7 @@ class Work {
   virtual void drop_results() = 0;
   /// Calls look() for each tensor that the passes have made and that is not written yet, including gradients. Local.
   virtual void show_results(const std::function<void(const ResultRows&)>& look) const = 0;
-  /// This rank's rows of the sequence.
+  /// Row numbers, in the sequence, of this rank's rows.
   virtual const pattern::StoredRows& rows() const = 0;
 
   /// The pass's name in messages of the watchdog.
@@ -62,7 +62,7 @@ class Work {
   virtual Index predicted_bytes(PassKind pass) const = 0;
   /// Adds bytes that something else uses during the passes: what is read ahead for the next unit.
   virtual void set_read_ahead_bytes(Index) {}
-  /// Floating-point operations of this rank's attention in a pass. Local.
+  /// Floating-point operations of this rank in a pass, only for attention. Local.
   virtual double predicted_flops(PassKind pass) const = 0;
   /// Bytes that this rank receives from each rank in a pass, only for attention. Local.
   virtual std::vector<Index> bytes_from(PassKind pass) const = 0;

@@ -34,7 +34,7 @@ namespace {
 using core::Index;
 
 constexpr int repeats = 7;               // the fastest one counts
-constexpr Index large = Index(4) << 20;  // bytes of a message that measures bandwidth
+constexpr Index large = Index(4) << 20;  // bytes of a message with which bandwidth is measured
 constexpr Index rows_computed = 1024;    // dense, four heads: a call takes some milliseconds on the cores of a laptop
 constexpr Index most_rows_computed = 32 * rows_computed;
 constexpr double long_enough = 3e-3;  // seconds of work that give each of a GPU's multiprocessors several blocks
@@ -283,7 +283,7 @@ ReadRates measure_read_rates(const std::string& beside, const comm::Communicator
     file.emplace(fmt::format("{}.read-{}", beside, comm.rank()));
   } catch (const core::Error&) {  // such as a full disk: then there is no rate
   }
-  // Seconds of the slowest rank.
+  // Returns the seconds that the slowest rank needs.
   const auto seconds_of_reading = [&](bool drop) {
     if (file && drop) file->drop_from_cache();
     comm.barrier();
@@ -308,7 +308,7 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   using core::Precision;
   comm::agree(comm, core::require_device);
   end_on_signals(comm, nothing_saved);
-  std::optional<store::AtomicFile> file;                        // on rank 0
+  std::optional<store::AtomicFile> file;                        // exists on rank 0
   comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // fails before half a minute of work, not after it
   const double start = core::wall_seconds();
   core::Machine machine = machine_of(std::nullopt, true, comm);

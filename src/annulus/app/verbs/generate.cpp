@@ -33,7 +33,7 @@ struct Given {
 struct Dataset {
   store::TensorSpec spec;
   store::GeneratedTensor numbers;
-  bool is_weight = false;  ///< a matrix or vector
+  bool is_weight = false;  ///< it is a matrix or vector, not a tensor with rows
 };
 
 /// Fills in what the user left out of the shape, and checks what concerns several options together.

@@ -18,7 +18,7 @@ struct Given {
   std::optional<int> ranks;
   std::optional<std::string> machine;    ///< machine file
   std::optional<std::string> calibrate;  ///< machine file to make; then there is no plan
-  bool overwrite = false;                ///< an existing machine file is replaced
+  bool overwrite = false;                ///< replaces an existing machine file
 };
 
 std::string seconds_text(double seconds) {

@@ -1,4 +1,4 @@
-// `annulus run`: the main job, and its dry run.
+// `annulus run`: computes a run file, or shows what it would do (dry run).
 #include <fmt/ranges.h>
 
 #include <cstdio>
