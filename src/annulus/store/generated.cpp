@@ -47,7 +47,7 @@ void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::v
     core::fill_normals(normals, piece.numbers,
                        static_cast<std::byte*>(host) + piece.to * Index(core::bytes_of(tensor.type)));
   };
-  constexpr Index at_once = 256;  // 17 million numbers: a second or less, even on one thread
+  constexpr Index at_once = 256;  // pieces, 17 million numbers: they take at most a second on one thread
   for (Index first = 0; first < Index(pieces.size()); first += at_once) {
     const Index end = std::min(first + at_once, Index(pieces.size()));
     core::for_each_on_host("annulus::generate", first, end, fill_piece);

@@ -23,7 +23,7 @@ struct FileContents {
   /// {0, S} without input.documents and input.lengths. With lengths: all batch entries end to end, B S rows.
   pattern::Documents documents;
   std::vector<double> sink = {};         ///< (H) sink logits; empty if input.sink is empty
-  std::vector<double> coordinates = {};  ///< (S, 2) of each batch entry of documents; empty: not used
+  std::vector<double> coordinates = {};  ///< (S, 2), for all batch entries; empty without input.coordinates
 };
 
 class InputFile {
@@ -84,7 +84,7 @@ void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts,
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name);
 /// The text in an attribute of the file itself; empty if there is none.
 std::optional<std::string> read_text_attribute(const std::string& path, const std::string& name);
-/// The text in a scalar dataset.
+/// Reads the text in a scalar dataset.
 std::string read_text_dataset(const std::string& path, const std::string& name);
 
 }  // namespace annulus::store

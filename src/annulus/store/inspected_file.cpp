@@ -12,13 +12,13 @@ using core::fail;
 
 constexpr Index second = 1'000'000'000;  // ns
 
-/// "2026-11-03 12:00:01.123456789" UTC.
+/// A time in UTC as text: "2026-11-03 12:00:01.123456789".
 std::string time_text(Index nanoseconds) {
   const std::string text = utc_text(std::time_t(nanoseconds / second), "%Y-%m-%d %H:%M:%S");
   return fmt::format("{}.{:09}", text, nanoseconds % second);
 }
 
-/// What differs: "inode 12 -> 15, 4096 -> 8192 bytes, modified ... -> ...".
+/// What has changed: "inode 12 -> 15, 4096 -> 8192 bytes, modified ... -> ...".
 std::string changes(const FileState& before, const FileState& now) {
   std::string text;
   const auto add = [&](const std::string& change) { text += (text.empty() ? "" : ", ") + change; };

@@ -44,7 +44,7 @@ struct DatasetInfo {
   static constexpr Index not_known = -2;  ///< no one has looked at the file yet
   static constexpr Index by_hdf5 = -1;    ///< only HDF5 can read it: chunked, compressed, in another byte order or file
 
-  std::vector<Index> extents;  ///< as in the file
+  std::vector<Index> extents;  ///< in the file's order of axes
   NumberType type = core::DType::float32;
   core::AxisOrder order = core::AxisOrder::bshd;
   Index offset = not_known;  ///< byte of the file at which the numbers begin; from there they are contiguous

@@ -3,13 +3,13 @@
 // locks the output: no other run makes the file while a process that signed on lives.
 //
 //   what is computed: settings, input, version, cuts
-//   making                 the part file is being laid out: one that is there is ours
-//   part {...}             it is laid out (part_file.hpp)
+//   making                 a launch is laying out the part file: one that exists belongs to this journal
+//   part {...}             the part file is laid out like this (part_file.hpp)
 //   owner ID LAUNCH PROCESS ABOUT
 //                          a process that takes units; while it lives, it locks a byte whose position follows from ID
 //   process ID works on this unit
-//   done PHASE UNIT NOTE   its numbers are in the part file, and on disk; of the unit there is to know what NOTE says,
-//                          if anything
+//   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is what else
+//   must be known of the unit
 //   the processes of this launch shall take no more units
 //   HDF5 completes the part file now
 //
@@ -101,7 +101,7 @@ class Journal {
 
   /// Removes the journal when the run has ended, so that others can use the name.
   void remove();
-  /// Whether the path still leads to this file.
+  /// Whether the path still leads to this journal.
   bool is_there() const { return file_.is_named(path_); }
 
  private:

@@ -21,11 +21,11 @@ enum class Wanted { finite_numbers, present_numbers, any_numbers };
 struct RowLayout {
   std::string where;           ///< for messages: "tokens.h5: dataset /q"
   Index offset = 0;            ///< position of its first byte in the file
-  std::vector<Index> extents;  ///< (B, S, heads, numbers of a head), whatever the order in the file
+  std::vector<Index> extents;  ///< (B, S, heads, numbers of a head), in this order, whatever the file's order is
   core::AxisOrder order = core::AxisOrder::bshd;
   core::DType type = core::DType::float32;
   core::DType memory = core::DType::float32;
-  bool is_finite = true;    ///< NaN and infinity are errors when it is read
+  bool is_finite = true;    ///< reading NaN or infinity is an error
   MissingValues missing{};  ///< these numbers are errors, too
   std::size_t axes = 4;     ///< number of the dataset's axes. 4: all; 3: no last one; 2: rows, heads; 1: rows
   std::vector<core::Interval> left_out{};  ///< rows that existing() leaves out, from InspectedFile
@@ -72,7 +72,7 @@ std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piec
 std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, const std::vector<core::RowPiece>& pieces,
                                                    Index most_bytes);
 
-/// Run `index` of `runs`.
+/// Run number `index` of `runs`.
 struct OneRun {
   const RowRuns* runs = nullptr;
   Index index = 0;
@@ -81,7 +81,7 @@ struct OneRun {
   std::byte* memory() const { return runs->memory + index * runs->memory_step; }
 };
 
-/// Bytes [begin, end) of a file that are read by one call, and the runs in them.
+/// One read of bytes [begin, end) of a file, and the runs that these bytes contain.
 struct ReadCall {
   Index begin = 0;
   Index end = 0;
@@ -94,7 +94,7 @@ struct ReadCall {
 void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index window, Index gap,
                    const std::function<void(const ReadCall&)>& visit);
 
-/// All runs, ascending in the file.
+/// All runs, sorted by their position in the file.
 std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs);
 
 /// The position of one number of a tensor, in the order of axes in memory.

@@ -1,8 +1,8 @@
 // What the launches of a sweep have measured so far: a folder NAME.part beside the table NAME, with one file for each
 // launch. Use these functions on one rank.
 //
-//   sweep.h5.part/3f0c5a7799e1d2b4.jsonl    line 1: which sweep this is;  lines 2 ...: a finished case each, and before
-//                                           they are finished, the numbers of cases that are begun
+//   sweep.h5.part/3f0c5a7799e1d2b4.jsonl    line 1: which sweep it is; other lines: one finished case each, and before
+//   cases are measured, the numbers of the cases that begin
 //
 // A launch only appends to its own file, and never removes one, so no locks are needed. Each line is written
 // in one call and flushed to disk. If a killed process (or a full disk) leaves a line incomplete, readers
@@ -42,7 +42,7 @@ std::optional<CaseRecord> record_of(const std::string& line);
 /// The file of one launch. It is made with the first line, so a launch without work leaves no file.
 class LaunchFile {
  public:
-  /// `table` is the table's path.
+  /// `table`: the path of the table.
   LaunchFile(std::string table, std::string identity) : table_(std::move(table)), identity_(std::move(identity)) {}
 
   /// Writes a line and flushes it to disk. Throws Error(failure), but earlier lines are kept.

@@ -68,7 +68,7 @@ std::optional<core::AxisOrder> order_meant(const std::vector<std::string>& names
   return meant;
 }
 
-/// "(batch, kv_heads, sequence, head_dim)".
+/// The expected axes as text: "(batch, kv_heads, sequence, head_dim)".
 std::string axes_text(const char* heads, core::AxisOrder order, bool with_head_dim = true) {
   std::vector<std::string> axes = reordered<std::string>({"batch", "sequence", heads}, order);
   if (with_head_dim) axes.push_back("head_dim");
@@ -114,7 +114,7 @@ void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset
          tensor.where, tensor.shape_text(), rows, heads, hint);
   };
   if (q.rows() == k.extents[1]) check_heads(q.found);
-  check_heads(k);  // q is not checked: few queries with many heads are normal
+  check_heads(k);  // other q are not checked: few queries with many heads are normal
 }
 
 /// The order of axes according to the run file or the file's own names of axes, which must not contradict each other.
@@ -281,7 +281,7 @@ std::optional<std::string> read_text_attribute(const std::string& path, const st
 
 std::string read_text_dataset(const std::string& path, const std::string& name) {
   constexpr std::size_t most_text = std::size_t(1)
-                                    << 26;  // bytes of one of fixed length, which need not be in the file
+                                    << 26;  // bytes of a text of fixed length, which the file need not contain
   const FileId file = open_alone(path, false);
   const DatasetId dataset = open_dataset(file, path, name);
   const SpaceId space(check_hdf5(H5Dget_space(dataset), "{}: dataset {}", path, name));

@@ -19,7 +19,7 @@ enum class ProcessState { alive, dead, elsewhere };
 /// Empty for a text that names no process.
 std::optional<ProcessState> process_state(const std::string& process);
 
-/// 16 hexadecimal digits that cannot be guessed.
+/// Returns 16 hexadecimal digits that cannot be guessed.
 std::string random_digits();
 
 /// A temporary name for the unfinished `file`; no other process uses it.

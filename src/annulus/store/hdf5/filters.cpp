@@ -26,7 +26,7 @@ std::vector<std::pair<H5Z_filter_t, std::string>> filters_of(hid_t dataset) {
   return filters;
 }
 
-/// Folders in which HDF5 looks for plugins.
+/// The folders in which HDF5 looks for plugins.
 std::vector<std::string> plugin_folders() {
   unsigned count = 0;
   if (H5PLsize(&count) < 0) return {};

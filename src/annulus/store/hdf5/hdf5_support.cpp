@@ -91,7 +91,7 @@ std::vector<std::string> names_in(hid_t file) {
   const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
     auto& list = *static_cast<std::vector<std::string>*>(to);
     list.push_back(std::string("/") + name);
-    return list.size() < 24 ? 0 : 1;  // 1 stops the walk
+    return list.size() < 24 ? 0 : 1;  // 1 ends the iteration
   };
   comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
   const PropertyId access = link_access();
