@@ -13,7 +13,7 @@ struct BenchCase {
   Index number = 0;  ///< counted from 0, without skipped combinations
   std::vector<std::pair<std::string, SweptValue>> values;
 
-  /// "case 3 (distribution.strategy=ring, attention.causal=true)".
+  /// The case's name: "case 3 (distribution.strategy=ring, attention.causal=true)".
   std::string name() const;
   /// The case's value for a swept key or word; nullptr if that is not swept.
   const SweptValue* find(std::string_view word) const;

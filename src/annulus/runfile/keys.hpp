@@ -1,5 +1,5 @@
-// One table for a file with keys in sections (run file, machine file). All else uses a key's line in this table:
-// reading, writing, suggestions for unknown words, and the test of input/reference.yaml.
+// One table for a file with keys in sections (run file, machine file). Reading, writing, suggestions for unknown words
+// and the test of input/reference.yaml know a key only from its line in this table.
 #pragma once
 
 #include <map>

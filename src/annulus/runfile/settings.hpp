@@ -41,7 +41,7 @@ struct GenerateSettings {
   }
 };
 
-/// Exactly one of `file` and `generate` is set.
+/// Either `file` or `generate` must be set, but not both.
 struct InputSettings {
   std::optional<std::string> file;  ///< absolute path
   std::optional<GenerateSettings> generate;
@@ -50,7 +50,7 @@ struct InputSettings {
   std::string k = "/k";
   std::string v = "/v";
   std::string dout = "/dout";              ///< dataset that is read if compute.backward is true
-  std::optional<std::string> dlse;         ///< dataset of the LSE's gradient; empty: it is zero
+  std::optional<std::string> dlse;         ///< dataset of the gradient of lse; empty: it is zero
   std::optional<std::string> documents;    ///< dataset of document offsets; empty: one document
   std::optional<std::string> coordinates;  ///< dataset of row positions for a bias; empty: row numbers are used
   std::optional<std::string> sink;         ///< dataset of sink logits; empty: none
@@ -61,7 +61,7 @@ struct InputSettings {
 /// attention.bias: slope * distance is subtracted from scores.
 struct BiasSettings {
   std::optional<std::vector<double>> slopes;  ///< one for each query head; empty: auto
-  Index exempt = 0;                           ///< rows at the start of a document whose distance is 0
+  Index exempt = 0;                           ///< number of rows at the start of a document that have distance 0
 
   bool operator==(const BiasSettings&) const = default;
 };
@@ -151,7 +151,7 @@ struct OutputSettings {
   Index top_keys = 8;                 ///< number of rows that `top` lists for every row
   std::optional<std::string> report;  ///< absolute path of the JSON report
   std::optional<std::string> trace;   ///< absolute path of the JSON file with trace events
-  std::optional<Index> alignment;     ///< bytes; large datasets start at multiples in the file; empty: auto
+  std::optional<Index> alignment;     ///< bytes; large datasets start at multiples of it; empty: auto
   comm::FileHints hints;              ///< hints with which MPI-IO makes the file
 };
 

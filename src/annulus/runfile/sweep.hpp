@@ -19,7 +19,7 @@ namespace annulus::runfile {
 
 using core::Index;
 
-/// One value of a key.
+/// One value of a swept key.
 struct SweptValue {
   YamlNode node;
   std::string text;  ///< as YAML in one line: "65536", "[2048, all]"; equal values have equal text

@@ -23,7 +23,7 @@ struct WholeRange {
   core::Index least = 1;
   core::Index most = INT64_MAX;
 
-  /// "a whole number, 1 or more", "a whole number from 1 to 256".
+  /// What the text should be: "a whole number, 1 or more", "a whole number from 1 to 256".
   std::string describe() const;
 };
 
