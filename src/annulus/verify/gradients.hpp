@@ -21,7 +21,7 @@ inline constexpr Index largest_recomputed = Index(1) << 26;
 /// Whether the queries that see the keys `rows` can be recomputed within this limit. Local.
 bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows);
 
-/// out (B, rows, H, D) and lse (B, rows, H).
+/// Results of rows: out (B, rows, H, D) and lse (B, rows, H).
 struct RowResults {
   Numbers out, lse;
 };

@@ -81,7 +81,7 @@ class VerifyInput {
   core::Shape shape;
   Index queries = 0;           ///< number of rows of q
   Index first_query = 0;       ///< the row of the sequence that is the first row of q
-  bool has_query_rows = true;  ///< false: queries have no row numbers
+  bool has_query_rows = true;  ///< false: queries have no row numbers, and see every key
   Index entry_rows = 0;        ///< S if `shape` is one sequence of B S rows, all batch entries end to end; 0: it is not
   core::DType type;
   core::Precision precision;
