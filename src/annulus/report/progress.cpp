@@ -24,7 +24,7 @@ std::size_t columns() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// "8.4 GFLOP/s", "3.1 step/min".
+/// A rate as text: "8.4 GFLOP/s", "3.1 step/min".
 std::string rate_text(double per_second, const std::string& unit) {
   if (per_second >= 0.1) return fmt::format("{:.3g} {}/s", per_second, unit);
   if (60 * per_second >= 0.1) return fmt::format("{:.3g} {}/min", 60 * per_second, unit);

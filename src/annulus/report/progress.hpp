@@ -50,7 +50,7 @@ std::string progress_text(double share, double begun, double seconds, const Prog
                           const std::string& where);
 /// "[######........]", with `width` characters between the brackets.
 std::string progress_bar(double share, int width);
-/// "0:12", "1:02:03", "3 days".
+/// Seconds as text: "0:12", "1:02:03", "3 days".
 std::string duration_text(double seconds);
 
 }  // namespace annulus::report
