@@ -1,4 +1,4 @@
-// The attention layer, trainable and distributed:
+// The attention layer, which can be trained and whose work is divided among ranks:
 //   y = attention(rope(x wq + bq), rope(x wk + bk), x wv + bv) wo + bo
 // x, y, dx, dy and the target are (B, rows, E): this rank's rows in the order of its StoredRows, row-major, in memory
 // of the default execution space, with the problem's type. E is problem.width.

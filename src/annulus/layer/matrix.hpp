@@ -53,7 +53,7 @@ void fill_rows(const Matrix& row, const Matrix& to);
 void add(const Matrix& from, const Matrix& to);
 /// to -= rate * from.
 void subtract_scaled(double rate, const Matrix& from, const Matrix& to);
-/// Sum of (y - target)^2 in float64, each row from left to right, rows from first to last; y = scale * (y - target).
+/// Returns the sum of (y - target)^2 in float64, row by row from left to right; then y = scale * (y - target).
 double squared_distance(const Matrix& y, const Matrix& target, double scale);
 
 }  // namespace annulus::layer

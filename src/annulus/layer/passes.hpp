@@ -35,8 +35,8 @@ class Pass {
   Index width() const { return layer.width; }
 
   const LayerProblem& layer;
-  const pattern::Partition& partition;           ///< of x and y
-  const strategies::Problem problem;             ///< of the attention of this rank's heads
+  const pattern::Partition& partition;           ///< rows of x and y on every rank
+  const strategies::Problem problem;             ///< the attention of this rank's heads
   const pattern::Partition attention_partition;  ///< rows of the ranks in attention_comm
   const strategies::Strategy& strategy;          ///< computes the attention
   const comm::Communicator& attention_comm;      ///< by heads: only this rank

@@ -46,7 +46,7 @@ constexpr bool is_of_keys(Weight weight) {
   return weight == Weight::wk || weight == Weight::wv || weight == Weight::bk || weight == Weight::bv;
 }
 
-/// One attention layer, the same on every rank.
+/// Describes one attention layer; it is the same on every rank.
 struct LayerProblem {
   Index width = 1;                ///< E, the numbers in a row of x and y
   strategies::Problem attention;  ///< shape, pattern, type of x, y and all weights, precision of all sums
