@@ -19,7 +19,7 @@ volatile std::sig_atomic_t requested = 0;
 volatile std::sig_atomic_t final_status = -1;  // of a verb that has finished; -1: it still runs
 
 unsigned patience = 0;     // seconds from a request to stop until the process ends; 0: no limit
-double stall_seconds = 0;  // how long ranks may wait for one another after TERM
+double stall_seconds = 0;  // seconds that ranks may wait for one another after TERM
 
 /// A line that a signal handler can print at any time. Old texts are never freed, so a signal that comes while the line
 /// is replaced finds the old text or the new one, complete.

@@ -69,7 +69,7 @@ struct Quantity {
 store::Column per_rank(const Quantity& quantity, double value, const comm::Communicator& comm);
 /// Gathers what all ranks measured in a pass; collective; complete on rank 0. `predicted_bytes`: this rank's peak.
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
-/// Bytes that every rank receives from each rank, as planned, which is exact. Collective; complete on rank 0.
+/// Bytes that every rank receives from each rank. They are exactly as planned. Collective; complete on rank 0.
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
 /// The datasets of /run. Those of the other passes have the same names in /run/statistics and /run/backward.

@@ -1,5 +1,5 @@
-// The machine file: `plan --calibrate` writes it and the cost model uses it. It is YAML, and every key is required.
-// Errors start with `FILE:LINE:COLUMN: `, as for a run file.
+// The machine file: `plan --calibrate` writes it and the cost model uses it. It is YAML; every key is required, except
+// a few that older files lack. Errors start with `FILE:LINE:COLUMN: `, as for a run file.
 #pragma once
 
 #include <string>

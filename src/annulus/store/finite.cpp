@@ -29,7 +29,7 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
   return std::nullopt;
 }
 
-/// Compares bits without the sign: they have the same order as the values of finite numbers. It vectorises, too.
+/// The largest absolute value. Compares bits without the sign, which have the same order as the values; it vectorises.
 template <class Bits, class Stored>
 double largest(const Stored* numbers, Index count, Bits) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));

@@ -75,7 +75,7 @@ std::string state_of_parts(const std::string& table);
 /// The folder of the files: "sweep.h5.part".
 std::string folder_of_parts(const std::string& table);
 
-/// Throws Error(failure), which says what differs, unless both are the same sweep. `file` contains `made`.
+/// Throws Error(failure), which says what differs, unless both identities are equal; `made` is the one in `file`.
 void check_same_sweep(const std::string& file, const std::string& made, const std::string& asked);
 
 }  // namespace annulus::store

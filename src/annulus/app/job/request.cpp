@@ -127,7 +127,7 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
   if (purpose == Purpose::train) check("train.checkpoint", run.settings.train->checkpoint);
 }
 
-/// Sets which rows of k the rows of q are.
+/// Sets the row of k at which the rows of q begin.
 void place_queries(const Request& request, Problem& problem) {
   if (request.layer_input || request.is_end_to_end()) return;  // their queries are the rows of k
   const runfile::InputSettings& input = request.run.settings.input;

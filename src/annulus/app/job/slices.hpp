@@ -77,9 +77,9 @@ class SlicedRun {
 Cuts cuts_of(const Job& job);
 std::optional<RecordedSlices> slices_in(const Cuts& cuts);
 
-/// Computes the job's slices; collective. Without an output file it writes nothing. Otherwise, when all slices are
-/// finished, also by earlier launches, it calls `finish` for the record that goes into the file. Returns why slices are
-/// left: a stop was requested, or another launch works on them; empty: none is left.
+/// Computes the job's slices; collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
+/// file's record when all slices are finished, including those of earlier launches. Returns why slices are left: a stop
+/// was requested, or another launch works on them; empty: none is left.
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish);
 

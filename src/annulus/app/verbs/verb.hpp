@@ -55,8 +55,8 @@ Option whole(const std::string& name, Number& variable, runfile::WholeRange rang
 /// Numbers of ranks for which `plan` works.
 inline constexpr runfile::WholeRange rank_counts{1, 65536};
 
-/// Why a verb needs the right number of ranks. for_work: if each process takes itself for the whole job, all of them
-/// compute or write everything. for_show: `info` shows the ranks. never: `list` prints the same on any number.
+/// Which verbs must know all launched ranks. for_work: a process that takes itself for the whole job would compute or
+/// write everything once more. for_show: `info` shows the ranks. never: `list` prints the same for any number.
 enum class RanksMatter { for_work, for_show, never };
 
 struct Verb {
