@@ -15,7 +15,7 @@
 namespace annulus::app {
 namespace {
 
-/// Brackets and braces still open at the end of the text.
+/// Number of brackets and braces that are still open at the end of the text.
 int open_brackets(std::string_view text) {
   int open = 0;
   for (const char c : text) open += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
@@ -26,14 +26,14 @@ bool looks_like_option(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
 }
 
-/// "attention.causal=false", and not "runs/n=8/my.yaml".
+/// True for "attention.causal=false", false for "runs/n=8/my.yaml".
 bool looks_like_setting(std::string_view word) {
   const std::string_view key = word.substr(0, word.find('='));
   return key.size() < word.size() && key.find('.') != std::string_view::npos &&
          key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.") == std::string_view::npos;
 }
 
-/// -n 2, -n2, -np 2, --np=2, --ntasks=2: what mpirun and srun take.
+/// -n 2, -n2, -np 2, --np=2, --ntasks=2: options of mpirun and srun.
 bool is_count_of_ranks(std::string_view option) {
   constexpr std::array<std::string_view, 5> names{"--np", "--n", "--ntasks", "--nprocs", "--ranks"};
   if (std::find(names.begin(), names.end(), option) != names.end()) return true;
@@ -42,7 +42,7 @@ bool is_count_of_ranks(std::string_view option) {
   return option.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// The way through one command line.
+/// Reads one command line, word by word.
 class Reader {
  public:
   Reader(const std::string& verb, const std::vector<Option>& options, const std::vector<std::string>& words)
@@ -72,7 +72,7 @@ class Reader {
     if (found == nullptr) return unknown(word, name);
     if (found->value.empty()) return "";
     const bool missing = at_ == words_.size() || looks_like_option(words_[at_]);
-    if (equals == std::string::npos && missing) return "";  // the parser says so
+    if (equals == std::string::npos && missing) return "";  // the parser reports it
     const std::string value = equals == std::string::npos ? words_[at_++] : word.substr(equals + 1);
     return name == "--set" ? setting(value) : "";
   }
@@ -93,7 +93,7 @@ class Reader {
     return there_is_none + "; keys of the run file are changed by --set KEY=VALUE";
   }
 
-  /// A value of --set: the shell cuts it at blanks that are not quoted.
+  /// A value of --set as the user meant it: the shell cuts it at blanks that are not quoted.
   std::string setting(const std::string& value) const {
     if (open_brackets(value) > 0 && at_ < words_.size()) {
       std::string whole = value;
@@ -110,7 +110,7 @@ class Reader {
     return "";
   }
 
-  /// A word that belongs to no option.
+  /// Explains a word that belongs to no option.
   std::string stray(const std::string& word) {
     const bool is_setting = looks_like_setting(word);
     const bool takes_file = find("file") != nullptr;
@@ -157,7 +157,7 @@ void define(CLI::App& app, const Verb& verb) {
         std::for_each(words.begin(), words.end(), take);
       };
       made = sub.add_option_function<std::vector<std::string>>(option.name, each, option.help);
-      made->allow_extra_args(false);  // one value each time the option is given
+      made->allow_extra_args(false);  // takes one value each time that the option is given
     } else {
       made = sub.add_option_function<std::string>(option.name, take, option.help);
     }
@@ -170,7 +170,7 @@ void define(CLI::App& app, const Verb& verb) {
   }
 }
 
-/// What is wrong with the words. CLI11 would only call a word unexpected, or say that a subcommand is required.
+/// Says what is wrong with the words. CLI11 alone would only say "unexpected", or that a subcommand is required.
 std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs) names.push_back(verb.name);
@@ -219,7 +219,7 @@ CommandLine parse_command_line(int argc, char** argv, bool speaks) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return complain(error.what(), speaks);
-    if (speaks) app.exit(error);  // --help, --version
+    if (speaks) app.exit(error);  // prints help or the version
     return {};
   }
   for (Verb& verb : known) {

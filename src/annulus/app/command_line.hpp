@@ -1,4 +1,4 @@
-// The command line: words in, one verb with its options out.
+// The command line: reads the words, returns one verb with its options.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 namespace annulus::app {
 
 struct CommandLine {
-  std::optional<Verb> verb;  ///< empty: help was given, or a mistake named, and the program ends with `status`
+  std::optional<Verb> verb;  ///< empty: help was printed, or an error; the program ends with `status`
   int status = 0;
-  std::string text;  ///< all words, "annulus run my.yaml"
+  std::string text;  ///< the complete command line, "annulus run my.yaml"
 };
 
-/// Every rank parses the same words and comes to the same end; the one that `speaks` prints help on stdout and
-/// complaints on stderr.
+/// Every rank parses the same words and gets the same result. Only the rank that `speaks` prints help on stdout and
+/// errors on stderr.
 CommandLine parse_command_line(int argc, char** argv, bool speaks);
 
-// Mistakes that a parser of options can only call unexpected: a list cut by the shell, ranks asked of the program
-// instead of the launcher, options misspelt.
+// Explains mistakes for which a parser of options has no better word than "unexpected": a list that the shell cut, a
+// number of ranks that belongs to the launcher, a misspelt option.
 
-/// What is wrong with the words that follow a verb, and what to write instead; empty where the parser can go on (it
-/// still judges values and what is missing). Without a name: words in front of any verb.
+/// Says what is wrong with the words after a verb, and what to write instead. Empty if the parser can continue; it
+/// still checks values and finds what is missing. `verb` is empty for words before any verb.
 std::string complaint_of_words(const std::string& verb, const std::vector<Option>& options,
                                const std::vector<std::string>& words);
 

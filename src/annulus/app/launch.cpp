@@ -58,12 +58,12 @@ Launch read_launch(const Lookup& variable) {
   if (const auto found = words_of(variable, "Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")) {
     launch.of_mpi.push_back(*found);
   }
-  // Hydra without PMI_SIZE (it then hands out a port) still says how many processes this node has.
+  // Hydra does not set PMI_SIZE if it uses a port, but it still says how many processes this node has.
   auto pmi = words_of(variable, "mpiexec of MPICH or a relative", "PMI_SIZE", "PMI_RANK");
   if (!pmi) pmi = words_of(variable, "mpiexec of MPICH or a relative", "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
-  // srun --mpi=pmi2 speaks PMI, too.
+  // srun --mpi=pmi2 sets PMI variables, too.
   if (pmi && !(launch.of_slurm && launch.of_slurm->processes == pmi->processes)) launch.of_mpi.push_back(*pmi);
-  // Through PMI or PMIx, whatever the launcher is called.
+  // A launcher with any other name shows itself through PMI or PMIx.
   launch.alone = launch.of_mpi.empty() && !launch.of_slurm && !pmi && variable("PMIX_RANK") == nullptr;
   launch.allocated = number_in(variable, "SLURM_NTASKS", 1).value_or(1);
   return launch;
@@ -74,7 +74,7 @@ std::optional<LauncherWords> wrong_launcher(const Launch& launch, int ranks) {
   if (launch.of_mpi.empty()) {
     return launch.of_slurm && !right(*launch.of_slurm) ? launch.of_slurm : std::nullopt;
   }
-  // Where one launcher runs inside another, either of the two may have started the ranks.
+  // If one launcher runs inside another, either of them may have started the ranks.
   if (std::any_of(launch.of_mpi.begin(), launch.of_mpi.end(), right)) return std::nullopt;
   return launch.of_mpi.front();
 }
@@ -91,13 +91,13 @@ std::string slurm_pmi(const std::string& library) {
 int check_launch(const Launch& launch, const Verb& verb, const comm::Communicator& comm) {
   const bool only_shows = verb.ranks_matter != RanksMatter::for_work;
   if (const auto wrong = wrong_launcher(launch, comm.size())) {
-    const bool speaks = wrong->process == 0;  // each of the processes is rank 0 of a job of its own
+    const bool speaks = wrong->process == 0;  // each process believes that it is rank 0 of a job of its own
     if (speaks) {
       std::fprintf(stderr, "annulus: %s: %s\n", only_shows ? "warning" : "error",
                    describe(*wrong, comm.size(), comm::mpi_library()).c_str());
     }
     if (only_shows) return 0;
-    // The launcher ends all when the first one fails: the one that speaks must come to it.
+    // The launcher kills all processes when the first one fails, so the others give the speaking one time to print.
     if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(2));
     return int(core::ErrorKind::usage);
   }

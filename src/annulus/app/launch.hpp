@@ -1,5 +1,5 @@
-// What started this process: a launcher of another MPI library starts P processes that each take themselves for the
-// whole job, and would each compute and write all of it.
+// Finds out what started this process. A launcher of another MPI library starts P processes, and each of them believes
+// that it is the whole job: each would compute and write everything.
 #pragma once
 
 #include <functional>
@@ -11,38 +11,38 @@
 
 namespace annulus::app {
 
-/// What one launcher wrote into the environment.
+/// What one launcher has set in the environment.
 struct LauncherWords {
   std::string launcher;  ///< "srun", "Open MPI's mpirun", ...
-  std::string variable;  ///< that holds the number of processes
+  std::string variable;  ///< the variable with the number of processes
   core::Index processes = 1;
-  core::Index process = 0;  ///< this one's number
+  core::Index process = 0;  ///< number of this process
 };
 
 struct Launch {
-  std::vector<LauncherWords> of_mpi;  ///< mpirun, mpiexec: they run inside Slurm's steps, so they know better
+  std::vector<LauncherWords> of_mpi;  ///< mpirun, mpiexec; inside a Slurm step they know better than Slurm
   std::optional<LauncherWords> of_slurm;
-  bool alone = true;          ///< no launcher at all: MPI cannot know of other processes
-  core::Index allocated = 1;  ///< tasks of the Slurm job, or of its step
+  bool alone = true;          ///< there is no launcher, so MPI cannot know of other processes
+  core::Index allocated = 1;  ///< number of tasks of the Slurm job, or of its step
 };
 
-/// From the environment. Before MPI starts, because MPI libraries add variables of their own.
+/// Reads the environment. Call it before MPI starts, because MPI libraries add variables of their own.
 Launch read_launch();
-/// The same from any lookup: a name's value, or nullptr.
+/// The same with any function that looks up a name and returns its value, or nullptr.
 Launch read_launch(const std::function<const char*(const char*)>& variable);
 
-/// The launcher that started more processes than the `ranks` that MPI sees; nothing when all is well. Processes inside
-/// an srun step that an mpirun started are its own, and right when that one's number is.
+/// The launcher that started more processes than the `ranks` that MPI sees; empty if all is well. An mpirun inside an
+/// srun step starts processes of its own: then its number decides, not that of srun.
 std::optional<LauncherWords> wrong_launcher(const Launch& launch, int ranks);
 
-/// True for one process in an allocation of several tasks that no launcher started: a batch script without srun.
+/// True for one process without a launcher in an allocation of several tasks: a batch script that lacks srun.
 bool forgot_launcher(const Launch& launch, int ranks);
 
-/// srun's --mpi= for an MPI library, by the name that it gives itself: "pmix", "pmi2"; "" for one that the site's own
-/// srun knows best (Cray's), or nobody.
+/// The value of srun's --mpi= for an MPI library with this name: "pmix", "pmi2"; "" if the site's own srun has the
+/// right default (Cray), or if we do not know.
 std::string slurm_pmi(const std::string& library);
 
-/// 0, or the exit status for a wrong launcher, after the message of one process. Verbs that only show something warn.
+/// Returns 0 or, if the launcher is wrong, prints why and returns the exit status. Verbs that only show things warn.
 int check_launch(const Launch& launch, const Verb& verb, const comm::Communicator& comm);
 
 }  // namespace annulus::app

@@ -1,4 +1,4 @@
-// The program: command line in, exit status out.
+// The program: runs the command line and returns the exit status.
 //   0 done   1 failed while running   2 bad usage or run file   3 verification out of tolerance   4 stalled
 //   75 stopped on request, run again to continue
 #include <fcntl.h>
@@ -25,15 +25,15 @@
 namespace annulus::app {
 namespace {
 
-/// Returns the exit status after an error that every rank knows of, too.
+/// Runs the verb and returns the exit status. If all ranks have the same error, rank 0 prints it.
 int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
-  end_on_signals(comm, line.verb->when_ended);  // no verb ends by a signal's number, or leaves half of a file
+  end_on_signals(comm, line.verb->when_ended);  // no signal ends a verb in the default way or leaves half a file
   try {
     return line.verb->run(comm, line.text);
-  } catch (const comm::AgreedError& error) {  // every rank is here
+  } catch (const comm::AgreedError& error) {  // all ranks throw it
     if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
     return int(error.kind());
-  } catch (const std::exception& error) {  // perhaps only this rank: the others must not wait for it
+  } catch (const std::exception& error) {  // perhaps only on this rank, so the others must not wait for it
     const auto* known = dynamic_cast<const core::Error*>(&error);
     const int status = known != nullptr ? int(known->kind()) : int(core::ErrorKind::failure);
     const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
@@ -48,7 +48,7 @@ int main(int argc, char** argv, const Launch& launch) {
   const CommandLine line = parse_command_line(argc, argv, comm.is_root());
   if (!line.verb) return line.status;
   if (const int status = check_launch(launch, *line.verb, comm); status != 0) return status;
-  // The stall timeout until a run file says otherwise, and of verbs without one.
+  // The stall timeout before the run file sets another, and for verbs without a run file.
   const char* const text = std::getenv("ANNULUS_STALL_TIMEOUT");
   const auto timeout =
       text == nullptr ? runfile::Parsed<double>{comm::default_stall_timeout, ""} : runfile::parse_positive(text);
@@ -64,23 +64,23 @@ int main(int argc, char** argv, const Launch& launch) {
   return run_or_explain(line, comm);
 }
 
-/// Gives each of stdin, stdout and stderr that was closed a file on which every use of it fails, as on a closed one:
-/// the next file that is opened, a connection of MPI's, would else get that number, and what is printed.
+/// If stdin, stdout or stderr is closed, puts a file there on which every read and write fails. Otherwise the next file
+/// that is opened, such as a connection of MPI, would get its number, and what is printed would go there.
 void keep_closed_streams_closed() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (fcntl(stream, F_GETFD) == -1) open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
-/// MPICH leaves standard output unbuffered: a failure would then be found in the middle of printing, where its reason
-/// is lost, and every word would be a write of its own. With a buffer of our own: glibc makes none for a stream that
+/// MPICH leaves standard output unbuffered. Every word would then be a write of its own, and a failure would be noticed
+/// in the middle of printing, where its reason is lost. The buffer is ours, because glibc makes none for a stream that
 /// once had none.
 void buffer_standard_output() {
   static char buffer[BUFSIZ];
   std::setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
 }
 
-/// The status, or 1 and a message when what was printed did not arrive: a full disk behind `> results.txt`.
+/// Returns the status or, if the output could not be written (a full disk), prints a message and returns 1.
 int finish_printing(int status) {
   errno = 0;
   const bool arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && !std::cout.flush().fail();
@@ -95,9 +95,9 @@ int finish_printing(int status) {
 
 int main(int argc, char** argv) {
   annulus::app::keep_closed_streams_closed();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then is a failed write with a message, not a killed job
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit fails with a message, without killing the job
   const annulus::app::Launch launch = annulus::app::read_launch();  // MPI libraries add variables of their own
-  annulus::app::end_on_signals_from_the_start();                    // to start MPI may take long
+  annulus::app::end_on_signals_from_the_start();                    // because MPI may take long to start
   const annulus::comm::Runtime runtime(argc, argv, launch.alone);
   annulus::app::buffer_standard_output();
   if (argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word) {

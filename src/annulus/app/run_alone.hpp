@@ -1,20 +1,20 @@
-// This program once more, as a child process: for trials that may end it.
+// Runs this program once more, as a child process, for trials that may crash.
 #pragma once
 
 #include <string>
 
 namespace annulus::app {
 
-/// Starts this program again with the argument `word`, outside the launcher's job, and waits for it. Empty when it
-/// ended with status 0, else what happened: "ended with status 1", "was killed by signal 11", "took more than 60 s".
+/// Starts this program again with the argument `word`, outside the launcher's job, and waits for it. Returns "" if it
+/// ended with status 0, otherwise why not: "ended with status 1", "was killed by signal 11", "took more than 60 s".
 std::string run_self_alone(const char* word, double patience_seconds);
 
-/// The word that makes a child of this program try whether MPI moves device memory, and that trial.
+/// The argument that makes the child try whether MPI can send device memory; and the function that starts this trial.
 inline constexpr const char* self_send_word = "--device-self-send";
 inline std::string try_device_self_send() {
-  return run_self_alone(self_send_word, 60);  // a first start of MPI and of the device's driver can be slow
+  return run_self_alone(self_send_word, 60);  // the first start of MPI and of the device's driver can take long
 }
-/// The same for a job of so many ranks: once, and never for one rank, which sends nothing.
+/// The same for a job of this many ranks. It tries only once. One rank needs no trial, because it sends nothing.
 inline std::string try_device_self_send_of(int ranks) {
   if (ranks == 1) return "was not made: there is one rank";
   static const std::string found = try_device_self_send();

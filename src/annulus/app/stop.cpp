@@ -17,13 +17,13 @@ namespace annulus::app {
 namespace {
 
 volatile std::sig_atomic_t requested = 0;
-volatile std::sig_atomic_t final_status = -1;  // of a verb that is through
+volatile std::sig_atomic_t final_status = -1;  // of a verb that has finished; -1: it still runs
 
-unsigned patience = 0;     // seconds from a request to the end of the process; 0: no end
-double stall_seconds = 0;  // that ranks may wait for one another once TERM has come
+unsigned patience = 0;     // seconds from a request to stop until the process ends; 0: no limit
+double stall_seconds = 0;  // seconds that ranks may wait for one another after TERM
 
-/// A line that a signal's handler writes. Every text that it ever had stays where it is: a signal that comes while it
-/// is replaced finds the one before or the new one, whole.
+/// A line that a signal handler can print at any time. Old texts are never freed, so a signal that comes while the line
+/// is replaced finds the old text or the new one, complete.
 class Line {
  public:
   void set(std::string text) {
@@ -49,14 +49,14 @@ extern "C" void note_request(int signal) {
 
 bool alone = true;
 
-/// Removes what this rank makes, and leaves the other ranks half a second for the same: Open MPI 4's mpirun kills those
-/// that are left at once, without the second that it means to wait, when one has ended after TERM.
+/// Removes this rank's unfinished files, then gives the other ranks half a second to do so: when one rank ends after
+/// TERM, Open MPI 4's mpirun kills the others at once, without the second that it is meant to wait.
 void clean_up() {
   core::remove_unfinished_files();
   if (!alone) poll(nullptr, 0, /*ms=*/500);
 }
 
-/// Calls what POSIX allows in a handler, and nothing else.
+/// Calls only what POSIX allows in a signal handler.
 extern "C" void end_stopped(int) {
   if (final_status >= 0) _exit(final_status);
   last_words.write();
@@ -64,27 +64,27 @@ extern "C" void end_stopped(int) {
   _exit(stopped_status);
 }
 
-/// A signal that ends the process, and the line it leaves: made beforehand, because a handler may not.
+/// A signal that ends the process, and the line to print. A handler may not make text, so it is made before.
 struct Ending {
   int signal;
   const char* name;
   int status;
   Line line{};
 };
-/// USR1 asks for an end. TERM does, too, but launchers also send it to the ranks that are left when one has failed, and
-/// the job's status shall be that one's: srun returns the largest of all.
+/// USR1 and TERM both ask for an end. But launchers also send TERM to the other ranks when one has failed. The job must
+/// then end with the failed rank's status, and srun returns the largest of all.
 std::array<Ending, 4> endings{{{SIGUSR1, "USR1", stopped_status},
                                {SIGTERM, "TERM", int(core::ErrorKind::failure)},
                                {SIGINT, "INT", int(core::ErrorKind::failure)},
                                {SIGHUP, "HUP", int(core::ErrorKind::failure)}}};
-bool speaks_for_all = true;  // rank 0
+bool speaks_for_all = true;  // true on rank 0
 
-/// Launchers are the ranks' parents, and a terminal's Ctrl-C comes from the kernel: both reach every rank.
+/// True if the launcher (the ranks' parent) or the kernel (Ctrl-C) sent the signal: it then reaches all ranks.
 bool comes_to_all_ranks(const siginfo_t* info) {
   return info->si_code == SI_KERNEL || (info->si_code <= 0 && info->si_pid == getppid());
 }
 
-/// Calls what POSIX allows in a handler, and nothing else.
+/// Calls only what POSIX allows in a signal handler.
 extern "C" void end_process(int signal, siginfo_t* info, void*) {
   if (final_status >= 0) _exit(final_status);
   int status = int(core::ErrorKind::failure);
@@ -116,7 +116,7 @@ void end_on_signals_from_the_start() {
     if (sigaction(ending.signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
     action.sa_sigaction = end_process;
     action.sa_flags = SA_SIGINFO;
-    sigfillset(&action.sa_mask);  // one line, whatever comes next
+    sigfillset(&action.sa_mask);  // other signals wait, so that only one line is printed
     sigaction(ending.signal, &action, nullptr);
     ours.push_back(ending.signal);
   }
@@ -132,7 +132,7 @@ void end_on_signals(const comm::Communicator& comm, const std::string& consequen
     ending.line.set(fmt::format("annulus: {}{}{} by signal {}; {}\n", asked ? "" : "error: ", who,
                                 asked ? "stopped on request" : "ended", ending.name, consequence));
   }
-  end_on_signals_from_the_start();  // libraries may have taken signals since
+  end_on_signals_from_the_start();  // once more, because libraries may have replaced the handlers
 }
 
 void end_quietly_on_signals(int status) { final_status = status; }
@@ -141,7 +141,7 @@ void watch_for_stop(double seconds) {
   stall_seconds = seconds;
   struct sigaction action {};
   action.sa_handler = note_request;
-  action.sa_flags = SA_RESTART;  // reads and writes in flight continue
+  action.sa_flags = SA_RESTART;  // reads and writes that a signal interrupts continue
   sigaction(SIGUSR1, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   unblock({SIGUSR1, SIGTERM});

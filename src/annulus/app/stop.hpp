@@ -1,4 +1,4 @@
-// Signals from outside: a batch system's warning before the time is over, a user's Ctrl-C, a launcher's end.
+// Signals: a batch system's warning before the time limit, a user's Ctrl-C, a launcher that ends the job.
 #pragma once
 
 #include <string>
@@ -7,30 +7,30 @@
 
 namespace annulus::app {
 
-/// Exit status of work that was stopped on request: run again to continue, or to begin again where nothing is saved.
+/// Exit status of a run that was asked to stop: run again to continue, or to begin anew if nothing was saved.
 inline constexpr int stopped_status = 75;
 
-/// From now on TERM, INT and HUP end this process with status 1, USR1 with 75, and one line on stderr, and the files
-/// that it makes are removed. `consequence` ends the line: what is lost, and what to do. Signals that are ignored
-/// (nohup) stay so. A signal that the launcher hands to all ranks is told by rank 0 alone.
+/// From now on, TERM, INT and HUP end this process with status 1, USR1 with 75. They print one line on stderr and
+/// remove unfinished files. `consequence` ends the line: what is lost, and what to do. Signals that are ignored (nohup)
+/// stay ignored. If the launcher passes a signal to all ranks, only rank 0 prints the line.
 void end_on_signals(const comm::Communicator& comm, const std::string& consequence);
 
-/// The same without a word, before there is a communicator: launchers say which signal they passed on.
+/// The same without the line, before there is a communicator: the launcher itself says which signal it passed on.
 void end_on_signals_from_the_start();
 
-/// The verb is through, and its message is out: from now on those signals end this process with `status`, without a
-/// word. Launchers send TERM to ranks that are still ending when another one has ended with an error.
+/// Call it when the verb has finished and its message is printed: these signals then end the process with `status` and
+/// no line. Launchers send TERM to ranks that are still ending when another rank has failed.
 void end_quietly_on_signals(int status);
 
-/// From now on SIGUSR1 and SIGTERM are noted instead of ending the process. Launchers pass USR1 on. TERM that goes to
-/// Open MPI's mpirun reaches the ranks too, but it kills them a second later, and returns 1 whatever they return. A
-/// batch system kills half a minute after TERM: from then on ranks that wait for one that is dead wait `stall_seconds`
-/// at most (comm/watchdog.hpp), so that they say so and leave nothing behind.
+/// From now on SIGUSR1 and SIGTERM do not end the process but are noted. Launchers pass on USR1. Open MPI's mpirun
+/// passes on TERM, too, but kills the ranks a second later, and returns 1 whatever they return. A batch system kills
+/// half a minute after TERM, so from TERM on ranks wait for a dead rank at most `stall_seconds` (comm/watchdog.hpp):
+/// then they still have time to say so and to remove their files.
 void watch_for_stop(double stall_seconds);
-/// The same; but where the work has not come to its end `seconds` after the signal, the process ends with
-/// stopped_status and one line of rank 0: for work that has saved all that it can save before.
+/// The same, but if the work has not ended `seconds` after the signal, the process ends with stopped_status, and rank 0
+/// prints `line`. For work that has already saved everything that it can save.
 void watch_for_stop(const comm::Communicator& comm, double stall_seconds, unsigned seconds, const std::string& line);
-/// One of them has come to this process. Ranks may hear of it at different times: agree before acting on it.
+/// True if this process has received USR1 or TERM. Ranks may receive it at different times: agree before you act on it.
 bool stop_requested();
 
 }  // namespace annulus::app

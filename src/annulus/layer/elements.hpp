@@ -1,4 +1,4 @@
-// Kernels that do one small thing for every element of a matrix, whatever its storage type.
+// Calls a small function for every element of a matrix, in parallel.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,10 +12,10 @@ namespace annulus::layer {
 using core::Index;
 using core::with_type;
 
-/// A team's part of for_each_element(): up to `block` neighbours in a row.
+/// The work of one team in for_each_element(): up to `block` consecutive elements of one matrix row.
 template <class Body>
 struct ElementsOfTeam {
-  static constexpr Index block = 4096;  // enough work for a team, also where a matrix is one long row
+  static constexpr Index block = 4096;  // gives a team enough work, and also splits a matrix that is one long row
 
   Body body;
   Index columns;
@@ -29,7 +29,7 @@ struct ElementsOfTeam {
   }
 };
 
-/// Runs body(row, column), a functor for the device, for every element. Complete on return.
+/// Calls body(row, column), a functor that runs on the device, for every element. Returns when all calls have ended.
 template <class Body>
 void for_each_element(const char* label, Index rows, Index columns, const Body& body) {
   if (rows == 0 || columns == 0) return;

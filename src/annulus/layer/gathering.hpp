@@ -1,4 +1,4 @@
-// Rows that other ranks keep, fetched while this rank computes.
+// Fetches rows that other ranks keep, while this rank computes.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace annulus::layer {
 
-/// Gathers the rows of a matrix without gaps, of which every rank p has its even_part(rows, P, p) in place already. All
-/// ranks make their gatherings in the same order. Use: progress() now and then while computing, wait() before reading.
+/// Gathers a contiguous matrix, of which every rank p first has only its own even_part(rows, P, p). All ranks make
+/// their gatherings in the same order. Call progress() often while computing, and wait() before reading.
 class RowGathering {
  public:
-  /// Starts. The matrix' memory must outlive this.
+  /// Starts the gathering. The matrix must stay in memory as long as this object lives.
   RowGathering(const comm::Communicator& comm, const Matrix& matrix, LayerMetrics& metrics);
   void progress() { gather_.progress(); }
   void wait();
@@ -24,33 +24,33 @@ class RowGathering {
   comm::Gather gather_;
 };
 
-/// A weight as this rank computes with it.
+/// A weight in the form that this rank computes with.
 struct WholeWeight {
   Matrix matrix;  ///< (in, out)
-  Matrix bias;    ///< (1, out); empty where there is none or none was asked for
+  Matrix bias;    ///< (1, out); empty if there is none, or if the caller did not ask for it
 };
 
-/// Hands out weights, matrices with their biases. With fsdp in the order of their use: the next one is gathered while
-/// the one in use is used, so that two are complete at most, and freed afterwards; collective, all ranks use the same
-/// order. Else they are simply the parts that the rank keeps, in any order.
+/// Returns one weight after another: a matrix and its bias. With fsdp, callers use weights in the given order, which is
+/// the same on all ranks (collective): the next one is gathered while one is in use and freed after its use, so at most
+/// two are complete. With other shardings the weights are those that the rank keeps, in any order.
 class WeightStream {
  public:
   WeightStream(const LayerProblem& problem, const comm::Communicator& comm, const Weights& kept,
                std::vector<Weight> order, bool with_biases, LayerMetrics& metrics);
 
-  /// Valid until the following call.
+  /// The result is valid until the next call.
   WholeWeight get(Weight matrix);
-  /// Lets messages move.
+  /// Lets messages of the gathering make progress.
   void progress();
 
  private:
-  /// A weight in flight; of the parts that this rank keeps only the description.
+  /// A weight that is being gathered; for a weight that this rank keeps, it only refers to it.
   struct Fetched {
     core::Buffer buffer;
     Matrix matrix;
     std::unique_ptr<RowGathering> gathering;
   };
-  /// A matrix and, after it, its bias.
+  /// A matrix, followed by its bias.
   using Pair = std::vector<Fetched>;
 
   Pair fetch(Weight matrix);

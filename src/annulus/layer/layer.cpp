@@ -6,7 +6,7 @@
 namespace annulus::layer {
 namespace {
 
-/// A checked problem, for use before members are made of it.
+/// Checks the problem before members are constructed from it.
 LayerProblem checked(LayerProblem problem) {
   check(problem);
   return problem;

@@ -9,7 +9,7 @@ namespace {
 
 using core::DType;
 
-/// to = keep * to + factor * from: every element-wise change there is. `from_stride` 0 repeats one row.
+/// to = keep * to + factor * from, which covers all element-wise changes. With `from_stride` 0, one row is repeated.
 template <class From, class To>
 struct Combine {
   const From* from;
@@ -38,7 +38,7 @@ void combine(const char* label, double keep, const Matrix& to, double factor, co
   });
 }
 
-/// Row by row: sum of (y - target)^2 into sums, y = scale * (y - target).
+/// For each row: writes the sum of (y - target)^2 to `sums`, then y = scale * (y - target).
 template <class Number>
 struct Distance {
   Number* y;

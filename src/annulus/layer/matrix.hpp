@@ -1,4 +1,4 @@
-// Row-major matrices in the memory of the default execution space, and what is done to them number by number.
+// Row-major matrices in memory of the default execution space, and element-wise operations on them.
 #pragma once
 
 #include "annulus/core/buffer.hpp"
@@ -8,7 +8,7 @@ namespace annulus::layer {
 
 using core::Index;
 
-/// Element (row, column) lies at data[row * stride + column], in numbers of `type`; owns nothing.
+/// A view of a matrix: element (row, column) is at data[row * stride + column], counted in numbers of `type`.
 struct Matrix {
   void* data = nullptr;
   core::DType type = core::DType::float32;
@@ -17,7 +17,7 @@ struct Matrix {
   Index stride = 0;
 
   bool empty() const { return rows == 0 || columns == 0; }
-  /// Its rows or columns [interval.begin, interval.end).
+  /// The rows or columns [interval.begin, interval.end) of this matrix.
   Matrix take_rows(core::Interval interval) const { return part(interval, {0, columns}); }
   Matrix take_columns(core::Interval interval) const { return part({0, rows}, interval); }
 
@@ -28,32 +28,32 @@ struct Matrix {
   }
 };
 
-/// A matrix without gaps.
+/// A view of a contiguous matrix.
 inline Matrix matrix_at(void* data, core::DType type, Index rows, Index columns) {
   return {data, type, rows, columns, columns};
 }
 
-/// A new matrix without gaps; `owner` keeps it.
+/// Makes a new contiguous matrix; `owner` owns its memory.
 inline Matrix make_matrix(core::Buffer& owner, const char* purpose, core::DType type, Index rows, Index columns) {
   owner = core::Buffer(purpose, rows * columns * Index(core::bytes_of(type)));
   return matrix_at(owner.data(), type, rows, columns);
 }
 
-// All of these are complete on return. Matrices of one call have the same rows and columns, and do not overlap.
+// These functions return when the work is done. Matrices in one call have equal shapes and do not overlap.
 
-/// to = from, rounded to `to`'s type.
+/// to = from, rounded to the type of `to`.
 void copy(const Matrix& from, const Matrix& to);
-/// A matrix without gaps as a buffer of numbers of `type`: its own buffer, or where that has another type a new one.
+/// A contiguous matrix as a buffer of `type`: its own buffer `owner`, or a new one if that has another type.
 core::Buffer stored(const Matrix& matrix, const core::Buffer& owner, core::DType type, const char* purpose);
-/// to = value everywhere.
+/// to = value, for every element.
 void fill(const Matrix& to, double value);
-/// Every row of `to` becomes `row`, a matrix of one row.
+/// Copies `row`, a matrix of one row, to every row of `to`.
 void fill_rows(const Matrix& row, const Matrix& to);
 /// to += from.
 void add(const Matrix& from, const Matrix& to);
 /// to -= rate * from.
 void subtract_scaled(double rate, const Matrix& from, const Matrix& to);
-/// Sum of (y - target)^2 in float64, each row from left to right, rows from first to last; y = scale * (y - target).
+/// Returns the sum of (y - target)^2 in float64, row by row from left to right; then y = scale * (y - target).
 double squared_distance(const Matrix& y, const Matrix& target, double scale);
 
 }  // namespace annulus::layer

@@ -7,15 +7,15 @@
 namespace annulus::layer {
 namespace {
 
-/// The three that come from x, in the order of their weights wq, wk, wv.
+/// The three projections of x, in the order of their weights wq, wk, wv.
 enum class Projection { q, k, v };
 inline constexpr std::array<Projection, 3> all_projections{Projection::q, Projection::k, Projection::v};
 constexpr Weight weight_of(Projection projection) { return Weight(int(projection)); }
 
-/// q (or dq) and kv (or dkv) of a rank, seen as matrices of B * rows rows, heads side by side in the columns.
+/// A rank's q (or dq) and kv (or dkv), as matrices with B * rows rows; a row has its heads side by side.
 class HeadTensors {
  public:
-  /// `problem` is that of the rank's heads.
+  /// `problem` is the problem of this rank's heads.
   HeadTensors(const strategies::Problem& problem, Index rows, const core::Buffer& q, const core::Buffer& kv)
       : problem_(problem) {
     const core::Shape& s = problem.shape;
@@ -26,7 +26,7 @@ class HeadTensors {
   }
 
   Matrix operator[](Projection projection) const { return matrices_[std::size_t(projection)]; }
-  /// Turns q and k; see rope(). Nothing without a base.
+  /// Rotates q and k; see rope(). Does nothing if there is no base.
   void turn(const std::optional<double>& base, const pattern::StoredRows& rows, Turn turn) const {
     if (!base) return;
     const core::Shape& s = problem_.shape;
@@ -43,14 +43,14 @@ class HeadTensors {
   std::array<Matrix, 3> matrices_;
 };
 
-/// Gradients of the weights that this rank keeps.
+/// The gradients of the weights that this rank keeps.
 class WeightGradients {
  public:
   explicit WeightGradients(Work& work)
       : work_(work),
         gradients_(make_weights(work.pass.layer, work.pass.comm.rank(), work.pass.comm.size(), "weight gradients")) {}
 
-  /// Makes the gradients of a matrix and its bias from the matrix's input and the gradient of its output.
+  /// Computes the gradients of a matrix and its bias from the matrix's input and the gradient of its output.
   void make(Weight weight, const Matrix& in, const Matrix& dout) {
     make_one(weight, [&](core::Interval rows, const Matrix& piece) {
       work_.products.weight_gradient(in.take_columns(rows), dout, piece);
@@ -66,11 +66,11 @@ class WeightGradients {
  private:
   using Make = std::function<void(core::Interval rows, const Matrix& piece)>;
 
-  /// A bias of n numbers is kept as n rows, and made as one.
+  /// A bias of n numbers is kept as n rows, but computed as one row.
   static Matrix as_row(const Matrix& bias) { return matrix_at(bias.data, bias.type, bias.columns, bias.rows); }
 
-  /// make(rows, piece) writes what this rank's rows give to rows `rows` of the gradient; `piece` has the arithmetic
-  /// type and no gaps.
+  /// make(rows, piece) writes what this rank's rows contribute to rows `rows` of the gradient. `piece` is contiguous
+  /// and has the arithmetic type.
   void make_one(Weight weight, const Make& make) {
     const Pass& pass = work_.pass;
     const Box box = kept(pass.layer, weight, pass.comm.rank(), pass.comm.size());
@@ -97,7 +97,7 @@ class WeightGradients {
       make(rows_of(rank), matrix_at(piece, sum.type, rows_of(rank).size(), columns));
     };
     work_.sum_pieces(numbers, make_piece, sum.data);
-    // fsdp: the piece is what this rank keeps. none: the others' pieces are gathered beside it.
+    // With fsdp, this rank keeps just the piece; with none, it gathers the others' pieces, too.
     const bool all = work_.pass.layer.sharding == Sharding::none;
     copy(sum, all ? to.take_rows(own) : to);
     if (all) RowGathering(comm, to, work_.metrics).wait();
@@ -133,7 +133,7 @@ ForwardResult forward(const Pass& pass, const Weights& weights, const core::Buff
   const WholeWeight wo = work.weights.get(Weight::wo);
   const Matrix out = matrix_at(tensors.out.data(), pass.type(), pass.row_count(), wo.matrix.rows);
   result.y = work.own_rows("y", pass.type(), [&](int rank, core::Interval rows, const Matrix& piece) {
-    // The bias belongs to the sum, so only one share has it: the owner's.
+    // Adds the bias to one share only, that of the owner, because shares are summed.
     work.products.forward(out.take_rows(rows), wo.matrix, rank == pass.comm.rank() ? wo.bias : Matrix{}, piece);
   });
   work.finish();
@@ -173,7 +173,7 @@ BackwardResult backward(const Pass& pass, const Weights& weights, const core::Bu
     const Matrix all_x = work.gather_rows(x, owner, "gathered x");
     for (const Projection projection : all_projections) gradients.make(weight_of(projection), all_x, heads[projection]);
   }
-  // By rows a gradient is summed while the next weight comes; dx adds up in the order of the weights' use.
+  // By rows, a gradient is summed while the next weight arrives, and dx is added up in the order of the weights.
   auto order = all_projections;
   if (!pass.by_heads()) std::reverse(order.begin(), order.end());
   const auto make_gradients = [&](Projection projection) {

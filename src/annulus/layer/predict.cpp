@@ -11,7 +11,7 @@ namespace {
 
 using strategies::Problem;
 
-/// Sizes in bytes on one rank; "sums" are in the arithmetic type.
+/// Sizes in bytes on one rank. "sums" are numbers of the arithmetic type.
 class Sizes {
  public:
   Sizes(const LayerProblem& problem, const pattern::Partition& partition, int rank)
@@ -21,9 +21,9 @@ class Sizes {
 
   Index stored(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.type)); }
   Index sums(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.sum_type())); }
-  /// x, y, dx or dy of this many rows.
+  /// Bytes of x, y, dx or dy with this many rows.
   Index rows_of_x(Index rows) const { return problem_.attention.shape.batch * rows * problem_.width; }
-  /// What is made in sums and then stored: one copy where the types are the same.
+  /// Bytes of numbers that are computed as sums and then stored: one copy if both types are the same.
   Index summed_and_stored(Index numbers) const {
     return sums(numbers) + (problem_.attention.sum_type() == problem_.attention.type ? 0 : stored(numbers));
   }
@@ -33,7 +33,7 @@ class Sizes {
     for (const Weight w : all_weights) numbers += kept(problem_, w, rank_, ranks_).count();
     return stored(numbers);
   }
-  /// The weight in use and the next, of this order; see WeightStream.
+  /// Bytes of the weight in use and of the next one in this order; see WeightStream.
   Index gathered(const std::vector<Weight>& order, bool with_biases) const {
     if (problem_.sharding != Sharding::fsdp) return 0;
     Index most = 0, before = 0;
@@ -44,9 +44,9 @@ class Sizes {
     }
     return stored(most);
   }
-  /// Pieces in flight in a sum over ranks: `own` and `largest` numbers; see comm::reduce_scatter().
+  /// Bytes of the pieces in flight while ranks sum `own` and at most `largest` numbers; see comm::reduce_scatter().
   Index pieces(Index own, Index largest) const { return ranks_ == 1 ? 0 : sums(own + largest * (ranks_ > 2 ? 2 : 1)); }
-  /// Pieces of the largest matrix while its gradient is summed, this rank's own piece included.
+  /// Bytes of all pieces, own one included, while the gradient of the largest matrix is summed.
   Index gradient_pieces() const {
     Index most = 0;
     for (const Weight w : all_weights) {
@@ -56,15 +56,15 @@ class Sizes {
     }
     return most;
   }
-  /// Pieces of y or dx, spread by rows.
+  /// The same for y or dx, divided by rows.
   Index row_pieces(Index own_rows) const { return pieces(rows_of_x(own_rows), rows_of_x(largest_rows_)); }
-  /// The largest gradient that this rank makes alone.
+  /// Bytes of the largest gradient that this rank computes alone.
   Index gradient_in_sums() const {
     Index most = 0;
     for (const Weight w : all_weights) most = std::max(most, kept(problem_, w, rank_, ranks_).count());
     return sums(most);
   }
-  /// Room for numbers in the arithmetic type, see Products, and its row of constants and column of ones.
+  /// Bytes of the buffers for converted numbers (see Products), with its row of constants and column of ones.
   Index rooms(Index rows) const {
     const core::Shape& s = problem_.attention.shape;
     const Index chunk = std::min(rows, Products::chunk_rows), widest = std::max(problem_.width, s.heads * s.head_dim);
@@ -79,19 +79,19 @@ class Sizes {
   Index largest_rows_ = 0;
 };
 
-/// q and kv of `rows` rows.
+/// Bytes of q and kv with `rows` rows.
 Index heads_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
-/// dq and dkv of `rows` rows after the attention, where they stay in the memory of their sums if those are larger.
+/// Bytes of dq and dkv with `rows` rows after the attention; they stay in the memory of their sums if that is larger.
 Index gradients_bytes(const Problem& problem, Index rows) {
   const Index each = Index(std::max(core::bytes_of(problem.type), core::bytes_of(problem.precision)));
   return heads_bytes(problem, rows) / Index(core::bytes_of(problem.type)) * each;
 }
-/// out, lse and normalizers.
+/// Bytes of out, lse and normalizers.
 Index results_bytes(const Problem& problem, Index rows) {
   return problem.shape.batch * rows * problem.output_row_bytes();
 }
 
-/// What the attention's kernels keep once they have worked on this many rows.
+/// Bytes that the attention's kernels keep after they have worked on this many rows.
 Index kept_by_kernels(const Problem& problem, Index rows, bool backward) {
   if (problem.shape.heads == 0) return 0;
   const Index forward = strategies::kernel_memory(problem, rows);
@@ -112,7 +112,7 @@ MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Str
   const Index heads = heads_bytes(problem, rows), saved = heads + results_bytes(problem, rows);
   const Index dout = problem.shape.batch * rows * problem.query_row_bytes();
   const Index rooms = sizes.rooms(problem.shape.batch * rows);
-  // Where several ranks keep a K/V head, another rank's share is no larger than the gradient that it is added to.
+  // If several ranks keep a K/V head, another rank's share is at most as large as the gradient to which it is added.
   const Index gradient = by_heads ? sizes.gradient_in_sums() : sizes.gradient_pieces();
   const Index sum = sizes.summed_and_stored(sizes.rows_of_x(own)) + (by_heads ? sizes.row_pieces(own) : gradient);
   const auto attention = [&](bool backward) {

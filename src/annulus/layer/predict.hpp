@@ -1,28 +1,28 @@
-// Memory and work of a layer's passes, known before anything is computed.
+// Predicts memory and work of a layer's passes before anything is computed.
 #pragma once
 
 #include "annulus/layer/layer.hpp"
 
 namespace annulus::layer {
 
-/// Peak bytes of one rank, as the memory ledger counts them: an upper bound that is met to some percent once matrices
-/// are large against a chunk of rows.
+/// Peak bytes of one rank, as the memory ledger counts them. This is an upper bound; it is at most some per cent too
+/// high once matrices are much larger than a chunk of rows.
 struct MemoryPrediction {
-  Index weights = 0;   ///< kept by this rank, all the time
-  Index forward = 0;   ///< weights and x included
-  Index backward = 0;  ///< weights, their gradients, x, dy and what forward() saved included
-  Index training = 0;  ///< both passes, the backward pass without dx, with the target beside them
+  Index weights = 0;   ///< what this rank keeps from start to end
+  Index forward = 0;   ///< peak of the forward pass, including weights and x
+  Index backward = 0;  ///< including weights, their gradients, x, dy and what forward() saved
+  Index training = 0;  ///< both passes, with the target in memory, too; the backward pass makes no dx
 };
 
-/// `partition` is partition_of() these ranks, whose number may be any; `strategy` as given to the layer.
+/// `partition` is what partition_of() returns for any number of ranks; `strategy` is the one given to the layer.
 MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Strategy& strategy,
                                 const pattern::Partition& partition, int rank);
 
-/// What the attention alone costs one rank: with `tensor` its heads, of all rows and without messages. For the messages
-/// of the layer itself see LayerMetrics.
+/// What the attention alone costs one rank. With sharding `tensor` that is its heads in all rows, without messages.
+/// LayerMetrics counts the messages of the layer itself.
 strategies::Prediction predict_attention(const LayerProblem& layer, const strategies::Strategy& strategy,
                                          const pattern::Partition& partition, int rank, bool backward);
-/// Bytes that a rank receives from each rank in that attention.
+/// Bytes that `rank` receives from each rank in that attention.
 std::vector<Index> attention_bytes_from(const LayerProblem& layer, const strategies::Strategy& strategy,
                                         const pattern::Partition& partition, int rank, bool backward);
 

@@ -11,17 +11,17 @@
 namespace annulus::layer {
 namespace {
 
-// The work of one call of gemm(): a second at 100 GFLOP/s, two minutes without a BLAS. This rank reports progress after
-// each call, early enough for ranks that wait.
+// The work in one call of gemm(): it takes a second at 100 GFLOP/s, and two minutes without a BLAS. This rank reports
+// progress after each call; that is early enough for the ranks that wait for it.
 constexpr double flops_at_once = 1e11;
-constexpr Index least_rows = 128;  // fewer would read the other operand too often
+constexpr Index least_rows = 128;  // with fewer rows, the other operand would be read too often
 
 template <class Number>
 using View =
     Kokkos::View<Number**, Kokkos::LayoutRight, Kokkos::DefaultExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
 
-/// The matrix as Kokkos sees it: the columns of one that has no gaps. (Of the last row the view claims the gap too,
-/// which is not touched.)
+/// The matrix as a view of Kokkos. It consists of the first columns of a contiguous view. (That view includes the gap
+/// after the last row, which is never used.)
 template <class Number>
 auto view_of(const Matrix& matrix) {
   const View<Number> rows(static_cast<Number*>(matrix.data), std::size_t(matrix.rows), std::size_t(matrix.stride));
@@ -61,7 +61,7 @@ Products::Products(core::DType arithmetic, std::function<void()> poll) : type_(a
 Matrix Products::Room::of(const Matrix& like, core::DType type) {
   const Index bytes = like.rows * like.columns * Index(core::bytes_of(type));
   if (buffer.bytes() < bytes) {
-    buffer = {};  // frees the old memory before the new is allocated
+    buffer = {};  // frees the old memory before new memory is allocated
     buffer = core::Buffer("converted numbers", bytes);
   }
   return matrix_at(buffer.data(), type, like.rows, like.columns);
@@ -78,7 +78,7 @@ void Products::multiply(Transposed a_transposed, Transposed b_transposed, const 
                         bool accumulate, const Matrix& c) {
   const bool across = a_transposed == Transposed::yes;
   const Index summed = across ? a.rows : a.columns;
-  // Weights may be so large that even a chunk takes minutes: c's rows are cut, too.
+  // Also divides the rows of c: weights may be so large that even one chunk takes minutes.
   const Index step =
       std::max(least_rows, Index(flops_at_once / std::max(1.0, 2.0 * double(c.columns) * double(summed))));
   for (Index begin = 0; begin < c.rows; begin += step) {
@@ -136,7 +136,7 @@ void Products::weight_gradient(const Matrix& x, const Matrix& dy, const Matrix& 
 }
 
 void Products::bias_gradient(const Matrix& dy, const Matrix& db) {
-  // The bias is the weight of an input that is always 1.
+  // The bias is computed as the weight of an input that is always 1.
   core::Buffer owner;
   const Matrix ones = make_matrix(owner, "ones", type_, std::min(chunk_rows, dy.rows), 1);
   fill(ones, 1);

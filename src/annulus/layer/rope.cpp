@@ -9,15 +9,15 @@
 namespace annulus::layer {
 namespace {
 
-/// One (stored row, pair of numbers): one angle for all batch entries and heads.
+/// Rotates a pair of numbers in one stored row, by the same angle in all batch entries and heads.
 template <class Number>
 struct TurnRow {
   Number* data;
   Index batch, batch_stride, row_stride, heads, head_stride, head_dim;
-  Index first_row;   // stored, of this interval
-  Index position;    // of that row in the sequence
+  Index first_row;   // stored number of the interval's first row
+  Index position;    // position of that row in the sequence
   double log2_base;  // base^(-2 d / D) = 2^(-2 d / D log2 base)
-  double sign;       // -1 turns back
+  double sign;       // -1 rotates back
 
   KOKKOS_FUNCTION void operator()(const Index row, const Index d) const {
     const double angle = double(position + row) * core::exp2(-2.0 * double(d) / double(head_dim) * log2_base);

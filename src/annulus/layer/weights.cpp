@@ -10,13 +10,13 @@ using core::Interval;
 
 constexpr std::array<std::string_view, 8> weight_names{"wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo"};
 
-/// Numbers of some heads.
+/// The range of numbers that belong to these heads.
 Interval numbers_of(Interval heads, Index head_dim) { return {heads.begin * head_dim, heads.end * head_dim}; }
 
-/// The weight cut down to a rank's heads, given the numbers of these heads.
+/// Cuts a weight down to a rank's heads; `numbers` is the range of their numbers.
 Box of_heads(Box box, Weight weight, Interval numbers) {
   if (weight == Weight::bo) return box;
-  // wq, wk, wv have heads in their columns; wo, whose input they are, and biases have them in their rows.
+  // wq, wk and wv have heads in their columns. wo, which reads the heads, and biases have them in their rows.
   (weight == Weight::wo || is_bias(weight) ? box.rows : box.columns) = numbers;
   return box;
 }
@@ -90,7 +90,7 @@ Box written(const LayerProblem& problem, Weight weight, int rank, int ranks) {
   if (weight == Weight::bo) return rank == 0 ? box : Box{};
   if (!is_of_keys(weight)) return box;
   Interval heads = kv_heads(problem, rank, ranks);
-  // Ranks hold ascending heads, so a K/V head that the rank before keeps too is this rank's first.
+  // Ranks have ascending heads: if the previous rank keeps the first K/V head of this rank, too, that rank writes it.
   if (rank > 0 && kv_heads(problem, rank - 1, ranks).end > heads.begin && !heads.empty()) ++heads.begin;
   return of_heads(box, weight, numbers_of(heads, problem.attention.shape.head_dim));
 }

@@ -1,4 +1,4 @@
-// The weights of the attention layer: which there are, how large, and which part of each a rank keeps.
+// The weights of the attention layer: their names and sizes, and the part of each that a rank keeps.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@ namespace annulus::layer {
 
 using core::Index;
 
-/// How weights lie on ranks. All three compute the same numbers, to rounding.
-///   none    every rank keeps all of every weight; gradients are summed over ranks and the sums kept by all
-///   fsdp    every rank keeps 1/P of every weight and gradient; a weight is gathered just before its use
-///   tensor  heads are split over ranks, and the weights' columns (rows, of wo) with them (Megatron-LM)
+/// How weights are divided among ranks. All three compute the same numbers, apart from rounding.
+/// none    every rank keeps all weights; gradients are summed over ranks, and every rank gets the sums
+/// fsdp    every rank keeps 1/P of every weight and gradient; a weight is gathered just before its use
+/// tensor  every rank has some heads, and the weights' columns (rows, for wo) that belong to them (Megatron-LM)
 enum class Sharding { none, fsdp, tensor };
 
 struct ShardingEntry {
@@ -23,7 +23,7 @@ struct ShardingEntry {
   std::string_view name;
   std::string_view description;
 };
-/// Every sharding with its name in the run file.
+/// All shardings, with their names in the run file.
 inline constexpr std::array<ShardingEntry, 3> sharding_table{{
     {Sharding::none, "none", "every rank keeps every weight, gradients are summed over ranks"},
     {Sharding::fsdp, "fsdp", "every rank keeps 1/P of every weight and gradient, gathered for use"},
@@ -31,38 +31,38 @@ inline constexpr std::array<ShardingEntry, 3> sharding_table{{
 }};
 std::string_view name_of(Sharding sharding);
 
-/// Matrices, then the biases that go with them: y = attention(x wq + bq, x wk + bk, x wv + bv) wo + bo.
+/// The matrices, then the bias of each: y = attention(x wq + bq, x wk + bk, x wv + bv) wo + bo.
 enum class Weight { wq, wk, wv, wo, bq, bk, bv, bo };
 inline constexpr std::array<Weight, 8> all_weights{Weight::wq, Weight::wk, Weight::wv, Weight::wo,
                                                    Weight::bq, Weight::bk, Weight::bv, Weight::bo};
-/// "wq" ... "bo", as datasets are called.
+/// The weight's name in datasets, "wq" ... "bo".
 std::string_view name_of(Weight weight);
 constexpr bool is_bias(Weight weight) { return weight >= Weight::bq; }
-/// The bias added to the product with a matrix.
+/// The bias that is added to the product with this matrix.
 constexpr Weight bias_of(Weight matrix) { return Weight(int(matrix) + 4); }
 
-/// wk, wv, bk, bv: of K/V heads instead of query heads.
+/// True for wk, wv, bk and bv, which belong to K/V heads; the others belong to query heads.
 constexpr bool is_of_keys(Weight weight) {
   return weight == Weight::wk || weight == Weight::wv || weight == Weight::bk || weight == Weight::bv;
 }
 
-/// One attention layer, the same on every rank.
+/// Describes one attention layer; it is the same on every rank.
 struct LayerProblem {
-  Index width = 1;                ///< E, numbers of a row of x and y
+  Index width = 1;                ///< E, the numbers in a row of x and y
   strategies::Problem attention;  ///< shape, pattern, type of x, y and all weights, precision of all sums
-  std::array<bool, 4> biases{};   ///< which of bq, bk, bv, bo there are
-  std::optional<double> rope;  ///< base of the rotary position embedding by row of the sequence (rope.hpp); empty: none
+  std::array<bool, 4> biases{};   ///< whether bq, bk, bv, bo exist
+  std::optional<double> rope;     ///< base of the rotary position embedding (rope.hpp); empty: the layer has none
   Sharding sharding = Sharding::none;
 
   bool has(Weight weight) const { return !is_bias(weight) || biases[std::size_t(weight) - 4]; }
 };
 
-/// Throws Error(usage), naming the key of the run file, when the layer makes no sense: sizes below 1, heads no multiple
-/// of kv_heads, rope with an odd head_dim or a base that is not above 1; and when its attention is to be reproducible,
-/// which a layer is not.
+/// Throws Error(usage), which names the key of the run file, for an invalid layer: a size below 1, heads that are not a
+/// multiple of kv_heads, rope with an odd head_dim or with a base of 1 or less; also if its attention must be
+/// reproducible, because a layer is not.
 void check(const LayerProblem& problem);
 
-/// Rows and columns of a weight, or a part of one. Biases of n numbers are n rows of one column.
+/// Rows and columns of a weight or of a part of it. A bias of n numbers has n rows and one column.
 struct Box {
   core::Interval rows;
   core::Interval columns;
@@ -71,23 +71,23 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// All of a weight: wq (E, H D), wk and wv (E, Hkv D), wo (H D, E), bq (H D, 1), bk and bv (Hkv D, 1), bo (E, 1). Empty
-/// where the layer has no such bias.
+/// The complete weight: wq (E, H D), wk and wv (E, Hkv D), wo (H D, E), bq (H D, 1), bk and bv (Hkv D, 1), bo (E, 1).
+/// Empty for a bias that the layer does not have.
 Box whole(const LayerProblem& problem, Weight weight);
 
-/// The part of a weight, and of its gradient, that a rank keeps; row-major and without gaps in its buffer. With more
-/// ranks than rows (fsdp) or heads (tensor) some keep nothing.
-///   fsdp    rows even_part(rows, P, rank). 1/P, as nearly as rows can be dealt
-///   tensor  wq, bq, wo: query heads even_part(H, P, rank); wk, wv, bk, bv: the K/V heads that these read, so that
-///           several ranks may keep the same K/V head; bo: all of it on every rank
+/// The part of a weight, and of its gradient, that a rank keeps, row-major and contiguous. If there are more ranks than
+/// rows (fsdp) or heads (tensor), some ranks keep nothing.
+/// fsdp    rows even_part(rows, P, rank), about 1/P of the weight
+/// tensor  wq, bq, wo: query heads even_part(H, P, rank); wk, wv, bk, bv: the K/V heads that these query heads read, so
+/// several ranks may keep the same K/V head; bo: every rank keeps all of it
 Box kept(const LayerProblem& problem, Weight weight, int rank, int ranks);
 
-/// The part of kept() that this rank writes to a file: over all ranks every number of the weight exactly once.
-///   none    rows even_part(rows, P, rank), so that all ranks write
-///   tensor  a K/V head by the first rank that keeps it, bo by rank 0
+/// The part of kept() that this rank writes to a file. All ranks together write each number of the weight exactly once.
+/// none    rows even_part(rows, P, rank), so that all ranks write
+/// tensor  the first rank that keeps a K/V head writes it, and rank 0 writes bo
 Box written(const LayerProblem& problem, Weight weight, int rank, int ranks);
 
-/// A rank's parts of all weights, or of all their gradients: kept() numbers each, of the problem's type.
+/// One rank's parts of all weights, or of all their gradients: kept() of each, in the problem's type.
 class Weights {
  public:
   core::Buffer& operator[](Weight weight) { return parts_[std::size_t(weight)]; }
@@ -97,12 +97,12 @@ class Weights {
   std::array<core::Buffer, 8> parts_;
 };
 
-/// Query heads whose weights a rank keeps with Sharding::tensor.
+/// The query heads whose weights a rank keeps with Sharding::tensor.
 core::Interval query_heads(const LayerProblem& problem, int rank, int ranks);
-/// And the K/V heads that they read.
+/// The K/V heads that these query heads read.
 core::Interval kv_heads(const LayerProblem& problem, int rank, int ranks);
 
-/// Uninitialised parts, to be filled from a file. Counted in the memory ledger as `purpose`.
+/// Makes parts that are not initialised, for reading from a file. The memory ledger counts them as `purpose`.
 Weights make_weights(const LayerProblem& problem, int rank, int ranks, const std::string& purpose = "weights");
 
 }  // namespace annulus::layer

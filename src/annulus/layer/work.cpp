@@ -1,4 +1,4 @@
-// Rows of x and y, pieces of sums and weights between ranks, while this one computes.
+// Moves rows of x and y, pieces of sums, and weights between ranks, while this rank computes.
 #include "annulus/comm/collectives.hpp"
 #include "annulus/comm/reduce_scatter.hpp"
 #include "annulus/layer/passes.hpp"
@@ -6,7 +6,7 @@
 namespace annulus::layer {
 namespace {
 
-/// Ranks that keep a K/V head: consecutive ones, since heads are dealt in order.
+/// The ranks that keep a K/V head. They are consecutive, because heads are dealt in order.
 core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
   core::Interval found{0, 0};
   for (int p = 0; p < ranks; ++p) {
@@ -18,10 +18,10 @@ core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
   return found;
 }
 
-/// `gradient` (in, this rank's K/V heads * D, no gaps) has what this rank's query heads give to the weight of each of
-/// its K/V heads: adds what other ranks give to the heads that they keep too, in the order of the ranks, so that all
-/// who keep a head get the same bits. Collective. Returns {bytes sent, bytes received}.
-/// Worked example: 4 query heads on 4 ranks, 2 K/V heads: ranks 0 and 1 add up head 0, ranks 2 and 3 head 1.
+/// Sums the gradients of weights whose K/V heads several ranks keep. `gradient` (in, this rank's K/V heads * D), which
+/// is contiguous, has the contributions of this rank's query heads. Those of other ranks are added in the order of the
+/// ranks, so that all keepers of a head get the same bits. Returns {bytes sent, bytes received}. Collective.
+/// Worked example: 4 query heads and 2 K/V heads on 4 ranks: ranks 0 and 1 sum head 0, ranks 2 and 3 head 1.
 std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm::Communicator& comm,
                                          const Matrix& gradient) {
   const Index head_dim = problem.attention.shape.head_dim, rank = comm.rank();
@@ -35,10 +35,10 @@ std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm
   for (Index head = own.begin; head < own.end; ++head) {
     const core::Interval ranks = keepers(problem, head, comm.size());
     const Index index = head - own.begin;
-    // The head's columns of every row of the gradient: a part with one row per head.
+    // The head's columns in all rows of the gradient, as a block with one row for each head.
     const comm::RowBlock columns{
         gradient.data, gradient.rows, own.size(), head_dim * Index(core::bytes_of(gradient.type)), {index, index + 1}};
-    if (rank != ranks.begin) {  // the first keeper adds up
+    if (rank != ranks.begin) {  // the first rank that keeps the head sums up
       shares_out.push_back({int(ranks.begin), columns});
       sums_in.push_back({int(ranks.begin), columns});
       continue;

@@ -12,7 +12,7 @@ namespace {
 
 using core::HopMetrics;
 
-/// How to read a quantity from a hop (or a sum of hops).
+/// Reads a quantity from a hop, or from a sum of hops.
 struct HopQuantity {
   Quantity quantity;
   double (*value)(const HopMetrics&);
@@ -39,7 +39,7 @@ void meet(const comm::Communicator& comm, const std::string& where) {
 
 Pass run_pass(const comm::Communicator& comm, const std::string& name,
               const std::function<core::LayerMetrics()>& work) {
-  meet(comm, "the barrier before " + name);  // so that the time below is the pass's, not another rank's reading
+  meet(comm, "the barrier before " + name);  // so that the time below does not include another rank's reading
   const double start = core::wall_seconds();
   Pass pass;
   try {
@@ -115,7 +115,7 @@ PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, 
 }
 
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm) {
-  constexpr int most_ranks = 1024;  // 8 MiB in the file
+  constexpr int most_ranks = 1024;  // the table of all pairs then takes 8 MiB in the file
   if (comm.size() > most_ranks) return std::nullopt;
   return store::Column{"bytes_from",
                        "bytes",

@@ -1,5 +1,5 @@
-// Passes, in which ranks wait for each other's messages, timed and guarded; and what the ranks of a run measured,
-// gathered on rank 0: columns of numbers for /run of the result file, the JSON report and the summary.
+// Times and guards passes, in which ranks wait for each other's messages. Gathers what the ranks of a run measured on
+// rank 0, as columns of numbers for /run in the result file, the JSON report and the summary.
 #pragma once
 
 #include <functional>
@@ -16,34 +16,34 @@ namespace annulus::report {
 
 using core::Index;
 
-/// One pass as this rank saw it.
+/// What this rank measured in one pass.
 struct Pass {
-  core::LayerMetrics metrics;  ///< of attention alone where there is no layer round it
+  core::LayerMetrics metrics;  ///< of attention only if there is no layer
   double seconds = 0;          ///< wall time from one barrier to the next
   Index peak_bytes = 0;
 };
 
-/// Runs `work`, known to the watchdog as `name`, between two barriers; collective. A rank that fails alone in the
-/// middle cannot tell the others, who may be waiting for its messages: it ends the job. An AgreedError, of which all
-/// ranks know, is thrown on.
+/// Runs `work` between two barriers; the watchdog knows it as `name`. Collective. If this rank fails alone, it ends the
+/// job, because others may be waiting for its messages and it cannot tell them. An AgreedError is thrown on, because
+/// all ranks have it.
 Pass run_pass(const comm::Communicator& comm, const std::string& name, const std::function<core::LayerMetrics()>& work);
 
-/// What the log-sum-exps of all ranks' rows tell.
+/// Findings about the log-sum-exps of all ranks' rows.
 struct LseFindings {
-  Index rows = 0;      ///< of queries, each (batch, row, head) counted
-  Index keyless = 0;   ///< of them: no key, lse = -inf
-  double largest = 0;  ///< |lse| of the others
+  Index rows = 0;      ///< number of rows of queries; each (batch, row, head) counts
+  Index keyless = 0;   ///< those that see no key: lse = -inf
+  double largest = 0;  ///< the largest |lse| of the others
 };
 
-/// A pass's numbers of every rank, and of every rank and hop; on rank 0.
+/// The numbers of a pass for every rank, and for every rank and hop; on rank 0.
 struct PassMeasurements {
-  Index hops = 1;      ///< hop 0 is the work on own rows
-  double seconds = 0;  ///< longest over the ranks
+  Index hops = 1;      ///< hop 0 is the work on a rank's own rows
+  double seconds = 0;  ///< of the slowest rank
   std::vector<store::Column> per_rank;
   std::vector<store::Column> per_hop;
-  std::optional<store::Column> per_sender;  ///< bytes from each rank; with more than a thousand ranks there is none
+  std::optional<store::Column> per_sender;  ///< bytes from each rank; empty with more than 1024 ranks
 
-  /// The values of a per-rank column; empty where it was not measured.
+  /// The values of a column with one number for each rank; empty if it was not measured.
   std::vector<double> of(const std::string& name) const;
   double sum(const std::string& name) const;
   double most(const std::string& name) const;
@@ -51,28 +51,28 @@ struct PassMeasurements {
 
 struct Measurements {
   int ranks = 1;
-  PassMeasurements forward;  ///< with the columns of the whole run: rows, reading, writing
+  PassMeasurements forward;  ///< also has the columns of the whole run: rows, reading, writing
   std::optional<PassMeasurements> statistics, backward;
-  double read_seconds = 0;   ///< longest over the ranks
-  double write_seconds = 0;  ///< longest over the ranks
+  double read_seconds = 0;   ///< of the slowest rank
+  double write_seconds = 0;  ///< of the slowest rank
   LseFindings lse;
-  std::vector<std::pair<std::string, std::string>> lines{};  ///< more of the summary, on rank 0: name and text
+  std::vector<std::pair<std::string, std::string>> lines{};  ///< further lines of the summary, on rank 0: name and text
 };
 
-/// What is measured: its name in /run, its units, and what it is, in words.
+/// A measured quantity: its name in /run, its units, and its description.
 struct Quantity {
   const char* name;
   const char* units;
   const char* about;
 };
-/// A number of every rank; collective, complete on rank 0.
+/// Gathers one number from every rank; collective; complete on rank 0.
 store::Column per_rank(const Quantity& quantity, double value, const comm::Communicator& comm);
-/// What the ranks saw of a pass; collective, complete on rank 0. `predicted_bytes` of this rank's peak.
+/// Gathers what all ranks measured in a pass; collective; complete on rank 0. `predicted_bytes`: this rank's peak.
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
-/// Bytes that every rank received from each, as planned, which is as sent; collective, complete on rank 0.
+/// Bytes that every rank receives from each rank. They are exactly as planned. Collective; complete on rank 0.
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
-/// Datasets of /run; those of the other passes have the same names in /run/statistics and /run/backward.
+/// The datasets of /run. Those of the other passes have the same names in /run/statistics and /run/backward.
 std::vector<store::Column> columns(const Measurements& measured);
 
 }  // namespace annulus::report

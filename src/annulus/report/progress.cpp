@@ -13,18 +13,18 @@
 namespace annulus::report {
 namespace {
 
-constexpr double quiet_seconds = 1;  // what is done sooner needs no progress
+constexpr double quiet_seconds = 1;  // shorter work needs no progress
 constexpr double terminal_seconds = 0.2, log_seconds = 10, log_share = 0.02;
 constexpr int bar_width = 24;
-constexpr double least_share = 1e-3;  // before, a rate is a guess
+constexpr double least_share = 1e-3;  // with a smaller share, a rate would be a guess
 
-/// Columns of the terminal; a line that is longer would not be redrawn but repeated.
+/// Width of the terminal. A longer line would be printed again instead of redrawn.
 std::size_t columns() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// "8.4 GFLOP/s", "3.1 step/min".
+/// A rate as text: "8.4 GFLOP/s", "3.1 step/min".
 std::string rate_text(double per_second, const std::string& unit) {
   if (per_second >= 0.1) return fmt::format("{:.3g} {}/s", per_second, unit);
   if (60 * per_second >= 0.1) return fmt::format("{:.3g} {}/min", 60 * per_second, unit);

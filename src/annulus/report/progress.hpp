@@ -1,10 +1,10 @@
-// How far a verb has come, for a person at a terminal and for readers of a job's log; on stderr, from rank 0.
+// Shows how much of its work a verb has done, to a person at a terminal or in a job's log. Rank 0 prints it on stderr.
 //
 //   terminal   annulus: [##########..............]  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left      one line, redrawn
 //   log        annulus:  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left                                 a line now and then
 //
-// What is done within a second prints nothing. A log gets a line every ten seconds at first, later one whenever another
-// two per cent of the time have passed: an hour leaves a hundred lines, a day two hundred.
+// Work that takes less than a second prints nothing. A log first gets a line every ten seconds, later one whenever two
+// per cent of the time have passed: about a hundred lines for an hour, two hundred for a day.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,24 @@ namespace annulus::report {
 
 class ProgressLine {
  public:
-  /// What there is to do: `total` in some unit, such as "GFLOP". With a total of 0 the line shows no rate.
+  /// The amount of work: `total` in some unit, such as "GFLOP". With a total of 0 the line shows no rate.
   struct Work {
     double total = 0;
     std::string unit;
   };
 
-  /// `speaks`: rank 0 does. `begun` is the share that earlier launches have done.
+  /// `speaks`: true on rank 0. `begun`: the share that earlier launches have done.
   ProgressLine(bool speaks, Work work, double begun = 0);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// `share` of the whole work is done, 0 ... 1; `where` says what is being done.
+  /// Shows that `share` (0 ... 1) of the whole work is done; `where` says what is done now.
   void show(double share, const std::string& where);
-  /// Something else is to be printed: takes the line off a terminal.
+  /// Removes the line from a terminal before something else is printed.
   void clear();
 
-  /// show() as passes call it.
+  /// show() as a function for passes.
   std::function<void(double share, const std::string& where)> shown() {
     return [this](double share, const std::string& where) { show(share, where); };
   }
@@ -44,13 +44,13 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-/// The words of the line, without the bar: `seconds` were spent on the share from `begun` on.
+/// The text of the line, without the bar. The share from `begun` to `share` took `seconds`.
 /// Worked example: 0.42 of 240 GFLOP in 12 s: " 42 %  hop 1 of 3, 8.4 GFLOP/s, 0:17 left".
 std::string progress_text(double share, double begun, double seconds, const ProgressLine::Work& work,
                           const std::string& where);
-/// "[######........]", `width` characters inside.
+/// "[######........]", with `width` characters between the brackets.
 std::string progress_bar(double share, int width);
-/// "0:12", "1:02:03", "3 days".
+/// Seconds as text: "0:12", "1:02:03", "3 days".
 std::string duration_text(double seconds);
 
 }  // namespace annulus::report

@@ -22,7 +22,7 @@ using core::fail;
 using Json = nlohmann::ordered_json;
 using Texts = std::vector<std::string>;
 
-constexpr const char* json_start = "{\n  \"annulus_sweep\"";  // of our own files
+constexpr const char* json_start = "{\n  \"annulus_sweep\"";  // our own files begin with this
 
 std::vector<const char*> pointers_to(const Texts& texts) {
   std::vector<const char*> all;
@@ -42,7 +42,7 @@ store::DatasetId add_dataset(hid_t parent, const std::string& name, hid_t type, 
 
 store::SpaceId line_of_entries(std::size_t count) { return store::space_of({Index(count)}); }
 
-/// A column's numbers or texts on their way into a dataset.
+/// Adds a column's numbers or texts as a dataset.
 struct AddColumn {
   hid_t group;
   std::string name;
@@ -79,8 +79,8 @@ void add_text_dataset(hid_t file, const std::string& name, const std::string& te
   add_dataset(file, name, type, type, scalar, &words);
 }
 
-/// Bytes that the file will have, at most: so many are taken from the disk before HDF5, which cannot end in good order
-/// when it runs out of room (store/part_file.cpp).
+/// An upper bound of the file's size. This space is reserved before HDF5 writes, because HDF5 cannot handle a full disk
+/// (store/part_file.cpp).
 Index bytes_of(const SweepTable& table) {
   std::size_t bytes = (std::size_t(1) << 18) + table.identity.size() + table.records.size();
   for (const TableColumn& column : table.columns) {
@@ -96,7 +96,7 @@ Index bytes_of(const SweepTable& table) {
 void fill_hdf5(const store::AtomicFile& file, const SweepTable& table) {
   const std::string& path = file.unfinished().path();
   store::check_hdf5(store::create_alone(path).close(), "{}: closing failed", path);
-  extend(file.descriptor(), path, bytes_of(table));  // HDF5 cuts off what it does not use
+  extend(file.descriptor(), path, bytes_of(table));  // HDF5 removes what it does not use
   store::FileId open = store::open_alone(path, true);
   for (const auto& [name, value] : table.attributes) store::add_text(open, name, value);
   add_cases(open, table);
@@ -133,7 +133,7 @@ std::string json_of(const SweepTable& table) {
   return dump(json) + "\n";
 }
 
-/// The text of "cases" in a file of ours; empty where there is none.
+/// The text of "cases" in one of our JSON files; empty if there is none.
 std::string cases_in(const std::string& json) {
   const comm::BlockingScope inside("the reading of " + json);
   std::ifstream file(json, std::ios::binary);
@@ -168,7 +168,7 @@ EarlierTable read_sweep_table(const std::string& file) {
 }
 
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table) {
-  // Both, as each is replaced on its own: a launch that ends, or another one's, can come between them.
+  // Compares both files, because each is replaced on its own: a launch may end, or another one write, in between.
   return read_sweep_table(file).records == table.records && (json.empty() || cases_in(json) == dump(cases_of(table)));
 }
 

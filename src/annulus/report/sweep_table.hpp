@@ -1,10 +1,10 @@
-// The table of a sweep as files: HDF5, and JSON with the same. For one rank.
+// The table of a sweep as files: HDF5, and JSON with the same content. Call these functions on one rank.
 //
-//   /cases/<column>   one entry a case: float64, int64 or text, with an attribute `units` where there is a unit;
-//                     /cases/number counts the cases from 0
-//   /sweep            text: which sweep this is ("key: value" lines)
-//   /records          text: what was measured as the launches wrote it, a line of JSON each, from which a later launch
-//                     knows what is done
+//   /cases/<column>   one entry for each case: float64, int64 or text, with an attribute `units` if there is a unit;
+//   /cases/number is the case's number, counted from 0
+//   /sweep            text that identifies the sweep ("key: value" lines)
+//   /records          text: the measurements as the launches wrote them, a line of JSON each; later launches read here
+//   which cases are done
 //   /provenance       attributes
 #pragma once
 
@@ -21,35 +21,35 @@ using core::Index;
 
 struct TableColumn {
   std::string name;
-  std::string units;  ///< "s", "bytes"; empty: none
+  std::string units;  ///< "s", "bytes"; empty: no unit
   std::variant<std::vector<double>, std::vector<Index>, std::vector<std::string>> values;
 };
 
 struct SweepTable {
-  std::vector<Index> numbers;        ///< of the cases
-  std::vector<TableColumn> columns;  ///< as many values each
+  std::vector<Index> numbers;        ///< numbers of the cases
+  std::vector<TableColumn> columns;  ///< one value for each case
   std::string identity;
   std::string records;
   std::vector<std::pair<std::string, std::string>> provenance;
-  std::vector<std::pair<std::string, std::string>> attributes;  ///< of the file itself
+  std::vector<std::pair<std::string, std::string>> attributes;  ///< attributes of the file itself
 };
 
-/// Puts the files in place, complete or not at all; `json` empty: none. Those that are replaced must be a sweep's.
-/// Throws Error(failure).
+/// Puts the files in place, each complete or not at all. An empty `json`: no JSON file. Existing files are replaced
+/// only if they are a sweep's. Throws Error(failure).
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table);
 
-/// What an earlier table says; empty strings where there is no file. Throws Error(failure) where the file is none of a
-/// sweep.
+/// What an earlier table contains; empty if there is no file. Throws Error(failure) if the file is not a
+/// sweep's.
 struct EarlierTable {
   std::string identity, records;
 };
 EarlierTable read_sweep_table(const std::string& file);
 
-/// Whether both files are there and have these cases, whichever launch made them. Throws Error(failure) where the first
-/// is none of a sweep.
+/// Whether both files exist and contain these cases, whichever launch made them. Throws Error(failure) if `file` is not
+/// a sweep's.
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table);
 
-/// Refuses places where the files cannot be made, and files there that are no sweep's. Throws Error(failure).
+/// Throws Error(failure) if the files cannot be made, or if existing files are not a sweep's.
 void check_tables_can_be_made(const std::string& file, const std::string& json);
 
 }  // namespace annulus::report

@@ -31,7 +31,7 @@ void print_line(std::string_view name, std::string_view text, int width) {
 }
 
 void write_report(store::AtomicFile& file, const Json& report) {
-  // Text that is no UTF-8 (a host or file name) must not lose the report.
+  // A text that is not UTF-8 (a host or file name) must not make the report fail.
   file.write(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   file.publish();
 }

@@ -1,4 +1,4 @@
-// Words and lines of reports, and reports as JSON.
+// Words and lines for reports, and reports as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,16 +10,16 @@
 
 namespace annulus::report {
 
-/// "1.5 GiB".
+/// Bytes as text: "1.5 GiB".
 std::string describe_bytes(double bytes);
 
-/// The ranks' words, each once, in order of appearance: "node1, node2".
+/// The different texts among the ranks' texts, in the order of appearance: "node1, node2".
 std::string distinct(const std::vector<std::string>& words);
 
-/// A line of a summary on stdout: "  name       text".
+/// Prints a line of a summary on stdout: "  name       text".
 void print_line(std::string_view name, std::string_view text, int width = 10);
 
-/// Names and values in order.
+/// A JSON value whose names keep their order.
 using Json = nlohmann::ordered_json;
 /// Writes a JSON object and puts the file in place. NaN and infinity become null. Throws Error(failure).
 void write_report(store::AtomicFile& file, const Json& report);

@@ -16,15 +16,15 @@ using core::Index;
 using core::SpanRecord;
 using Json = nlohmann::ordered_json;
 
-/// As JSON, whatever bytes names of hosts and files have.
+/// The value as JSON; names of hosts and files may contain any bytes.
 std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// One rank's part of the file: events, a line each, all but the first of the file after a comma.
+/// The events of one rank as text, one line each. Every event but the first in the file follows a comma.
 class RankEvents {
  public:
   RankEvents(int rank, const std::function<double(double)>& time) : rank_(rank), time_(time) {}
 
-  /// What the viewer calls this rank, and what there is to say of it.
+  /// Adds the rank's name in the viewer, and notes about the rank.
   void describe(const core::Timeline& timeline, const comm::ClockOffset& clock) {
     const std::string name = fmt::format("rank {} ({})", rank_, comm::host_name());
     add_metadata("process_name", {{"name", name}});
@@ -34,7 +34,7 @@ class RankEvents {
                  {{"spans", timeline.forgotten()}, {"seconds_each", std::max(0.0, timeline.longest_forgotten())}});
   }
 
-  /// Spans in the order of their beginnings, an outer one before those inside.
+  /// Adds spans in the order in which they begin; a span comes before the spans inside it.
   void add(const core::Timeline& timeline) {
     std::vector<SpanRecord> spans = timeline.spans();
     std::sort(spans.begin(), spans.end(), [](const SpanRecord& a, const SpanRecord& b) {
@@ -67,7 +67,7 @@ class RankEvents {
     text_ += fmt::format(R"("M","pid":{},"tid":0,"name":"{}","args":{}}})", rank_, name, text_of(arguments));
   }
 
-  /// Viewers count microseconds; these have three decimals. Rounding keeps the order, so spans still nest.
+  /// Viewers use microseconds; ours have three decimals. Rounding keeps the order, so spans stay nested.
   Index nanoseconds(double time) const { return std::max<Index>(0, std::llround(1e9 * time_(time))); }
 
   int rank_;
@@ -86,7 +86,7 @@ TraceFile::TraceFile(const std::string& file, bool overwrite, const comm::Commun
 void TraceFile::finish(const std::vector<std::pair<std::string, std::string>>& about) {
   timeline_->stop();
   const comm::ClockOffset last = comm::compare_clocks(comm_);
-  // The trace begins when the first rank began to record.
+  // The trace begins when the first rank begins to record.
   const double begin = -comm_.max(-comm::to_root_clock(first_, last, first_.at));
   const std::function<double(double)> time = [&](double t) { return comm::to_root_clock(first_, last, t) - begin; };
   RankEvents events(comm_.rank(), time);

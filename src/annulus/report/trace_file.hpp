@@ -1,5 +1,5 @@
-// output.trace: what every rank did and when, as JSON that trace viewers open (Chrome's trace events, which Perfetto
-// reads, too). A process of the viewer is a rank.
+// output.trace: what every rank did, and when, as JSON for trace viewers (Chrome's trace events, which Perfetto also
+// reads). Each rank is a process in the viewer.
 #pragma once
 
 #include <optional>
@@ -13,23 +13,23 @@
 
 namespace annulus::report {
 
-/// Records the spans of every rank from its making on, and writes them at the end: complete or not at all. Its memory
-/// is bounded (core/timeline.hpp), rank 0 holds the text of one other rank at a time.
+/// Records the spans of every rank, from the constructor to finish(), which writes the file complete or not at all. Its
+/// memory is limited (core/timeline.hpp); rank 0 holds the text of one other rank at a time.
 class TraceFile {
  public:
-  /// Takes the name, and compares the ranks' clocks; collective. Throws the same Error(failure) on every rank, as
-  /// AtomicFile.
+  /// Reserves the file's name, and compares the clocks of the ranks. Collective. Throws the same Error(failure) on
+  /// every rank, as AtomicFile does.
   TraceFile(const std::string& file, bool overwrite, const comm::Communicator& comm);
 
-  /// Ends the recording and puts the file in place; collective. `about` stands in it as `otherData`. Throws the same
+  /// Ends the recording and puts the file in place. `about` becomes the entry `otherData`. Collective. Throws the same
   /// Error(failure) on every rank.
   void finish(const std::vector<std::pair<std::string, std::string>>& about);
 
  private:
   const comm::Communicator& comm_;
-  std::optional<store::AtomicFile> file_;  // on rank 0
+  std::optional<store::AtomicFile> file_;  // exists on rank 0
   comm::ClockOffset first_;
-  std::optional<core::Timeline> timeline_;  // from the end of the making on
+  std::optional<core::Timeline> timeline_;  // starts at the end of the constructor
 };
 
 }  // namespace annulus::report

@@ -24,7 +24,7 @@ bool is_left_out(const BenchCase& one, const std::vector<SkipCondition>& skip) {
   });
 }
 
-/// Numbers of ranks or threads that a case asks for.
+/// Checks the numbers of ranks and threads that a case asks for.
 void check_launch_words(const BenchCase& one) {
   for (const char* word : {ranks_word, threads_word}) {
     if (const SweptValue* value = one.find(word)) {
@@ -34,7 +34,7 @@ void check_launch_words(const BenchCase& one) {
   }
 }
 
-/// False for keys that cannot change what is measured.
+/// False for a key that cannot change the measurements.
 bool belongs_to_identity(const std::string& name) {
   const std::string_view section = section_of(name);
   return section != "output" && section != "train" && name != "bench.file" && name != "bench.json" &&
@@ -131,7 +131,7 @@ std::vector<BenchCase> cases_of(const BenchSettings& settings) {
 }
 
 std::vector<std::string> identity_differences(const std::string& made, const std::string& asked) {
-  using Values = std::array<std::string, 2>;  // of a key in `made` and in `asked`
+  using Values = std::array<std::string, 2>;  // the key's values in `made` and in `asked`
   std::map<std::string, Values> keys;
   for (const std::size_t i : {0u, 1u}) {
     std::istringstream lines(i == 0 ? made : asked);

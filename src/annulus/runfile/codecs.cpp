@@ -10,7 +10,7 @@
 namespace annulus::runfile {
 namespace {
 
-/// The number of a plain scalar; quoted, or anything else, it is none.
+/// The number in a plain scalar. A quoted scalar, or anything else, is not a number.
 template <class Number>
 Number number_of(const KeyValue& value, const Parsed<Number>& parsed) {
   if (value.node.kind != YamlNode::Kind::scalar || value.node.quoted || !parsed.number) value.refuse(parsed.expected);
@@ -24,7 +24,7 @@ std::string text_of(const KeyValue& value) {
 
 std::string quote_some(const std::string& text) { return text.empty() ? "" : quote(text); }
 
-/// "10^6" for a large power of ten.
+/// Writes a large power of ten as "10^6".
 std::string short_form(Index number) {
   const std::string digits = std::to_string(number);
   const bool power = digits[0] == '1' && digits.find_first_not_of('0', 1) == std::string::npos;
@@ -147,7 +147,7 @@ std::string quote(const std::string& text) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '.' ||
            c == '_';
   };
-  // A number, or one of YAML's words for nothing, would not read back as text.
+  // Text that could be read as a number, or as one of YAML's words for null, must be quoted.
   const bool starts_well = !text.empty() && (text[0] == '/' || (text[0] >= 'a' && text[0] <= 'z')) && text != "null";
   if (starts_well && std::all_of(text.begin(), text.end(), harmless)) return text;
   std::string quoted = "\"";
@@ -157,7 +157,7 @@ std::string quote(const std::string& text) {
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     } else {
-      quoted += c;  // UTF-8 stays as it is
+      quoted += c;  // UTF-8 is not changed
     }
   }
   return quoted + "\"";

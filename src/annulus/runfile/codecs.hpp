@@ -1,5 +1,5 @@
-// How single values of a run file or a machine file are read and written. Reading is strict: what looks like one thing
-// is never taken for another.
+// Reads and writes single values of a run file or a machine file. Reading is strict: a value of one kind is never read
+// as another kind.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,48 +20,48 @@ namespace annulus::runfile {
 
 using core::Index;
 
-/// One value of a file: the node, its key's full name, and the folder that relative paths start from.
+/// One value in a file: its node, the full name of its key, and the folder at which relative paths start.
 struct KeyValue {
   const YamlNode& node;
   std::string_view name;
   const std::string& folder;
 
-  /// True when it is the plain or quoted word.
+  /// True if the value is this word, plain or quoted.
   bool is_word(std::string_view word) const;
-  /// Throws Error(usage) with the location, the key, what was found and what is expected.
+  /// Throws Error(usage) with the location, the key, the value and what is expected.
   [[noreturn]] void refuse(const std::string& expected) const;
-  /// The entries of a list of one at least. Throws Error(usage).
+  /// The entries of a list, which must have at least one. Throws Error(usage).
   const std::vector<YamlNode>& list() const;
-  /// Calls take(key, value) for each entry of a section, whose name is then "NAME: KEY". Throws Error(usage) at a key
-  /// that is none of `keys`; `ending` ends the message.
+  /// Calls take(key, value) for each entry of a section; the value's full name is then "NAME: KEY". Throws Error(usage)
+  /// for a key that is not in `keys`; the message ends with `ending`.
   void each_entry(const std::vector<std::string>& keys, const std::string& ending,
                   const std::function<void(const std::string& key, const KeyValue& value)>& take) const;
 };
 
 template <class T>
 struct Codec {
-  std::string range;                              ///< what may be written: "true | false", "1 to 256"
+  std::string range;                              ///< allowed values, for messages: "true | false", "1 to 256"
   std::function<void(const KeyValue&, T&)> read;  ///< throws Error(usage)
-  std::function<std::string(const T&)> write;     ///< as YAML; empty where there is no value
+  std::function<std::string(const T&)> write;     ///< as YAML; empty if there is no value
 };
 
-/// `true` or `false`, and none of YAML's further words for them.
+/// Accepts `true` and `false`, but not YAML's other words for them.
 Codec<bool> flag();
-/// Any text but an empty one, and that as a path from the file's folder on.
+/// text(): any text that is not empty. path(): the same as a path, which starts at the file's folder.
 Codec<std::string> text();
 Codec<std::string> path();
-/// A finite number above 0. Refused as in whole(), and .inf, .nan, 1e999.
+/// A finite number above 0. Refuses the same as whole(), and .inf, .nan, 1e999.
 Codec<double> positive();
-/// A whole number in decimal, between the bounds. Refused: 010 and 0x10 (octal, hexadecimal), 1e3, 1.5, '12'.
+/// A whole decimal number between the bounds. Refuses 010 and 0x10 (octal, hexadecimal), 1e3, 1.5 and '12'.
 Codec<Index> whole(Index least, Index most);
-/// Bytes, 1 or more: 1073741824, 512MiB, 2GiB. Written in the largest unit that fits.
+/// A number of bytes, at least 1: 1073741824, 512MiB, 2GiB. Writes it in the largest unit that gives a whole number.
 Codec<Index> bytes();
 
-/// {striping_factor: 8, romio_cb_write: enable}: names and values as MPI-IO takes them, in the order of the text.
+/// Names and values for MPI-IO, such as {striping_factor: 8, romio_cb_write: enable}, in the order of the text.
 Codec<comm::FileHints> hints();
 
-/// One of the words (choose() gives its position; the error suggests the nearest), each of which stands for a value. A
-/// value that none stands for is written as the first.
+/// One of several words, each for a value. choose() returns the word's position; an error suggests the most similar
+/// word. A value for which there is no word is written as the first word.
 std::size_t choose(const KeyValue& value, const std::vector<std::string>& words);
 template <class T>
 Codec<T> choice(const std::vector<std::pair<std::string, T>>& choices) {
@@ -77,8 +77,8 @@ Codec<T> choice(const std::vector<std::pair<std::string, T>>& choices) {
           }};
 }
 
-/// Some of the words, or none, each once (choose_some() gives their positions, ascending): values in the order of
-/// `choices`, however they are written.
+/// Any number of the words, each at most once. choose_some() returns their positions, ascending, so the values come in
+/// the order of `choices`, in whatever order the user wrote them.
 std::vector<std::size_t> choose_some(const KeyValue& value, const std::vector<std::string>& words);
 template <class T>
 Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choices) {
@@ -98,8 +98,8 @@ Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choi
           }};
 }
 
-/// A word that stands for a value (for `auto` and `none`: of an optional one, that there is none), or what `codec`
-/// takes.
+/// A word with a meaning, or what `codec` accepts. For an optional value, `auto` and `none` mean that there is no
+/// value.
 template <class T>
 Codec<T> word_or(const std::string& word, const T& meaning, const Codec<T>& codec) {
   return {word + ", or " + codec.range,
@@ -122,8 +122,8 @@ Codec<std::optional<T>> optional(const std::string& word, const Codec<T>& codec)
   return word_or<std::optional<T>>(word, std::nullopt, if_given(codec));
 }
 
-/// A list that holds a part of each row of a table, or one member. Lists of several parts may come in any order and be
-/// of different lengths: the longest decides how many rows there are.
+/// A list that gives one member of every row of a table. Several such lists may come in any order, with different
+/// lengths; the longest gives the number of rows.
 template <class Row>
 Codec<std::vector<Row>> column(const Codec<Row>& codec) {
   return {codec.range,
@@ -144,7 +144,7 @@ Codec<std::vector<Row>> column(T Row::*member, const Codec<T>& codec) {
                       [=](const Row& row) { return codec.write(row.*member); }});
 }
 
-/// `text` as a YAML scalar that reads back as the same text: quoted unless made of plain letters.
+/// `text` as a YAML scalar that reads back as the same text; quoted, unless it has only plain letters.
 std::string quote(const std::string& text);
 
 }  // namespace annulus::runfile

@@ -11,7 +11,7 @@ using core::ErrorKind;
 using core::fail;
 using Names = std::vector<std::string>;
 
-/// Words that may stand in a section ("" is the whole file): keys, and sections inside.
+/// The keys of a section and the sections in it; "" means the whole file.
 Names words_in(std::string_view section, const Names& names) {
   Names words;
   for (std::string_view name : names) {
@@ -22,14 +22,14 @@ Names words_in(std::string_view section, const Names& names) {
   return words;
 }
 
-/// What an unknown word could have meant: a key of another section, else a word like it.
+/// A suggestion for an unknown word: the same key in another section, or a similar word.
 std::string meant(const std::string& word, const Names& words, const Names& names) {
   const auto ends = [&](const std::string& name) { return name.ends_with("." + word); };
   const auto elsewhere = std::find_if(names.begin(), names.end(), ends);
   return elsewhere == names.end() ? suggest(word, words) : fmt::format(", did you mean '{}'?", *elsewhere);
 }
 
-/// check_words() of one section, "" the whole file.
+/// check_words() for one section; "" means the whole file.
 void check_section(const YamlNode& node, const std::string& section, const Names& names, const std::string& what,
                    Locations& locations) {
   const Names words = words_in(section, names);
@@ -72,14 +72,14 @@ Locations check_words(const YamlNode& root, const std::vector<std::string>& name
 const std::string& location_of(const Locations& locations, std::string_view key) {
   auto found = locations.find(key);
   while (found == locations.end()) {
-    key = section_of(key);  // "" at last, which is the whole file
+    key = section_of(key);  // ends at "", which means the whole file
     found = locations.find(key);
   }
   return found->second;
 }
 
 std::string sections_text(const std::vector<KeyLine>& lines) {
-  std::string text, open;  // `open`: the section whose keys are being written
+  std::string text, open;  // `open`: the section that is being written
   const auto indent = [](std::string_view name) { return 2 * std::count(name.begin(), name.end(), '.'); };
   const auto add_headings = [&](const auto& self, std::string_view section) -> void {
     if (section.empty() || (open + ".").starts_with(std::string(section) + ".")) return;

@@ -1,5 +1,5 @@
-// A file of keys in sections (run file, machine file) as one table: a key's line in it is all that reading, writing,
-// suggestions for unknown words and the test of input/reference.yaml know of the key.
+// One table for a file with keys in sections (run file, machine file). Reading, writing, suggestions for unknown words
+// and the test of input/reference.yaml know a key only from its line in this table.
 #pragma once
 
 #include <map>
@@ -9,35 +9,35 @@
 
 namespace annulus::runfile {
 
-/// A key, or the name of a section -> where it was written: "FILE:LINE:COLUMN: " or "--set ...: ". "": the whole file.
+/// Where each key or section was written: "FILE:LINE:COLUMN: " or "--set ...: ". "" means the whole file.
 using Locations = std::map<std::string, std::string, std::less<>>;
 
-/// One key of a file that fills a `Root`.
+/// One key of a file whose values go into a `Root`.
 template <class Root>
 struct Key {
-  std::string name;                                    ///< with its sections: "attention.scale"
-  std::string range;                                   ///< what may be written, with the unit
+  std::string name;                                    ///< full name with sections: "attention.scale"
+  std::string range;                                   ///< allowed values, with their unit
   std::function<void(const KeyValue&, Root&)> read;    ///< throws Error(usage)
-  std::function<std::string(const Root&)> write;       ///< as YAML; empty where there is no value
-  std::function<bool(const Root&)> has_section;        ///< the part that the key is a member of is there
-  std::function<bool(const Root&)> has_use = nullptr;  ///< where it gives false the key is not written
-  bool required = false;                               ///< no default
-  bool decides_result = false;                         ///< another value may give other numbers
+  std::function<std::string(const Root&)> write;       ///< as YAML; empty if there is no value
+  std::function<bool(const Root&)> has_section;        ///< whether the Root has the part with this key
+  std::function<bool(const Root&)> has_use = nullptr;  ///< if it returns false, the key is not written
+  bool required = false;                               ///< has no default
+  bool decides_result = false;                         ///< another value may change the numbers of the result
 
   std::string text(const Root& root) const {
     return has_section(root) && (!has_use || has_use(root)) ? write(root) : "";
   }
 };
 
-/// Adds keys to a table. `get` returns a pointer to the part of a Root (const or not) that the keys are members of, or
-/// null where it is not there.
+/// Adds keys to a table. `get` returns a pointer to the part of a Root (const or not) that has these keys, or nullptr
+/// if the Root lacks this part.
 template <class Root, class Get>
 class Section {
  public:
   Section(std::vector<Key<Root>>& keys, std::string name, Get get, bool decides_result = false)
       : keys_(keys), name_(std::move(name)), get_(get), decides_result_(decides_result) {}
 
-  /// `range` says what may be written; {} in it stands for the codec's own words.
+  /// `range` says which values are allowed; {} in it means the codec's own text.
   template <class Part, class T>
   Key<Root>& field(const std::string& word, T Part::*member, const Codec<T>& codec, std::string range = "{}") {
     if (const std::size_t at = range.find("{}"); at != std::string::npos) range.replace(at, 2, codec.range);
@@ -56,20 +56,20 @@ class Section {
   bool decides_result_;
 };
 
-/// "attention.scale" -> "attention" and "scale"; "attention" -> "" and "attention".
+/// Splits off the last word: "attention.scale" gives "attention" and "scale"; "attention" gives "" and "attention".
 std::string_view section_of(std::string_view key);
 std::string_view word_of(std::string_view key);
 
 const YamlNode* find_path(const YamlNode& root, std::string_view name);
 
-/// Refuses words that are none of the keys `names` and sections that are none, and notes where all were written. `what`
-/// is a name for the whole: "a run file". Throws Error(usage).
+/// Refuses words that are not in `names`, and sections that are not sections. Returns where each was written. `what`
+/// describes the file: "a run file". Throws Error(usage).
 Locations check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what);
 
-/// The location of the key, else of the nearest section around it that was written.
+/// Where the key was written or, if it was not, the innermost section around it that was.
 const std::string& location_of(const Locations& locations, std::string_view key);
 
-/// Reads all keys that the file has, after check_words(). Throws Error(usage).
+/// Calls check_words(), then reads all keys in the file. Throws Error(usage).
 template <class Root>
 Locations read_keys(const std::vector<Key<Root>>& keys, const YamlNode& file, const std::string& what,
                     const std::string& folder, Root& to) {
@@ -82,7 +82,7 @@ Locations read_keys(const std::vector<Key<Root>>& keys, const YamlNode& file, co
   return locations;
 }
 
-/// Throws Error(usage) where a required key of `section` ("": of any section that is there) is missing.
+/// Throws Error(usage) if a required key of `section` is missing; "" checks every section that the file has.
 template <class Root>
 void check_required(const std::vector<Key<Root>>& keys, const Locations& locations, const Root& root,
                     std::string_view section = "") {
@@ -94,11 +94,11 @@ void check_required(const std::vector<Key<Root>>& keys, const Locations& locatio
   }
 }
 
-/// One line of a file in sections; `comment` may be empty.
+/// One line of a file with sections; `comment` may be empty.
 struct KeyLine {
   std::string name, value, comment;
 };
-/// The lines under the headings of their sections, as YAML.
+/// The lines as YAML, grouped by section.
 std::string sections_text(const std::vector<KeyLine>& lines);
 
 }  // namespace annulus::runfile

@@ -17,12 +17,12 @@ using core::Link;
 using core::Machine;
 using Keys = std::vector<Key<Machine>>;
 
-/// Measured numbers: above 0, and a few digits of them say all.
+/// A measured number: it is above 0, and a few digits are enough.
 Codec<double> measured(int digits = 6) {
   return {"", positive().read, [=](double from) { return fmt::format("{:.{}g}", from, digits); }};
 }
 
-/// 0 to 1.
+/// A number from 0 to 1.
 Codec<double> share() {
   const auto read = [](const KeyValue& value, double& to) {
     to = 0;
@@ -33,7 +33,7 @@ Codec<double> share() {
   return {"", read, measured().write};
 }
 
-/// Ascending.
+/// Kernel rates for head sizes, which must be ascending.
 Codec<std::vector<KernelRate>> head_dims() {
   const auto read = [](const KeyValue& value, std::vector<KernelRate>& rates) {
     const std::vector<YamlNode>& items = value.list();
@@ -84,7 +84,7 @@ const Keys& machine_keys() {
               "bytes per s that a rank reads of a file that is not in memory, while all ranks read");
     top.field("memory_per_rank", &Machine::memory_per_rank, measured(), "bytes");
     top.field("ranks_per_node", &Machine::ranks_per_node, whole(1, 65536), "ranks, {}");
-    // Machine files from before these were measured are read, too.
+    // Older machine files lack these keys, and can still be read.
     const std::set<std::string> later{"seconds_per_call",         "seconds_per_row",
                                       "seconds_per_communicator", "window.seconds_per_message",
                                       "window.seconds_per_byte",  "read_rate"};

@@ -15,7 +15,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// Puts the value of one --set into the tree, in place of what the file says.
+/// Sets the value of one --set in the tree; it replaces the value in the file.
 void apply_override(YamlNode& root, const std::string& argument) {
   const std::size_t equals = argument.find('=');
   const std::string location = "--set " + argument + ": ", key = argument.substr(0, equals);
@@ -25,7 +25,7 @@ void apply_override(YamlNode& root, const std::string& argument) {
   put(root, key, parse_yaml(argument.substr(equals + 1), "", location), location);
 }
 
-/// Where relative paths of a run file start: its folder, and the current one for /dev/stdin and for <(...) of a shell.
+/// The folder at which relative paths start: the run file's; for /dev/stdin and a shell's <(...), the current one.
 std::string folder_of_paths(const std::string& path) {
   const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
   const bool is_stream = file == "/dev/stdin" || file.parent_path() == "/dev/fd" || file.string().starts_with("/proc/");
@@ -42,7 +42,7 @@ void put(YamlNode& root, const std::string& key, YamlNode value, const std::stri
   YamlNode* node = &root;
   std::stringstream path(key);
   for (std::string word; std::getline(path, word, '.');) {
-    // A file that has no such section yet gets it; one that has something else there is refused by check_words.
+    // Makes the section if the file lacks it. If something else is there, check_words() refuses it later.
     if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;
     const auto same = [&](const YamlNode::Entry& entry) { return entry.key == word; };
     auto found = std::find_if(node->entries.begin(), node->entries.end(), same);
@@ -99,7 +99,7 @@ RunFile read_run_file(const std::string& path, const std::vector<std::string>& o
 
 RunFileTree read_run_file_tree(const std::string& path, const std::vector<std::string>& overrides,
                                const comm::Communicator& comm) {
-  // One rank reads, so that all parse the same text even while someone edits the file.
+  // One rank reads, so that all ranks parse the same text even while a user edits the file.
   const std::string text = comm::from_root(comm, [&] {
     return read_text_file(path, "a run file (YAML)",
                           fmt::format(": one that names it, with `input: {{file: {}}}` for run and plan, or the one "

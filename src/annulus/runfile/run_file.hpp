@@ -1,5 +1,5 @@
-// The run file: YAML text in, checked settings out. Every error is an Error(usage) that starts with
-// `FILE:LINE:COLUMN: ` (1-based), or with `--set a.b=value: ` where an override is to blame.
+// Reads a run file: from YAML text to checked settings. Every error is an Error(usage) that starts with
+// `FILE:LINE:COLUMN: ` (1-based) or, if an override is wrong, with `--set a.b=value: `.
 #pragma once
 
 #include <string>
@@ -13,21 +13,21 @@
 
 namespace annulus::runfile {
 
-/// The one table of the run file's keys, in the order of input/reference.yaml; keys of one section stand together.
+/// The table of all keys of the run file, in the order of input/reference.yaml. Keys of one section are neighbours.
 const std::vector<Key<Settings>>& run_file_keys();
 
-/// Settings and where each of them was written.
+/// Settings, and where each was written.
 struct RunFile {
   Settings settings;
-  std::string name;  ///< of the file, as the user wrote it
+  std::string name;  ///< the file's name as the user wrote it
   Locations locations;
 
-  /// What to put in front of an error about `key` ("distribution.strategy"): its location when the user gave it, else
-  /// the nearest enclosing section's, else the file's first line.
+  /// The text before an error about `key` ("distribution.strategy"): where the user wrote the key; otherwise where the
+  /// innermost section around it was written; otherwise the first line of the file.
   std::string where(std::string_view key) const;
 };
 
-/// Throws Error(usage): the location of `key`, and what is wrong with it.
+/// Throws Error(usage): where `key` was written, and what is wrong with it.
 template <class... Args>
 [[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
   core::fail(core::ErrorKind::usage, "{}{}", run.where(key), fmt::format(format, std::forward<Args>(args)...));
@@ -38,35 +38,35 @@ template <class... Args>
 RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,
                       const comm::Communicator& comm);
 
-/// A run file as YAML with overrides put in, not yet taken for settings: of a sweep, each case makes settings of it.
+/// A run file as YAML with overrides, not yet read as settings. In a sweep, each case makes its settings from it.
 struct RunFileTree {
-  std::string name;  ///< of the file, as the user wrote it
+  std::string name;  ///< the file's name as the user wrote it
   YamlNode root;
 };
-/// As read_run_file().
+/// Errors are as for read_run_file().
 RunFileTree read_run_file_tree(const std::string& path, const std::vector<std::string>& overrides,
                                const comm::Communicator& comm);
 RunFileTree parse_run_file_tree(const std::string& text, const std::string& path,
                                 const std::vector<std::string>& overrides);
 
-/// Puts a value in the place of the key's, sections made as needed; `location` is what errors about it will name.
+/// Sets the value of a key, and makes its sections if needed. Errors about the value begin with `location`.
 void put(YamlNode& root, const std::string& key, YamlNode value, const std::string& location);
 
-/// Takes a tree for settings: all keys are read and checked. Throws Error(usage).
+/// Reads all keys of a tree as settings and checks them. Throws Error(usage).
 RunFile settings_of(const RunFileTree& tree);
 
-/// The keys that are there, each for itself: nothing is required, and nothing held against each other.
+/// Reads the keys that the tree has. Nothing is required, and keys are not compared with each other.
 RunFile keys_of(const RunFileTree& tree);
 
-/// Parses and checks `text`, the content of the run file `path` (needed for messages and relative paths).
+/// Parses and checks `text`, the content of the run file `path`. The path is needed for messages and relative paths.
 RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides);
 
-/// A complete run file that says the same with every key written out and absolute paths.
+/// A complete run file with the same settings, in which every key is written and every path is absolute.
 std::string resolved_text(const Settings& settings);
 
-/// Settings that decide the numbers of the result, and whose values differ: lines "key: a -> b". Where a result file
-/// was made from (`made`) and what is asked now (`asked`); only the last part of input.file counts, folders may move.
-/// With `same_numbers` the input is known to be the same, whatever it is called.
+/// Compares the settings that decide the numbers of a result: those with which a file was made (`made`) and those of
+/// now (`asked`). Returns lines "key: a -> b". Of input.file only the last part counts, because folders may move.
+/// `same_numbers`: the input is known to be the same, whatever its name is.
 std::vector<std::string> differences(const Settings& made, const Settings& asked, bool same_numbers = false);
 
 }  // namespace annulus::runfile

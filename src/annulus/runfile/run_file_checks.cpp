@@ -11,7 +11,7 @@ namespace {
 
 bool given(const RunFile& run, std::string_view key) { return run.locations.contains(key); }
 
-/// The location without its colon, to be named inside a message.
+/// The location without its colon, for use inside a message.
 std::string location_name(const RunFile& run, std::string_view key) {
   const std::string location = run.where(key);
   return location.substr(0, location.size() - 2);
@@ -106,7 +106,7 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
   }
 }
 
-/// A causal mask hides what windows have on the right: both ways of writing them are one pattern.
+/// Sets what windows see on the right to 0 if attention is causal, so that both ways of writing mean one pattern.
 void complete_windows(RunFile& run) {
   pattern::Pattern& pattern = run.settings.attention.pattern;
   for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {
@@ -118,7 +118,7 @@ void complete_windows(RunFile& run) {
   }
 }
 
-/// What changes scores.
+/// Checks the settings that change scores.
 void check_scores(const RunFile& run) {
   const Settings& settings = run.settings;
   if (settings.input.coordinates && !settings.attention.bias) {
@@ -133,7 +133,7 @@ void check_scores(const RunFile& run) {
   }
 }
 
-/// Statistics are of attention alone.
+/// Refuses statistics for a layer: only attention has them.
 void check_statistics(const RunFile& run) {
   const OutputSettings& output = run.settings.output;
   if (run.settings.layer && !output.statistics.empty()) {
@@ -144,7 +144,7 @@ void check_statistics(const RunFile& run) {
   }
 }
 
-/// One file under two names is one file: links are followed as far as they exist.
+/// True if two names lead to one file. Links are followed as far as they exist.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
   if (std::filesystem::equivalent(a, b, ignored)) return true;
@@ -157,7 +157,7 @@ std::optional<Objection> objection_to(const core::Shape& shape) {
   if (shape.heads % shape.kv_heads != 0) {
     return Objection{"kv_heads", fmt::format("{} does not divide the {} heads", shape.kv_heads, shape.heads)};
   }
-  // Bytes of the largest tensor must fit 64 bits, with room for sums of several.
+  // The bytes of the largest tensor must fit into 64 bits, and sums of several tensors, too.
   const double bytes = 8.0 * double(shape.batch) * double(shape.sequence) * double(shape.heads) *
                        double(std::max(shape.head_dim, shape.dim_of_values()));
   if (bytes > 1e18) return Objection{"sequence", fmt::format("{:.2g} bytes per tensor, expected at most 1e18", bytes)};

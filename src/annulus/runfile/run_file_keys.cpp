@@ -11,10 +11,10 @@ namespace {
 
 using Keys = std::vector<Key<Settings>>;
 
-// Beyond any problem, and small enough that products with heads and bytes stay in 64 bits.
+// Larger than any problem, but so small that products with heads and bytes fit into 64 bits.
 constexpr Index max_rows = 1'000'000'000'000;
 constexpr Index max_heads = 1'000'000;
-constexpr Index max_ranks = 1'000'000'000;  // an int in MPI
+constexpr Index max_ranks = 1'000'000'000;  // MPI counts ranks with an int
 constexpr Index max_steps = 1'000'000'000;
 constexpr Index max_runs = 1'000'000;
 constexpr Index max_top_keys = 1024;
@@ -22,14 +22,14 @@ constexpr Index max_top_keys = 1024;
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
-/// A choice of one: those of `first`, then the entries of `table`, which have a `name` and a `value` each.
+/// One value of several: those of `first`, then the entries of `table`, each of which has a `name` and a `value`.
 template <class Value, class Table>
 Codec<Value> one_of(const Table& table, Choices<Value> first = {}) {
   for (const auto& entry : table) first.emplace_back(entry.name, entry.value);
   return choice(first);
 }
 
-/// A choice of one: those of `first`, then `values`, each under its name_of().
+/// One value of several: those of `first`, then `values`, each with the name that name_of() returns.
 template <class Value, class List>
 Codec<Value> one_named(const List& values, Choices<Value> first = {}) {
   for (const auto& value : values) first.emplace_back(name_of(value), value);
@@ -46,7 +46,7 @@ Codec<std::uint64_t> seed() {
   return {number.range, read, [](std::uint64_t from) { return std::to_string(from); }};
 }
 
-/// `auto`, `none`, or a row.
+/// Accepts `auto`, `none`, or a row number.
 Codec<pattern::QueryOffset> query_offset() {
   using pattern::QueryOffset;
   const Codec<Index> row = whole(0, max_rows);
@@ -61,7 +61,7 @@ Codec<pattern::QueryOffset> query_offset() {
   return word_or("auto", QueryOffset{}, word_or("none", QueryOffset{QueryOffset::Kind::none}, at_row));
 }
 
-/// `{base: 10000}`.
+/// Accepts `{base: 10000}`.
 Codec<double> base_of_rope() {
   const auto read = [](const KeyValue& value, double& to) {
     bool is_there = false;
@@ -77,7 +77,7 @@ Codec<double> base_of_rope() {
 void add_input(Keys& keys) {
   using I = InputSettings;
   using core::Shape;
-  const auto attention_alone = [](const Settings& s) { return !s.layer; };  // a layer makes its q, k, v and dout
+  const auto attention_alone = [](const Settings& s) { return !s.layer; };  // a layer makes q, k, v and dout itself
   Section input(
       keys, "input", [](auto& s) { return &s.input; }, true);
   Section made(

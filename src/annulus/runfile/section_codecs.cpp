@@ -11,12 +11,12 @@ using pattern::Window;
 const std::string window_form = "{window: w | [left, right], first: f}";
 const std::string bias_form = "{alibi: auto | [slope, ...], exempt: e}";
 
-/// w, or [left, right].
+/// Reads w, or [left, right].
 void read_limits(const KeyValue& value, Index most_rows, Window& to) {
   if (value.node.kind != YamlNode::Kind::list) {
     Index rows = 0;
     whole(1, most_rows).read(value, rows);
-    to.left = to.right = rows - 1;  // a causal mask hides the rows on the right
+    to.left = to.right = rows - 1;  // a causal mask removes the rows on the right later
     return;
   }
   if (value.node.items.size() != 2) {
@@ -38,7 +38,7 @@ void read_window(const KeyValue& value, Index most_rows, Window& to) {
   if (!is_there) value.refuse(window_form);
 }
 
-/// auto, or a list of one slope per query head.
+/// Reads `auto`, or a list with one slope for each query head.
 void read_slopes(const KeyValue& value, std::optional<std::vector<double>>& to) {
   to.reset();
   if (value.is_word("auto")) return;

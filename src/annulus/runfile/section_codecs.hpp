@@ -1,4 +1,4 @@
-// How values that have parts of their own are read and written: attention.segments and attention.bias, bench.sweep and
+// Reads and writes values that have several parts: attention.segments, attention.bias, bench.sweep and
 // bench.skip.
 #pragma once
 
@@ -7,18 +7,18 @@
 
 namespace annulus::runfile {
 
-/// An entry of attention.segments: rows, `all`, or a window: {window: 4} (a causal row sees itself and 3 rows before
-/// it; else 3 on either side), {window: [3, 0]}, {window: [3, 0], first: 4}. Writes the two latter. Leaves a pair's
-/// dilation alone.
+/// An entry of attention.segments: a number of rows, `all`, or a window. {window: 4}: a row sees itself and 3 rows
+/// before it and, if not causal, 3 rows after it. Other forms: {window: [3, 0]} and {window: [3, 0], first: 4}; windows
+/// are written in these. It does not change the pair's dilation.
 Codec<pattern::Pair> segment(Index most_rows);
 
 /// attention.bias: {alibi: auto}, or {alibi: [0.5, 0.25], exempt: 1}.
 Codec<BiasSettings> bias(Index most_rows);
 
-/// bench.sweep: a list of axes, one at least; of a key a list of values, or a range of whole numbers {from, to, times}
-/// or {from, to, step}. Refused with the location: empty lists, keys of one axis with different numbers of values.
+/// bench.sweep: a list of at least one axis. A key has a list of values, or a range of whole numbers {from, to, times}
+/// or {from, to, step}. Refuses empty lists, and keys of one axis that differ in their number of values.
 Codec<std::vector<SweepAxis>> sweep_axes();
-/// bench.skip: a list of conditions, or an empty one.
+/// bench.skip: a list of conditions, which may be empty.
 Codec<std::vector<SkipCondition>> skip_conditions();
 
 }  // namespace annulus::runfile

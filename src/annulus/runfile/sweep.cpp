@@ -19,10 +19,10 @@ using core::ErrorKind;
 using core::fail;
 using Kind = YamlNode::Kind;
 
-/// Values of all cases together, each entry of a list counted: they are spelled out in memory.
+/// Limit for the values of all cases together, list entries included, because all are in memory.
 constexpr Index most_values = 2'000'000;
 
-/// A scalar that YAML reads back as it is, also inside [ ] and { }.
+/// True for a scalar that YAML reads back unchanged, also inside [ ] and { }.
 bool is_plain(const std::string& text) {
   const auto harmless = [](unsigned char c) {
     return std::isalnum(c) || (c != 0 && std::strchr("_./+-", c) != nullptr);
@@ -32,7 +32,7 @@ bool is_plain(const std::string& text) {
 
 SweptValue value_of(const YamlNode& node) { return {node, text_of(node)}; }
 
-/// {from: 4096, to: 65536, times: 2} or {from: 1, to: 10, step: 3}: 1 4 7 10. The last value is the last up to `to`.
+/// Reads {from: 4096, to: 65536, times: 2} or {from: 1, to: 10, step: 3}: 1 4 7 10. No value is above `to`.
 std::vector<SweptValue> range_of(const KeyValue& value) {
   std::map<std::string, Index> words;
   for (const auto& [word, location, node] : value.node.entries) {
@@ -58,7 +58,7 @@ std::vector<SweptValue> range_of(const KeyValue& value) {
     node.entries.clear();
     node.text = std::to_string(at);
     values.push_back(value_of(node));
-    // No product and no sum leaves 64 bits.
+    // Written so that no product and no sum leaves 64 bits.
     if (times ? at > words["to"] / words["times"] : at > words["to"] - words["step"]) break;
     at = times ? at * words["times"] : at + words["step"];
   }
@@ -79,7 +79,7 @@ std::vector<SweptValue> values_of(const KeyValue& value) {
   return values;
 }
 
-/// What a value takes in memory, in entries.
+/// The memory that a value needs, in entries.
 Index entries_in(const YamlNode& node) {
   Index count = 1;
   for (const YamlNode& item : node.items) count += entries_in(item);
@@ -87,7 +87,7 @@ Index entries_in(const YamlNode& node) {
   return count;
 }
 
-/// The sum over keys of the entries of their largest values: the most that one case takes.
+/// The largest number of entries that one case can have: the sum, over all keys, of their largest values.
 Index entries_of_a_case(const std::vector<SweepAxis>& sweep) {
   Index count = 0;
   for (const SweepAxis& axis : sweep) {
@@ -166,7 +166,7 @@ std::string text_of(const YamlNode& node) {
 }
 
 void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCondition>& skip) {
-  std::map<std::string, std::string> swept;  // key -> location
+  std::map<std::string, std::string> swept;  // from key to location
   Index cases = 1;
   for (const SweepAxis& axis : sweep) {
     for (const SweptKey& key : axis) {
@@ -201,7 +201,7 @@ Codec<std::vector<SweepAxis>> sweep_axes() {
     to.clear();
     Index cases = 1;
     for (const YamlNode& item : value.list()) {
-      if (cases > most_cases) break;  // check_sweep() refuses them, and more would only take memory
+      if (cases > most_cases) break;  // check_sweep() refuses so many; more would only waste memory
       to.push_back(axis_of({item, value.name, value.folder}));
       cases *= Index(to.back().front().values.size());
     }

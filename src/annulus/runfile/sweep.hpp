@@ -1,11 +1,11 @@
-// What a sweep varies: `bench.sweep` and `bench.skip` of a run file.
+// What a sweep varies: `bench.sweep` and `bench.skip` in a run file.
 //
 //   sweep:
 //     - distribution.strategy: [ring, rotation]                         axis 0: 2 values
 //     - input.generate.sequence: {from: 4096, to: 16384, times: 2}      axis 1: 4096 8192 16384
 //       attention.scale: [0.1, 0.2, 0.3]                                        with 0.1 0.2 0.3
 //
-// Keys of one axis change together, axes are multiplied: 2 x 3 cases.
+// Keys of one axis change together. All combinations of the axes are measured: here 2 x 3 cases.
 #pragma once
 
 #include <string>
@@ -19,42 +19,42 @@ namespace annulus::runfile {
 
 using core::Index;
 
-/// One value of a key.
+/// One value of a swept key.
 struct SweptValue {
   YamlNode node;
-  std::string text;  ///< as YAML in one line: "65536", "[2048, all]"; equal values have equal texts
+  std::string text;  ///< as YAML in one line: "65536", "[2048, all]"; equal values have equal text
 
   bool operator==(const SweptValue& other) const { return text == other.text; }
 };
 
 struct SweptKey {
   std::string name;
-  std::string location;  ///< of the key
+  std::string location;  ///< where the key was written
   std::vector<SweptValue> values;
 };
 
-/// Keys that change together, with equally many values each.
+/// Keys that change together; all of them have the same number of values.
 using SweepAxis = std::vector<SweptKey>;
 
-/// A case in which all of these keys have these values is left out.
+/// Skips the cases in which all of these keys have these values.
 struct SkipCondition {
   std::string location;
   std::vector<std::pair<std::string, SweptValue>> values;
 };
 
-/// Words that a sweep may vary beside the keys of a run file: a case is measured by launches of that many ranks, or
-/// threads per rank, and left to others by all others.
+/// Words that a sweep may vary although they are not keys of a run file. Only launches with this number of ranks, or of
+/// threads on each rank, measure the case; other launches leave it.
 inline constexpr const char* ranks_word = "ranks";
 inline constexpr const char* threads_word = "threads";
 
-/// More is a mistake.
+/// Limit; a sweep with more cases is probably a mistake.
 inline constexpr Index most_cases = 100'000;
 
-/// Refuses keys that are no keys of a run file, keys that a sweep may not vary (those of bench, output and train),
-/// keys given twice, and conditions on keys that are not swept. Throws Error(usage) at the key.
+/// Refuses words that are not keys of a run file, keys that a sweep may not vary (those of bench, output and train),
+/// keys that are given twice, and conditions on keys that are not swept. Throws Error(usage) at the key.
 void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCondition>& skip);
 
-/// A node as YAML in one line.
+/// The node as YAML in one line.
 std::string text_of(const YamlNode& node);
 
 }  // namespace annulus::runfile

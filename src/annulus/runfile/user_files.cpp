@@ -19,21 +19,21 @@ std::string follow_links(const std::string& file) {
   std::error_code error;
   for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)); ++links) {
     if (links == 40) fail(ErrorKind::failure, "{}: too many links behind this name, expected at most 40", file);
-    path = path.parent_path() / std::filesystem::read_symlink(path);  // an absolute one stands for itself
+    path = path.parent_path() / std::filesystem::read_symlink(path);  // an absolute target replaces the path
   }
   const std::filesystem::path found = std::filesystem::weakly_canonical(path, error);
-  return error ? path.string() : found.string();  // the name is too long: store::check_can_be_made() says so
+  return error ? path.string() : found.string();  // if the name is too long, store::check_can_be_made() says so
 }
 
 std::string read_text_file(const std::string& path, const std::string& expected, const std::string& instead_of_hdf5) {
   const comm::BlockingScope inside("the reading of " + path);
-  std::error_code ignored;  // what cannot be looked at cannot be opened either
+  std::error_code ignored;  // if this fails, opening the file fails, too
   if (std::filesystem::is_directory(path, ignored)) {
     fail(ErrorKind::usage, "{}: is a folder, expected {}", path, expected.substr(0, expected.find(" (")));
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorKind::usage, "{}: cannot be opened: {}", path, std::strerror(errno));
-  // A file of tensors, or /dev/zero, is not read to its end.
+  // Stops here, so that a file of tensors, or /dev/zero, is not read completely.
   constexpr std::size_t most = std::size_t(16) << 20;
   std::string text(most + 1, '\0');
   text.resize(std::size_t(file.read(text.data(), std::streamsize(text.size())).gcount()));

@@ -20,12 +20,12 @@ std::string_view without_sign(std::string_view text) {
   return text;
 }
 
-/// C and YAML 1.1 read 010 as 8 and 0x10 as 16, other programs as 10, or as 0: which was meant cannot be known.
+/// C and YAML 1.1 read 010 as 8 and 0x10 as 16, other programs as 10 or 0, so we cannot know what the user meant.
 bool looks_octal_or_hexadecimal(std::string_view digits) {
   return digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E';
 }
 
-/// All of `text` as a number in decimal; from_chars knows no '+'.
+/// Converts the complete `text` as a decimal number; from_chars does not accept '+'.
 template <class Number>
 std::optional<Number> convert(std::string_view text) {
   if (text[0] == '+') text.remove_prefix(1);
@@ -44,9 +44,9 @@ constexpr std::array byte_units{ByteUnit{"TiB", core::Index(1) << 40}, ByteUnit{
 
 const std::string leading_zero = "; a leading 0 looks octal or hexadecimal, write it in decimal";
 
-/// Letters to insert, delete, replace, or swap with their neighbour to turn one word into the other.
+/// How many letters to insert, delete, replace or swap with a neighbour until one word becomes the other.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);  // rows i - 2, i - 1, i of the usual table
+  std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);  // rows i - 2, i - 1, i of the table
   std::iota(last.begin(), last.end(), 0);
   for (std::size_t i = 1; i <= a.size(); ++i) {
     now[0] = i;
@@ -67,7 +67,7 @@ std::string lower(std::string_view word) {
 }
 
 using Name = std::pair<std::string_view, std::string_view>;
-/// What other programs, and YAML 1.1, call the same thing.
+/// Other names for the same thing, in other programs and in YAML 1.1.
 constexpr std::array<Name, 20> other_names{{
     {"bf16", "bfloat16"},  {"f16", "float16"},   {"fp16", "float16"},   {"half", "float16"}, {"f32", "float32"},
     {"fp32", "float32"},   {"float", "float32"}, {"single", "float32"}, {"f64", "float64"},  {"fp64", "float64"},
@@ -75,7 +75,7 @@ constexpr std::array<Name, 20> other_names{{
     {"off", "false"},      {"0", "false"},       {"null", "none"},      {"true", "on"},      {"false", "off"},
 }};
 
-/// The word in small letters, or what is called so here where only that is a candidate.
+/// The word in lower case; or our name for it, if our name is a candidate and the word is not.
 std::string known_name(std::string_view word, const std::vector<std::string>& candidates) {
   const auto offered = [&](std::string_view name) {
     return std::find(candidates.begin(), candidates.end(), name) != candidates.end();
@@ -107,7 +107,7 @@ Parsed<double> parse_positive(std::string_view text) {
   const std::string expected = "a finite number above 0";
   const std::string_view digits = without_sign(text);
   if (looks_octal_or_hexadecimal(digits)) return {std::nullopt, expected + leading_zero};
-  // from_chars also knows "inf" and "nan": a number starts with a digit, or with a point and a digit.
+  // from_chars also accepts "inf" and "nan", so check that it starts with a digit, or a point and a digit.
   const bool starts_well = !digits.empty() && (is_digit(digits[0]) || (digits.size() > 1 && is_digit(digits[1])));
   if (!starts_well) return {std::nullopt, expected};
   const auto number = convert<double>(text);
@@ -136,7 +136,7 @@ std::string bytes_text(core::Index bytes) {
 }
 
 std::string suggest(std::string_view word, const std::vector<std::string>& candidates) {
-  // A third of the letters may be wrong, one at least: "cusal" is near "causal", "depth" is near nothing.
+  // One letter in three may be wrong, and at least one: "cusal" is near "causal", "depth" is near nothing.
   std::size_t nearest = std::max<std::size_t>(1, word.size() / 3) + 1;
   const std::string* found = nullptr;
   const std::string name = known_name(word, candidates);

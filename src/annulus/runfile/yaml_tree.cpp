@@ -15,9 +15,9 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-// A run file has some dozens of nodes. Aliases share nodes, so a short text can stand for billions ("bomb").
+// A run file has some dozens of nodes. But aliases repeat nodes, so a short text can mean billions (a "bomb").
 constexpr int max_nodes = 10000;
-constexpr int max_levels = 500;  // as yaml-cpp has it; an alias inside what it stands for has no end
+constexpr int max_levels = 500;  // yaml-cpp's own limit; an alias inside its own node would never end
 
 class TreeBuilder {
  public:
@@ -26,7 +26,7 @@ class TreeBuilder {
 
   std::string location(const YAML::Mark& mark) const {
     if (!fixed_location_.empty()) return fixed_location_;
-    // Marks count from 0; an empty document has none.
+    // Marks count from 0. An empty document has no mark.
     return fmt::format("{}:{}:{}: ", name_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1);
   }
 
@@ -39,7 +39,7 @@ class TreeBuilder {
     if (++level_ > max_levels) {
       fail(ErrorKind::usage, "{}nested too deeply; an alias inside itself?", node.location);
     }
-    const std::string& tag = from.Tag();  // "?" plain, "!" quoted, else written by the user
+    const std::string& tag = from.Tag();  // "?": plain, "!": quoted, otherwise the user wrote a tag
     if (!tag.empty() && tag != "?" && tag != "!") {
       fail(ErrorKind::usage, "{}the tag {} is not understood, write the value without it", node.location, tag);
     }
@@ -72,7 +72,7 @@ class TreeBuilder {
     }
     section.entries.push_back({word, at, build(value)});
     YamlNode& added = section.entries.back().value;
-    if (added.kind == YamlNode::Kind::null) added.location = at;  // nothing is nowhere: its key is what the user sees
+    if (added.kind == YamlNode::Kind::null) added.location = at;  // an empty value has no location: errors name its key
   }
 
   std::string name_;
@@ -81,7 +81,7 @@ class TreeBuilder {
   int level_ = 0;
 };
 
-/// Notes where a document has its first value, or nothing where it has none.
+/// Finds where a document's first value is; empty if the document has none.
 class FirstValue final : public YAML::EventHandler {
  public:
   std::optional<YAML::Mark> mark;
@@ -115,7 +115,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Line (from 0) of the last document marker: where a second document starts that holds nothing.
+/// The line, counted from 0, of the last document marker. An empty second document starts there.
 int last_marker(const std::string& text) {
   const std::vector<std::string> lines = lines_of(text);
   const auto found =
@@ -123,9 +123,9 @@ int last_marker(const std::string& text) {
   return int(lines.rend() - found) - 1;
 }
 
-/// yaml-cpp's complaint in words that help.
+/// Says in helpful words what yaml-cpp found.
 [[noreturn]] void explain(const YAML::Exception& error, const std::string& text, const TreeBuilder& builder) {
-  if (error.msg == YAML::ErrorMsg::BAD_FILE) {  // its words for more than 500 levels
+  if (error.msg == YAML::ErrorMsg::BAD_FILE) {  // yaml-cpp's message for more than 500 levels
     fail(ErrorKind::usage, "{}not valid YAML, nested too deeply", builder.location(error.mark));
   }
   const std::vector<std::string> lines = lines_of(text);
@@ -152,7 +152,7 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location) {
   TreeBuilder builder(name, fixed_location);
   try {
-    // Not LoadAll(): of some invalid texts it makes empty documents without end.
+    // LoadAll() makes empty documents without end from some invalid texts.
     std::istringstream stream(text);
     YAML::Parser parser(stream);
     FirstValue first, second;

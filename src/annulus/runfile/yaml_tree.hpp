@@ -1,5 +1,5 @@
-// YAML text as a plain tree in which every node knows its location. Everything that YAML allows and a run file should
-// not is refused here: duplicate keys, several documents, merge keys, tags, keys that are no words, alias bombs.
+// Parses YAML text into a plain tree in which every node has its location. Refuses what YAML allows but a run file
+// should not have: duplicate keys, several documents, merge keys, tags, keys that are not words, and alias bombs.
 #pragma once
 
 #include <string>
@@ -13,27 +13,27 @@ struct YamlNode {
   struct Entry;
 
   Kind kind = Kind::null;
-  std::string location;         ///< "FILE:LINE:COLUMN: ", in front of every error about the node
-  std::string text;             ///< of a scalar
+  std::string location;         ///< "FILE:LINE:COLUMN: ", which begins every error about the node
+  std::string text;             ///< for a scalar
   bool quoted = false;          ///< a scalar in quotes is never a number or true/false
-  std::vector<YamlNode> items;  ///< of a list
-  std::vector<Entry> entries;   ///< of a section, in the order of the text
+  std::vector<YamlNode> items;  ///< for a list
+  std::vector<Entry> entries;   ///< for a section, in the order of the text
 
-  /// The value of `key`, or nullptr.
+  /// The value of `key`; nullptr if there is none.
   const YamlNode* find(std::string_view key) const;
 };
 
 struct YamlNode::Entry {
   std::string key;
-  std::string location;  ///< of the key
+  std::string location;  ///< where the key was written
   YamlNode value;
 };
 
-/// Parses one document. Locations are "NAME:LINE:COLUMN: ", or `fixed_location` when that is given (--set). An empty
-/// text gives a null node. Throws Error(usage).
+/// Parses one document. A location is "NAME:LINE:COLUMN: ", or `fixed_location` if that is given (--set). Empty text
+/// gives a null node. Throws Error(usage).
 YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location = "");
 
-/// How an error message calls what was found: "the text 'abc'", "a list", "nothing".
+/// What a node is, as error messages say it: "the text 'abc'", "a list", "nothing".
 std::string describe(const YamlNode& node);
 
 }  // namespace annulus::runfile

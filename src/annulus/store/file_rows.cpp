@@ -16,9 +16,9 @@ namespace {
 
 using core::RowPiece;
 
-constexpr Index group_bytes = Index(64) << 20;  // a second on a slow disk
+constexpr Index group_bytes = Index(64) << 20;  // read between two signs of life: a second on a slow disk
 
-/// The numbers of each row of each piece, by all threads.
+/// Generates the rows of all pieces with all threads.
 void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
   const GeneratedTensor tensor = generated(from.settings, from.id);
   const core::Shape& s = from.settings.shape;
@@ -76,10 +76,10 @@ void read_rows(const RowOrigin& from, const std::vector<RowPiece>& pieces, core:
 FileRows::FileRows() {
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the thread: signals are the program's business
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this: other threads get the signals
   try {
     thread_ = std::thread([this] { work(); });
-  } catch (const std::system_error&) {  // no more threads here: without reading ahead then
+  } catch (const std::system_error&) {  // no thread could be made: start() then reads by itself
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -149,7 +149,7 @@ core::RowSource::Ticket FileRows::start(core::StoredTensor tensor, std::vector<R
     changed_.notify_all();
     return begun_;
   }
-  wait(begun_);  // reads are done in the order in which they are begun
+  wait(begun_);  // reads end in the order in which they began
   ++begun_;
   core::RowTraffic moved;
   read_rows(found->second, pieces, moved);

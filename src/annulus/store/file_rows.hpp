@@ -1,4 +1,4 @@
-// Rows of tensors out of files, read ahead by a thread of its own; or made from a seed.
+// Rows of tensors: from files, read ahead by a thread of this class, or made from a seed.
 #pragma once
 
 #include <condition_variable>
@@ -24,27 +24,27 @@ struct SeededTensor {
 /// Where a tensor's rows come from.
 using RowOrigin = std::variant<RawTensor, Hdf5Tensor, SeededTensor>;
 
-/// The place of a dataset of an input file. On this rank alone. Throws Error(failure).
+/// Where the rows of an input file's dataset are. Local. Throws Error(failure).
 RowOrigin origin_of(const InspectedFile& file, const std::string& dataset);
 
-/// From now on only numbers that are not wanted are errors there.
+/// From now on, reading `origin` fails only for numbers that `wanted` does not allow.
 void allow(RowOrigin& origin, Wanted wanted);
 
-/// Reads pieces now, by the thread that calls it, which has to be the one that calls MPI and HDF5. Throws
+/// Reads pieces at once. Call it on the thread that calls MPI and HDF5. Throws
 /// Error(failure).
 void read_rows(const RowOrigin& from, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Where tensors lie. Those that lie in a file as they are go through the thread; HDF5, which must be called by one
-/// thread only, and what is made from a seed do their work in start().
+/// Knows where tensors are, and reads them. The thread reads tensors whose bytes lie in a file as they are in memory.
+/// start() itself does the work for seeds and for HDF5, which only one thread may call.
 class FileRows final : public core::RowSource {
  public:
   FileRows();
-  /// Reads that were begun are ended, not finished.
+  /// Stops reads in flight; they are not completed.
   ~FileRows() override;
 
-  /// Names the place of a tensor. Not while its rows are read.
+  /// Sets where a tensor's rows are. Do not call it while they are read.
   void put(core::StoredTensor tensor, RowOrigin origin);
-  /// Closes all files. Not while rows are read.
+  /// Closes all files. Do not call it while rows are read.
   void forget() { origins_.clear(); }
 
   Ticket start(core::StoredTensor tensor, std::vector<core::RowPiece> pieces) override;
@@ -52,7 +52,7 @@ class FileRows final : public core::RowSource {
   core::RowTraffic traffic() const override;
 
  private:
-  struct Read {  // of some MiB: wait() tells the watchdog of each that is done
+  struct Read {  // of some MiB; after each, wait() tells the watchdog that work goes on
     RawTensor from;
     std::vector<core::RowPiece> pieces;
   };
@@ -65,10 +65,10 @@ class FileRows final : public core::RowSource {
   std::condition_variable changed_;
   std::deque<Read> queue_;
   Ticket done_ = 0;
-  std::exception_ptr error_;  // the first; later reads are not done
+  std::exception_ptr error_;  // the first error; later reads are skipped
   core::RowTraffic traffic_;
   bool stop_ = false;
-  std::thread thread_;  // none where none is to be had: start() reads then
+  std::thread thread_;  // not started if the system allows no more threads: start() reads then
 };
 
 }  // namespace annulus::store

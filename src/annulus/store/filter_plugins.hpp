@@ -1,4 +1,4 @@
-// Filters of an input that are no part of HDF5: plugins, which are programs of somebody else.
+// Filters of an input file that are not part of HDF5: plugins, which are programs of third parties.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace annulus::store {
 
-/// "32015 (zstd)", as the file names it, of every filter of its datasets that HDF5 loads as a plugin, each once. On
-/// this rank alone. Throws Error(failure).
+/// Names the filters of the file's datasets that HDF5 loads as plugins, each once: "32015 (zstd)", with the name from
+/// the file. Call it on one rank. Throws Error(failure).
 std::vector<std::string> filter_plugins_of(const InspectedFile& file);
 
 }  // namespace annulus::store

@@ -11,7 +11,7 @@
 namespace annulus::store {
 namespace {
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators; 2014): every bit of
+/// The last step of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators; 2014): every bit of
 /// the result depends on every bit of x.
 std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -19,8 +19,8 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
-/// Eight chains of multiplications side by side, because each product waits for the one before it in its chain; memory
-/// is the limit then.
+/// Eight chains of multiplications that the processor computes at the same time. In one chain, each product waits for
+/// the one before. With eight, memory limits the speed.
 constexpr std::size_t lanes = 8;
 using Lanes = std::array<std::uint64_t, lanes>;
 
@@ -29,11 +29,11 @@ void add_block(Lanes& state, const std::byte* block) {
   std::memcpy(words.data(), block, sizeof words);
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     state[lane] = (state[lane] ^ words[lane]) * 0x9e3779b97f4a7c15u;
-    state[lane] ^= state[lane] >> 32;  // a product alone never carries high bits down
+    state[lane] ^= state[lane] >> 32;  // because a product never carries high bits down to lower ones
   }
 }
 
-/// The fingerprint of the row with this number.
+/// The fingerprint of row `number`.
 std::uint64_t row_fingerprint(const std::byte* row, std::size_t bytes, std::uint64_t number) {
   Lanes state{1, 2, 3, 4, 5, 6, 7, 8};
   std::size_t at = 0;
@@ -72,7 +72,7 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm) 
       }
     }
   }
-  std::uint64_t all = 0;  // sums of MPI are signed
+  std::uint64_t all = 0;  // unsigned, because sums of MPI are signed
   for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);
   return all;
 }

@@ -1,4 +1,4 @@
-// Tells whether numbers are still those of another day, from 64 bits.
+// Tells, with 64 bits, whether numbers have changed since an earlier launch.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@ namespace annulus::store {
 
 using core::Index;
 
-/// Rows that a rank holds of a tensor (B, S, ...): (B, rows, ...) contiguous, the rows of the intervals one after
-/// another.
+/// The rows of a tensor (B, S, ...) that a rank holds: (B, rows, ...), contiguous, one interval's rows after
+/// another's.
 struct HeldRows {
   const void* host = nullptr;
   const std::vector<core::Interval>& rows;
   Index batch = 1;
   Index sequence = 0;
-  Index row_bytes = 0;  ///< of one row of one batch entry
+  Index row_bytes = 0;  ///< for one batch entry
 };
 
-/// The same for any number of ranks and any cut of the rows; another one where a bit changes, a row moves or is
-/// missing, but for one case in 2^64 (no protection from somebody who wants to deceive). Collective; every rank's rows
-/// count once.
+/// A fingerprint that does not depend on the number of ranks or the partition. It changes, except in one of 2^64 cases,
+/// if a bit changes or a row moves or is missing. It does not protect from an attacker. No row may be on two ranks.
+/// Collective.
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
-/// The fingerprint of numbers that every rank holds.
+/// The fingerprint of numbers that are the same on every rank.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
-/// A share of the fingerprint of a matrix with this number: the sum of the shares of parts that together are the matrix
-/// is the same however it is cut. The part says its type. On this rank alone.
+/// What a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how the
+/// matrix is cut. The part has the type of its numbers. Local.
 std::uint64_t fingerprint_share(const MatrixPart& part, std::uint64_t matrix);
 
 }  // namespace annulus::store

@@ -11,13 +11,13 @@ namespace {
 
 using core::Index;
 
-/// A number is finite when its exponent bits are not all ones; tested on the bits, which is the same for all four types
-/// and vectorises. `value` turns the element into a double.
+/// Finds a number whose exponent bits are all ones, which is not finite. The test on bits is the same for all four
+/// types, and vectorises. `value` converts an element to double.
 template <class Bits, class Stored>
 std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent) {
   static_assert(sizeof(Bits) == sizeof(Stored));
   const Bits* bits = reinterpret_cast<const Bits*>(numbers);
-  constexpr Index block = 4096;  // small enough to search again when something is wrong in it
+  constexpr Index block = 4096;  // so small that searching a block twice is cheap
   for (Index begin = 0; begin < count; begin += block) {
     const Index end = std::min(count, begin + block);
     Bits wrong = 0;
@@ -29,7 +29,7 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
   return std::nullopt;
 }
 
-/// Without the sign, bits of finite numbers are in the order of what they stand for; vectorises as above.
+/// The largest absolute value. Compares bits without the sign, which have the same order as the values; it vectorises.
 template <class Bits, class Stored>
 double largest(const Stored* numbers, Index count, Bits) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
@@ -41,7 +41,7 @@ double largest(const Stored* numbers, Index count, Bits) {
   return core::load_as<double>(value);
 }
 
-/// Calls visit(numbers as they are stored, bits of the exponent).
+/// Calls visit(numbers in their storage type, mask of the exponent bits).
 template <class Visit>
 auto with_stored(const void* numbers, core::DType type, Visit&& visit) {
   switch (type) {
@@ -56,7 +56,7 @@ auto with_stored(const void* numbers, core::DType type, Visit&& visit) {
   }
 }
 
-/// Calls visit(first number, vector), until it is true, for every vector of numbers that is looked at.
+/// Calls visit(first number, vector) for every vector of numbers, until it returns true.
 template <class Visit>
 void for_each_vector(const void* numbers, core::DType type, Index count, const Spacing& spacing, const Visit& visit) {
   for (Index i = 0; i * spacing.apart + spacing.numbers <= count; ++i) {
@@ -65,7 +65,7 @@ void for_each_vector(const void* numbers, core::DType type, Index count, const S
   }
 }
 
-/// Global row of row `local` of the intervals laid one after another.
+/// The global row of local row `local`; locally, one interval's rows follow another's.
 Index global_row(const std::vector<core::Interval>& rows, Index local) {
   for (const core::Interval& interval : rows) {
     if (local < interval.size()) return interval.begin + local;
@@ -131,13 +131,13 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
                   const std::string& expected, const std::vector<Index>& first_index) {
   constexpr Index none = INT64_MAX;
   const std::vector<Index> extents = reordered(info.extents, info.order);
-  Index position = none;  // in the global tensor
+  Index position = none;  // index in the global tensor
   std::string message;
   if (found) {
     Index local_rows = 0, row_numbers = 1;
     for (const core::Interval& interval : rows) local_rows += interval.size();
     for (std::size_t axis = 2; axis < extents.size(); ++axis) row_numbers *= extents[axis];
-    const Index row = found->index / row_numbers;  // over the local (B, rows)
+    const Index row = found->index / row_numbers;  // in the local (B, rows)
     Index inside = found->index % row_numbers;
     std::vector<Index> at(extents.size());
     at[0] = row / local_rows;
@@ -147,7 +147,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
       at[axis] = inside % extents[axis];
       inside /= extents[axis];
     }
-    at[0] += at[1] / extents[1];  // entries may lie end to end
+    at[0] += at[1] / extents[1];  // rows of later entries may follow end to end
     at[1] %= extents[1];
     std::vector<Index> in_file = reordered(at, info.order);
     for (std::size_t axis = 0; axis < first_index.size(); ++axis) in_file[axis] += first_index[axis];

@@ -10,14 +10,14 @@
 namespace annulus::store {
 namespace {
 
-/// Numbers that one thread makes without stopping, and where in host memory the first of them goes, in numbers.
+/// Numbers that one thread makes in one go, and the index of the first one in host memory.
 struct Piece {
   core::Interval numbers;
   Index to = 0;
 };
 
-/// Row-major in the global tensor, so the index of a number does not depend on who makes it. Pieces end at multiples of
-/// 65536, where whole vectors do.
+/// Cuts the global row-major tensor into pieces, so that a number does not depend on the rank that makes it. Pieces end
+/// at multiples of 65536, so that they hold whole vectors.
 std::vector<Piece> pieces_of(const GeneratedTensor& tensor, const std::vector<core::Interval>& rows) {
   constexpr Index longest = 65536;
   std::vector<Piece> pieces;
@@ -47,7 +47,7 @@ void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::v
     core::fill_normals(normals, piece.numbers,
                        static_cast<std::byte*>(host) + piece.to * Index(core::bytes_of(tensor.type)));
   };
-  constexpr Index at_once = 256;  // 17 million numbers: a second or less, even on one thread
+  constexpr Index at_once = 256;  // pieces, 17 million numbers: they take at most a second on one thread
   for (Index first = 0; first < Index(pieces.size()); first += at_once) {
     const Index end = std::min(first + at_once, Index(pieces.size()));
     core::for_each_on_host("annulus::generate", first, end, fill_piece);

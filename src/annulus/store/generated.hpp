@@ -1,4 +1,4 @@
-// Tensors made from a seed instead of read: the same numbers whatever the number of ranks.
+// Tensors that are made from a seed; their numbers do not depend on the number of ranks.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@ namespace annulus::store {
 
 using core::Index;
 
-/// A tensor (B, S, row_numbers) of `type` made from a seed: the standard normal numbers of core/random.hpp at their
-/// global linear index, times `scale` rounded to float32.
-/// A matrix of n rows is (1, n, columns).
+/// A tensor (B, S, row_numbers) of `type` from a seed. Each number is the standard normal number of
+/// core/random.hpp for its global linear index, times `scale`, which is rounded to float32. A matrix of n rows is
+/// (1, n, columns).
 struct GeneratedTensor {
   core::TensorId id = core::TensorId::q;
   core::DType type = core::DType::float32;
@@ -22,14 +22,14 @@ struct GeneratedTensor {
   Index row_numbers = 1;
   double scale = 1;
 };
-/// q, k, v and dout (B, rows, heads * D), dlse (B, rows, heads), of these settings; heads are kv_heads for k and v.
+/// The shapes for these settings: q, k, v and dout (B, rows, heads * D), dlse (B, rows, heads); k and v have kv_heads.
 GeneratedTensor generated(const runfile::GenerateSettings& settings, core::TensorId tensor);
 
-/// Fills host memory (B, rows, row_numbers) with the rows of the intervals one after another.
+/// Fills host memory (B, rows, row_numbers) with the rows of all intervals, one interval after another.
 void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
                  void* host);
 
-/// The same of generated(settings, tensor).
+/// The same for the tensor that generated(settings, tensor) returns.
 void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,
                     const std::vector<core::Interval>& rows, void* host);
 

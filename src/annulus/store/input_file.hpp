@@ -1,6 +1,6 @@
-// An HDF5 file that a run reads: looked at by rank 0, read by every rank.
+// An HDF5 file that a run reads. Rank 0 checks it, every rank reads it.
 //
-// No file stays open between calls. A rank that fails elsewhere can then unwind without meeting a collective close.
+// No file stays open between calls. So a rank that fails elsewhere never waits in a collective close.
 #pragma once
 
 #include <optional>
@@ -13,17 +13,17 @@
 
 namespace annulus::store {
 
-/// What its datasets are together.
+/// What the datasets of an input file say together.
 struct FileContents {
-  core::Shape shape;                              ///< its rows are those of k and v
-  core::DType type = core::DType::float32;        ///< of all but the LSE's gradient
-  core::AxisOrder order = core::AxisOrder::bshd;  ///< as input.axes says, or the file; else bshd
-  Index width = 0;                                ///< E: numbers of a row of x, with a layer
-  Index query_rows = 0;                           ///< Sq: rows of q, dout and dlse; with a layer S
-  /// {0, S} without input.documents and input.lengths; with lengths those of all batch entries end to end, of B S rows.
+  core::Shape shape;                              ///< its rows are the rows of k and v
+  core::DType type = core::DType::float32;        ///< type of all tensors except dlse
+  core::AxisOrder order = core::AxisOrder::bshd;  ///< from input.axes or the file; otherwise bshd
+  Index width = 0;                                ///< E, the numbers of a row of x; only for a layer
+  Index query_rows = 0;                           ///< Sq, the rows of q, dout and dlse; for a layer S
+  /// {0, S} without input.documents and input.lengths. With lengths: all batch entries end to end, B S rows.
   pattern::Documents documents;
-  std::vector<double> sink = {};         ///< (H) sink logits; empty when input.sink is none
-  std::vector<double> coordinates = {};  ///< (S, 2) of each batch entry in documents; empty without input.coordinates
+  std::vector<double> sink = {};         ///< (H) sink logits; empty if input.sink is empty
+  std::vector<double> coordinates = {};  ///< (S, 2), for all batch entries; empty without input.coordinates
 };
 
 class InputFile {
@@ -37,14 +37,14 @@ class InputFile {
   const std::vector<double>& sink() const { return contents_.sink; }
   const std::vector<double>& coordinates() const { return contents_.coordinates; }
 
-  /// Reads this rank's rows (ascending disjoint intervals, none is allowed) of several datasets in their types;
-  /// collective: every rank names the same datasets. Bits of 16-bit types arrive untouched. NaN and infinity are errors
-  /// that name dataset, global index as in the file (the lowest [b, s, h, d] over all ranks) and value; so is a file
-  /// that is no more the one that was checked.
+  /// Reads this rank's rows (ascending disjoint intervals, possibly none) of several datasets, in the dataset's type.
+  /// Collective: every rank names the same datasets. Bits of 16-bit types are not changed. A NaN or infinity is an
+  /// error that names the dataset, the value and its index in the file, the lowest [b, s, h, d] of all ranks. It is
+  /// also an error if the file has changed since it was checked.
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
             const comm::Communicator& comm) const;
 
-  /// What later openings are held against.
+  /// Every later opening is compared with this.
   const InspectedFile& inspected() const { return file_; }
 
  protected:
@@ -56,35 +56,35 @@ class InputFile {
 
 class TensorFile : public InputFile {
  public:
-  /// Checks the file and its datasets q, k, v (documents, sink; with `gradients` dout and dlse) against each other;
-  /// collective. Throws the same Error(failure) on every rank, naming file, dataset, what was found and what was
+  /// Checks the file, and whether its datasets q, k, v (documents, sink; with `gradients` also dout and dlse) fit each
+  /// other. Collective. Throws the same Error(failure) on every rank, with file, dataset, what was found and what was
   /// expected.
   TensorFile(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients = false);
 };
 
-/// Gradients and targets that a run of a layer reads beside x.
+/// Which gradients and targets a run of a layer reads in addition to x.
 struct LayerExtras {
   bool dy = false;
   bool target = false;
 };
 class LayerFile : public InputFile {
  public:
-  /// Checks x, the weights, and what else is wanted against each other; collective. settings.layer is set. Throws as
-  /// TensorFile. x, dy and target are (B, S, E).
+  /// Checks whether x, the weights and the `extras` fit each other. settings.layer must be set; x, dy and target are
+  /// (B, S, E). Collective; throws as TensorFile.
   LayerFile(const runfile::Settings& settings, LayerExtras extras, const comm::Communicator& comm);
 };
 
-/// Reads this rank's parts of matrices and refuses NaN and infinity in them; collective: every rank names the same
-/// datasets. Errors as in InputFile::read().
+/// Reads this rank's parts of matrices; a NaN or infinity is an error. Collective: every rank names the same datasets.
+/// Throws as InputFile::read().
 void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
-// Single pieces of other such files; on this rank alone. They throw Error(failure).
+// Reads single pieces of other such files. Local; these functions throw Error(failure).
 
-/// What a dataset of numbers is.
+/// Extents and type of a dataset of numbers.
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name);
-/// The text in an attribute of the file itself, nothing where there is none.
+/// The text in an attribute of the file itself; empty if there is none.
 std::optional<std::string> read_text_attribute(const std::string& path, const std::string& name);
-/// The text in a scalar dataset.
+/// Reads the text in a scalar dataset.
 std::string read_text_dataset(const std::string& path, const std::string& name);
 
 }  // namespace annulus::store

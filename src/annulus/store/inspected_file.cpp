@@ -12,13 +12,13 @@ using core::fail;
 
 constexpr Index second = 1'000'000'000;  // ns
 
-/// "2026-11-03 12:00:01.123456789" UTC.
+/// A time in UTC as text: "2026-11-03 12:00:01.123456789".
 std::string time_text(Index nanoseconds) {
   const std::string text = utc_text(std::time_t(nanoseconds / second), "%Y-%m-%d %H:%M:%S");
   return fmt::format("{}.{:09}", text, nanoseconds % second);
 }
 
-/// What differs: "inode 12 -> 15, 4096 -> 8192 bytes, modified ... -> ...".
+/// What has changed: "inode 12 -> 15, 4096 -> 8192 bytes, modified ... -> ...".
 std::string changes(const FileState& before, const FileState& now) {
   std::string text;
   const auto add = [&](const std::string& change) { text += (text.empty() ? "" : ", ") + change; };
@@ -34,7 +34,7 @@ std::string changes(const FileState& before, const FileState& now) {
 }  // namespace
 
 FileState state_of(const std::string& path) {
-  // Opened, because only that makes a network file system ask its server.
+  // Opens the file, because only this makes a network file system ask its server.
   const struct stat status = check_openable(path, false);
   return {Index(status.st_dev), Index(status.st_ino), Index(status.st_size),
           Index(status.st_mtim.tv_sec) * second + Index(status.st_mtim.tv_nsec)};
@@ -58,7 +58,7 @@ FileState agreed_state(const std::string& path, const comm::Communicator& comm) 
 
 void check_unchanged(const std::string& path, const FileState& seen) {
   FileState now = state_of(path);
-  now.device = seen.device;  // a network file system that was mounted anew meanwhile has another number
+  now.device = seen.device;  // a network file system that is mounted anew has another number
   if (now == seen) return;
   fail(ErrorKind::failure,
        "{}: changed since the run looked at it first: {}; old and new numbers would be mixed. Leave the file as it is "

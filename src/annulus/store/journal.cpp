@@ -21,7 +21,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-// Bytes that are locked, far after the end of any journal.
+// Positions of the locked bytes, far after the end of any journal.
 constexpr long long turn_byte = 1LL << 60, completion_byte = turn_byte + 1;
 long long byte_of(std::uint64_t owner) { return (1LL << 61) + (long long)(owner >> 16); }
 
@@ -34,7 +34,7 @@ std::uint32_t checksum(const std::string& text) {
 
 std::string sealed(const std::string& line) { return fmt::format("{:08x} {}\n", checksum(line), line); }
 
-/// The line in a sealed one, without its end; nothing where it is not whole.
+/// The content of a sealed line, without its end; empty if the line is not complete.
 std::optional<std::string> opened(const std::string& text) {
   if (text.size() < 10 || text[8] != ' ') return std::nullopt;
   std::string line = text.substr(9);
@@ -42,7 +42,7 @@ std::optional<std::string> opened(const std::string& text) {
   return line;
 }
 
-/// The beginning of a sealed line "head ...", as far as it goes: whoever made the journal may have been killed.
+/// Whether the text begins a sealed line "head ...": the process that made the journal may have been killed.
 bool begins_like_ours(const std::string& text) {
   const std::string rest = " head {";
   for (std::size_t i = 0; i < std::min(text.size(), 8 + rest.size()); ++i) {
@@ -204,7 +204,7 @@ Journal::Turn::Turn(Journal& journal) : journal_(journal) {
 void Journal::Turn::write(const std::string& line) {
   struct stat about {};
   if (fstat(journal_.file_.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", journal_.path_, std::strerror(errno));
-  // After what a killed process, or a full disk, left of a line: it ends there and counts for nothing.
+  // If a killed process or a full disk left a line incomplete, ends that line first; readers ignore it.
   const std::string text = (Index(about.st_size) > journal_.read_ ? "\n" : "") + sealed(line);
   const int code = write_all(journal_.file_, text.data(), text.size(), about.st_size);
   if (code != 0) {

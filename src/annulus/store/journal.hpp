@@ -1,19 +1,19 @@
-// NAME.journal: which units of an output are finished, and which process works on which. A text file to which all
-// processes that work on the output append whole lines, under a lock; no other program reads it. It is the lock of the
-// output, too: while a process that signed on lives, no other run makes the same file.
+// NAME.journal records which units of an output are finished, and which process works on which unit. It is a text file;
+// all processes that work on the output append whole lines to it, under a lock, and no other program reads it. It also
+// locks the output: no other run makes the file while a process that signed on lives.
 //
-//   head {...}             what is computed: settings, input, version, cuts
-//   making                 the part file is being laid out: one that is there is ours
-//   part {...}             it is laid out (part_file.hpp)
+//   what is computed: settings, input, version, cuts
+//   making                 a launch is laying out the part file: one that exists belongs to this journal
+//   part {...}             the part file is laid out like this (part_file.hpp)
 //   owner ID LAUNCH PROCESS ABOUT
-//                          a process that takes units; while it lives it holds the lock on a byte that follows from ID
-//   claim PHASE UNIT ID    it works on this one
-//   done PHASE UNIT NOTE   its numbers are in the part file, and on disk; of the unit there is to know what NOTE says,
-//                          if anything
-//   stop LAUNCH            the processes of this launch shall take no more
-//   record                 the part file is being completed by HDF5
+//                          a process that takes units; while it lives, it locks a byte whose position follows from ID
+//   process ID works on this unit
+//   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is what else
+//   must be known of the unit
+//   the processes of this launch shall take no more units
+//   HDF5 completes the part file now
 //
-// Each line begins with a checksum of the rest: what a killed process left of a line counts for nothing.
+// Each line begins with a checksum of the rest, so readers ignore a line that a killed process left incomplete.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@ namespace annulus::store {
 
 using core::Index;
 
-/// Processes that were launched together have one launch.
+/// A process that works on the output. Processes that were launched together have the same `launch`.
 struct JournalOwner {
   std::uint64_t id = 0;
   std::uint64_t launch = 0;
   std::string about;      ///< "process 4711 on n7, started ..."
-  std::string process{};  ///< as this_process() names it
+  std::string process{};  ///< from this_process()
 };
 
 struct UnitName {
@@ -46,11 +46,11 @@ struct UnitName {
 
 class Journal {
  public:
-  /// Opens the journal at `path`, or makes an empty one; never through a link. Throws Error(failure) where something
+  /// Opens the journal at `path`, or makes an empty one; does not follow a link. Throws Error(failure) if something
   /// else is there.
   explicit Journal(const std::string& path);
 
-  /// Where there is a journal with a head and a part: what it says; nothing else is changed. Throws as above.
+  /// Reads the journal, if there is one with a head and a part. Changes nothing else. Throws as above.
   static std::optional<Journal> find(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -60,21 +60,21 @@ class Journal {
   bool is_making() const { return making_; }
   bool has_locks() const { return locks_; }
   bool is_recording() const { return recording_; }
-  /// The process of another launch that works on the output, if there is one. Where the file system has no locks, that
-  /// is one that lives, or that ran on another machine, of which this cannot be known.
+  /// A process of another launch that works on the output, if there is one. If the file system has no locks, this may
+  /// also be a process on another machine, about which this machine cannot know whether it lives.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
 
-  /// The journal stays locked while this lives; all that others have written is known then.
+  /// Locks the journal while this object lives. The journal then knows all that other processes have written.
   class Turn {
    public:
-    /// Throws Error(failure) where the file under this name is another one by now.
+    /// Throws Error(failure) if another file has this name now.
     explicit Turn(Journal& journal);
 
     /// Appends a line.
     void write(const std::string& line);
-    /// Appended lines are on disk.
+    /// Returns when all appended lines are on disk.
     void flush();
-    /// Empties it: nothing that was written counts.
+    /// Empties the journal: all earlier lines are forgotten.
     void begin_anew();
 
    private:
@@ -83,25 +83,25 @@ class Journal {
   };
 
   std::uint64_t self() const { return self_; }
-  /// From now on this process is at work, until the journal is closed.
+  /// Notes that this process works on the output, until the journal is closed.
   void sign_on(const JournalOwner& owner, Turn& turn);
   void sign_on(const JournalOwner& owner);
 
   bool is_done(const UnitName& unit) const { return done_.contains(unit); }
   Index done_in(Index phase) const;
   Index done() const { return Index(done_.size()); }
-  /// What was noted with the finished units, in their order.
+  /// The notes of the finished units, in the order of the units.
   std::vector<std::string> notes() const;
-  /// The process that works on a unit, if it lives.
+  /// Whether a process that lives works on the unit.
   bool is_claimed(const UnitName& unit) const;
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }
 
-  /// Keeps other launches from completing the file; nothing where one does. While the journal is open.
+  /// Reserves the completion of the file for this launch, while the journal is open; false if another launch has it.
   bool take_completion();
 
-  /// The run is through: the name is free again.
+  /// Removes the journal when the run has ended, so that others can use the name.
   void remove();
-  /// Whether the path still leads to this file.
+  /// Whether the path still leads to this journal.
   bool is_there() const { return file_.is_named(path_); }
 
  private:
@@ -112,13 +112,13 @@ class Journal {
   std::string path_;
   Descriptor file_;
   bool locks_ = true;
-  Index read_ = 0;  // bytes
+  Index read_ = 0;  // bytes read so far
   std::string head_, part_;
   bool making_ = false;
   bool recording_ = false;
   std::map<std::uint64_t, JournalOwner> owners_;
   std::map<UnitName, std::uint64_t> claims_;
-  std::map<UnitName, std::string> done_;  // with the notes
+  std::map<UnitName, std::string> done_;  // with their notes
   std::set<std::uint64_t> stopped_;
   std::uint64_t self_ = 0;
   std::optional<ByteLock> alive_, completing_;

@@ -1,4 +1,4 @@
-// JSON out of files that somebody else may have written. Included by .cpp files that link the library for it.
+// Reads JSON from files that other programs may have written. Included by .cpp files that link the JSON library.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 
 namespace annulus::store {
 
-/// Parses JSON of a depth that this program writes itself; anything else is what `discarded` stands for, as for a text
-/// that is no JSON: what walks through values calls itself once for each level, and a text of megabytes can have
-/// millions of them.
+/// Parses JSON. Text that is not JSON, or that is nested deeper than any that this program writes, gives a value with
+/// is_discarded(). The limit is needed because functions that walk through values recurse once for each level, and a
+/// text of some megabytes can have millions of levels.
 inline nlohmann::ordered_json parse_json(const std::string& text) {
   constexpr int most_levels = 64;
   int deepest = 0;

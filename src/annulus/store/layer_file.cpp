@@ -10,7 +10,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// Weights of a layer and what the axes of each are called, with its extents once the sizes are known.
+/// A weight of a layer: the names of its axes and, once the sizes are known, its extents.
 struct WantedWeight {
   const char* key;
   std::string dataset;

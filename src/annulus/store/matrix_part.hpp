@@ -1,4 +1,4 @@
-// Rectangular parts of matrices and vectors: weights, of which every rank keeps a part.
+// Rectangular parts of matrices and vectors. Each rank keeps such a part of every weight.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace annulus::store {
 
-/// Rows x columns of a dataset with two axes; one with one axis of n numbers is n rows of one column.
+/// Rows and columns of a dataset with two axes. A dataset with one axis of n numbers has n rows and one column.
 struct Rectangle {
   core::Interval rows;
   core::Interval columns;
@@ -17,17 +17,17 @@ struct Rectangle {
   core::Index count() const { return rows.size() * columns.size(); }
 };
 
-/// What is read or written of a dataset, and the memory it lies in: `kept` of the dataset, row-major.
+/// What to read or write of a dataset. `memory` holds its rectangle `kept`, row-major.
 struct MatrixPart {
   std::string dataset;
-  Rectangle part;  ///< inside `kept`; empty: this rank moves nothing
+  Rectangle part;  ///< must be inside `kept`; empty: this rank moves nothing
   Rectangle kept;
   void* host = nullptr;
-  std::optional<NumberType> type{};  ///< of the numbers there, when they are written; empty: the dataset's
+  std::optional<NumberType> type{};  ///< type in memory, when they are written; empty: that of the dataset
 };
 
-/// The part as a piece of a tensor with one batch entry, whose heads are the columns, of one number each.
-/// `number_bytes` are those of a number in memory.
+/// The part as a piece of a tensor with one batch entry: each column is a head with one number. `number_bytes`: bytes
+/// of a number in memory.
 inline core::RowPiece piece_of(const MatrixPart& matrix, core::Index number_bytes) {
   const Rectangle &part = matrix.part, &kept = matrix.kept;
   const core::Index first =

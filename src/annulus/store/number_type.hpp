@@ -1,4 +1,4 @@
-// How the numbers of a dataset are stored, and which of them stand for missing ones.
+// How a dataset stores its numbers, and which numbers mean "missing".
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace annulus::store {
 
-/// A storage type of tensors, or int64, as which numbers of rows are stored.
+/// A storage type of tensors, or int64, which row numbers have.
 class NumberType {
  public:
   constexpr NumberType(core::DType type) : dtype_(type) {}
@@ -25,23 +25,23 @@ class NumberType {
   std::optional<core::DType> dtype_;
 };
 
-/// Whole numbers are moved as they are, as if they were these.
+/// The type whose bits an int64 is moved as: it is copied without conversion.
 inline constexpr core::DType bits_of_int64 = core::DType::float64;
 
 constexpr std::size_t bytes_of(NumberType type) { return type.dtype() ? core::bytes_of(*type.dtype()) : 8; }
 constexpr std::string_view name_of(NumberType type) { return type.dtype() ? core::name_of(*type.dtype()) : "int64"; }
 
-/// Numbers in memory and their storage type.
+/// Numbers in memory, with their storage type.
 struct Numbers {
   void* data = nullptr;
   NumberType type = core::DType::float32;
 };
-/// Number i of `to` becomes number i of `from`, i < count, rounded to nearest where `to` has fewer bits: what lies
-/// beyond its range becomes infinite. They do not overlap; int64 becomes int64 only.
+/// Writes the first `count` numbers of `from` to `to`. If `to` has fewer bits, rounds to nearest; what is too large
+/// becomes infinite. The memory must not overlap; int64 converts only to int64.
 void convert(const Numbers& from, const Numbers& to, core::Index count);
 
-/// A number that stands for a missing one, and the attribute of its dataset that says so: netCDF's _FillValue or
-/// missing_value.
+/// A number that means "missing", and the attribute of the dataset that says so: _FillValue or missing_value of
+/// netCDF.
 struct MissingValue {
   std::string attribute;
   double value = 0;

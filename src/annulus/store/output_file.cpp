@@ -27,7 +27,7 @@ std::string about(const comm::Communicator& comm) {
                      utc_text(std::time(nullptr), "%Y-%m-%d %H:%M:%S UTC"));
 }
 
-/// Removes a part file that no process works on any more, if the path still leads to it.
+/// Removes a part file on which no process works any more, if the path still leads to it.
 void discard(const std::string& path, const Journal& journal) {
   if (!is_taken(path)) return;
   const bool is_its =
@@ -79,7 +79,7 @@ OutputFile::OutputFile(OutputPlan plan, const comm::Communicator& comm, const Go
     note_unfinished(journal_path_, journal_guard_);
   });
   if (!plan_.keeps_units) return;
-  comm::agree(comm_, [&] {  // rank 0 has signed on when it laid the file out
+  comm::agree(comm_, [&] {  // rank 0 signed on when it laid the file out
     if (!comm_.is_root()) journal_->sign_on({random_id(), launch_, about(comm_)});
   });
 }
@@ -90,7 +90,7 @@ bool OutputFile::has_final_name(const PartLayout& layout) const {
   return !is_taken(part_path_) && is_taken(final_path_) && state_of(final_path_).inode == layout.inode;
 }
 
-/// Locked, and under its name: another launch may remove it between the opening and the locking.
+/// The locked journal at its path. Tries again if another launch removes the file between opening and locking.
 Journal::Turn OutputFile::open_journal() {
   for (;;) {
     journal_.emplace(journal_path_);
@@ -110,10 +110,10 @@ void OutputFile::refuse_other_run(const std::string& worker) const {
                                            journal_path_, part_path_));
 }
 
-/// On rank 0: makes journal and part file, or goes on with those of another launch; false where that has cut the output
-/// in other units.
+/// On rank 0: makes journal and part file, or continues those of another launch; false if that launch has cut the
+/// output into other units.
 bool OutputFile::lay_out(const GoesOn& goes_on) {
-  if (!is_taken(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // before anything is made
+  if (!is_taken(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // check before anything is made
   Journal::Turn turn = open_journal();
   const auto sign_on = [&] {
     launch_ = random_id();
@@ -138,7 +138,7 @@ bool OutputFile::lay_out(const GoesOn& goes_on) {
   return begin(turn) && sign_on();
 }
 
-/// Nothing is finished, and no process works on it: whatever is there is made anew.
+/// Call it if nothing is finished and no process works on the file: makes everything anew.
 bool OutputFile::begin(Journal::Turn& turn) {
   if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
@@ -153,7 +153,7 @@ bool OutputFile::begin(Journal::Turn& turn) {
     const PartLayout layout = PartFile::lay_out(part_path_, where, plan_.tensors, part_guard_);
     turn.write("part " + layout.text());
     if (plan_.keeps_units) turn.flush();
-  } catch (const core::Error&) {  // nothing has begun, and nothing stays
+  } catch (const core::Error&) {  // nothing has begun, so removes what was made
     part_guard_.reset();
     journal_->remove();
     throw;
@@ -201,7 +201,7 @@ void OutputFile::write_parts(const std::vector<MatrixPart>& parts,
 }
 
 void OutputFile::publish(const Record& record) {
-  struct RootsBusiness {  // however this ends: rank 0 has renamed, kept or removed the files
+  struct RootsBusiness {  // in any case, rank 0 has renamed, kept or removed the files
     OutputFile& file;
     ~RootsBusiness() {
       if (file.comm_.is_root()) return;

@@ -1,9 +1,9 @@
-// HDF5 files that this program makes. They appear under their final name complete or not at all.
+// HDF5 files that this program makes. A file appears under its final name complete or not at all.
 //
-// Rank 0 lays NAME.part out before anything is computed (part_file.hpp); every rank writes its rows there; at the end
-// every rank flushes and closes it, rank 0 adds the record, and renames it to NAME. NAME.journal (journal.hpp) says
-// meanwhile which process makes the file: no other run makes it as long as that one lives, and the next one takes over
-// what a dead one has left.
+// Rank 0 lays out NAME.part before anything is computed (part_file.hpp), and every rank writes its rows to it. At the
+// end every rank flushes and closes it; rank 0 adds the record and renames it to NAME. Meanwhile NAME.journal
+// (journal.hpp) says which process makes the file. No other run makes it while that process lives; when it is dead, the
+// next run takes over.
 #pragma once
 
 #include <functional>
@@ -17,46 +17,46 @@
 
 namespace annulus::store {
 
-/// Head of the journal of a file that is made in one go: no later launch goes on with it.
+/// Head of the journal of a file that is made in one go, which no later launch continues.
 inline constexpr const char* whole_head = "{}";
 
-/// What is to be made.
+/// Describes the file to be made.
 struct OutputPlan {
   OutputTarget where;
   std::vector<PartTensor> tensors;
-  std::string head = whole_head;  ///< what is computed, for the journal: one line
-  bool keeps_units = false;  ///< a launch that ends early leaves what is finished to a later one, which goes on with it
+  std::string head = whole_head;  ///< for the journal, one line that says what is computed
+  bool keeps_units = false;       ///< if a launch ends early, a later launch continues with its finished units
 };
-/// A plan for a file that is made in one go, whose numbers are in memory as they are in the file.
+/// A plan for a file that is made in one go, and whose numbers have the same type in memory.
 OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>& tensors);
 
 class OutputFile : public RowWriter {
  public:
-  /// Asked on rank 0, under the journal's lock, where another launch has finished units of this output or works on it:
-  /// whether this launch goes on with them. False: they are cut otherwise. Throws Error where it must not.
+  /// Called on rank 0, under the journal's lock, if another launch has finished units or works on this output. True:
+  /// this launch can continue; false: its units are cut differently. Throws Error if it must not continue.
   using GoesOn = std::function<bool(const Journal&, const PartLayout&)>;
 
-  /// Lays the file out, or opens what `goes_on` accepts; collective. Throws the same Error(failure) on every rank when
-  /// the folder is missing or not writable, the file exists and may not be overwritten or is no regular file, the space
-  /// is not there, or another run makes the file: it says which process.
+  /// Lays the file out, or opens one that `goes_on` accepts. Collective. Throws the same Error(failure) on every rank
+  /// if the folder is missing or not writable, the file exists and must not be replaced or is not a regular file, space
+  /// is missing, or another run makes the file; the message names its process.
   OutputFile(OutputPlan plan, const comm::Communicator& comm, const GoesOn& goes_on = {});
-  /// Without publish(): removes the file, unless it keeps units. Not collective.
+  /// If publish() was not called, removes the file, unless finished units are kept. Not collective.
   ~OutputFile() override;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// False: another launch has cut the units otherwise, and nothing was opened here.
+  /// False: another launch has cut the units differently, and the file is not open.
   bool is_open() const { return launch_ != 0; }
-  /// The processes of this launch have it in common.
+  /// A number that all processes of this launch share.
   std::uint64_t launch() const { return launch_; }
   const std::string& final_path() const { return final_path_; }
 
-  /// On every rank where units are kept, else on rank 0.
+  /// Call it on rank 0 or, if finished units are kept, on any rank.
   Journal& journal() { return *journal_; }
   const Journal& journal() const { return *journal_; }
-  /// None where another launch has given the file its name already.
+  /// nullptr if another launch has already given the file its final name.
   PartFile* part() { return part_ ? &*part_ : nullptr; }
-  /// The part file of this layout has the final name by now.
+  /// True if the part file with this layout now has the final name.
   bool has_final_name(const PartLayout& layout) const;
 
   void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
@@ -64,8 +64,8 @@ class OutputFile : public RowWriter {
   void write_parts(const std::vector<MatrixPart>& parts,
                    const std::function<RankOf(const std::string& dataset)>& rank_of) override;
 
-  /// Flushes and closes the file on every rank, adds the record and gives it its final name; collective. Throws as
-  /// write(); where the final name cannot be had, the error names the file that keeps the result.
+  /// Flushes and closes the file on every rank, adds the record, and gives the file its final name. Collective. Throws
+  /// as write(); if the file cannot get its final name, the error says where the result is kept.
   void publish(const Record& record);
 
  private:
@@ -81,7 +81,7 @@ class OutputFile : public RowWriter {
   std::uint64_t launch_ = 0;
   std::optional<Journal> journal_;
   std::optional<PartFile> part_;
-  std::optional<UnfinishedFile> part_guard_, journal_guard_;  // where no units are kept
+  std::optional<UnfinishedFile> part_guard_, journal_guard_;  // set if finished units are not kept
 };
 
 }  // namespace annulus::store

@@ -25,7 +25,7 @@ using core::ErrorKind;
 using core::fail;
 using Json = nlohmann::ordered_json;
 
-constexpr Index alignment = 4096;  // of scratch tensors, and of what is noted of HDF5's own bytes
+constexpr Index alignment = 4096;  // bytes; alignment of scratch tensors, and of the blocks of HDF5's own bytes
 
 std::vector<TensorSpec> in_result(const std::vector<PartTensor>& tensors) {
   std::vector<TensorSpec> specs;
@@ -40,7 +40,7 @@ Index bytes_of(const TensorSpec& spec) {
                          std::multiplies<Index>());
 }
 
-/// Where the numbers of each dataset at the root begin and end: of tensors, and of scales, which are not written.
+/// The byte ranges of the numbers of each dataset in the top group: tensors, and scales, whose numbers are not written.
 std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   std::vector<std::string> names;
   const auto note = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
@@ -106,8 +106,8 @@ PartLayout PartLayout::parse(const std::string& text) {
 
 namespace {
 
-/// Notes the blocks of a range in which anything is written: datasets that start at multiples of a megabyte leave gaps
-/// that nothing refers to.
+/// Notes the blocks of a range that contain bytes other than 0. Datasets that start at multiples of a megabyte leave
+/// large gaps, which need not be noted.
 void note_written(const Descriptor& file, const std::string& path, core::Interval range,
                   std::vector<PartLayout::Bytes>& noted) {
   for (Index begin = range.begin; begin < range.end; begin += alignment) {
@@ -116,7 +116,7 @@ void note_written(const Descriptor& file, const std::string& path, core::Interva
   }
 }
 
-/// Where everything lies in a file that HDF5 has laid out; scratch gets its places after that.
+/// Finds where everything is in a file that HDF5 has laid out, and gives scratch tensors positions after that.
 PartLayout found_layout(const Descriptor& file, const std::string& path, const std::vector<PartTensor>& tensors) {
   struct stat about {};
   if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path, std::strerror(errno));
@@ -141,8 +141,8 @@ PartLayout found_layout(const Descriptor& file, const std::string& path, const s
   return layout;
 }
 
-/// Makes an empty file that is not there yet, never through a link; by MPI where there are hints for it, because a file
-/// is striped when it is made.
+/// Makes an empty new file, never through a link. If there are hints, MPI makes it, because a file system decides on
+/// the stripes of a file when it is made.
 Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
   if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   if (path.find(':') != std::string::npos) {
@@ -178,7 +178,7 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputTarget& result
     guard.emplace(path, file.identity().inode);
   }
   struct stat replaced {};
-  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until it has the name, and its rights
+  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until publish() sets other rights
   reserve(file, path, room);
   make_layout(path, specs, aligned);
   if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
@@ -218,7 +218,7 @@ const RawTensor& PartFile::place(const std::string& dataset) const {
   return found->second;
 }
 
-/// It is ours, under its name, and has so many bytes at least: what is cut off would be read as zeros.
+/// Throws unless the path leads to our file and it is long enough: bytes that were cut off would be read as zeros.
 void PartFile::check(const Descriptor& file, Index bytes) const {
   const comm::BlockingScope inside("the look at " + path_);
   struct stat about {};
@@ -280,7 +280,7 @@ void PartFile::close() {
   flush();
   for (auto& [name, place] : tensors_) place.file = nullptr;
   const std::shared_ptr<Descriptor> last = std::move(file_);
-  if (last.use_count() == 1) flush_and_close(*last, path_);  // else a source of rows reads from it, too
+  if (last.use_count() == 1) flush_and_close(*last, path_);  // otherwise a source of rows still reads from it
 }
 
 void PartFile::undo_record(const Descriptor& file) const {
@@ -299,7 +299,7 @@ void PartFile::publish(const std::string& final_path, bool overwrite, const Reco
                        AtomicFile::Refused refused) const {
   const Descriptor file(path_, O_RDWR | O_NOFOLLOW);
   undo_record(file);
-  extend(file, path_, store::bytes_of(record) + spare_bytes);  // HDF5 cuts off what it does not use
+  extend(file, path_, store::bytes_of(record) + spare_bytes);  // HDF5 removes what it does not use
   add_record(path_, record);
   check(file, layout_.bytes);
   AtomicFile(final_path, overwrite, path_, refused).publish();

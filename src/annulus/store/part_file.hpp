@@ -1,9 +1,9 @@
-// NAME.part: an HDF5 file that is being made, perhaps unit by unit and by several launches.
+// NAME.part: an HDF5 file while it is made, perhaps unit by unit and by several launches.
 //
-// Rank 0 lets HDF5 make the layout, with room for all numbers, flushes it to disk and closes it. From then on every
-// rank writes its numbers straight to their places in the file, and no rank opens it by HDF5 until all are there: a
-// process that is killed leaves a file that is whole but for the numbers that it had not written. Tensors that later
-// units read and that the result does not have (scratch) lie after HDF5's end of the file.
+// On rank 0, HDF5 makes the layout, with space for all numbers; rank 0 flushes it to disk and closes it. Then every
+// rank writes its numbers directly to their positions in the file. HDF5 opens the file again only when all numbers are
+// there. So a process that is killed leaves a valid file that lacks only numbers. Tensors that later units read and
+// that are not in the result (scratch) are stored after HDF5's end of the file.
 #pragma once
 
 #include <map>
@@ -17,19 +17,19 @@
 
 namespace annulus::store {
 
-/// A dataset of the result, or scratch.
+/// A dataset of the result, or a scratch tensor.
 struct PartTensor {
   TensorSpec spec;
-  core::DType memory = core::DType::float32;  ///< of the numbers that are written and read
+  core::DType memory = core::DType::float32;  ///< type in memory of what is written and read
   bool is_scratch = false;
 };
 
-/// What a part file is once it is laid out: all that is needed to open it, and to undo what HDF5 does to it at the end.
+/// The layout of a part file: all that is needed to open it, and to undo what HDF5 changes in it at the end.
 struct PartLayout {
   Index inode = 0;
-  Index bytes = 0;                       ///< of the layout; scratch begins there
-  std::map<std::string, Index> offsets;  ///< of the tensors by name, in bytes
-  /// Bytes [begin, begin + size) that are HDF5's own.
+  Index bytes = 0;                       ///< size of the layout; scratch tensors come after it
+  std::map<std::string, Index> offsets;  ///< position of each tensor in bytes, by name
+  /// Bytes [begin, begin + size), which belong to HDF5.
   struct Bytes {
     Index begin = 0;
     std::string bytes;
@@ -42,39 +42,39 @@ struct PartLayout {
 
 class PartFile final : public core::RowSink {
  public:
-  /// Makes a new file at `path`, never through a link, with room for all numbers, flushed to disk and closed; others
-  /// may not read it where they may not read the file that it will replace. `result` is what it will be. `guard`
-  /// removes the file when this process ends early, from the moment that it is there. For one rank. Throws
+  /// Makes a new file at `path`, never through a link. It has space for all numbers, is flushed to disk, and is
+  /// closed. Users who may not read the file that it will replace may not read it either. `result`: the file that
+  /// it will become. `guard` removes the file if this process ends early. Call it on one rank. Throws
   /// Error(failure).
   static PartLayout lay_out(const std::string& path, const OutputTarget& result, const std::vector<PartTensor>& tensors,
                             std::optional<UnfinishedFile>& guard);
 
-  /// Opens one that was laid out. Throws Error(failure) where another file is there, or not all of it; scratch is gone
-  /// once the record was begun.
+  /// Opens a file that was laid out. Throws Error(failure) if another file is there, or if bytes are missing at its
+  /// end. `has_scratch`: false once publish() has begun to add the record over the scratch tensors.
   PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch);
 
-  /// Writes rows of a tensor on this rank alone, while other ranks write others. Blocks of the file that may hold other
-  /// ranks' bytes, too (shared_blocks.hpp), are kept in memory until write_borders().
+  /// Writes rows of a tensor on this rank alone, while other ranks write other rows. Blocks of the file in which other
+  /// ranks may have bytes, too (shared_blocks.hpp), stay in memory until write_borders().
   void write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override;
   core::RowTraffic traffic() const override { return traffic_; }
-  /// Writes what write() has kept, through a descriptor of its own that is flushed and closed. Only while no other
-  /// process does the same: under the journal's lock, which makes file systems forget what they had cached.
+  /// Writes and flushes the blocks that write() has kept. Call it only under the journal's lock, so that no other
+  /// process does the same; the lock also makes file systems drop what they have cached.
   void write_borders();
   bool has_borders() const { return !borders_.empty(); }
 
-  /// Where a dataset lies: numbers in memory are of the type of its PartTensor.
+  /// Where a dataset is in the file. Its numbers have the type PartTensor::memory in memory.
   const RawTensor& place(const std::string& dataset) const;
 
-  /// Flushes to disk what this machine has of it. Throws Error(failure).
+  /// Flushes to disk what this machine has written to the file. Throws Error(failure).
   void flush() const;
-  /// Opens the file anew: what other machines have written and flushed is seen from then on.
+  /// Opens the file again, so that this process sees what other machines have written and flushed.
   void reopen();
-  /// Flushes and closes it, and checks both. Throws Error(failure).
+  /// Flushes and closes the file, and checks that both worked. Throws Error(failure).
   void close();
 
-  /// Adds the record after the layout, without scratch and without what an earlier attempt has added, and gives the
-  /// file its final name. For one rank, when all ranks have closed it. Throws Error(failure); `refused` says what
-  /// becomes of the file where the name cannot be had.
+  /// Writes the record after the layout, where scratch or the rest of an earlier attempt is removed, and gives the file
+  /// its final name. Call it on one rank when all ranks have closed the file. `refused`: what happens to the file if it
+  /// cannot get that name. Throws Error(failure).
   void publish(const std::string& final_path, bool overwrite, const Record& record, AtomicFile::Refused refused) const;
 
  private:
@@ -88,9 +88,9 @@ class PartFile final : public core::RowSink {
 
   std::string path_;
   PartLayout layout_;
-  Index bytes_ = 0;  // at least, until the record is begun
+  Index bytes_ = 0;  // smallest valid size, until publish() begins the record
   std::shared_ptr<Descriptor> file_;
-  std::map<std::string, RawTensor> tensors_;  // by dataset
+  std::map<std::string, RawTensor> tensors_;  // by name of the dataset
   std::vector<Border> borders_;
   core::RowTraffic traffic_;
 };

@@ -16,11 +16,11 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-constexpr Index window_bytes = Index(4) << 20;  // what is read at once of scattered rows
-constexpr Index gap_bytes = Index(8) << 10;     // two pages: less costs more as a call of its own
-constexpr Index call_bytes = Index(64) << 20;   // of a long write: a second on a slow disk
+constexpr Index window_bytes = Index(4) << 20;  // read at once if rows are scattered
+constexpr Index gap_bytes = Index(8) << 10;     // two pages: to read so few bytes costs less than another call
+constexpr Index call_bytes = Index(64) << 20;   // written at once by a long write: a second on a slow disk
 
-/// Throws at the end of the file, too.
+/// Also throws if the file ends too early.
 void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset) {
   const Index done = read_bytes(*tensor.file, to, count, offset);
   if (done == count) return;
@@ -29,7 +29,7 @@ void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset)
        done < 0 ? std::strerror(errno) : "the file ends there");
 }
 
-/// Lies in the file as in memory, in one long run.
+/// True if all bytes are contiguous, and the same in the file and in memory.
 bool is_whole(const RowLayout& layout, const RowRuns& runs) { return runs.count == 1 && layout.type == layout.memory; }
 
 void check_run(const RowLayout& layout, const OneRun& run) {
@@ -39,7 +39,7 @@ void check_run(const RowLayout& layout, const OneRun& run) {
        found->expected());
 }
 
-/// Numbers of runs whose memory has no gaps are looked at together.
+/// Checks runs together if there are no gaps between them in memory.
 void check_runs(const RowLayout& layout, const RowRuns& runs) {
   if (runs.memory_step == runs.numbers * Index(core::bytes_of(layout.memory)) &&
       !find_unwanted(layout, runs.memory, runs.numbers * runs.count)) {
@@ -55,7 +55,7 @@ void split(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, s
   }
 }
 
-/// Where the dataset's numbers begin, asked of HDF5.
+/// Asks HDF5 where the dataset's numbers begin.
 Index found_offset(const InspectedFile& seen, const std::string& dataset) {
   Index offset = DatasetInfo::by_hdf5;
   while_unchanged(seen, [&] {
@@ -84,7 +84,7 @@ RowLayout layout_of(const InspectedFile& seen, const std::string& dataset) {
   layout.type = layout.memory = info.type.dtype().value_or(bits_of_int64);
   layout.is_finite = info.type.dtype().has_value();
   layout.missing = info.missing;
-  if (layout.axes < 3) return layout;  // weights have no rows of the sequence
+  if (layout.axes < 3) return layout;  // matrices and vectors have no missing rows
   for (const core::Interval& rows : seen.left_out) {
     if (rows.end <= info.first_row) continue;
     layout.left_out.push_back({std::max<Index>(0, rows.begin - info.first_row), rows.end - info.first_row});
@@ -135,7 +135,7 @@ void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>
   std::vector<RowRuns> whole, scattered;
   split(layout, pieces, whole, scattered);
   for (const RowRuns& runs : whole) visit(runs.file, runs.memory, runs.numbers * layout.number_bytes());
-  // Runs that follow one another in the file go out together; what lies between others may be another rank's.
+  // Writes consecutive runs of the file together, but never the bytes between two runs, which may be another rank's.
   std::vector<std::byte> bounce;
   Index begin = 0;
   const auto send = [&] {

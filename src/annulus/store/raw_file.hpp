@@ -1,4 +1,4 @@
-// A tensor's rows moved between memory and a file's bytes, without HDF5. Any one thread may read.
+// Moves rows of a tensor between memory and a file without HDF5. Any thread may read, but only one at a time.
 #pragma once
 
 #include <functional>
@@ -17,27 +17,27 @@ struct RawTensor {
   RowLayout layout;
 };
 
-/// How a dataset of one to four axes lies in its file, and in memory as the same type: (B, S, heads, numbers), (B, S,
-/// heads), a matrix (rows, heads), a vector (rows).
+/// How a dataset with one to four axes is stored, if its type in memory is the same. Its axes are (B, S, heads,
+/// numbers), (B, S, heads), (rows, heads) for a matrix, or (rows) for a vector.
 RowLayout layout_of(const InspectedFile& seen, const std::string& dataset);
 
-/// Opens the file of a dataset whose numbers lie there one after another as they are, and makes sure that it is what
-/// was seen; nothing for a dataset that only HDF5 can read. Where nobody has looked at how the dataset is stored, HDF5
-/// is asked. On this rank alone. Throws Error(failure).
+/// Opens the file of a dataset whose bytes in the file are contiguous and as in memory, and checks that the file has
+/// not changed. Empty if only HDF5 can read the dataset. Asks HDF5 if the storage is not known yet. Local. Throws
+/// Error(failure).
 std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset);
 
-/// Reads pieces, converted where memory has another type. Throws Error(failure) that names the dataset where the file
-/// is too short, the call fails, or a number is one that the layout forbids.
+/// Reads pieces, and converts them if memory has another type. Throws Error(failure) with the dataset's name if the
+/// file is too short, a call fails, or the layout does not allow a number.
 void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Bytes that go to byte `begin` of the file and those after it.
+/// Called with `count` bytes that belong at byte `begin` of the file.
 using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index count)>;
-/// Calls `visit` for the bytes of pieces, converted where the file has another type, in stretches that are as long as
-/// memory, or a buffer of some MiB, allows. Throws Error(failure) where a number does not fit the file's type.
+/// Calls `visit` with the bytes of the pieces, converted to the file's type. Each call gets as many as are contiguous
+/// or fit into a buffer of some MiB. Throws Error(failure) if a number does not fit the file's type.
 void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit);
 
-/// Writes bytes of a tensor, in calls between which the watchdog hears of it: by the thread that calls MPI. Throws
-/// Error(failure).
+/// Writes bytes of a tensor in several calls; between them the watchdog learns that work goes on. Call it on the thread
+/// that calls MPI. Throws Error(failure).
 void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
                    core::RowTraffic& traffic);
 

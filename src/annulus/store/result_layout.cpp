@@ -10,12 +10,12 @@
 namespace annulus::store {
 namespace {
 
-/// Makes a dataset whose bytes depend on nothing but what is written: no times, no fill values.
+/// Makes a dataset whose bytes depend only on the numbers that are written: without times and fill values.
 DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space) {
   const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
   check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
   check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
-  // Text of variable length is kept as references, which HDF5 insists on clearing first.
+  // HDF5 stores text of variable length as references, and must fill them first.
   if (H5Tis_variable_str(type) <= 0) check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
   check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
   const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));

@@ -1,4 +1,4 @@
-// What rank 0 writes into a file by HDF5: its layout at the start, its record at the end.
+// What rank 0 writes to a file with HDF5: the layout at the start, and the record at the end.
 #pragma once
 
 #include <optional>
@@ -16,80 +16,80 @@ namespace annulus::store {
 
 using core::Index;
 
-/// A dataset to be made: extents (B, S, ...) or (B, H, S, ...), all above 0. Or a matrix or vector of weights.
+/// A dataset to be made: a tensor (B, S, ...) or (B, H, S, ...), or weights as matrix or vector. Extents are above 0.
 struct TensorSpec {
   std::string name;
   NumberType type = core::DType::float32;
   std::vector<Index> extents;
-  std::string axes;  ///< "batch sequence head dim": a name for each, which one length has in all of the file
+  std::string axes;  ///< a name for each, "batch sequence head dim"; in one file a name has one length
   core::AxisOrder order = core::AxisOrder::bshd;
   std::string units = "1";
 };
-/// (B, S, heads, D) tensor, and (B, S, H) log-sum-exp (or its gradient) of `shape`, with axes in that order or another.
-/// Where there are fewer key/value heads than heads, the axis of these is called kv_head.
+/// A tensor (B, S, heads, D), or a log-sum-exp (or its gradient) (B, S, H), of `shape`; its axes have this order or
+/// `order`. If there are fewer key/value heads than heads, their axis has the name kv_head.
 TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
                        core::AxisOrder order = core::AxisOrder::bshd);
 TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape,
                     core::AxisOrder order = core::AxisOrder::bshd);
-/// The same tensor of `rows` rows, those of q, along an axis called query: q may have other rows than k and v.
+/// The same tensor, with `rows` rows along an axis `query`, because q may have other rows than k and v.
 TensorSpec with_query_rows(TensorSpec spec, Index rows);
-/// (B, S, H, k): of every row of every head a list of k numbers, along the axis `top`.
+/// A tensor (B, S, H, k): for each row and head a list of k numbers, along the axis `top`.
 TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape& shape, Index k,
                     core::AxisOrder order = core::AxisOrder::bshd);
 
-/// Where the file goes.
+/// The file that is to be made.
 struct OutputTarget {
   std::string file;
   bool overwrite = false;
-  std::optional<Index> alignment{};  ///< bytes; datasets as large or larger start at multiples of it; empty: auto
-  comm::FileHints hints{};           ///< the file is made with them
+  std::optional<Index> alignment{};  ///< bytes; datasets that large start at multiples of it; empty: automatic
+  comm::FileHints hints{};           ///< hints for making the file
 };
-/// The target that a run file names.
+/// The target for a run file.
 OutputTarget target_of(const runfile::OutputSettings& output);
 
-/// A named array of /run; rank 0's values count. Axes "rank", extents {P}: one number per rank; "rank hop", {P, hops}:
-/// one per rank and hop.
+/// A named array of /run, with the values of rank 0. Axes "rank" and extents {P}: one number for each rank. Axes "rank
+/// hop" and {P, hops}: one for each rank and hop.
 struct Column {
   std::string name;
-  std::string units;  ///< as CF has them: "s", "bytes", "1" of what is counted
-  std::string about;  ///< what it is, for a plot's axis: "time in the attention kernel"
+  std::string units;  ///< in the words of CF: "s", "bytes", "1" for counts
+  std::string about;  ///< describes it for the axis of a plot: "time in the attention kernel"
   std::string axes;
   std::vector<Index> extents;
   std::vector<double> values;
 };
 
-/// What stands beside the tensors; rank 0's counts.
+/// What a file contains apart from tensors; the values are those of rank 0.
 struct Record {
   std::string settings;         ///< resolved run file, dataset /run/settings; empty: no group /run
   std::vector<Column> columns;  ///< datasets of /run
   std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
-  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file itself, functions of its input
+  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file itself, from its input only
   std::vector<std::pair<std::string, std::string>> decisions = {};   ///< attributes of /run
 };
 
-/// More than the layout of a file and the bookkeeping of a record take.
+/// More bytes than a file's layout and the overhead of a record need.
 inline constexpr Index spare_bytes = Index(1) << 18;
 
-/// Large datasets start at multiples of `step` bytes: file systems cut files into stripes and blocks, and two ranks
-/// that write to one wait for each other. Datasets of fewer than `from` bytes stand where there is room, so that small
-/// files stay small.
+/// Large datasets start at multiples of `step` bytes. File systems cut files into stripes and blocks, and two ranks
+/// that write to one of them wait for each other. Datasets with fewer than `from` bytes are placed anywhere, so that
+/// small files stay small.
 struct Alignment {
   Index from = Index(16) << 20;
-  Index step = Index(1) << 20;  ///< the stripe of Lustre, unless it is told otherwise; a multiple of others' blocks
+  Index step = Index(1) << 20;  ///< Lustre's default stripe, and a multiple of other systems' blocks
 
   explicit Alignment(std::optional<Index> asked = {}) {
     if (asked) from = step = *asked;
   }
 };
 
-/// Bytes of the tensors, and at least those of the scales of their axes.
+/// Bytes of the tensors plus at least those of their scales.
 Index bytes_of(const std::vector<TensorSpec>& tensors);
-/// The same, with the gaps between them.
+/// The same, including the gaps of the alignment.
 Index bytes_of(const std::vector<TensorSpec>& tensors, const Alignment& alignment);
 /// Bytes of a record's text and numbers.
 Index bytes_of(const Record& record);
 
-/// Lays an empty file out: datasets that have their room, dimension scales. Throws Error(failure).
+/// Lays out an empty file: reserves space for the datasets, and makes dimension scales. Throws Error(failure).
 void make_layout(const std::string& path, const std::vector<TensorSpec>& tensors, const Alignment& alignment);
 /// Adds /run, /provenance and attributes. Throws Error(failure).
 void add_record(const std::string& path, const Record& record);

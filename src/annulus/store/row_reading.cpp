@@ -14,7 +14,7 @@ namespace {
 
 using core::Interval;
 
-/// A file that another program replaces or cuts short makes reads fail in many ways: the message names the cause.
+/// Reads, and says so if the file has changed: another program that replaces or truncates it causes many other errors.
 void read(const InspectedFile& file, const std::string& dataset, const std::vector<core::RowPiece>& pieces,
           Wanted wanted) {
   core::RowTraffic traffic;
@@ -30,7 +30,7 @@ void read(const InspectedFile& file, const std::string& dataset, const std::vect
 std::vector<core::RowPiece> pieces_of(Interval batch, const std::vector<Interval>& rows, Interval heads,
                                       Index head_numbers, Index number_bytes, const void* memory, Index apart) {
   const Index head_pitch = apart > 0 ? apart : head_numbers * number_bytes, pitch = heads.size() * head_pitch;
-  auto* at = static_cast<std::byte*>(const_cast<void*>(memory));  // a piece is read into or written from
+  auto* at = static_cast<std::byte*>(const_cast<void*>(memory));  // not const: a piece can be read or written
   std::vector<core::RowPiece> pieces;
   for (Index b = batch.begin; b < batch.end; ++b) {
     for (const Interval& interval : rows) {
@@ -55,8 +55,8 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted)
 }
 
 void look_at_storage(InspectedFile& file, const std::vector<std::string>& small, const comm::Communicator& comm) {
-  // A line for each dataset: its offset, then attribute and value of each number that stands for a missing one. Then a
-  // line for each other file.
+  // Text with a line for each dataset: its offset, then the attribute and value of each number that means "missing";
+  // then a line for each other file.
   std::istringstream lines(comm::from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     std::string text;

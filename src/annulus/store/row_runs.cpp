@@ -10,7 +10,7 @@
 namespace annulus::store {
 namespace {
 
-/// Runs that follow one another without a gap, in the file and in memory, and need no buffer between them are one run.
+/// Joins runs that follow one another without a gap in the file and in memory, if they need no conversion between them.
 RowRuns joined(RowRuns runs, const RowLayout& layout) {
   const Index in_file = runs.numbers * layout.number_bytes();
   const Index in_memory = runs.numbers * Index(core::bytes_of(layout.memory));
@@ -21,7 +21,7 @@ RowRuns joined(RowRuns runs, const RowLayout& layout) {
   return runs;
 }
 
-/// Rows `part` of a piece, counted in the piece.
+/// Rows `part` of a piece, where row 0 is the piece's first row.
 core::RowPiece taken(core::RowPiece piece, core::Interval part) {
   piece.first += part.begin * piece.stride;
   piece.memory = static_cast<std::byte*>(piece.memory) + part.begin * piece.pitch;
@@ -29,7 +29,7 @@ core::RowPiece taken(core::RowPiece piece, core::Interval part) {
   return piece;
 }
 
-/// How many rows of a piece lie in front of row `row` of the tensor.
+/// Number of rows of a piece that come before row `row` of the tensor.
 Index rows_before(const core::RowPiece& piece, Index row) {
   return row <= piece.first ? 0 : std::min(piece.count, core::ceil_div(row - piece.first, piece.stride));
 }
@@ -159,7 +159,7 @@ std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs) {
 
 namespace {
 
-/// A window's runs, in file order.
+/// Reads the runs of one window, which are in file order.
 void read_window(const std::vector<OneRun>& parts, Index number_bytes, Index gap,
                  const std::function<void(const ReadCall&)>& visit) {
   const auto end_of = [&](const OneRun& run) { return run.begin() + run.runs->numbers * number_bytes; };
@@ -212,7 +212,7 @@ std::string index_text(const RowLayout& layout, const OneNumber& at) {
 std::string index_text(const RowLayout& layout, const OneRun& run, Index number) {
   const bool by_rows = layout.order == core::AxisOrder::bshd;
   const Index numbers = layout.head_numbers(),
-              line = number / numbers;  // a run that was joined goes on from row to row
+              line = number / numbers;  // a joined run continues into the next rows
   const Index head = run.runs->head + (by_rows ? line : 0), row = run.runs->row + run.index * run.runs->row_step;
   return index_text(layout, OneNumber{run.runs->batch, row + (by_rows ? head / layout.heads() : line),
                                       head % layout.heads(), number % numbers});

@@ -1,4 +1,4 @@
-// Rows of a tensor as stretches of a file's bytes: which of them, where they go, and how few calls bring them.
+// Finds the bytes of a file that hold given rows of a tensor, where each goes in memory, and few calls that read them.
 #pragma once
 
 #include <functional>
@@ -13,22 +13,22 @@ namespace annulus::store {
 
 using core::Index;
 
-/// Which numbers may be read: finite ones of inputs; NaN and infinity, too, but no number that stands for a missing
-/// one; or all, of results, and of inputs that all ranks look at together afterwards.
+/// Which numbers may be read. present_numbers: NaN and infinity, too, but no number that stands for a missing one.
+/// any_numbers: for results, and for inputs that all ranks check together afterwards.
 enum class Wanted { finite_numbers, present_numbers, any_numbers };
 
-/// How a tensor lies in a file, and as what it is kept in memory.
+/// How a tensor is stored in a file, and which type it gets in memory.
 struct RowLayout {
   std::string where;           ///< for messages: "tokens.h5: dataset /q"
-  Index offset = 0;            ///< byte of the file that its first number begins at
-  std::vector<Index> extents;  ///< (B, S, heads, numbers of a head), whatever the order in the file
+  Index offset = 0;            ///< position of its first byte in the file
+  std::vector<Index> extents;  ///< (B, S, heads, numbers of a head), in this order, whatever the file's order is
   core::AxisOrder order = core::AxisOrder::bshd;
   core::DType type = core::DType::float32;
   core::DType memory = core::DType::float32;
-  bool is_finite = true;    ///< NaN and infinity are errors when it is read
-  MissingValues missing{};  ///< and so are these numbers
-  std::size_t axes = 4;  ///< of the dataset: 3 lack the last extent; a matrix has rows and heads, a vector rows alone
-  std::vector<core::Interval> left_out{};  ///< rows that existing() leaves out, as InspectedFile has them
+  bool is_finite = true;    ///< reading NaN or infinity is an error
+  MissingValues missing{};  ///< these numbers are errors, too
+  std::size_t axes = 4;     ///< number of the dataset's axes. 4: all; 3: no last one; 2: rows, heads; 1: rows
+  std::vector<core::Interval> left_out{};  ///< rows that existing() leaves out, from InspectedFile
 
   void allow(Wanted wanted) {
     if (wanted != Wanted::finite_numbers) is_finite = false;
@@ -39,40 +39,40 @@ struct RowLayout {
   Index number_bytes() const { return Index(core::bytes_of(type)); }
 };
 
-/// A piece's rows as `count` runs of `numbers` numbers, a step apart in the file and in memory.
+/// A piece's rows: `count` runs of `numbers` consecutive numbers, one step apart in the file and in memory.
 struct RowRuns {
-  Index file = 0;  ///< byte
+  Index file = 0;  ///< byte at which the first run begins
   Index file_step = 0;
   std::byte* memory = nullptr;
   Index memory_step = 0;
   Index numbers = 0;
   Index count = 0;
-  // where the first number belongs, for messages
+  // the indices of the first number, for messages
   Index batch = 0, row = 0, row_step = 1, head = 0;
 
   Index begin(Index i) const { return file + i * file_step; }
 };
 
-/// A piece cut where batch entries of `sequence` rows end: row S of an entry is row 0 of the next one.
-/// Worked example: rows 2, 4, 6 of entry 0, S = 5: rows 2 and 4 of entry 0, and row 1 of entry 1.
+/// Cuts a piece where a batch entry of `sequence` rows ends: row S of an entry is row 0 of the next one.
+/// Worked example with S = 5: rows 2, 4, 6 of entry 0 become rows 2 and 4 of entry 0, and row 1 of entry 1.
 std::vector<core::RowPiece> in_entries(const core::RowPiece& piece, Index sequence);
 
-/// Those rows of the pieces that exist; in memory zeros take the place of the others.
+/// The rows of the pieces that exist. In memory, the rows that do not exist become zeros.
 std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<core::RowPiece>& pieces);
 
-/// Rows may go on from entry to entry, as in_entries() says. Throws an internal error for rows or heads that the tensor
-/// has not.
-/// Worked example: rows 1, 3 of heads [0, 2) of a (1, 4, 2, 8) float32 tensor at byte 100: bshd: 2 runs of 16 numbers
-/// from byte 164 on, 128 bytes apart. bhsd: for each head 2 runs of 8 numbers, from byte 132 and 260 on, 64 bytes
-/// apart.
+/// Rows may continue into the next batch entry, as in in_entries(). Throws an internal error if the tensor does not
+/// have a row or a head. Worked example: rows 1 and 3 of heads [0, 2) of a (1, 4, 2, 8) float32 tensor that begins
+/// at byte 100. In order bshd these are 2 runs of 16 numbers, the first at byte 164, 128 bytes apart. In order bhsd
+/// each head has 2 runs of 8 numbers, 64 bytes apart: the first run is at byte 132 for head 0 and at byte 260 for
+/// head 1.
 std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece);
 
-/// The same pieces in groups of at most `most_bytes` of a file, or one row of one piece, each: between two groups a
-/// rank can say that it is alive. Only pieces that are larger than a group are cut.
+/// Puts the pieces into groups, so that a rank can tell the watchdog between two groups that it is alive. A group is at
+/// most `most_bytes` of a file, or one row of one piece. Only pieces larger than a group are cut.
 std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, const std::vector<core::RowPiece>& pieces,
                                                    Index most_bytes);
 
-/// Run `index` of `runs`.
+/// Run number `index` of `runs`.
 struct OneRun {
   const RowRuns* runs = nullptr;
   Index index = 0;
@@ -81,36 +81,36 @@ struct OneRun {
   std::byte* memory() const { return runs->memory + index * runs->memory_step; }
 };
 
-/// Bytes [begin, end) of a file that are read by one call, and the runs in them.
+/// One read of bytes [begin, end) of a file, and the runs that these bytes contain.
 struct ReadCall {
   Index begin = 0;
   Index end = 0;
   std::vector<OneRun> parts;
 };
 
-/// The calls that bring all runs, ascending: inside windows of `window` bytes everything from the first to the last
-/// needed byte where at least a quarter of it is needed, else each run, joined with the next where less than `gap`
-/// bytes lie between. Runs longer than a window make it longer.
+/// Calls visit() with the reads that bring all runs, in ascending order. Within a window of `window` bytes one call
+/// reads all from the first to the last needed byte, if at least a quarter is needed. Otherwise each run has its own
+/// call; runs less than `gap` bytes apart share one. A run longer than a window makes the window longer.
 void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index window, Index gap,
                    const std::function<void(const ReadCall&)>& visit);
 
-/// All runs, ascending in the file.
+/// All runs, sorted by their position in the file.
 std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs);
 
-/// A number of a tensor, counted along its axes in memory.
+/// The position of one number of a tensor, in the order of axes in memory.
 struct OneNumber {
   Index batch = 0, row = 0, head = 0, number = 0;
 };
-/// One value for each axis of the dataset, in the file's order, out of one for each of the four in memory.
+/// Takes a value for each of the four axes in memory, and returns those of the dataset's axes, in the file's order.
 template <class Value>
 std::vector<Value> per_axis(const RowLayout& layout, std::vector<Value> four) {
   if (layout.axes <= 2) return {four.begin() + 1, four.begin() + 1 + std::ptrdiff_t(layout.axes)};
   four.resize(layout.axes);
   return reordered(std::move(four), layout.order);
 }
-/// "[b, s, h, d]" as the file orders its axes.
+/// The indices of a number as text, "[b, s, h, d]", in the file's order of axes.
 std::string index_text(const RowLayout& layout, const OneNumber& at);
-/// The same of number `number` of a run.
+/// The same for number `number` of a run.
 std::string index_text(const RowLayout& layout, const OneRun& run, Index number);
 
 }  // namespace annulus::store

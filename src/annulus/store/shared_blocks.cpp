@@ -11,16 +11,16 @@ namespace {
 
 using core::Interval;
 
-constexpr Index bytes_at_root = Index(1) << 20;      // times P: smaller datasets are rank 0's
-constexpr Index received_at_once = Index(64) << 20;  // by one rank, of others' bytes
+constexpr Index bytes_at_root = Index(1) << 20;      // times the number of ranks: rank 0 writes smaller datasets
+constexpr Index received_at_once = Index(64) << 20;  // bytes that one rank receives at once from others
 
-/// Bytes of the file that another rank writes for this one.
+/// Bytes of the file that another rank writes for this rank.
 struct Stretch {
   Index begin = 0;
   std::vector<std::byte> bytes;
 };
 
-/// Who writes which block of a dataset.
+/// Knows which rank writes which block of a dataset.
 class BlockOwners {
  public:
   BlockOwners(const RowLayout& layout, const RankOf& rank_of, int ranks) : layout_(layout), rank_of_(rank_of) {
@@ -37,7 +37,7 @@ class BlockOwners {
   }
 
  private:
-  /// Where number `index` of the dataset, as it lies in the file, is in the tensor.
+  /// The position in the tensor of number `index`, counted in the order of the file.
   OneNumber number_at(Index index) const {
     const Index numbers = layout_.head_numbers(), heads = layout_.heads(), rows = layout_.extents[1];
     const bool by_rows = layout_.order == core::AxisOrder::bshd;
@@ -52,12 +52,12 @@ class BlockOwners {
   bool is_at_root_ = false;
 };
 
-/// Writes what lies in this rank's own blocks; returns what others have to write, by rank.
+/// Writes the bytes in this rank's own blocks. Returns, for each other rank, the bytes that it has to write.
 std::map<int, std::vector<Stretch>> write_own(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces,
                                               const BlockOwners& owners, int rank, core::RowTraffic& traffic) {
   std::map<int, std::vector<Stretch>> others;
   for_each_stretch(tensor.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
-    Index own = 0;  // bytes in front of `done` that are to be written
+    Index own = 0;  // number of bytes before `done` that are not written yet
     Index done = 0;
     const auto flush = [&] {
       if (own > 0) write_watched(tensor, begin + done - own, bytes + done - own, own, traffic);
@@ -83,7 +83,7 @@ std::map<int, std::vector<Stretch>> write_own(const RawTensor& tensor, const std
   return others;
 }
 
-/// A message: for each stretch its first byte in the file, its length, and its bytes.
+/// Appends a stretch to a message: its first byte in the file, its length, and its bytes.
 void append(std::vector<std::byte>& message, Index begin, const std::byte* bytes, Index count) {
   const Index head[2] = {begin, count};
   const auto* words = reinterpret_cast<const std::byte*>(head);
@@ -91,7 +91,7 @@ void append(std::vector<std::byte>& message, Index begin, const std::byte* bytes
   message.insert(message.end(), bytes, bytes + count);
 }
 
-/// Takes up to `most` bytes off the stretches that are left for other ranks, as messages.
+/// Makes the next messages to other ranks, of at most `most` bytes, from the stretches that are left.
 comm::ByteMessages next_messages(std::map<int, std::vector<Stretch>>& left, Index most) {
   comm::ByteMessages messages;
   while (most > 0 && !left.empty()) {
@@ -107,7 +107,7 @@ comm::ByteMessages next_messages(std::map<int, std::vector<Stretch>>& left, Inde
   return messages;
 }
 
-/// Writes what other ranks have sent, neighbours together.
+/// Writes what other ranks have sent; contiguous stretches are written together.
 void write_received(const RawTensor& tensor, const comm::ByteMessages& received, core::RowTraffic& traffic) {
   struct Part {
     Index begin, count;

@@ -32,7 +32,7 @@ constexpr const char* begun_word = "begun";
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// The files of launches and their sizes, by name.
+/// The files of all launches by name, with their sizes.
 std::map<std::string, Index> part_files(const std::string& table) {
   const comm::BlockingScope inside("the look into " + folder_of_parts(table));
   std::map<std::string, Index> files;
@@ -49,20 +49,20 @@ std::map<std::string, Index> part_files(const std::string& table) {
   return files;
 }
 
-/// Lines that have an end.
+/// The complete lines of a file.
 std::vector<std::string> whole_lines(const std::string& path) {
   const comm::BlockingScope inside("the reading of " + path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorKind::failure, "{}: cannot be opened: {}", path, std::strerror(errno));
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // cut off
+    if (file.eof()) break;  // the last line is incomplete
     lines.push_back(line);
   }
   return lines;
 }
 
-/// The identity that a file's first line tells.
+/// The sweep's identity, from the first line of a file.
 std::string identity_in(const std::string& path, const std::string& line) {
   const Json head = parse_json(line);
   if (!head.is_object() || !head.contains(sweep_word) || !head[sweep_word].is_string()) {
@@ -73,7 +73,7 @@ std::string identity_in(const std::string& path, const std::string& line) {
   return head[sweep_word];
 }
 
-/// Numbers of cases that a line says are begun.
+/// The numbers of the cases that a line says have begun.
 std::vector<Index> begun_in(const std::string& line) {
   const Json json = parse_json(line);
   std::vector<Index> numbers;
@@ -164,7 +164,7 @@ void LaunchFile::write(const std::string& line) {
     bytes_ += Index(text.size());
     return;
   }
-  (void)!ftruncate(descriptor_.id(), bytes_);  // what is cut off would be no line anyway
+  (void)!ftruncate(descriptor_.id(), bytes_);  // may fail: readers ignore an incomplete line anyway
   fail(ErrorKind::failure, "{}: writing failed: {}; finished cases are kept, run again to continue", path_,
        std::strerror(code));
 }
@@ -174,7 +174,7 @@ Parts read_parts(const std::string& table, const std::string& identity) {
   parts.state = state_of_parts(table);
   for (const auto& [path, bytes] : part_files(table)) {
     const std::vector<std::string> lines = whole_lines(path);
-    if (lines.empty()) continue;  // just begun
+    if (lines.empty()) continue;  // a launch that has only just begun
     check_same_sweep(path, identity_in(path, lines[0]), identity);
     for (std::size_t i = 1; i < lines.size(); ++i) {
       if (auto record = record_of(lines[i])) parts.records.push_back(std::move(*record));

@@ -1,14 +1,14 @@
-// What launches of one sweep have measured, case by case: a folder NAME.part beside the table NAME with a file for each
-// launch. For one rank.
+// What the launches of a sweep have measured so far: a folder NAME.part beside the table NAME, with one file for each
+// launch. Use these functions on one rank.
 //
-//   sweep.h5.part/3f0c5a7799e1d2b4.jsonl    line 1: which sweep this is;  lines 2 ...: a finished case each, and before
-//                                           they are finished, the numbers of cases that are begun
+//   sweep.h5.part/3f0c5a7799e1d2b4.jsonl    line 1: which sweep it is; other lines: one finished case each, and before
+//   cases are measured, the numbers of the cases that begin
 //
-// Nothing is ever changed but by appending to a launch's own file, and nothing is removed, so that there is nothing to
-// lock. A line is written at once and flushed to disk; one that a killed process (or a full disk) has cut off is no
-// line: readers stop in front of it. The table is made from all files that there are; a launch that finds, when its
-// table is in place, that the files have grown since it read them makes it again. So whoever is the last to make the
-// table has read everything, whatever order launches end in.
+// A launch only appends to its own file, and never removes one, so no locks are needed. Each line is written
+// in one call and flushed to disk. If a killed process (or a full disk) leaves a line incomplete, readers
+// stop before it. A table is made from all files. When a launch has put its table in place, and files have
+// grown meanwhile, it makes the table again. So the last table contains everything, in whatever order
+// launches end.
 #pragma once
 
 #include <optional>
@@ -23,36 +23,36 @@ namespace annulus::store {
 
 using core::Index;
 
-/// What was measured of a case, column by column.
+/// The measurements of one case, column by column.
 struct CaseRecord {
-  Index number = 0;  ///< of the case
+  Index number = 0;  ///< number of the case
   std::vector<std::pair<std::string, double>> numbers;
   std::vector<std::pair<std::string, std::string>> words;
 
-  /// NaN, or "", where there is no such column.
+  /// The value in a column; NaN or "" if there is no such column.
   double number_of(std::string_view column) const;
   std::string word_of(std::string_view column) const;
 };
 
-/// One line of JSON, without its end. NaN is null.
+/// The record as one line of JSON, without a line end. NaN becomes null.
 std::string line_of(const CaseRecord& record);
-/// Nothing where the line is no record.
+/// Empty if the line is not a record.
 std::optional<CaseRecord> record_of(const std::string& line);
 
-/// A launch's own file: made when the first case is finished, so that a launch with nothing to do leaves none.
+/// The file of one launch. It is made with the first line, so a launch without work leaves no file.
 class LaunchFile {
  public:
-  /// `table` is the table's path.
+  /// `table`: the path of the table.
   LaunchFile(std::string table, std::string identity) : table_(std::move(table)), identity_(std::move(identity)) {}
 
-  /// Writes a line and flushes it to disk. Throws Error(failure); what was written before is kept.
+  /// Writes a line and flushes it to disk. Throws Error(failure), but earlier lines are kept.
   void append(const CaseRecord& record);
-  /// Notes that these cases are begun. Throws as append().
+  /// Notes that these cases have begun. Throws as append().
   void begin(const std::vector<Index>& numbers);
 
  private:
   void make();
-  /// Makes the file first, where there is none.
+  /// Makes the file first if there is none.
   void write(const std::string& line);
 
   std::string table_, identity_;
@@ -62,20 +62,20 @@ class LaunchFile {
 };
 
 struct Parts {
-  std::vector<CaseRecord> records;  ///< in no order; a case may come twice
-  std::vector<Index> begun;         ///< numbers of cases; they may be finished, too, or be measured just now
-  std::string state;                ///< names and sizes of the files: equal when nothing was added
+  std::vector<CaseRecord> records;  ///< in no particular order; a case may occur twice
+  std::vector<Index> begun;         ///< cases that have begun, whether they are finished or not
+  std::string state;                ///< names and sizes of the files; equal states mean that nothing was added
 };
 
-/// Reads all files of the table's folder. Throws Error(failure) where one belongs to another sweep, with what differs.
+/// Reads all files in the table's folder. Throws Error(failure) if one belongs to another sweep, and says what differs.
 Parts read_parts(const std::string& table, const std::string& identity);
-/// Its `state` alone.
+/// Only the `state` of read_parts().
 std::string state_of_parts(const std::string& table);
 
-/// The folder: "sweep.h5.part".
+/// The folder of the files: "sweep.h5.part".
 std::string folder_of_parts(const std::string& table);
 
-/// Throws Error(failure) that says what differs unless both are the same sweep; `file` is where `made` stands.
+/// Throws Error(failure), which says what differs, unless both identities are equal; `made` is the one in `file`.
 void check_same_sweep(const std::string& file, const std::string& made, const std::string& asked);
 
 }  // namespace annulus::store

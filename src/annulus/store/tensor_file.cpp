@@ -14,12 +14,12 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// What an axis is, by its name.
+/// What an axis means, according to its name.
 enum class Meaning { unknown, rows, heads };
 
 Meaning meaning_of(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  // Not n: it is a batch, a number of heads or of rows, according to whom one asks.
+  // Not "n": some call the batch so, others the heads or the rows.
   constexpr std::array<std::string_view, 10> rows{"s",    "t",      "l",        "time",   "row",
                                                   "rows", "tokens", "position", "length", "query"};
   constexpr std::array<std::string_view, 10> heads{"h",         "hkv",     "nh",       "head",    "heads",
@@ -30,9 +30,9 @@ Meaning meaning_of(std::string name) {
   return Meaning::unknown;
 }
 
-/// Names of a dataset's axes, as many as it has; empty where the file tells none. Where it tells them in several ways,
-/// the first of these counts: the attribute `axes` (words in one text, as in files of this program), the attribute
-/// DIMENSION_LABELS (h5py: dataset.dims[0].label = "batch"), names of dimension scales (netCDF, xarray).
+/// Names of a dataset's axes, one for each; empty if the file has none. If the file names them in several ways, the
+/// first of these counts: the attribute `axes` (one text of several words, as this program writes), the attribute
+/// DIMENSION_LABELS (h5py: dataset.dims[0].label = "batch"), the names of dimension scales (netCDF, xarray).
 std::vector<std::string> axis_names(hid_t dataset) {
   const std::size_t axes = extents_of(dataset, "a dataset with names of axes").size();
   std::vector<std::string> words;
@@ -48,9 +48,9 @@ std::vector<std::string> axis_names(hid_t dataset) {
   return {};
 }
 
-/// The order that these names mean, told by the axes of rows ("sequence", "seq_len", "s", "time" ...) and heads
-/// ("head", "num_heads", "h" ...); nothing where they tell of neither. Throws Error(failure), `where` in front, for an
-/// order that is neither bshd nor bhsd.
+/// The order of axes that these names mean. It follows from the axis of rows ("sequence", "seq_len", "s", "time" ...)
+/// or of heads ("head", "num_heads", "h" ...); empty if neither is named. Throws Error(failure), which begins with
+/// `where`, for an order that is neither bshd nor bhsd.
 std::optional<core::AxisOrder> order_meant(const std::vector<std::string>& names, const std::string& where) {
   std::optional<core::AxisOrder> meant;
   for (std::size_t axis = 0; axis < names.size(); ++axis) {
@@ -68,14 +68,14 @@ std::optional<core::AxisOrder> order_meant(const std::vector<std::string>& names
   return meant;
 }
 
-/// "(batch, kv_heads, sequence, head_dim)".
+/// The expected axes as text: "(batch, kv_heads, sequence, head_dim)".
 std::string axes_text(const char* heads, core::AxisOrder order, bool with_head_dim = true) {
   std::vector<std::string> axes = reordered<std::string>({"batch", "sequence", heads}, order);
   if (with_head_dim) axes.push_back("head_dim");
   return fmt::format("({})", fmt::join(axes, ", "));
 }
 
-/// q, and which order of axes it and the tensors beside it have.
+/// q, and the order of its axes, which is also that of the other tensors.
 struct Query {
   FoundDataset found;
   core::AxisOrder order = core::AxisOrder::bshd;
@@ -85,16 +85,16 @@ struct Query {
   Index heads() const { return extents()[heads_axis(order)]; }
 };
 
-/// True where k or v (B, S, Hkv, D or Dv) goes with q (B, Sq, H, D) when both have this order: the heads divide q's.
-/// The rows are q's, too, or with `any_rows` any.
+/// True if k or v (B, S, Hkv, D or Dv) fits q (B, Sq, H, D) when both have this order: Hkv divides H, and S equals Sq,
+/// or with `any_rows` may be any number.
 bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
   if (tensor.extents[0] != q.extents[0] || (is_k && tensor.extents[3] != q.extents[3])) return false;
   const std::size_t rows = sequence_axis(order), heads = heads_axis(order);
   return (any_rows || tensor.extents[rows] == q.extents[rows]) && q.extents[heads] % tensor.extents[heads] == 0;
 }
 
-/// Refuses tensors in PyTorch's order that neither the run file nor the file announces, as far as they can be told: of
-/// a q with the rows of k, and else of one with other rows.
+/// Refuses tensors in PyTorch's order that neither run file nor file announces, as far as shapes show it: if k or v
+/// fits q only in that order, or if k, or a q with k's rows, has more heads than rows.
 void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset& v) {
   constexpr const char* hint =
       "axes are (batch, sequence, heads, head_dim); PyTorch's (B, H, S, D) needs transpose(1, 2), or input.axes: bhsd";
@@ -114,10 +114,10 @@ void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset
          tensor.where, tensor.shape_text(), rows, heads, hint);
   };
   if (q.rows() == k.extents[1]) check_heads(q.found);
-  check_heads(k);  // few queries of many heads are fine
+  check_heads(k);  // other q are not checked: few queries with many heads are normal
 }
 
-/// The order that the run file or the datasets' own names of their axes say; they must not contradict each other.
+/// The order of axes according to the run file or the file's own names of axes, which must not contradict each other.
 std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputSettings& input,
                                                const std::vector<std::string>& names) {
   std::optional<core::AxisOrder> order = input.axes;
@@ -137,8 +137,8 @@ std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputS
   return order;
 }
 
-/// k and v against q: their extents are q's but for the rows, which are k's, the heads, which divide q's, and the
-/// numbers of a head of v.
+/// Compares k or v with q. All extents must be equal except three: the rows must be those of k, the number of heads
+/// must divide that of q, and v may have another head size.
 void check_against_q(const FoundDataset& tensor, const Query& q, const FoundDataset& k) {
   const bool is_k = &tensor == &k;
   check_type(tensor, q.found.type, q.found.where);
@@ -160,7 +160,7 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
   }
 }
 
-/// dout as q, but for the numbers of a head, which are those of v, in q's type, dlse (B, S, H), in q's order, in lse's
+/// Compares dout with q, except that its head size is that of v; and dlse (B, S, H), which has q's order and lse's
 /// type.
 void check_gradients(const FoundDataset& dout, const std::optional<FoundDataset>& dlse, const Query& q,
                      const FoundDataset& v) {
@@ -173,10 +173,10 @@ void check_gradients(const FoundDataset& dout, const std::optional<FoundDataset>
   check_extents(*dlse, {q.extents()[0], q.extents()[1], q.extents()[2]}, "q " + q.found.shape_text());
 }
 
-/// What q, k, v (with `with_gradients` dout and dlse) are together. Throws Error(failure) naming file, dataset, what
-/// was found and what was expected.
+/// Describes q, k, v (with `with_gradients` also dout and dlse) together. Throws Error(failure) with file, dataset,
+/// what was found and what was expected.
 FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, bool with_gradients) {
-  const core::AxisOrder asked = input.axes.value_or(core::AxisOrder::bshd);  // until the datasets have been seen
+  const core::AxisOrder asked = input.axes.value_or(core::AxisOrder::bshd);  // until the datasets are checked
   const std::string kv_axes = axes_text("kv_heads", asked);
   Query q{look_at(file, *input.file, input.q, axes_text("heads", asked),
                   "input.q names it; for a layer's file a section layer is missing")};
@@ -280,11 +280,11 @@ std::optional<std::string> read_text_attribute(const std::string& path, const st
 }
 
 std::string read_text_dataset(const std::string& path, const std::string& name) {
-  constexpr std::size_t most_text = 64 << 20;  // bytes of one of fixed length, which need not be in the file
+  constexpr std::size_t most_text = 64 << 20;  // bytes of a text of fixed length, which the file need not contain
   const FileId file = open_alone(path, false);
   const DatasetId dataset = open_dataset(file, path, name);
   const SpaceId space(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, dataset), "{}: dataset {}", path, name));
-  if (H5Sget_simple_extent_npoints(space) != 1) {  // the read below has room for one
+  if (H5Sget_simple_extent_npoints(space) != 1) {  // the read below has room for one text
     fail(ErrorKind::failure, "{}: dataset {} holds no text: expected one string", path, name);
   }
   const TypeId stored(check_hdf5(H5Dget_type(dataset), "{}: dataset {}", path, name));
@@ -294,7 +294,7 @@ std::string read_text_dataset(const std::string& path, const std::string& name) 
          describe_type(stored), H5Tget_size(stored), most_text);
   }
   const TypeId type = text_type();
-  char* text = nullptr;  // allocated by HDF5
+  char* text = nullptr;  // HDF5 allocates it
   check_hdf5(comm::blocking("H5Dread", H5Dread, dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text),
              "{}: dataset {} holds no text", path, name);
   const std::string copy = text == nullptr ? "" : text;

@@ -12,7 +12,7 @@ CommunicationShape Strategy::communication(const Problem& problem, int ranks) co
 std::unique_ptr<const Schedule> Strategy::schedule(const MakePlans& make, const Problem& problem,
                                                    const pattern::Partition& partition) const {
   const int size = entry_.group_size == nullptr ? 0 : entry_.group_size(problem, int(partition.size()));
-  // A group of one rank already has all heads of its rows. So there are no groups then: the plans are for all ranks.
+  // A group of one rank already has all heads of its rows, so nothing is exchanged: the plans are made for all ranks.
   const int group = size == 1 ? 0 : size;
   return std::make_unique<const Schedule>(make, problem, partition, RowExchange{group, entry_.all_queries});
 }

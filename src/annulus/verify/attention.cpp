@@ -25,26 +25,26 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// P below which a key may be left out of a list that has room: it may have been 0 in the type of computation, or in
-/// that in which it is stored.
+/// A key with P below this may be missing from a list that has room: P may have been 0 in the type of computation, or
+/// in the type that is stored.
 double negligible(const VerifyInput& input) {
   const bool narrow = input.precision != core::Precision::float64 || core::lse_type(input.type) == core::DType::float32;
   return 100 * (narrow ? double(FLT_MIN) : DBL_MIN);
 }
 
-/// The k rows p of largest P(x, p) of every query row and what P is.
+/// Errors in the lists of the k rows p with the largest P(x, p), and in their weights, for all query rows.
 struct TopDeviations {
-  /// What the lists leave out: how much larger P of an unlisted row is than the last listed weight. Infinite where a
-  /// list cannot be right (it names a row twice or one that the query does not see, its ties do not ascend, a row
-  /// follows an empty entry) or ends before keys whose P is a number of the type of computation.
+  /// By how much P of an unlisted row exceeds the last listed weight. Infinite for an invalid list (it names a row
+  /// twice or an unseen row, its ties do not ascend, a row follows an empty entry), and for a list that ends although a
+  /// key that is left out has a P that the type of computation can store.
   Deviation rows;
-  /// How far the listed weights are from P of their rows, and a weight from the one before it where it is larger.
+  /// How much the listed weights differ from P of their rows, and how much a weight exceeds the one before it.
   Deviation weights;
 };
-/// One row's list of the result, and what the definition says of it.
+/// The list of one row in the result, and what it should be by the definition.
 class TopList {
  public:
-  /// Rows (k), -1 where there is none, and weights (k).
+  /// The list's rows (k) and weights (k); a row is -1 for an empty entry.
   TopList(std::span<const double> rows, std::span<const double> weights)
       : rows_(rows.begin(), rows.end()), weights_(weights.begin(), weights.end()), expected_(rows.size()) {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -55,7 +55,7 @@ class TopList {
     }
   }
 
-  /// The definition's P of key row p; each row that the query sees is offered once.
+  /// Adds P of key row p by the definition. Call it once for each row that the query sees.
   void offer(Index p, double weight) {
     if (const auto place = places_.find(double(p)); place != places_.end()) {
       expected_[place->second] = weight;
@@ -64,7 +64,7 @@ class TopList {
     }
   }
 
-  /// `index(i)` is where entry i stands in the file.
+  /// Adds the list's errors to `all`; `index(i)` is the index of entry i in the file.
   template <class IndexText>
   void compare(TopDeviations& all, double unlisted_allowed, IndexText&& index) const {
     bool good = is_list_;
@@ -85,13 +85,13 @@ class TopList {
 
  private:
   Numbers rows_, weights_, expected_;
-  std::map<double, std::size_t> places_;  // of the rows
+  std::map<double, std::size_t> places_;  // entry of each row
   std::size_t listed_ = 0;
-  bool is_list_ = true;  // rows once each, and none after the end
-  double unlisted_ = 0;  // largest P of a row that is not listed
+  bool is_list_ = true;  // every row occurs once, and none follows an empty entry
+  double unlisted_ = 0;  // largest P of the rows that are not listed
 };
 
-/// Its error is that of a difference of two numbers as large as lse: it is measured against the largest |lse|.
+/// Entropy is the difference of two numbers as large as lse, so its error is measured against the largest |lse|.
 Deviation compare_entropy(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& rows) {
   RowReader found(result, "entropy");
   Deviation entropy;
@@ -154,7 +154,7 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
     };
   };
   comm::agree(comm, [&] {
-    const double half = has_sums ? 0.5 : 1;  // these look at the keys, or the queries, about once more
+    const double half = has_sums ? 0.5 : 1;  // these sums take about as long as the work before
     const std::vector<QueryRow> queries = recompute_rows(input, mine, shown(0, half, "out and lse"));
     forward = compare_forward(input, sample.result, queries);
     if (told.entropy) entropy = compare_entropy(input, sample.result, queries);
@@ -176,7 +176,7 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
     const core::DType stored = sample.stored(name, input.type);
     findings.verdicts.push_back({name, allowed(tolerance, input, stored), deviation.merged(comm)});
   };
-  // Made of sums and stored in no 16 bits, whatever the tensors' type is.
+  // Statistics are sums, and are never stored in 16 bits, whatever type the tensors have.
   const auto add_statistic = [&](const char* name, const Deviation& deviation) {
     const core::DType stored = sample.stored(name, core::type_of(input.precision));
     const double tolerance =

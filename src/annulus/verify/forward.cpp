@@ -9,7 +9,7 @@ namespace {
 using core::Shape;
 using core::TensorId;
 
-/// Query vectors and key ranges of the rows; rows that follow each other are read together.
+/// Reads the query vectors of the rows, neighbouring rows together, and finds the keys that each sees.
 std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Index>& rows) {
   const Shape& s = input.shape;
   std::vector<QueryRow> all;

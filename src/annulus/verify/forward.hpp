@@ -1,4 +1,4 @@
-// Rows of out, lse and entropy by the definition, in float64.
+// Recomputes rows of out, lse and entropy by the definition, in float64.
 #pragma once
 
 #include <functional>
@@ -11,29 +11,29 @@
 
 namespace annulus::verify {
 
-/// One row of one head of one batch entry, recomputed; x is the row's number in q.
+/// A recomputed row of one head in one batch entry; x is its row number in q.
 struct QueryRow {
   Index b, x, h;
-  WantedRows keys;  ///< that it sees
+  WantedRows keys;  ///< the keys that it sees
   Numbers q;        ///< (D)
   Numbers out;      ///< (D)
   double lse = 0;
   double entropy = 0;
 };
 
-/// Recomputes these rows (ascending), all heads and batch entries of each. On this rank alone.
+/// Recomputes these rows (ascending) in all heads and batch entries. Local.
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
                                      const ShareShown& shown = {});
 
-/// Shows every row its keys, each once, in stretches of rows of k and v: visit(i, p, k, v) for row i and key p, with
-/// the vectors (D) of the row's key/value head. On this rank alone.
+/// Reads k and v in stretches, and calls visit(i, p, k, v) once for every row i and every key p that it sees. k and v
+/// are the vectors (D) of the key/value head that belongs to the row's head. Local.
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
 
-/// P of a query, by its number in q, of head h with lse, and key row p: 0 where it does not see it; and the derivative
-/// of the score by scale * q.k.
+/// probability() returns P of a query, which has number `query` in q, and key row p in head h; 0 if the query does not
+/// see p. slope: the derivative of the score by scale * q.k.
 struct Probability {
   double p;
   double slope;
@@ -41,7 +41,7 @@ struct Probability {
 Probability probability(const VerifyInput& input, Index h, Index query, Index p, std::span<const double> q,
                         std::span<const double> k, double lse);
 
-/// Vectors (D) of recomputed rows against a (B, S, heads, D) tensor of the result; rows ascend.
+/// Compares vectors (D) of recomputed rows with a (B, S, heads, D) tensor of the result. Rows must ascend.
 class VectorCheck {
  public:
   VectorCheck(const VerifyInput& input, const ResultRows& result, const std::string& dataset, Index heads)
@@ -57,7 +57,7 @@ class VectorCheck {
   Index heads_;
 };
 
-/// Rows of out and lse of a result against recomputed ones.
+/// The errors of rows of out and lse in a result, compared with recomputed rows.
 struct ForwardDeviations {
   Deviation out, lse;
 };

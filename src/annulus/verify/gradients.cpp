@@ -15,9 +15,9 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-using Vector = std::span<const double>;  // (D), of values and dout (Dv)
+using Vector = std::span<const double>;  // (D); for values and dout (Dv)
 
-/// One row of one query head, and one key with its value.
+/// A row of one query head; and a key with its value.
 struct Query {
   Index h, x;
   Vector q, dout;
@@ -28,7 +28,7 @@ struct Key {
   Vector k, v;
 };
 
-/// The definition's words for one pattern.
+/// The formulas of the definition for one pattern.
 class Definition {
  public:
   explicit Definition(const VerifyInput& input)
@@ -36,8 +36,8 @@ class Definition {
         output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
         input_(input) {}
 
-  /// P and dS = P (dP - delta), times the slope of a capped score, of a query and a key, and the size of the two
-  /// terms of dS.
+  /// For a query and a key: P; dS = P (dP - delta), times the slope of a capped score; and the size of the two terms of
+  /// dS.
   struct Factors {
     double p = 0, ds = 0, ds_terms = 0;
   };
@@ -56,8 +56,8 @@ class Definition {
 
 // ---- dk, dv, received ----
 
-/// Queries of any head that see key p, by their numbers in q: those of the key's own segments, from p on where
-/// attention is causal.
+/// Numbers in q of the queries that may see key p in some head: those in the key's segments and, if attention is
+/// causal, from p on.
 Interval viewers_of(const VerifyInput& input, Index p) {
   if (!input.has_query_rows) return {0, input.queries};
   const Shape& s = input.shape;
@@ -72,13 +72,13 @@ Interval viewers_of(const VerifyInput& input, Index p) {
   return {std::max<Index>(all.begin - first, 0), std::min(all.end - first, input.queries)};
 }
 
-/// Queries of head h that see key p, by their numbers in q, each as often as runs have it.
+/// Numbers in q of the queries of head h that see key p. A query occurs once for each run that contains it.
 WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
   if (!input.has_query_rows) return {{0, input.queries, 1}};
   WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);
   for (kernels::RowRun& run : runs) {
-    if (input.pattern.causal) run.first = p;  // which is one of the run
-    run.first -= input.first_query;           // below 0 for rows before the first query
+    if (input.pattern.causal) run.first = p;  // p is in the run
+    run.first -= input.first_query;           // negative for rows before the first query
     run.end = std::min(run.end - input.first_query, input.queries);
   }
   return runs;
@@ -110,7 +110,7 @@ std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index
   return all;
 }
 
-/// dout.out - dlse (B, rows, H) of a chunk of queries.
+/// Returns dout.out - dlse (B, rows, H) for a chunk of queries.
 Numbers deltas(const VerifyInput& input, Interval chunk, const Numbers& dout, const Numbers& out) {
   const auto D = std::size_t(input.shape.dim_of_values());
   Numbers delta = input.rows(TensorId::dlse, chunk);
@@ -120,7 +120,7 @@ Numbers deltas(const VerifyInput& input, Interval chunk, const Numbers& dout, co
   return delta;
 }
 
-/// Adds to the keys what the queries of a chunk give them.
+/// Adds the contributions of a chunk of queries to the gradients of the keys.
 void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval chunk, std::vector<KeyRow>& keys) {
   const Shape& s = input.shape;
   const auto D = std::size_t(s.head_dim), Dv = std::size_t(s.dim_of_values());
@@ -154,7 +154,7 @@ void Sums::add(double factor, double size, std::span<const double> x) {
 
 bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows) {
   const Shape& s = input.shape;
-  Index looked_at = 0, next = 0;  // rows before `next` have been counted
+  Index looked_at = 0, next = 0;  // rows before `next` are counted already
   std::vector<Interval> viewers;
   for (const Index p : rows) viewers.push_back(viewers_of(input, p));
   std::sort(viewers.begin(), viewers.end(), [](Interval a, Interval b) { return a.begin < b.begin; });
@@ -218,7 +218,7 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
   for (const KeyRow& row : rows) viewers.insert(viewers.end(), row.viewers.begin(), row.viewers.end());
   ReadSteps steps = read_steps(input, s.heads * std::max(s.head_dim, s.dim_of_values()));
   steps.rows = std::min(steps.rows, chunk_rows);
-  if (chunk_rows < input.queries) steps.gap = 1;  // rows between wanted ones would be recomputed for nothing
+  if (chunk_rows < input.queries) steps.gap = 1;  // rows in a gap would be recomputed for nothing
   for_each_stretch(
       viewers, input.queries, steps, [&](Interval chunk) { add_queries(input, results, chunk, rows); }, shown);
   return rows;
@@ -238,7 +238,7 @@ Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, cons
                         const comm::Communicator& comm) {
   const Shape& s = input.shape;
   const auto heads = std::size_t(s.heads);
-  Numbers sums(2 * heads);  // and of the squares of their terms
+  Numbers sums(2 * heads);  // sums, and sums of the squares of the terms
   comm::agree(comm, [&] {
     const Interval mine = core::even_part(input.queries, comm.size(), comm.rank());
     const Index step = read_steps(input, s.heads * s.dim_of_values()).rows;

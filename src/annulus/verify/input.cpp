@@ -69,7 +69,7 @@ ResultRows rows_in(const store::InspectedFile& file) {
   return [&file](const std::string& dataset, Interval rows) {
     Numbers numbers = read_as_double(file, dataset, rows);
     if (dataset != core::name_of(core::StoredTensor::top_rows) || !file.is_end_to_end) return numbers;
-    const store::DatasetInfo& info = file.at(dataset);  // lists of rows of their own batch entry
+    const store::DatasetInfo& info = file.at(dataset);  // top_rows: its lists count rows in their own batch entry
     const Index sequence = info.extents[core::sequence_axis(info.order)];
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const Index row = rows.begin + Index(i) / (Index(numbers.size()) / rows.size());

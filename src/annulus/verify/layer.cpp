@@ -11,12 +11,12 @@ namespace {
 
 using layer::Weight;
 
-/// Multiply-adds of products that a rank does at most to recompute everything: some ten seconds.
+/// The most multiply-adds that a rank does in products to recompute everything: about ten seconds.
 constexpr double largest_products = 1e10;
 
-/// All of it can be recomputed in some seconds: the attention's (query, head, key) triples as in gradients.hpp,
-/// and the products. Those of the forward pass every rank repeats, for the rows its queries and keys meet may be any;
-/// those of the gradients, twice as many, the ranks share.
+/// Whether everything can be recomputed in some seconds: the attention's (query, head, key) triples, limited as in
+/// gradients.hpp, and the products. Every rank repeats all products of the forward pass, because its queries and keys
+/// may meet any row. Ranks share the products of the gradients, which are twice as many.
 bool can_recompute_all(const LayerInput& input, int ranks) {
   const core::Shape& s = input.shape;
   const double rows = double(s.batch * s.sequence), columns = 2.0 * double((s.heads + s.kv_heads) * s.head_dim);
@@ -29,10 +29,10 @@ bool can_recompute_all(const LayerInput& input, int ranks) {
   return triples <= most;
 }
 
-/// The result's dataset of a weight's gradient.
+/// The dataset with the gradient of a weight.
 std::string dataset_of(Weight weight) { return "d" + std::string(layer::name_of(weight)); }
 
-/// What one rank recomputes of its rows and finds in the file.
+/// One rank's part of the check: recomputes its rows and compares them with the file.
 class Comparison {
  public:
   Comparison(const LayerInput& input, const Sample& sample, const comm::Communicator& comm)
@@ -90,7 +90,7 @@ class Comparison {
  private:
   Index row_numbers() const { return input_.shape.heads * input_.shape.head_dim; }
 
-  /// out and lse of all rows from the ranks that have recomputed them.
+  /// Gathers out and lse of all rows from the ranks that have recomputed them.
   void gather_results() {
     results_ = results_of(input_, queries_, {0, input_.shape.sequence});
     comm_.add_up(results_.out);
@@ -102,7 +102,7 @@ class Comparison {
     }
   }
 
-  /// Recomputes the results of a chunk of rows.
+  /// out and lse of a chunk of rows, which were recomputed before.
   RowResults known_results(Interval rows) const {
     const core::Shape& s = input_.shape;
     RowResults part;
@@ -125,7 +125,7 @@ class Comparison {
     keys_ = recompute_keys(input_, mine_, results, recomputed_rows);
   }
 
-  /// Rows that follow each other, the first of which is `first` of mine.
+  /// Compares consecutive rows; the first of them is number `first` of mine_.
   void compare_rows(Interval rows, std::size_t first) {
     const core::Shape& s = input_.shape;
     const Index width = input_.width();
@@ -166,7 +166,7 @@ class Comparison {
     }
   }
 
-  /// Gradients of a row's x wq + bq and its likes: before the rope.
+  /// Gradients of x wq + bq, x wk + bk and x wv + bv of a row, before the rope.
   struct Heads {
     Sums q, k, v;
   };
@@ -188,8 +188,8 @@ class Comparison {
     return d;
   }
 
-  /// What a row gives to the gradients of a weight and its bias: in^T out. The terms of a matrix have one size, that of
-  /// the largest; the rope turns two numbers of a head into one another, so that either may have the other's terms.
+  /// Adds a row's contribution, in^T out, to the gradients of a weight and its bias. All terms of a matrix get the size
+  /// of the largest one, because the rope mixes two numbers of a head, so each may have the other's terms.
   void add_product(Weight matrix, std::span<const double> in, const Sums& out) {
     double* to = gradients_[std::size_t(matrix)].data();
     double largest_in = 0, largest_out = 0;
@@ -209,7 +209,7 @@ class Comparison {
     squares_[std::size_t(matrix)][0] += largest_in * largest_out;
   }
 
-  /// Collective; rank 0 looks at the numbers.
+  /// Compares the gradient of a weight on rank 0; collective.
   Deviation compare_weight(Weight w) {
     Numbers& expected = gradients_[std::size_t(w)];
     comm_.add_up(expected);
@@ -240,14 +240,14 @@ class Comparison {
   const std::function<void(double, const std::string&)> progress_;
   const bool gradients_asked_;
   const comm::Communicator& comm_;
-  bool whole_, dx_;  // what is looked at of them
+  bool whole_, dx_;  // what is checked: everything, dx
   std::vector<Index> rows_, mine_;
-  std::vector<QueryRow> queries_;  // of mine_, all batch entries and heads of each
-  RowResults results_;             // of all rows
-  std::vector<Sums> dq_;           // as queries_
+  std::vector<QueryRow> queries_;  // for the rows mine_, in all batch entries and heads
+  RowResults results_;             // for all rows
+  std::vector<Sums> dq_;           // in the order of queries_
   std::vector<KeyRow> keys_;
-  std::array<Numbers, 8> gradients_;  // of the weights
-  std::array<Numbers, 8> squares_;    // of the terms of these: of each number of a bias, one of a matrix
+  std::array<Numbers, 8> gradients_;  // one for each weight
+  std::array<Numbers, 8> squares_;    // sums of their terms' squares: for each number of a bias, but one for a matrix
   Deviation y_, found_dx_;
 };
 

@@ -11,10 +11,10 @@ namespace {
 using core::TensorId;
 using layer::Weight;
 
-constexpr Index block_rows = 64;                 // of k and v kept together
-constexpr Index largest_cache = Index(1) << 30;  // bytes of them on a rank
+constexpr Index block_rows = 64;                 // rows of k or v in one cached block
+constexpr Index largest_cache = Index(1) << 30;  // bytes of all cached blocks on a rank
 
-/// c = a w + bias.  a (rows, inner), w (inner, columns), bias (columns) or empty
+/// Returns c = a w + bias, with a (rows, inner), w (inner, columns), bias (columns) or empty.
 Numbers product(const Numbers& a, const Numbers& w, Index inner, const Numbers& bias) {
   const std::size_t in = std::size_t(inner), columns = w.size() / in, rows = a.size() / in;
   Numbers c(rows * columns);
@@ -30,7 +30,7 @@ Numbers product(const Numbers& a, const Numbers& w, Index inner, const Numbers& 
   return c;
 }
 
-/// c += a w^T.  a (rows, columns), w (inner, columns), c (rows, inner)
+/// Adds a w^T to c, with a (rows, columns), w (inner, columns), c (rows, inner).
 void add_transposed(std::span<const double> a, const Numbers& w, Index columns, Numbers& c) {
   const std::size_t n = std::size_t(columns), inner = w.size() / n;
   for (std::size_t i = 0; i < a.size() / n; ++i) {
@@ -86,7 +86,7 @@ Numbers LayerInput::input_gradient(std::span<const double> dq, std::span<const d
   return dx;
 }
 
-/// The numbers d and d + D/2 of every head, turned by sign * position * base^(-2 d / D).
+/// Rotates the numbers d and d + D/2 of every head by the angle sign * position * base^(-2 d / D).
 void LayerInput::turn(std::span<double> heads, Index position, double sign) const {
   if (!problem_.rope) return;
   const std::size_t D = std::size_t(shape.head_dim), half = D / 2;
@@ -101,7 +101,7 @@ void LayerInput::turn(std::span<double> heads, Index position, double sign) cons
   }
 }
 
-/// rope(x w + bias) of rows of x, (B, rows, heads, D); of v without the rope.
+/// Returns rope(x w + bias) for rows of x, (B, rows, heads, D). v gets no rope.
 Numbers LayerInput::project(Weight w, Interval rows) const {
   Numbers all = product(x(rows), weight(w), width(), weight(layer::bias_of(w)));
   if (w == Weight::wv) return all;
@@ -114,7 +114,7 @@ Numbers LayerInput::project(Weight w, Interval rows) const {
   return all;
 }
 
-/// The same from blocks of rows that are kept, until they are too many.
+/// The same, from cached blocks of rows. If the cache gets too large, it starts anew.
 Numbers LayerInput::cached(Weight w, Interval rows) const {
   const Index numbers = shape.kv_heads * shape.head_dim;
   Numbers all(std::size_t(shape.batch * rows.size() * numbers));

@@ -11,11 +11,11 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// The run file that a result was made with.
+/// Reads the run file that a result was made with.
 runfile::RunFile settings_of_result(const std::string& file) {
   try {
     return runfile::parse_run_file(store::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
-  } catch (const std::exception& error) {  // a failure of this file, not of the user's run file
+  } catch (const std::exception& error) {  // the error is about this file, not about the user's run file
     fail(ErrorKind::failure, "{}: is no result of `annulus run`: {}", file, error.what());
   }
 }
@@ -29,7 +29,7 @@ bool has_losses(const std::string& file) {
   }
 }
 
-/// On rank 0.
+/// Checks a result's settings and datasets. Call it on rank 0.
 void check_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets) {
   const std::string& file = run.settings.output.file;
   const comm::BlockingScope inside("the look at " + file);

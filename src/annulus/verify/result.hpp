@@ -1,4 +1,4 @@
-// A result file as `verify` finds it.
+// Opens and checks the result file that `verify` reads.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace annulus::verify {
 
-/// A file with these datasets, to be read from.
+/// Describes a file with these datasets, for reading.
 store::InspectedFile inspected_file(const std::string& path, const store::FileState& identity,
                                     const std::vector<store::TensorSpec>& datasets);
 
-/// Throws Error(failure) where a dataset is missing or other than it should be, "expected ... WHY". On this rank alone.
+/// Throws Error(failure), "expected ... WHY", if a dataset is missing or not as it should be. Local.
 void check_datasets(const std::string& path, const std::vector<store::TensorSpec>& datasets, const std::string& why);
 
-/// The result file, with the datasets that it must have; collective. Throws the same Error(failure) on
-/// every rank where it is not there, was made with other settings than this run file has now, or lacks a dataset.
+/// Checks the result file, which must have these datasets. Collective. Throws the same Error(failure) on every rank if
+/// the file is missing, was made with settings other than the run file's, or lacks a dataset.
 store::InspectedFile look_at_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets,
                                     const comm::Communicator& comm);
 

@@ -6,7 +6,7 @@
 namespace annulus::verify {
 namespace {
 
-/// Rows next to which something changes: ends of the sequence, of documents, of segments.
+/// Rows at which something changes: the ends of the sequence, of documents and of segments.
 std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index sequence) {
   std::vector<Index> rows{0, sequence - 1};
   for (std::size_t d = 0; d + 1 < pattern.documents.size(); ++d) {
@@ -14,7 +14,7 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
     if (document.empty()) continue;
     rows.insert(rows.end(), {document.begin, document.end - 1});
     for (const kernels::ReferencePair& pair : pattern.pairs) {
-      if (pair.window) {  // the last rows that see the first one, and the first rows that do not
+      if (pair.window) {  // the last rows that see row 0, and the first that do not
         const auto& [left, right, first, mirrored] = *pair.window;
         const Index end = left < document.size() / pair.dilation ? left * pair.dilation + 1 : document.size();
         for (const Index row : {end - 1, end, first}) {
@@ -32,7 +32,7 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
   return rows;
 }
 
-/// What of documents that are no gaps lies in `range`.
+/// The rows in `range` that exist: those in documents that are not gaps.
 std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, Interval range) {
   if (pattern.gaps.empty()) return {range};
   std::vector<Interval> there;
@@ -44,7 +44,7 @@ std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, In
   return there;
 }
 
-/// Row number `i` of these rows.
+/// Row number `i` when the rows of all intervals are counted together.
 Index numbered(const std::vector<Interval>& rows, Index i) {
   for (const Interval& interval : rows) {
     if (i < interval.size()) return interval.begin + i;
@@ -53,7 +53,7 @@ Index numbered(const std::vector<Interval>& rows, Index i) {
   return -1;
 }
 
-/// `count` of the rows in `range`.
+/// Chooses `count` of the rows in `range`.
 std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count) {
   count = std::min(count, range.size());
   const std::vector<Interval> there = existing_rows(input.pattern, range);
@@ -67,12 +67,12 @@ std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index 
   }
   const Index taken = std::min(Index(borders.size()), std::max<Index>(1, count / 2));
   std::set<Index> rows;
-  // Evenly over the borders; the first and the last one are always among them.
+  // Taken at equal distances from the list, always with its first and last row.
   for (Index i = 0; i < taken; ++i) {
     rows.insert(borders[std::size_t(taken == 1 ? 0 : i * (Index(borders.size()) - 1) / (taken - 1))]);
   }
   for (Index i = 0; Index(rows.size()) < count; ++i) {
-    // After many draws that hit known rows, the first free row ends the search.
+    // After many draws of rows that were chosen before, takes the first free row.
     const std::uint64_t bits = core::random_bits(1, core::TensorId::q, i);
     Index row = existing > 0 ? numbered(there, Index(bits % std::uint64_t(existing)))
                              : range.begin + Index(bits % std::uint64_t(range.size()));

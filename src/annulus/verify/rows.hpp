@@ -1,4 +1,4 @@
-// The rows that `verify` looks at.
+// Chooses the rows that `verify` checks.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,15 @@
 
 namespace annulus::verify {
 
-/// Rows that are looked at, in ascending order: of q and what lies like it, and of k.
+/// The chosen rows, ascending: rows of q (and of out, lse, dq), and rows of k.
 struct SampledRows {
   std::vector<Index> queries, keys;
 };
-/// `count` rows of each: first those next to which something changes (ends of the sequence, of documents, of segments),
-/// which may take half of the places, then rows by a fixed seed. Where all rows are queries they are the same.
+/// Chooses `count` rows each. Up to half are rows at which something changes (ends of the sequence, of documents, of
+/// segments); the others follow from a fixed seed. If all rows are queries, both lists are the same.
 SampledRows sample_rows(const VerifyInput& input, Index count);
 
-/// A rank's share of the rows: round-robin in small packs, because later causal rows see more keys.
+/// One rank's share of the rows. Ranks take turns in small groups, because later causal rows see more keys.
 std::vector<Index> own_share(const std::vector<Index>& rows, int rank, int ranks);
 
 }  // namespace annulus::verify

@@ -1,4 +1,4 @@
-// A result against the definition in float64, row by row.
+// Compares a result with the definition in float64, row by row.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace annulus::verify {
 
-/// One dataset, how far it may deviate and how far it does.
+/// One dataset: how much it may deviate, and how much it does.
 struct Verdict {
   std::string name;
   double tolerance;
@@ -17,7 +17,7 @@ struct Verdict {
   bool good() const { return deviation.relative() <= tolerance; }
 };
 
-/// What was looked at, and what there is to say of it.
+/// What was checked, and what the user should know about it.
 struct Findings {
   std::string scope;  ///< "the definition in float64: 64 of 512 rows, ..."
   std::vector<Verdict> verdicts;
@@ -26,34 +26,34 @@ struct Findings {
   bool good() const;
 };
 
-/// Up to `rows` rows of a result with everything that is asked for. All of them are collective.
+/// Which rows of a result are checked, at most `rows`, and how to read them. The functions are collective.
 struct Sample {
   ResultRows result;
   const store::InspectedFile* file =
-      nullptr;  ///< that has all of the result; none: `result` tells of sampled rows alone
+      nullptr;  ///< the file with the complete result; nullptr: `result` has only the sampled rows
   bool gradients = false;
   Index rows = 64;
-  std::function<void(double share, const std::string& what)> progress{};  ///< of this rank; may be empty
-  strategies::Statistics statistics{};                                    ///< that the result has
+  std::function<void(double share, const std::string& what)> progress{};  ///< called on this rank; may be empty
+  strategies::Statistics statistics{};                                    ///< which ones the result has
 
-  /// In which type the file has a dataset of floats; results at hand are in the type in which they were computed.
+  /// The type of a dataset of floats in the file. Without a file it is `at_hand`, the type that was computed.
   core::DType stored(const std::string& dataset, core::DType at_hand) const {
     return file != nullptr ? file->at(dataset).type.dtype().value_or(at_hand) : at_hand;
   }
 };
 
-/// Looks at out, lse, entropy and lists of top rows of sampled query rows, with gradients at dq of these, and at dk, dv
-/// and received of the same rows as keys.
+/// Checks out, lse, entropy and lists of top rows for sampled query rows. With gradients, also checks dq for these, and
+/// dk, dv and received for the same rows as keys.
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm);
 
-/// With gradients and where all of it can be recomputed in some seconds, every number of y, dx and all weight
-/// gradients; else sampled rows of y, and of dx where the queries that see these rows can be recomputed. The weights'
-/// gradients are sums over all rows, so that no part of the rows can tell of them: what was not looked at is noted.
+/// With gradients, and if all can be recomputed in some seconds, checks every number of y, dx and all weight gradients.
+/// Otherwise checks sampled rows of y, and of dx if the queries that see them can be recomputed. It then cannot check
+/// gradients of weights, which are sums over all rows; the findings say what was not checked.
 Findings verify_layer(const LayerInput& input, const Sample& sample, const comm::Communicator& comm);
 
-/// core::forward_tolerance or core::gradient_tolerance of the input's type. Sums in float32 of float64 tensors, and
-/// those that are stored in float32, are right to float32's accuracy only, products of tf32 to float16's; to store more
-/// bits than were computed changes nothing.
+/// The tolerance for the input's type, from core::forward_tolerance or core::gradient_tolerance. Float32 sums of
+/// float64 tensors, and sums stored in float32, only have float32's accuracy; products of tf32 have float16's. A stored
+/// type with more bits than the computed one changes nothing.
 double allowed(double (*tolerance)(core::DType), const VerifyInput& input, core::DType stored);
 
 }  // namespace annulus::verify

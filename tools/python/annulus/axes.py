@@ -101,7 +101,7 @@ def check_input(found):
                                f"to fit q {q.shape}")
         if name != "dlse" and tensor.element != q.element:
             raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {q.element.name} as q "
-                               "(--type makes all of one)")
+                               "(--type converts all of them)")
     heads, kv_heads = sizes(q)["head"], sizes(found["k"])["head"]
     if heads % kv_heads != 0:
         raise AnnulusError(f"{found['k'].where}: has {kv_heads} heads; expected a divisor of the {heads} of q")

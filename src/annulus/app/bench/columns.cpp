@@ -23,7 +23,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-/// A case's repeats, forward and backward together.
+/// All repeats of a case. Times and counts are sums of the forward and the backward pass.
 class Repeats {
  public:
   Repeats(const CaseMeasurements& of, const core::Shape& shape) : of_(of), shape_(shape) {}
@@ -33,11 +33,11 @@ class Repeats {
     return each([](const report::PassMeasurements& pass) { return pass.seconds; });
   }
   double median_seconds() const { return median(seconds()); }
-  /// Longest wait of a rank.
+  /// For each repeat, the wait of the rank that waits longest.
   std::vector<double> wait() const {
     return each([](const report::PassMeasurements& pass) { return pass.most("wait_seconds"); });
   }
-  /// What a quantity of the ranks comes to in a repeat; the same in all of them but for times.
+  /// The largest value of any rank. Only times differ between repeats, so the first repeat is read.
   double most(const char* name) const {
     return each([&](const report::PassMeasurements& pass) { return pass.most(name); }).front();
   }
@@ -50,7 +50,7 @@ class Repeats {
     const double cpu = std::accumulate(all.begin(), all.end(), 0.0);
     return cpu > 0 ? gflop() * double(all.size()) / cpu : nan;
   }
-  /// The peak of one thread; NaN if it is not known.
+  /// The peak rate of one thread; NaN if it is not known.
   double peak() const { return of_.peak_gflop_per_cpu_second > 0 ? of_.peak_gflop_per_cpu_second : nan; }
   /// Floating-point operations of one repeat, in units of 10^9.
   double gflop() const {
@@ -77,7 +77,7 @@ class Repeats {
   const core::Shape shape_;
 };
 
-/// NaN where it was not looked at.
+/// The largest error of these tensors; NaN if none of them was compared.
 double error_of(const verify::Findings& findings, std::initializer_list<const char*> names) {
   double error = nan;
   for (const verify::Verdict& verdict : findings.verdicts) {
@@ -134,7 +134,7 @@ constexpr const char* whole_columns[] = {"ranks",    "threads", "repeats",  "bat
 constexpr const char* word_columns[] = {"status", "strategy", "partition", "dtype",   "instruction_set",
                                         "date",   "hosts",    "job_id",    "version", "error"};
 
-/// The column of a library's share of the (query, key) pairs, named after it.
+/// The name of the column for the share of (query, key) pairs that a library computed.
 std::string share_column(const kernels::LibraryBackend& library) {
   return fmt::format("{}_share", core::name_of(library.backend));
 }
@@ -159,7 +159,7 @@ bool all_numbers(const std::vector<std::string>& texts) {
   });
 }
 
-/// A swept key's values, as numbers where all of them are whole numbers.
+/// The values of a swept key, as numbers if all of them are whole numbers, otherwise as text.
 report::TableColumn swept_column(const std::string& key, const std::vector<runfile::BenchCase>& cases) {
   std::vector<std::string> texts;
   for (const runfile::BenchCase& one : cases) texts.push_back(one.find(key)->text);
@@ -226,7 +226,7 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
   };
   for (const NumberColumn& column : number_columns) add_numbers(column.name, column.units);
   for (const kernels::LibraryBackend& one : kernels::library_backends()) add_numbers(share_column(one), "1");
-  for (const char* name : whole_columns) {  // 0: not known
+  for (const char* name : whole_columns) {  // 0 means not known
     std::vector<Index> values;
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const double value = records[i] ? records[i]->number_of(name) : nan;
@@ -249,12 +249,12 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// A measured number in few characters; "-" where there is none.
+/// A measured number as short text; "-" if there is none.
 std::string number_text(double value, const char* format) {
   return std::isnan(value) ? "-" : fmt::format(fmt::runtime(format), value);
 }
 
-/// Half of the way from the fastest to the slowest repeat, in per cent of the median.
+/// Half of the difference between the slowest and the fastest repeat, in per cent of the median.
 double spread(const store::CaseRecord& record) {
   const double least = record.number_of("attention_seconds_min"), most = record.number_of("attention_seconds_max");
   return 50 * (most - least) / record.number_of("attention_seconds_median");
@@ -284,7 +284,7 @@ const Shown shown[] = {
     {"status", [](const store::CaseRecord& r) { return r.word_of("status"); }},
 };
 
-/// Columns as wide as their widest entry.
+/// Pads every column to the width of its widest entry.
 std::string aligned(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {

@@ -1,4 +1,4 @@
-// The columns of a sweep's table: what is measured of a case, and how it is written.
+// The columns of a sweep's table: what is measured for a case, and how it is printed.
 #pragma once
 
 #include <optional>
@@ -15,27 +15,27 @@
 
 namespace annulus::app {
 
-/// What the repeats of a case gave, on rank 0.
+/// The measurements of all repeats of a case, on rank 0.
 struct CaseMeasurements {
-  std::vector<report::PassMeasurements> forward;     ///< one a repeat
-  std::vector<report::PassMeasurements> backward;    ///< as many, or none
-  double peak_bytes = 0;                             ///< fullest rank
-  double predicted_peak_bytes = 0;                   ///< fullest rank
-  double predicted_seconds = 0;                      ///< NaN: no closed form is known
-  double peak_gflop_per_cpu_second = 0;              ///< multiply-adds alone, a thread; 0: not known
-  const kernels::LibraryBackend* library = nullptr;  ///< the back end, where that is a library
-  kernels::ComputedPairs pairs = {};                 ///< rank 0's
-  verify::Findings findings;                         ///< no verdicts: nothing was looked at
+  std::vector<report::PassMeasurements> forward;     ///< one for each repeat
+  std::vector<report::PassMeasurements> backward;    ///< one for each repeat, or none
+  double peak_bytes = 0;                             ///< on the rank where it is largest
+  double predicted_peak_bytes = 0;                   ///< on the rank where it is largest
+  double predicted_seconds = 0;                      ///< NaN: the model cannot predict it
+  double peak_gflop_per_cpu_second = 0;              ///< of one thread that does only multiply-adds; 0: not known
+  const kernels::LibraryBackend* library = nullptr;  ///< the library that computes, if the back end is one
+  kernels::ComputedPairs pairs = {};                 ///< of rank 0
+  verify::Findings findings;                         ///< without verdicts if no rows were compared
 };
 
-/// `status` of a case: measured and right as far as rows were looked at, measured and outside the tolerance, not
-/// measured because of an error (a later launch tries again), not measured yet.
+/// `status` of a case. ok: measured, and all compared rows are right. wrong: measured, but some row is outside the
+/// tolerance. failed: an error stopped it; a later launch tries again. missing: not measured yet.
 inline constexpr const char* status_ok = "ok";
 inline constexpr const char* status_wrong = "wrong";
 inline constexpr const char* status_failed = "failed";
 inline constexpr const char* status_missing = "missing";
 
-/// The record of a measured case, on rank 0. `launch` has the columns that all cases of a launch have in common: ranks,
+/// The record of a measured case, on rank 0. `launch` has the columns that all cases of a launch share: ranks,
 /// hosts.
 store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, const CaseMeasurements& measured,
                                  const store::CaseRecord& launch);
@@ -44,16 +44,16 @@ store::CaseRecord record_of_failure(const runfile::BenchCase& one, const std::st
 
 bool is_measured(const store::CaseRecord& record);
 
-/// The record that counts for each case, in the order of the cases: a measured one rather than a failed one, then the
-/// earlier one. A case without a record has nothing.
+/// Chooses one record for each case, in the order of the cases. A measured one comes before a failed one, then an
+/// earlier one before a later one. Empty for a case without a record.
 std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
                                                            const std::vector<runfile::BenchCase>& cases);
 
-/// Swept keys, then what was measured; NaN and "" of cases that are missing.
+/// The swept keys, then the measured columns. Missing cases have NaN or "".
 std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchCase>& cases,
                                                const std::vector<std::optional<store::CaseRecord>>& records);
 
-/// The table for people, rank 0: a line for each case that has a record, up to `most` of them.
+/// The table as it is printed on rank 0: one line for each case that has a record, at most `most` lines.
 std::string printed_table(const std::vector<runfile::BenchCase>& cases,
                           const std::vector<std::optional<store::CaseRecord>>& records, std::size_t most);
 

@@ -18,14 +18,14 @@
 namespace annulus::app {
 namespace {
 
-constexpr double guessed_seconds = 1;  // of a run without a prediction
+constexpr double guessed_seconds = 1;  // assumed for a run without a prediction
 
 double seconds_of(const PlannedCase& one) { return std::isnan(one.seconds) ? guessed_seconds : one.seconds; }
 
-/// How often a case is run.
+/// Number of runs of each case, warm-up included.
 Index runs_of(const runfile::BenchFile& file) { return file.settings.warmup + file.settings.repeats; }
 
-/// A launch's work: groups one after the other, with one progress line over all of them.
+/// Measures the groups of one launch, one after the other, with one progress line for all.
 class Rounds {
  public:
   Rounds(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const store::CaseRecord& launch,
@@ -40,7 +40,7 @@ class Rounds {
         cases_(Index(cases.size())),
         line_(comm.is_root(), {double(cases.size()), "case"}) {}
 
-  /// All runs of a group; false when asked to stop.
+  /// Runs every case of a group as often as needed; false if a stop was requested.
   bool measure_group(const std::vector<PlannedCase>& group) {
     std::vector<Index> numbers;
     for (const PlannedCase& one : group) numbers.push_back(one.one->number);
@@ -54,7 +54,7 @@ class Rounds {
     peaks_.clear();
     for (Index run = 0; run < runs_; ++run) {
       for (std::size_t i = 0; i < group.size(); ++i) {
-        // Each round begins with another case, so that none always comes after the same one.
+        // Each round begins with another case, so that a case does not always follow the same one.
         const std::size_t now = (i + std::size_t(run)) % group.size();
         run_once(group[now], trials_[now], run);
         done_ += seconds_of(group[now]) / double(runs_);
@@ -86,7 +86,7 @@ class Rounds {
     listener_.finished(record);
   }
 
-  /// Does some work of a case. What all ranks know to be impossible is this case's failure, and false; others go on.
+  /// Does work of a case. If all ranks agree that it failed, records that and returns false; the other cases continue.
   template <class Work>
   bool succeeds(const runfile::BenchCase& one, const Work& work) {
     std::string error;
@@ -95,7 +95,7 @@ class Rounds {
       return true;
     } catch (const comm::AgreedError& what) {
       error = what.what();
-    } catch (const core::Error& what) {  // perhaps this rank alone; run_pass() has not let others wait for it
+    } catch (const core::Error& what) {  // perhaps of this rank alone; run_pass() has not let others wait for it
       if (comm_.size() > 1) throw;
       error = what.what();
     }
@@ -106,7 +106,7 @@ class Rounds {
     return false;
   }
 
-  /// The multiply-add peak of this group's minute, mean over the ranks; collective.
+  /// Measures the peak of multiply-adds now, because it changes from minute to minute; mean over the ranks; collective.
   double peak(core::Precision precision) {
     const auto known = peaks_.find(precision);
     if (known != peaks_.end()) return known->second;
@@ -126,11 +126,11 @@ class Rounds {
   const CaseListener& listener_;
   const comm::Communicator& comm_;
   const Index runs_;
-  const double all_;  // predicted seconds, a run of each case
+  const double all_;  // predicted seconds of one run of every case
   const Index cases_;
   report::ProgressLine line_;
   double done_ = 0;
-  std::vector<std::unique_ptr<Trial>> trials_;  // of the group; none: failed, or done
+  std::vector<std::unique_ptr<Trial>> trials_;  // those of the group; nullptr: failed, or done
   std::map<core::Precision, double> peaks_;
   Measured measured_;
 };

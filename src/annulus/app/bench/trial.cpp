@@ -19,13 +19,13 @@
 namespace annulus::app {
 namespace {
 
-/// Ranks of the launches that a case is for.
+/// Number of ranks that a case needs.
 int ranks_of(const runfile::BenchCase& one, const comm::Communicator& comm) {
   const runfile::SweptValue* asked = one.find(runfile::ranks_word);
   return asked == nullptr ? comm.size() : std::stoi(asked->text);
 }
 
-/// What decides which numbers a work reads.
+/// The settings that decide which numbers a case reads: cases with the same text read the same.
 std::string input_text(const Job& job) {
   const runfile::Settings& settings = job.run.settings;
   std::string text;
@@ -35,7 +35,7 @@ std::string input_text(const Job& job) {
   return text;
 }
 
-/// Rows that ranks hold, gathered on all of them: what of a result was to be looked at, and nothing else.
+/// Gathers the sampled rows of a result from the ranks that hold them, so that every rank can compare them.
 class GatheredRows {
  public:
   GatheredRows(const Work& work, const verify::SampledRows& rows, Index batch, const comm::Communicator& comm)
@@ -44,7 +44,7 @@ class GatheredRows {
     for (auto& [name, tensor] : tensors_) comm.add_up(tensor.numbers);
   }
 
-  /// (B, rows, numbers); every row must be among those that were gathered.
+  /// Returns (B, rows, numbers); all these rows must have been gathered.
   verify::Numbers operator()(const std::string& name, core::Interval rows) const {
     const Tensor& tensor = tensors_.at(name);
     verify::Numbers part;
@@ -61,9 +61,9 @@ class GatheredRows {
 
  private:
   struct Tensor {
-    const std::vector<Index>& rows;  // that are gathered
+    const std::vector<Index>& rows;  // the sampled rows
     Index row_numbers;
-    verify::Numbers numbers;  // (B, gathered rows, row_numbers), zeros of rows that other ranks hold
+    verify::Numbers numbers;  // (B, gathered rows, row_numbers), zeros until the ranks' rows are added up
   };
 
   static std::ptrdiff_t at(const Tensor& tensor, Index b, Index i) {
@@ -97,12 +97,12 @@ class GatheredRows {
 };
 
 double predicted_seconds(const Job& job) {
-  if (job.layer) return std::numeric_limits<double>::quiet_NaN();  // the model knows attention alone
+  if (job.layer) return std::numeric_limits<double>::quiet_NaN();  // the cost model predicts attention only
   const auto cost = planner::predict(*job.strategy, job.problem, job.partition, job.machine);
   return cost ? cost->seconds : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Bytes that the fullest rank needs; local.
+/// Predicted bytes on the rank that needs most; local.
 double predicted_bytes(const Job& job) {
   const bool gradients = job.problem.gradients;
   Index most = 0;
@@ -175,7 +175,7 @@ bool Trial::shares_with(const std::vector<std::unique_ptr<Trial>>& others) {
   return std::any_of(others.begin(), others.end(), [&](const auto& other) {
     if (!other || input_text(other->job_) != text) return false;
     bool same = other->job_.partition.size() == job_.partition.size();
-    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // alike on every rank
+    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // every rank finds the same answer
       same = other->job_.partition[rank].intervals() == job_.partition[rank].intervals();
     }
     return same && work_->share_inputs(*other->work_);
@@ -189,13 +189,13 @@ report::Pass Trial::pass(PassKind kind, const strategies::Progress& progress) {
 
 void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   work_->drop_results();
-  if (!has_run_) kernels::release_kept_memory();  // other cases' panels may be larger
+  if (!has_run_) kernels::release_kept_memory();  // buffers that a larger case left would count in the peak
   const bool gradients = job_.run.settings.compute.gradients, layer = job_.layer.has_value();
   const Index others = core::memory_ledger().current() - work_->input_bytes();
   core::memory_ledger().reset_peak();
   const kernels::LibraryBackend* const library = kernels::library_of(job_.problem.backend);
   const kernels::ComputedPairs before = library == nullptr ? kernels::ComputedPairs{} : library->computed();
-  const double half = gradients ? 1 / 3.5 : 1;  // a backward pass does 2.5 times the work
+  const double half = gradients ? 1 / 3.5 : 1;  // a backward pass does 2.5 times the work of a forward pass
   const report::Pass forward =
       pass(PassKind::forward, [&](double share, const std::string& where) { progress(half * share, where); });
   Index peak = forward.peak_bytes;
@@ -209,9 +209,9 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   if (library != nullptr) measured_.pairs.add(before, library->computed());
   const comm::Scope scope("the gathering of what was measured");
   const double fullest = double(comm_.max(peak - others));
-  if (!has_run_) measured_.peak_bytes = fullest;  // later runs find panels of other cases
+  if (!has_run_) measured_.peak_bytes = fullest;  // later runs find buffers of other cases in memory
   has_run_ = true;
-  if (!last) work_->drop_results();  // other cases come in between
+  if (!last) work_->drop_results();  // frees memory for the other cases
   if (!counts) return;
   measured_.forward.push_back(gather(forward, work_->predicted_bytes(PassKind::forward), layer, comm_));
   if (backward)

@@ -1,4 +1,4 @@
-// One case being measured: its job with inputs in memory, and what the repeats gave so far.
+// One case while it is measured: its job, its inputs in memory, and the measurements of its repeats so far.
 #pragma once
 
 #include <map>
@@ -9,23 +9,23 @@
 
 namespace annulus::app {
 
-/// A case as it was planned, before anything runs.
+/// A case with its prediction, before it runs.
 struct PlannedCase {
   const runfile::BenchCase* one = nullptr;
-  double seconds = 0;  ///< predicted of a run; a guess where there is no prediction
-  double bytes = 0;    ///< predicted peak of the fullest rank
-  bool alone = false;  ///< an earlier launch began it and did not finish: it may have been the reason
+  double seconds = 0;  ///< predicted for one run; a guess if there is no prediction
+  double bytes = 0;    ///< predicted peak on the rank where it is largest
+  bool alone = false;  ///< an earlier launch began the case and did not finish, perhaps because of it
 };
 
-/// Makes jobs of cases, as `run` makes one. All functions are collective and throw the same Error on every rank, which
-/// names the case.
+/// Makes the jobs of cases in the same way as `run`. All functions are collective and throw the same Error, which names
+/// the case, on every rank.
 class JobMaker {
  public:
   JobMaker(const runfile::BenchFile& file, const comm::Communicator& comm) : file_(file), comm_(comm) {}
 
-  /// For the ranks that the case is for.
+  /// Makes the job for the number of ranks that the case asks for.
   Job job(const runfile::BenchCase& one) const;
-  /// Checks a case, and tells what to expect of it where that is asked.
+  /// Checks a case and, with `predict`, predicts its time and memory.
   PlannedCase plan(const runfile::BenchCase& one, bool predict) const;
 
   const runfile::BenchFile& file() const { return file_; }
@@ -35,20 +35,20 @@ class JobMaker {
 
   const runfile::BenchFile& file_;
   const comm::Communicator& comm_;
-  mutable std::map<std::pair<std::string, int>, Nodes> nodes_;  // by machine file and ranks
+  mutable std::map<std::pair<std::string, int>, Nodes> nodes_;  // by machine file and number of ranks
 };
 
-/// All functions are collective, and throw the same AgreedError on every rank where the case cannot be measured.
+/// All functions are collective. They throw the same AgreedError on every rank if the case cannot be measured.
 class Trial {
  public:
-  /// Reads the inputs, or shares them with one of `others` that has the same rows.
+  /// Reads the inputs, or shares those of one of `others` that has the same rows.
   Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector<std::unique_ptr<Trial>>& others,
         const comm::Communicator& comm);
 
-  /// Runs the passes once, as `run` does, and keeps what they took if it `counts`, and what they made if it is the
-  /// last.
+  /// Runs the passes once, as `run` does. Keeps the measurements if the run `counts`, and the results if it is the last
+  /// run.
   void run(bool counts, bool last, const strategies::Progress& progress);
-  /// Holds rows of the last run against the definition, and all of it against NaN; the record is complete on rank 0.
+  /// Compares rows of the last run with the definition and looks for NaN in all rows; the record is complete on rank 0.
   store::CaseRecord finish(double peak_gflop_per_cpu_second, const store::CaseRecord& launch);
 
   const runfile::BenchCase& of() const { return *planned_.one; }

@@ -14,7 +14,7 @@ namespace {
 
 using core::StoredTensor;
 
-/// Tensors that the forward pass reads, and those that the backward pass reads beside them.
+/// Inputs of the forward pass, and inputs that only the backward pass reads.
 const std::vector<StoredTensor> forward_inputs{StoredTensor::q, StoredTensor::k, StoredTensor::v};
 std::vector<StoredTensor> backward_inputs(const Job& job) {
   if (!job.run.settings.compute.gradients) return {};
@@ -37,7 +37,7 @@ Index bytes_of_rows(const strategies::Problem& problem, const std::vector<Stored
   return bytes;
 }
 
-/// Rows of q of every rank; empty where they are those of k.
+/// The rows of q on every rank; empty if they are the same as those of k.
 pattern::Partition rows_of_q(const Job& job) {
   if (!job.problem.queries) return {};
   pattern::Partition rows = strategies::query_rows(job.problem, job.partition);
@@ -67,7 +67,7 @@ AttentionWork::AttentionWork(const Job& job, core::RowSource& source, const comm
 AttentionWork::~AttentionWork() {
   try {
     if (last_ > 0) source_.wait(last_);
-  } catch (const core::Error&) {  // these rows are not needed any more
+  } catch (const core::Error&) {  // an error in reading does not matter any more: no one needs these rows
   }
 }
 
@@ -101,7 +101,7 @@ void AttentionWork::start_inputs() {
     const strategies::Problem& problem = job_.problem;
     tensors_.kv = core::Buffer("kv", problem.kv_block_bytes(rows().count()));
     const auto kv = strategies::kv_views(problem, tensors_.kv.data(), rows().count());
-    inputs_.reserve(3);  // reading goes on at the addresses of their memory
+    inputs_.reserve(3);  // must not reallocate: reads in flight write to these elements' memory
     start(StoredTensor::q, inputs_, tensors_.q.data());
     start(StoredTensor::k, inputs_, kv[0].data, problem.head_kv_bytes());
     start(StoredTensor::v, inputs_, kv[1].data, problem.head_kv_bytes());
@@ -130,7 +130,7 @@ void AttentionWork::finish_reading(std::vector<Input>& inputs) {
   comm::agree(comm_, [&] {
     try {
       if (last_ > 0) source_.wait(std::exchange(last_, 0));
-    } catch (const core::Error&) {  // a file that was replaced or cut short makes reads fail in many ways
+    } catch (const core::Error&) {  // reads fail in many ways if the file was replaced or cut short: say that instead
       if (job_.input) store::check_unchanged(job_.input->inspected());
       throw;
     }
@@ -159,7 +159,7 @@ void AttentionWork::read_inputs() {
 void AttentionWork::read_gradients() {
   const comm::Scope scope("the reading of dout");
   if (!reads_ahead_) start_gradients();
-  finish_reading(gradient_inputs_);  // where it was read ahead, that was waited for with q, k and v
+  finish_reading(gradient_inputs_);  // if they were read ahead, finish_reading(inputs_) has waited for them already
   gradient_inputs_.clear();
 }
 
@@ -294,7 +294,7 @@ void AttentionWork::count_in_entry(HostSide& top_rows) const {
                  [=](std::int64_t one) { return one < 0 ? one : one % sequence; });
 }
 
-/// Those that were asked for, and frees them.
+/// Writes the statistics that the run file asks for, and frees them.
 void AttentionWork::write_statistics(store::RowWriter* file) {
   const comm::Scope scope("the writing of the statistics");
   const strategies::Statistics& wanted = job_.problem.statistics;
@@ -321,7 +321,7 @@ std::unique_ptr<store::FileRows> input_rows(const Job& job, const comm::Communic
     if (job.layer) return;
     for (const StoredTensor tensor : input_tensors(job)) {
       store::RowOrigin origin = input_origin(job, tensor);
-      store::allow(origin, store::Wanted::any_numbers);  // all ranks look at them together
+      store::allow(origin, store::Wanted::any_numbers);  // check_input() checks them later, on all ranks together
       rows->put(tensor, std::move(origin));
     }
   });

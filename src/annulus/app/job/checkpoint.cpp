@@ -29,7 +29,7 @@ std::string previous_of(const std::string& checkpoint) { return runfile::follow_
 
 constexpr const char* state_attribute = "fingerprint_state";
 
-/// 16 hexadecimal digits for every bit of weights and losses; collective.
+/// A fingerprint of every bit of weights and losses, 16 hexadecimal digits; collective.
 std::string state_fingerprint(const TrainingState& state, const layer::LayerProblem& layer,
                               const comm::Communicator& comm) {
   const comm::Scope scope("the fingerprint of the weights");
@@ -38,7 +38,7 @@ std::string state_fingerprint(const TrainingState& state, const layer::LayerProb
   return fmt::format("{:016x}", fingerprint_of(state.weights, layer, comm) + store::fingerprint(losses));
 }
 
-/// Throws where the numbers are not those that were saved. What an older version saved does not say.
+/// Throws if the numbers are not those that were saved. Files of an older version cannot be checked.
 void check_state(const std::string& file, const TrainingState& state, const TrainingJob& training,
                  const comm::Communicator& comm) {
   const std::string found = state_fingerprint(state, *training.request.layer, comm);
@@ -54,10 +54,10 @@ void check_state(const std::string& file, const TrainingState& state, const Trai
   });
 }
 
-/// What every checkpoint has, whoever made it.
+/// What every checkpoint file has, also one of another training.
 struct FoundCheckpoint {
-  Index steps;            ///< done
-  runfile::RunFile made;  ///< with these settings
+  Index steps;            ///< steps that are done
+  runfile::RunFile made;  ///< the settings that made it
 };
 
 FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& request) {
@@ -69,14 +69,14 @@ FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& reque
     }
     const std::string settings = store::read_text_dataset(file, "/run/settings");
     return {losses[0], runfile::parse_run_file(settings, file + ":/run/settings", {})};
-  } catch (const std::exception& error) {  // another HDF5 file, or none, or of another version: it names the file
+  } catch (const std::exception& error) {  // no HDF5 file, no checkpoint, or another version: names the file
     fail(ErrorKind::failure,
          "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this training, or none",
          request.run.where("train.checkpoint"), error.what());
   }
 }
 
-/// Throws where the checkpoint was trained on other numbers; false where it does not say on which. On rank 0.
+/// Throws if the checkpoint was trained on other numbers; false if it does not say on which. Call on rank 0.
 bool check_data(const std::string& file, const TrainingJob& training) {
   const Request& request = training.request;
   bool known = true;
@@ -94,7 +94,7 @@ bool check_data(const std::string& file, const TrainingJob& training) {
   return known;
 }
 
-/// Throws unless the file is a checkpoint of this training; returns the steps done. On rank 0.
+/// Throws unless the file is a checkpoint of this training; returns the number of steps done. Call on rank 0.
 Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   const Request& request = training.request;
   const std::string why = "of a checkpoint of " + request.run.name;
@@ -121,8 +121,8 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   return steps;
 }
 
-/// The checkpoint to go on from: the one that is named, or where nothing can be read of it the one before. Empty: there
-/// is none. One that is gone was removed by somebody who wants to begin anew: we replace, and never remove. On rank 0.
+/// The checkpoint to continue from: the named one or, if that cannot be read, the previous one. Empty if the named one
+/// does not exist: we only replace that file, so a user has removed it to begin anew. Call on rank 0.
 std::string newest(const std::string& named, const TrainingJob& training) {
   const std::string before = previous_of(named);
   if (!store::exists(named)) return "";
@@ -136,7 +136,7 @@ std::string newest(const std::string& named, const TrainingJob& training) {
   return before;
 }
 
-/// Whether it may take the place of the one before: of a torn one nothing can be read.
+/// Whether the file can be read, so that it may replace the previous checkpoint: a torn file may not.
 bool is_whole(const std::string& file, const TrainingJob& training) {
   try {
     look_at_checkpoint(file, training.request);
@@ -153,11 +153,11 @@ void keep_previous(const TrainingJob& training) {
   const std::string now = runfile::follow_links(checkpoint), before = previous_of(checkpoint);
   const comm::BlockingScope inside("the keeping of " + now);
   if (!store::exists(now) || !is_whole(now, training)) return;
-  // A second name under which the file stays when the first one is given to the next: at no moment there is none.
-  store::remove_leftovers(before);  // of a process that was killed between the two
+  // Link first, then rename: so the file never lacks a name when the next checkpoint takes its first one.
+  store::remove_leftovers(before);  // left by a process that was killed between link and rename
   const std::string second = store::temporary_name(before);
   if (link(now.c_str(), second.c_str()) == 0 && rename(second.c_str(), before.c_str()) != 0) unlink(second.c_str());
-  unlink(second.c_str());  // both names of one file: rename() leaves them
+  unlink(second.c_str());  // rename() keeps both names if they are links to the same file
 }
 
 void remove_previous(const std::string& checkpoint) {
@@ -199,14 +199,14 @@ void save_training(store::OutputFile& file, const TrainingJob& training, const T
   file.write_parts(
       {{"loss", comm.is_root() ? losses : store::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},
       [](const std::string&) -> store::RankOf { return [](const store::OneNumber&) { return 0; }; });
-  // A result has one more loss, of the weights after the last step.
+  // A result has one loss more than steps: the loss of the weights after the last step.
   const Index steps = std::min(state.steps_done(), training.request.run.settings.train->steps);
   const std::string title = fmt::format("weights of an attention layer after {} steps of gradient descent: {}", steps,
                                         describe_pattern(training.request.problem));
   store::Record record{runfile::resolved_text(training.request.run.settings), columns, provenance(command_line, comm),
                        identity(title)};
   for (const TrainingData& data : training.data) record.attributes.emplace_back(data.attribute, data.fingerprint);
-  if (steps == state.steps_done()) {  // a checkpoint, which has the numbers of memory as they are
+  if (steps == state.steps_done()) {  // true for a checkpoint, whose numbers have the same bits as in memory
     record.attributes.emplace_back(state_attribute, state_fingerprint(state, *training.request.layer, comm));
   }
   file.publish(record);

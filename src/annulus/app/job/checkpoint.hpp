@@ -1,9 +1,9 @@
 // What a training saves: the weights after some steps, and the losses so far.
 //
-// The file has the weights as wq, wk, wv, wo (bq, bk, bv, bo), whole, so that any number of ranks and any sharding goes
-// on from it; /loss with one number per step done, before that step; /run/settings; and, as attributes of the file,
-// fingerprints of the numbers that it was trained on. It appears complete or not at all, replacing the one before,
-// which stays as NAME.previous: of two files one is whole, whatever happens to the other.
+// The file has whole weights as wq, wk, wv, wo (bq, bk, bv, bo), so any number of ranks and any sharding can continue.
+// /loss has one number for each step done: the loss before that step. The file also has /run/settings and, as
+// attributes, fingerprints of the data. It appears complete or not at all. The checkpoint that it replaces is kept as
+// NAME.previous, so one of the two is always whole.
 #pragma once
 
 #include <optional>
@@ -17,42 +17,42 @@ namespace annulus::app {
 
 struct TrainingState {
   layer::Weights weights;
-  std::vector<double> losses;  ///< of the weights before each step done; on every rank
+  std::vector<double> losses;  ///< entry i is the loss before step i; the same on every rank
 
   Index steps_done() const { return Index(losses.size()); }
 };
 
-/// A dataset that a training goes by.
+/// A dataset that a training reads.
 struct TrainingData {
   std::string dataset;      ///< its name in the input file
-  std::string attribute;    ///< of a checkpoint, which holds the fingerprint: "fingerprint_x"
+  std::string attribute;    ///< attribute of the checkpoint that holds the fingerprint: "fingerprint_x"
   std::string fingerprint;  ///< 16 hexadecimal digits
 };
 
-/// A training: what it is about and what it goes by.
+/// A training: its settings and its datasets.
 struct TrainingJob {
-  const Request& request;  ///< with a layer
+  const Request& request;  ///< has a layer
   std::vector<TrainingData> data;
 };
 
-/// The state that the job's checkpoint holds, or where nothing can be read of it the one before, with a warning;
-/// nothing when there is no such file; collective. Throws the same Error on every rank when the file is something else,
-/// was made with other settings, or was trained on other numbers. Where an older version made it, which did not say
-/// what numbers, rank 0 warns: to refuse would make the steps done worthless.
+/// Loads the job's checkpoint. If that cannot be read, warns and loads the previous one. Empty if there is no
+/// checkpoint. Collective. Throws the same Error on every rank if the file is something else, has other settings, or
+/// was trained on other data. A file of an older version has no fingerprints: rank 0 then warns only, so that its steps
+/// are not lost.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
-/// The checkpoint that is there stays as NAME.previous, until the next one but one is made, unless nothing can be read
-/// of it; on one rank. Not where a file system has no links.
+/// Keeps the present checkpoint as NAME.previous until the next but one is saved. Does nothing if the checkpoint cannot
+/// be read, or if the file system has no links. Call on one rank.
 void keep_previous(const TrainingJob& training);
-/// A training that has come to its end needs it no more; on one rank.
+/// Removes NAME.previous, which a finished training does not need. Call on one rank.
 void remove_previous(const std::string& checkpoint);
 
-/// Datasets of a file with the weights, in the input's type or another, and this many losses.
+/// Specifications of a file's datasets: the weights and `losses` losses. `type` empty: the input's type.
 std::vector<store::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,
                                               std::optional<core::DType> type = std::nullopt);
 
-/// Writes weights and losses to `file`, which was made for them, and finishes it with the job's settings; collective.
-/// `columns` become datasets of /run.
+/// Writes weights and losses to `file`, which was made with training_specs(), and finishes it with the job's settings.
+/// `columns` become datasets of /run. Collective.
 void save_training(store::OutputFile& file, const TrainingJob& training, const TrainingState& state,
                    const std::vector<store::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm);

@@ -11,7 +11,7 @@ verify::Findings compare_with_definition(const Request& request, const verify::S
     return verify_attention({request.problem, request.run.settings.input, request.input}, sample, comm);
   }
   layer::LayerProblem whole = *request.layer;
-  whole.sharding = layer::Sharding::none;  // however weights lay in the run: here every rank needs them
+  whole.sharding = layer::Sharding::none;  // here every rank needs all weights, whatever the run's sharding was
   const layer::Weights weights = load_weights(request, whole, comm);
   return verify_layer({whole, *request.run.settings.layer, request.layer_input->inspected(), weights}, sample, comm);
 }

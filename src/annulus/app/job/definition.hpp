@@ -1,4 +1,4 @@
-// What a request's result should have been.
+// Compares the result of a request with the definition of attention.
 #pragma once
 
 #include "annulus/app/job/request.hpp"
@@ -11,8 +11,8 @@ namespace annulus::app {
 verify::Findings compare_with_definition(const Request& request, const verify::Sample& sample,
                                          const comm::Communicator& comm);
 
-/// The rows that compare_with_definition() compares if `sample.file` is null: the result needs only these. Local; the
-/// same on every rank.
+/// The rows that compare_with_definition() compares if `sample.file` is null: a result needs only these rows. Local;
+/// the same on every rank.
 verify::SampledRows sampled_rows(const Request& request, Index count);
 
 }  // namespace annulus::app

@@ -1,4 +1,4 @@
-// What a job is about, and who made a file, in words.
+// Describes a job, and who made a file, in words.
 #pragma once
 
 #include <string>
@@ -9,40 +9,40 @@
 
 namespace annulus::app {
 
-/// "longnet, causal, 2 pairs (2048, 1) (all, 4)".
+/// The pattern: "longnet, causal, 2 pairs (2048, 1) (all, 4)".
 std::string describe_pattern(const strategies::Problem& problem);
-/// "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
+/// The shape: "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
 std::string describe_shape(const Request& request);
-/// The same, and how the input's axes lie, and what products are made of where it is not float32 or float64:
+/// The same, with the order of the input's axes and, if the type is not float32 or float64, the type of the products:
 /// "..., bfloat16 (axes bshd), products of bfloat16".
 std::string describe_tensors(const Request& request);
-/// "width 512, rope base 10000, biases, sharding fsdp".
+/// The layer: "width 512, rope base 10000, biases, sharding fsdp".
 std::string describe_layer(const Request& request);
-/// The title of a result, from input and settings alone: "attention of 1 x 1024 rows, ..., float16: longnet, causal, 1
-/// pair (all, 1)".
+/// The title of a result, which depends only on input and settings: "attention of 1 x 1024 rows, ..., float16: longnet,
+/// causal, 1 pair (all, 1)".
 std::string title_of(const Request& request);
-/// What the user should know of the problem, a line each: segments longer than everything that they cut.
+/// Notes for the user about the problem, one line each, such as: a segment is longer than every sequence that it cuts.
 std::vector<std::string> notes_on(const strategies::Problem& problem);
-/// What a reproducible problem is promised, and how it is computed; empty for other problems.
+/// What a reproducible problem guarantees, and how it is computed; empty for other problems.
 std::string describe_bits(const Job& job);
-/// "32 blocks of 524288 rows, parts of at most 1.2 s and 310.0 MiB".
+/// The blocks: "32 blocks of 524288 rows, parts of at most 1.2 s and 310.0 MiB".
 std::string describe_blocks(const planner::StreamCut& cut);
 /// "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
 std::string describe_passes(const Job& job);
 
-// Who made a file, when, with which program and on which machine.
+// Says who made a file, when, with which program and on which machine.
 
-/// Attributes of /provenance; collective.
+/// The attributes of /provenance; collective.
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
                                                             const comm::Communicator& comm);
-/// Attributes of the file itself, the same wherever and whenever it is made; `title` says what is in it.
+/// Attributes of the file itself. They do not depend on the time or the machine; `title` says what the file contains.
 std::vector<std::pair<std::string, std::string>> identity(const std::string& title);
 
-/// "Intel(R) Xeon(R) Platinum 8480+", as the kernel of this machine tells it; what kind of machine it is where it does
-/// not.
+/// The name that the operating system gives the CPU, "Intel(R) Xeon(R) Platinum 8480+"; if it gives none, the kind of
+/// machine.
 std::string cpu_name();
 
-/// The batch system's job number, or nothing.
+/// The batch system's job number; empty if there is none.
 std::string job_id();
 
 }  // namespace annulus::app

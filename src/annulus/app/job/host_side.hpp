@@ -1,4 +1,4 @@
-// A buffer's bytes as the host sees them: the buffer itself, or (GPU builds) a copy.
+// A buffer's bytes in host memory: the buffer itself or, in GPU builds, a copy.
 #pragma once
 
 #include <vector>

@@ -9,14 +9,14 @@
 
 namespace annulus::app {
 
-/// Those that the request reads.
+/// The input tensors that the request reads.
 std::vector<core::StoredTensor> input_tensors(const Request& request);
 
-/// q, k, v, dout or dlse: its dataset in the input file, and its name among tensors that are made from a seed.
+/// The dataset of q, k, v, dout or dlse in the input file; for generated inputs, the tensor's name.
 const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor);
 core::TensorId seeded_id(core::StoredTensor tensor);
 
-/// Place of such a tensor's rows: in its file, or made from a seed. On this rank alone. Throws Error(failure).
+/// Where the rows of such a tensor come from: a file or a seed. Local. Throws Error(failure).
 store::RowOrigin input_origin(const Request& request, core::StoredTensor tensor);
 
 }  // namespace annulus::app

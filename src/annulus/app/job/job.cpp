@@ -20,20 +20,20 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
   return some_cannot && why.empty() ? "the GPU of another rank has no such units" : why;
 }
 
-/// Ranks of a group of `hybrid`: as asked for, or the ranks of a node, made smaller until they divide all ranks. Ranks
-/// that are not there are on nodes of the machine that is planned for.
+/// Number of ranks in a group of `hybrid`: what the user asks for, or the ranks of a node, reduced until it divides the
+/// number of all ranks. `plan` asks for ranks that were not launched: they are on nodes of the planned machine.
 int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
     refuse(run, "distribution.ulysses_ranks", "distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
            *asked, ranks);
   }
-  Index size = std::clamp<Index>(smallest_node, 1, ranks);  // decides, so that all groups are alike
+  Index size = std::clamp<Index>(smallest_node, 1, ranks);  // the smallest, so that all groups are alike
   while (ranks % size != 0) --size;
   return int(size);
 }
 
-/// Refuses a strategy that cannot run here. Only runs ask: what another MPI computed can be verified all the same.
+/// Refuses a strategy that cannot run here. Only `run` asks: `verify` can check what another MPI computed.
 void check_available(const runfile::RunFile& run, const strategies::Strategy& strategy) {
   const std::string reason = strategy.unavailable();
   if (reason.empty()) return;
@@ -42,7 +42,7 @@ void check_available(const runfile::RunFile& run, const strategies::Strategy& st
          strategy.name(), reason);
 }
 
-/// Why strategy stream cannot do what is asked; empty: it can. `key`: what is to blame.
+/// Why strategy stream cannot compute this job; empty: it can. `key`: the key of the run file that prevents it.
 std::string why_no_stream(const Job& job, std::string& key) {
   const runfile::Settings& settings = job.run.settings;
   const auto because = [&](const char* of, std::string text) {
@@ -73,7 +73,7 @@ void check_stream(const Job& job, const JobOptions& options) {
   refuse(job.run, key, "{}: strategy stream cannot do this: {}; expected another strategy of `annulus list`", key, why);
 }
 
-/// Cuts a job of strategy stream, unless that was done when the strategy was chosen.
+/// Cuts a job of strategy stream into blocks, unless the choice of the strategy has already done so.
 void cut_stream(Job& job, const JobOptions& options) {
   const bool dlse = job.run.settings.input.dlse.has_value();
   check_stream(job, options);
@@ -83,7 +83,7 @@ void cut_stream(Job& job, const JobOptions& options) {
   job.problem.partition = pattern::PartitionKind::contiguous;
 }
 
-/// What `auto` takes.
+/// Sets what `auto` chooses.
 void choose(Job& job, const JobOptions& options) {
   job.choice = planner::choose(job.problem, job.ranks, job.run.settings.distribution.local_below, job.machine);
   std::string key;
@@ -95,7 +95,7 @@ void choose(Job& job, const JobOptions& options) {
   if (!job.is_streamed()) job.problem.partition = job.choice->partition();
 }
 
-/// Sets the strategy, by name or by `auto`, and where `auto` decides that too, the partition.
+/// Sets the strategy, by its name or by `auto`. If `auto` also chooses the partition, sets that, too.
 void decide(Job& job, const JobOptions& options) {
   if (options.recorded) {
     job.strategy = strategies::find(options.recorded->strategy);
@@ -113,7 +113,7 @@ void decide(Job& job, const JobOptions& options) {
   if (job.is_streamed()) cut_stream(job, options);
 }
 
-/// Refuses blocks that do not fit, however small: memory is what strategy stream is for.
+/// Refuses the job if even the smallest blocks do not fit: a user takes strategy stream to save memory.
 void check_blocks(const Job& job) {
   const core::Machine& machine = job.machine;
   if (job.stream->memory_bytes <= machine.memory_per_rank) return;
@@ -130,7 +130,7 @@ void check_blocks(const Job& job) {
          machine.memory_source.empty() ? machine.source : machine.memory_source, smaller);
 }
 
-/// Refuses GPUs that round in ways of their own.
+/// Refuses GPUs of different kinds, because they round in different ways.
 void check_kinds(const Job& job, const std::string& others) {
   if (others.empty()) return;
   refuse(job.run, "compute.reproducible",
@@ -139,7 +139,7 @@ void check_kinds(const Job& job, const std::string& others) {
          others);
 }
 
-/// Refuses products that have no order.
+/// Refuses products whose sums have no fixed order.
 void check_order(const Job& job) {
   const std::string why = job.problem.reproducible ? why_no_fixed_order(job.problem, job.why_no_granules) : "";
   if (why.empty()) return;
@@ -148,9 +148,9 @@ void check_order(const Job& job) {
          core::name_of(job.problem.precision), why);
 }
 
-/// Refuses a strategy or partition that cannot give the same bits for every number of ranks; to blame is the partition
-/// where the strategy could with another one, compute.backward (or output.statistics) where it could without the sums
-/// that these need.
+/// Refuses a strategy or partition whose bits depend on the number of ranks. The message names the key to change: the
+/// partition, if another one would do; compute.backward (or output.statistics), if the strategy would do without their
+/// sums; otherwise the strategy.
 void check_reproducible(const Job& job) {
   const int ranks = job.ranks;
   const strategies::Strategy& strategy = *job.strategy;
@@ -174,7 +174,7 @@ void check_reproducible(const Job& job) {
          strategy.name(), reason, can);
 }
 
-/// Where not even one K/V head of one batch entry fits.
+/// The message when not even one K/V head of one batch entry fits.
 std::string explain_too_large(const Job& job, double least) {
   const core::Machine& machine = job.machine;
   return fmt::format(
@@ -187,7 +187,7 @@ std::string explain_too_large(const Job& job, double least) {
       machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
-/// A reproducible problem whose slices are no more so: fewer heads may have to be shared by ranks.
+/// Whether slices of a reproducible problem are reproducible, too: with fewer heads, ranks may have to share a head.
 bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
   if (!job.problem.reproducible) return true;
   const core::Shape& s = job.problem.shape;
@@ -198,7 +198,7 @@ bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
   return true;
 }
 
-/// Sets how the problem is cut into slices: the fewest that fit, as they were if an earlier launch has cut it.
+/// Sets how the problem is cut into slices: as an earlier launch has cut it, otherwise into the fewest that fit.
 void decide_slices(Job& job, const JobOptions& options) {
   job.slices = strategies::whole_of(job.problem.shape);
   if (job.layer || job.is_streamed()) return;
@@ -245,7 +245,7 @@ pattern::StoredRows Job::held_queries(int rank) const {
 
 namespace {
 
-/// What `compute.backend: auto` stands for: our own kernels unless all ranks have the library. Collective.
+/// The back end for `compute.backend: auto`: a library if all ranks have it, otherwise our own kernels. Collective.
 kernels::Backend agreed_backend(const kernels::WantedOfBackend& wanted, const comm::Communicator& comm) {
   const std::vector<core::Index> all = comm.gather_all(core::Index(kernels::default_backend(wanted)));
   const bool is_same = std::equal(all.begin() + 1, all.end(), all.begin());
@@ -263,7 +263,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
   job.ranks = options.ranks.value_or(comm.size());
   if (!job.run.settings.compute.backend)
     job.problem.backend = agreed_backend(wanted_of(job.run.settings, job.problem), comm);
-  job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted: panels depend on it
+  job.instruction_set_note = agree_on_instruction_set(comm);  // first, because predicted memory depends on it
   if (!job.run.settings.compute.precision) {
     const strategies::Problem& p = job.problem;
     const bool any_cut = p.reproducible && !strategies::why_not_by_granules(p).empty();

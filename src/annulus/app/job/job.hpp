@@ -1,4 +1,4 @@
-// From a run file to a job: what is asked for, the strategy, and who holds which rows.
+// Makes a job from a run file: decides the strategy, and which rank holds which rows.
 #pragma once
 
 #include <memory>
@@ -10,88 +10,88 @@
 
 namespace annulus::app {
 
-/// A request with all that is decided about it for a number of ranks.
+/// A request, together with all decisions that depend on the number of ranks.
 struct Job : Request {
   explicit Job(Request request) : Request(std::move(request)) {}
 
-  /// It is computed block after block, each rank on its own (stream_work.hpp).
+  /// Each rank computes blocks on its own, one after another (stream_work.hpp).
   bool is_streamed() const { return strategy->reads_store(); }
 
   int ranks = 1;
-  core::Machine machine;                  ///< that `auto` goes by
-  std::optional<planner::Choice> choice;  ///< of `auto`, with its reason; empty: the run file names a strategy
+  core::Machine machine;                  ///< the machine that `auto` plans for
+  std::optional<planner::Choice> choice;  ///< what `auto` chose, and why; empty: the run file names a strategy
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
-  std::optional<planner::StreamCut> stream;  ///< how strategy stream cuts it, or (plan) would
-  /// Why some rank could use a better instruction set than it does; empty: none could.
+  std::optional<planner::StreamCut> stream;  ///< cuts of strategy stream (`plan`: if it were chosen)
+  /// Why some rank uses a worse instruction set than it has; empty: every rank uses its best.
   std::string instruction_set_note;
 
-  /// Slices of the problem that are computed one after another; of a layer, or where all of it fits into the memory of
-  /// a rank, it is one.
+  /// Size of the slices that are computed one after another. It is the whole problem for a layer, or if the problem
+  /// fits into a rank's memory.
   strategies::SliceSize slices;
-  bool reads_ahead = false;  ///< the next slice's inputs fit beside a slice
-  double slice_bytes = 0;    ///< of tensors and buffers on the fullest rank, those read ahead included
-  /// Why matrix units of all ranks make no reproducible results (strategies::make_reproducible()); empty: they do, or
-  /// the results need not be reproducible.
+  bool reads_ahead = false;  ///< the next slice's inputs fit into memory together with a slice
+  double slice_bytes = 0;    ///< tensors and buffers on the fullest rank, including what is read ahead
+  /// Why results are not reproducible on the matrix units of all ranks (strategies::make_reproducible()); empty: they
+  /// are, or they need not be.
   std::string why_no_granules;
-  std::string why_too_large;  ///< why not even the smallest slice fits; empty: it does
+  std::string why_too_large;  ///< why even the smallest slice does not fit; empty: it fits
 
   /// A rank's queries, as rows of the sequence.
   pattern::StoredRows held_queries(int rank) const;
   Index slice_count() const { return strategies::slices_of(problem.shape, slices); }
 };
 
-/// How an earlier launch cut the problem: to go on with what it has finished, a run has to do it alike.
+/// How an earlier launch cut the problem. A run that continues it must use the same cuts.
 struct RecordedSlices {
   std::string strategy;
   std::optional<pattern::PartitionKind> partition;
   strategies::SliceSize size;
 };
 
-/// What is known of the ranks that a job is for and of their nodes; to find out takes milliseconds.
+/// The nodes that the ranks of a job are on. Finding this out takes milliseconds.
 struct Nodes {
   core::Machine machine;
-  Index smallest = 1;  ///< ranks of the smallest node
+  Index smallest = 1;  ///< number of ranks on the smallest node
 };
 
-/// A run file, and what decides about the job besides.
+/// A run file, and the other things that decide about the job.
 struct JobOptions {
   RunFileArguments words;
   Purpose purpose = Purpose::run;
-  std::optional<int> ranks{};            ///< empty: those that were launched
-  std::optional<std::string> machine{};  ///< a machine file; empty: that of the run file, or the available nodes
-  const Nodes* nodes = nullptr;          ///< nodes_of() this, where many jobs are made
+  std::optional<int> ranks{};            ///< empty: the launched ranks
+  std::optional<std::string> machine{};  ///< a machine file; empty: the run file's, or the available nodes
+  const Nodes* nodes = nullptr;          ///< result of nodes_of(), for callers that make many jobs
   planner::StreamOffer stream = planner::StreamOffer::never;
-  std::optional<Index> block_rows{};  ///< strategy stream goes on with blocks that an earlier launch cut
+  std::optional<Index> block_rows{};  ///< block size of the earlier launch that strategy stream continues
   std::optional<RecordedSlices> recorded{};
 };
 
-/// The nodes of `ranks` ranks and the machine of a file, collective; throws as machine_of().
+/// Finds the nodes of `ranks` ranks, and the machine of a file. Collective; throws as machine_of().
 Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm);
 
-/// The one way to a job, for every verb that computes or plans; collective. Throws the same Error on every rank, as
-/// read_request(); usage where the strategy cannot do what is asked.
+/// Makes a job. Every verb that computes or plans calls this. Collective. Throws the same Error on every rank, as
+/// read_request() does, and Error(usage) if the strategy cannot do what is asked.
 Job make_job(const JobOptions& options, const comm::Communicator& comm);
-/// The same of a request that was made already; `options.words` do not matter.
+/// The same for a request that exists already; `options.words` is not used.
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm);
 
-// The passes of which a run of attention is made.
+// The passes of a run of attention.
 
-/// In the order in which a run makes them.
+/// Values are in the order in which a run makes the passes.
 enum class PassKind { forward, statistics, backward };
 
 constexpr std::string_view name_of(PassKind pass) {
   return pass == PassKind::forward ? "forward" : pass == PassKind::statistics ? "statistics" : "backward";
 }
 
-/// Those that the problem asks for.
+/// The passes that the problem asks for.
 std::vector<PassKind> passes_of(const strategies::Problem& problem);
 
-/// What the pass is for every rank of the job.
+/// What each rank of the job does in the pass.
 std::unique_ptr<const strategies::Schedule> schedule_of(const Job& job, PassKind pass);
 
-/// Flops of a pass that keeps `kept` (query, key, head) triples. The statistics' pass makes q.k alone, half of a
-/// forward pass.
+/// Floating-point operations of a pass that keeps `kept` (query, key, head) triples. The statistics pass computes only
+/// q.k, which is half of a forward pass.
 inline double flops_of(PassKind pass, double kept, const core::Shape& shape) {
   if (pass == PassKind::backward) return core::backward_flops(kept, shape);
   return pass == PassKind::statistics ? core::forward_flops(kept, shape.head_dim) / 2

@@ -16,7 +16,7 @@ namespace {
 using layer::LayerProblem;
 using layer::Weight;
 
-/// What the axes of each weight are called: the width of x, and of q, k or v of all heads.
+/// Names of each weight's axes: the width of x, and the widths of q, k or v with all heads.
 constexpr std::array axes_of_weights{"width q_width", "width kv_width", "width kv_width", "q_width width",
                                      "q_width",       "kv_width",       "kv_width",       "width"};
 
@@ -27,7 +27,7 @@ Weight weight_called(const std::string& name) {
   core::fail(core::ErrorKind::failure, "no weight is called {}", name);
 }
 
-/// The rank that writes a number of a weight.
+/// The rank that writes the number at (row, column) of a weight.
 int rank_that_writes(const LayerProblem& problem, Weight weight, int ranks, Index row, Index column) {
   for (int rank = 0; rank < ranks; ++rank) {
     const layer::Box box = layer::written(problem, weight, rank, ranks);
@@ -39,13 +39,13 @@ int rank_that_writes(const LayerProblem& problem, Weight weight, int ranks, Inde
 
 store::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns}; }
 
-/// Reads kept parts of weights whose datasets `name` knows.
+/// Reads the parts of the weights that this rank keeps; `name` returns a weight's dataset.
 layer::Weights load(const LayerProblem& problem, const store::InspectedFile& file, const comm::Communicator& comm,
                     const std::function<std::string(Weight)>& name) {
   const comm::Scope scope("the reading of the weights");
   layer::Weights weights;
   comm::agree(comm, [&] { weights = layer::make_weights(problem, comm.rank(), comm.size()); });
-  std::deque<HostSide> sides;  // a deque: their addresses stay
+  std::deque<HostSide> sides;  // a deque, because its elements keep their addresses
   std::vector<store::MatrixPart> parts;
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
@@ -134,9 +134,9 @@ std::uint64_t fingerprint_of(const layer::Weights& weights, const LayerProblem& 
         {std::string(layer::name_of(weight)), rectangle(layer::written(problem, weight, comm.rank(), comm.size())),
          rectangle(layer::kept(problem, weight, comm.rank(), comm.size())), side.data(), problem.attention.type},
         std::uint64_t(weight));
-    comm::watchdog_progress();  // other ranks may be waiting for this one
+    comm::watchdog_progress();  // other ranks may wait for this one
   }
-  std::uint64_t all = 0;  // sums of MPI are signed
+  std::uint64_t all = 0;  // unsigned, because sums of MPI are signed
   for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);
   return all;
 }

@@ -1,4 +1,4 @@
-// An attention layer's tensors on their way from the input (or a checkpoint) into memory and into a file.
+// Moves an attention layer's tensors from the input (or a checkpoint) into memory, and from memory into a file.
 #pragma once
 
 #include <string>
@@ -10,33 +10,33 @@
 
 namespace annulus::app {
 
-/// Bytes of weights that a rank keeps.
+/// Bytes of the weights that a rank keeps.
 Index weight_bytes(const layer::LayerProblem& problem, int rank, int ranks);
 
-/// (B, S, E) tensor, of the layer's type or another.
+/// Specification of a (B, S, E) tensor. `type` empty: the layer's type.
 store::TensorSpec rows_spec(const std::string& name, const layer::LayerProblem& problem,
                             std::optional<core::DType> type = std::nullopt);
-/// Every weight there is, called prefix + "wq" ...
+/// All weights of the layer; their datasets are named prefix + "wq" ...
 std::vector<store::TensorSpec> weight_specs(const std::string& prefix, const layer::LayerProblem& problem,
                                             std::optional<core::DType> type = std::nullopt);
 
-// All of these are collective and throw the same Error on every rank.
+// All functions below are collective and throw the same Error on every rank.
 
-/// The fingerprint of a tensor (B, S, E) of which this rank has these rows.
+/// The fingerprint of a tensor (B, S, E). `rows`: this rank's rows.
 std::uint64_t fingerprint_of(const core::Buffer& rows, const layer::Layer& layer, const comm::Communicator& comm);
-/// The fingerprint of all weights, whatever the sharding.
+/// The fingerprint of all weights; it does not depend on the sharding.
 std::uint64_t fingerprint_of(const layer::Weights& weights, const layer::LayerProblem& problem,
                              const comm::Communicator& comm);
-/// This rank's rows of x, dy or target.
+/// Loads this rank's rows of x, dy or target.
 core::Buffer load_rows(const Request& request, const layer::Layer& layer, const std::string& dataset,
                        const comm::Communicator& comm);
-/// The parts of the weights that this rank keeps: no rank reads more. From the input file's datasets, or from a file
-/// (a checkpoint) that has them as weight_specs("").
+/// Loads only the parts of the weights that this rank keeps: from the input file's datasets, or from a checkpoint,
+/// whose datasets are weight_specs("").
 layer::Weights load_weights(const Request& request, const layer::LayerProblem& problem, const comm::Communicator& comm);
 layer::Weights load_weights(const store::InspectedFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
-/// Weights, or their gradients, as weight_specs(prefix); they have to be numbers.
+/// Writes weights, or their gradients, as weight_specs(prefix). Throws if one is NaN or infinite.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
                    const comm::Communicator& comm, store::RowWriter& file);
 

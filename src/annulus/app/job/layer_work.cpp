@@ -1,4 +1,4 @@
-// A run of a layer: x and weights in, y out; with gradients dy in, dx and the gradients of all weights out.
+// A run of a layer: it reads x and weights and writes y; with gradients it also reads dy and writes all gradients.
 #include "annulus/app/job/host_side.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/job/work.hpp"
@@ -20,7 +20,7 @@ class LayerWork : public Work {
     files_.read += input_bytes();
   }
 
-  /// Forward or backward: a run file that asks for statistics of a layer is refused.
+  /// Only forward or backward: a run file that asks for statistics of a layer was refused.
   layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) override {
     if (pass == PassKind::forward) {
       forward_ = layer_.forward(weights_, x_, progress);
@@ -30,7 +30,7 @@ class LayerWork : public Work {
     return backward_.metrics;
   }
 
-  /// q and k were made on the way: whether the scores had room is known now.
+  /// Also checks the scores' range, which could not be checked earlier because the layer makes q and k itself.
   report::LseFindings write_outputs(store::RowWriter* file) override {
     write("y", forward_.y, file);
     forward_.y = {};
@@ -58,7 +58,7 @@ class LayerWork : public Work {
     for (const layer::Weight weight : layer::all_weights) files_.written += backward_.gradients[weight].bytes();
   }
 
-  bool share_inputs(const Work&) override { return false; }  // which weights a rank keeps depends on the sharding
+  bool share_inputs(const Work&) override { return false; }  // the sharding decides which weights a rank keeps
 
   Index input_bytes() const override {
     Index bytes = x_.bytes() + dy_.bytes();

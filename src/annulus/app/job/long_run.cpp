@@ -24,7 +24,7 @@ using core::ErrorKind;
 using core::fail;
 using core::StoredTensor;
 
-/// Where a run keeps its numbers and its journal.
+/// The files that a run writes.
 struct Paths {
   std::string result, part, journal;
 
@@ -34,7 +34,7 @@ struct Paths {
         journal(result + ".journal") {}
 };
 
-/// The datasets of the result, and scratch.
+/// The datasets of the result, and the scratch tensors.
 std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<store::TensorSpec>& scratch) {
   const strategies::Problem& problem = job.problem;
   std::vector<store::PartTensor> all;
@@ -42,7 +42,7 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
     const std::optional<StoredTensor> tensor = core::stored_tensor(spec.name);
     const std::optional<core::DType> memory = job.layer ? problem.type
                                               : tensor  ? strategies::memory_type_of(problem, *tensor)
-                                                        : spec.type.dtype();  // dsink
+                                                        : spec.type.dtype();  // for dsink
     all.push_back({spec, memory.value_or(store::bits_of_int64), is_scratch});
   };
   for (const store::TensorSpec& spec : job.results) add(spec, false);
@@ -74,7 +74,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     std::optional<store::Journal> journal = store::Journal::find(paths.journal);
     if (!journal || journal->head() == store::whole_head) return "";
     if (restart) {
-      const store::Journal::Turn turn(*journal);  // no other launch begins anew or goes on meanwhile
+      const store::Journal::Turn turn(*journal);  // meanwhile no other launch can begin or continue
       if (const auto worker = journal->worker()) {
         fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it", paths.journal,
              *worker);
@@ -84,7 +84,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
       journal->remove();
       return "";
     }
-    if (journal->done() == 0 && !journal->worker()) return "";  // nothing would be lost by beginning anew
+    if (journal->done() == 0 && !journal->worker()) return "";  // a new beginning would lose nothing
     const std::vector<std::string> found = changes(journal->head(), request, /*is_decided=*/false);
     if (!found.empty()) refuse(paths, found);
     const std::string& named = request.run.settings.distribution.strategy;
@@ -112,13 +112,13 @@ struct LongRun::State {
   const Cuts cuts;
   const comm::Communicator& comm;
   const Paths paths;
-  const bool keeps;  // finished units, when the run ends early
+  const bool keeps;  // whether finished units are kept when the run ends early
   const std::vector<store::PartTensor> tensors;
   store::OutputFile output;
   store::FileRows rows;
   Index found_finished = 0;
-  Index claimed = 0;                    // of a run that keeps nothing, whose journal has no units
-  std::vector<std::string> sink_notes;  // of such a run
+  Index claimed = 0;                    // used if `keeps` is false: the journal then has no units
+  std::vector<std::string> sink_notes;  // also used if `keeps` is false
   std::size_t phase = 0;
   bool stopped = false;
 
@@ -139,11 +139,11 @@ struct LongRun::State {
   }
   bool accept(const store::Journal& found, const store::PartLayout& layout) const;
 
-  /// Another launch has completed the result: the journal is gone, and the part file has its name.
+  /// Another launch has completed the result: the journal is removed, and the part file has the result's name.
   bool is_over() const {
     return keeps && !journal().is_there() && output.has_final_name(store::PartLayout::parse(journal().part()));
   }
-  /// Nothing where it is over.
+  /// The journal, locked; empty if the run is over.
   std::optional<store::Journal::Turn> turn() {
     try {
       return std::optional<store::Journal::Turn>(std::in_place, journal());
@@ -160,14 +160,14 @@ struct LongRun::State {
   }
 };
 
-/// On rank 0: whether what another launch has laid out is this run. It may have begun after recorded_cuts() looked.
+/// On rank 0: whether the files of another launch belong to this run. It may have begun after recorded_cuts() looked.
 bool LongRun::State::accept(const store::Journal& found, const store::PartLayout& layout) const {
   const std::vector<std::string> other = changes(found.head(), job, /*is_decided=*/true);
   if (!other.empty()) refuse(paths, other);
   if (!(cuts_of(found.head()) == cuts)) return false;
   const bool has_name = !store::is_taken(paths.part) && store::is_taken(paths.result) &&
                         store::state_of(paths.result).inode == layout.inode;
-  // By us: whoever gives an unfinished file the result's name does not make it a result.
+  // Only if annulus gave it that name: a user who renames an unfinished file does not finish it.
   if (has_name && found.is_recording() && found.done() == units()) return true;
   if (has_name) {
     fail(ErrorKind::failure, "{}: is the unfinished file {} under another name: give it back its own, and run again",
@@ -183,11 +183,11 @@ bool LongRun::State::accept(const store::Journal& found, const store::PartLayout
   return true;
 }
 
-/// Where rows of every tensor lie: of the input, and of what earlier phases wrote.
+/// Sets where the rows of every tensor are: in the input, or in what earlier phases wrote.
 void LongRun::State::put_origins() {
   for (const StoredTensor tensor : input_tensors(job)) {
     store::RowOrigin origin = input_origin(job, tensor);
-    if (!job.is_streamed()) store::allow(origin, store::Wanted::any_numbers);  // all ranks look at them together
+    if (!job.is_streamed()) store::allow(origin, store::Wanted::any_numbers);  // check_input() checks them
     rows.put(tensor, std::move(origin));
   }
   store::PartFile* part = output.part();
@@ -200,7 +200,7 @@ void LongRun::State::put_origins() {
 
 LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
                  const comm::Communicator& comm) {
-  // Before this rank is in the journal, from where on others may expect of it that what is finished stays so.
+  // Do this before the journal names this rank: from then on others rely on it to keep what is finished.
   const bool keeps = std::accumulate(cuts.phases.begin(), cuts.phases.end(), Index(0)) > 1;
   if (keeps) end_on_signals(comm, "what is finished stays so: run again to continue");
   state_ = std::make_unique<State>(job, cuts, scratch, comm);
@@ -249,7 +249,7 @@ double LongRun::finished_share() const {
   return double(state_->finished()) / double(std::max<Index>(1, state_->units()));
 }
 
-/// The first unit that no process has; where there is none, whether one may come.
+/// The first unit that no process has claimed. If there is none, `wait` says whether a later phase may have one.
 std::optional<Unit> LongRun::State::look_for_unit(bool& wait) {
   wait = false;
   if (journal().is_stopped(output.launch())) {
@@ -262,7 +262,7 @@ std::optional<Unit> LongRun::State::look_for_unit(bool& wait) {
       const store::UnitName name{Index(number), unit};
       if (!journal().is_done(name) && !journal().is_claimed(name)) return Unit{number, unit};
     }
-    wait = number + 1 < cuts.phases.size();  // for those that work on the last ones of this phase
+    wait = number + 1 < cuts.phases.size();  // wait for the processes that work on the last units of this phase
     return std::nullopt;
   }
   return std::nullopt;
@@ -284,7 +284,7 @@ std::optional<Unit> LongRun::claim() {
       unit = s.look_for_unit(wait);
       if (unit) turn->write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal().self()));
     }
-    if (unit && unit->phase != s.phase) {  // it reads what other ranks, perhaps of other machines, wrote before
+    if (unit && unit->phase != s.phase) {  // this phase reads what other ranks, perhaps on other machines, wrote
       s.phase = unit->phase;
       s.output.part()->reopen();
       s.put_origins();
@@ -331,11 +331,11 @@ void LongRun::finish_together(const Unit& unit, const std::string& sink_note) {
   State& s = *state_;
   s.sink_notes.push_back(sink_note);
   comm::agree(s.comm, [&] {
-    if (s.keeps && s.output.part()->has_borders()) {  // of rows that this rank wrote on its own
+    if (s.keeps && s.output.part()->has_borders()) {  // this rank wrote these rows on its own
       const store::Journal::Turn turn(s.journal());
       s.output.part()->write_borders();
     }
-    if (s.keeps) s.output.part()->flush();  // else publish() does
+    if (s.keeps) s.output.part()->flush();  // otherwise publish() flushes
     s.check_input();
   });
   if (!s.keeps) return;

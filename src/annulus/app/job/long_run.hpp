@@ -1,6 +1,6 @@
-// A run is a list of units that are finished one by one: NAME.part holds the result's numbers, NAME.journal says which
-// units are in it. A run of several units that was interrupted goes on from there, with any number of ranks, and
-// several launches (tasks of a job array) may work on one. A run of one unit leaves nothing when it ends early.
+// A run is a list of units that are finished one by one. NAME.part has the result's numbers, NAME.journal says which
+// units are finished. A run of several units that was interrupted continues from there, with any number of ranks;
+// several launches (tasks of a job array) may share it. A run of one unit leaves no files when it ends early.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@
 
 namespace annulus::app {
 
-/// How a problem is cut, chosen once for the whole run, whatever P and memory are when it goes on.
-///   strategy  that computes it
-///   numbers   what the strategy needs to cut again in the same way: {"block_rows": 524288}
-///   phases    units of each phase, counted from 0; no unit of a phase is begun before all of those before are finished
+/// How a problem is cut. It is chosen once for the whole run; later launches keep it, whatever their ranks and memory.
+/// strategy  computes the units
+/// numbers   what the strategy needs to cut again in the same way: {"block_rows": 524288}
+/// phases    number of units in each phase. A phase begins only when all units of earlier phases are finished
 struct Cuts {
   std::string strategy;
   std::map<std::string, Index> numbers;
@@ -33,20 +33,20 @@ struct Unit {
   bool operator==(const Unit&) const = default;
 };
 
-/// What an earlier launch has written down for this output, if there is one to go on from: to be looked at before
-/// strategy, cut and memory are decided. Collective; throws the same Error on every rank where it is of other settings,
-/// another input or version.
+/// The cuts that an earlier launch has recorded for this output, if it can be continued. Call it before strategy, cuts
+/// and memory are decided. Collective; throws the same Error on every rank if that launch had other settings, another
+/// input or another version.
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm);
 
-/// Why units are left, with what to do, and the exit status: 0 where another launch works on them, else that of a run
-/// that was stopped. No words: none are left.
+/// Why units are left, what the user can do, and the exit status: 0 if another launch works on them, otherwise that of
+/// a stopped run. `words` is empty if no units are left.
 struct WhyUnfinished {
   std::string words;
   int status = 0;
 };
 
-/// Launches that begin at the same time find nothing recorded, and cut as memory and ranks of each say. The first one's
-/// cuts count: recorded_cuts() gives them now.
+/// Launches that begin at the same time find no record, so each cuts for its own memory and ranks. Only the cuts of the
+/// first launch count: the others get this error, and find them with recorded_cuts().
 class AnotherLaunchBegan : public comm::AgreedError {
  public:
   using comm::AgreedError::AgreedError;
@@ -54,9 +54,9 @@ class AnotherLaunchBegan : public comm::AgreedError {
 
 class LongRun {
  public:
-  /// Lays out NAME.part and NAME.journal with these cuts, or opens those that are there (`cuts` are then what
-  /// recorded_cuts() gave). `scratch` are tensors that are stored beside the result for later phases and are no part of
-  /// it. Collective; throws the same Error on every rank, AnotherLaunchBegan where those that are there have other
+  /// Makes NAME.part and NAME.journal with these cuts, or opens the existing ones; `cuts` are then those of
+  /// recorded_cuts(). `scratch`: tensors stored beside the result for later phases, which are no part of it.
+  /// Collective; throws the same Error on every rank: AnotherLaunchBegan if the existing files have other
   /// cuts.
   LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
           const comm::Communicator& comm);
@@ -64,40 +64,40 @@ class LongRun {
   LongRun(const LongRun&) = delete;
   LongRun& operator=(const LongRun&) = delete;
 
-  // One unit after another, by each rank on its own (strategy stream):
+  // Each rank computes units on its own (strategy stream):
 
-  /// The next unit for this rank; none: all are finished or in other ranks' hands, or a stop was asked for. Waits where
-  /// a phase cannot begin yet. Local.
+  /// The next unit for this rank. Empty if other ranks have finished or claimed all units, or if a stop was requested.
+  /// Waits until a phase can begin. Local.
   std::optional<Unit> claim();
-  /// The unit is computed and written: flushes what this rank wrote, then notes it in the journal, with what
-  /// sink_gradients.hpp has to say of it. Local.
+  /// Call it when the unit is computed and written. Flushes what this rank wrote, then notes the unit in the journal,
+  /// together with `sink_note` (sink_gradients.hpp). Local.
   void finish(const Unit& unit, const std::string& sink_note = "");
 
-  // One unit after another, by all ranks together (a whole run, passes):
+  // All ranks compute each unit together (a whole run, slices):
 
-  /// The same for all ranks together: the same unit on each; collective.
+  /// As claim(), but every rank gets the same unit. Collective.
   std::optional<Unit> claim_together();
-  /// Collective.
+  /// As finish(). Collective.
   void finish_together(const Unit& unit, const std::string& sink_note = "");
 
-  // Numbers:
+  // The numbers that units read and write:
 
-  /// What the units read: the run's input (or what is generated), and results and scratch of phases before.
+  /// What the units read: the run's input, from its file or generated, and results and scratch of earlier phases.
   core::RowSource& source();
-  /// Where each rank writes on its own, and all ranks together; nullptr where the result is complete already.
+  /// Each rank alone writes to sink(), all ranks together write to output(). nullptr: the result is complete.
   core::RowSink* sink();
   store::OutputFile* output();
 
-  /// Share of the units that are finished, as far as this rank knows.
+  /// The share of all units that is finished, as far as this rank knows.
   double finished_share() const;
-  /// Units that were finished when this launch began.
+  /// Number of units that were finished when this launch began.
   Index found_finished() const;
 
-  /// After the last claim(). Where all units are finished: adds dsink and the record and gives the file its final name;
-  /// true on every rank of the launch that does. False: a stop was asked for, or another launch works on the rest;
-  /// why_unfinished() then says so in words, with what to do. `record` is called on every rank. Collective.
+  /// Call it after the last claim(). If all units are finished, adds dsink and the record, and gives the file its final
+  /// name. True on every rank of the launch that did this. False: a stop was requested, or another launch works on the
+  /// rest; see why_unfinished(). Calls `record` on every rank. Collective.
   bool complete(const std::function<store::Record()>& record);
-  /// After complete(): a stop was asked for on some rank, and units are left. The same on every rank.
+  /// Call it after complete(): a stop was requested on some rank, and units are left. The same on every rank.
   bool is_stopped() const;
   WhyUnfinished why_unfinished() const;
 

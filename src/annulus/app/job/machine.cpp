@@ -20,13 +20,13 @@ namespace {
 using core::Index;
 using core::InstructionSet;
 
-/// A whole number of an environment variable above 0; 0 where there is none.
+/// A positive whole number in an environment variable; 0 if there is none.
 Index variable(const char* name) {
   const char* text = std::getenv(name);
   return text == nullptr ? 0 : runfile::parse_whole(text, {}).number.value_or(0);
 }
 
-/// Ranks that name the same bound of the same node; all ranks' words are in `words`, one line for each bound.
+/// Number of ranks on a node that name the same bound. `words`: of all ranks, one line for each bound.
 Index sharers(const std::string& word, const std::vector<std::string>& words) {
   return std::count_if(words.begin(), words.end(),
                        [&](const std::string& lines) { return lines.find("\n" + word + "\n") != std::string::npos; });
@@ -51,8 +51,8 @@ core::Machine machine_of(const std::optional<std::string>& file, bool on_these_r
   if (!on_these_ranks) return machine;
   const core::Index own = comm.ranks_of_node();
   if (!file) machine.ranks_per_node = comm.max(own);
-  // The poorest rank's shares; every rank must come to the same decision. A file may be another machine's, or made
-  // before a batch system set limits: no rank gets more than there is.
+  // The smallest share counts, so that every rank decides the same. A machine file may describe another machine, or be
+  // older than the batch system's limits: no rank gets more than there really is.
   const MemoryShare memory = memory_share(comm);
   if (memory.bytes > 0 && (!file || memory.bytes < machine.memory_per_rank)) {
     machine.memory_per_rank = memory.bytes;
@@ -100,7 +100,7 @@ MemoryShare memory_share(const comm::Communicator& comm) {
   for (const core::MemoryBound& bound : bounds) {
     const Index ranks = bound.shared_as.empty() ? 1 : sharers(word(bound), words);
     double bytes = double(bound.free) / double(ranks);
-    // Slurm's number is all that the ranks may have; of the other bounds what they have is taken off already.
+    // Slurm's number is the total for the ranks; the other bounds are what is still free.
     if (bound.shared_as == "SLURM_MEM_PER_NODE") bytes -= double(resident);
     if (known && bytes >= share.bytes) continue;
     known = true;

@@ -17,9 +17,9 @@ using core::ErrorKind;
 using core::StoredTensor;
 
 struct Range {
-  double smallest;  ///< normal number
+  double smallest;  ///< the smallest normal number
   double largest;
-  int digits;  ///< binary, of products
+  int digits;  ///< binary digits of products
 };
 Range range_of(core::Precision precision) {
   if (precision == core::Precision::float64) return {DBL_MIN, DBL_MAX, DBL_MANT_DIG};
@@ -34,7 +34,7 @@ double number_at(const void* numbers, core::DType type, Index i) {
   return double(static_cast<const float*>(numbers)[i]);
 }
 
-/// A dataset as far as the request's slice goes, and the index in the file at which that begins.
+/// The part of a dataset that the request's slice reads, and where it begins in the file.
 struct SliceOfDataset {
   store::DatasetInfo info;
   std::vector<Index> first;
@@ -54,7 +54,7 @@ SliceOfDataset slice_of(const Request& request, store::DatasetInfo info, StoredT
   return part;
 }
 
-/// Throws AgreedError(failure) about what was found in a result's rows; collective.
+/// Throws AgreedError(failure) with the NaN or infinity that was found in a result's rows; collective.
 void check_found(const Request& request, const std::string& name, const std::optional<store::NonFinite>& found,
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
   const auto& all = request.results;
@@ -66,7 +66,7 @@ void check_found(const Request& request, const std::string& name, const std::opt
                       causes_of_no_number(request.problem, comm.rank()), part.first);
 }
 
-/// |lse| from which on neighbouring scores differ by 2 in base 2.
+/// From this |lse| on, two neighbouring scores differ by 2 in base 2.
 double coarse_from(const Job& job) { return std::ldexp(std::numbers::ln2, range_of(job.problem.precision).digits); }
 
 }  // namespace
@@ -91,7 +91,7 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
   const double most_q = comm.max(q), most_k = comm.max(k), most = range_of(problem.precision).largest / 4;
   const double factor = problem.scale * std::numbers::log2e, dim = double(problem.shape.head_dim);
   const double products = most_q * most_k * dim;
-  // Products of other numbers than the sums are summed up before they are scaled.
+  // Products of another type than the sums are added up before they are scaled.
   const double scaled_first = core::has_own_products(problem.precision) ? 1 : factor;
   if (scaled_first * most_q <= most && std::max(scaled_first, factor) * products <= most) return;
   throw comm::AgreedError(
@@ -149,7 +149,7 @@ report::LseFindings lse_findings(const Job& job, const void* lse, Index count, c
       findings.largest = std::max(findings.largest, std::abs(value));
     }
   }
-  // Rows that do not exist are no rows without keys.
+  // Skips rows that do not exist: they are not "rows without keys".
   const std::vector<core::Interval> rows = job.held_queries(comm.rank()).intervals();
   const core::Shape& s = job.problem.shape;
   const Index none = pattern::count_in_gaps(job.problem.documents, rows) * s.batch * s.heads;

@@ -18,7 +18,7 @@ namespace {
 
 using strategies::Problem;
 
-/// attention.softcap, attention.bias and input.coordinates.
+/// Makes the score rule of attention.softcap, attention.bias and input.coordinates.
 kernels::ScoreRule make_rule(const runfile::Settings& settings, const Request& request, Index heads) {
   kernels::ScoreRule rule;
   rule.cap = settings.attention.softcap.value_or(0);
@@ -83,7 +83,7 @@ kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const Prob
 
 namespace {
 
-/// Refuses a back end that this process does not have, and what its library never computes; `verify` needs no back end.
+/// Refuses a back end that this process lacks, and what its library never computes; `verify` needs no back end.
 void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
   const std::string reason = kernels::why_no_backend(problem.backend);
@@ -98,7 +98,7 @@ void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose 
   refuse(run, refused->key, "{}: {}; expected another value, or compute.backend: auto", refused->key, refused->reason);
 }
 
-/// Refuses an absent input file that lies where a shell would look for it: paths of a run file start at its own folder.
+/// Refuses a missing input file that does exist in the working folder: paths in a run file start at its own folder.
 void check_input_place(const runfile::RunFile& run) {
   namespace fs = std::filesystem;
   const auto& file = run.settings.input.file;
@@ -114,7 +114,7 @@ void check_input_place(const runfile::RunFile& run) {
              run.where("input.file"), *file, fs::relative(written, folder, ignored).string());
 }
 
-/// Refuses names that no file can have, which a dry run is asked for.
+/// Refuses names that no file can have. A dry run checks this, too.
 void check_output_names(const runfile::RunFile& run, Purpose purpose) {
   const runfile::OutputSettings& output = run.settings.output;
   const auto check = [&](const char* key, const std::string& file) {
@@ -127,9 +127,9 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
   if (purpose == Purpose::train) check("train.checkpoint", run.settings.train->checkpoint);
 }
 
-/// Places q's rows among those of k.
+/// Sets the row of k at which the rows of q begin.
 void place_queries(const Request& request, Problem& problem) {
-  if (request.layer_input || request.is_end_to_end()) return;  // their rows are the same
+  if (request.layer_input || request.is_end_to_end()) return;  // their queries are the rows of k
   const runfile::InputSettings& input = request.run.settings.input;
   const auto found = place_asked_queries(input.query_offset, request.query_rows(), problem);
   if (!found) return;
@@ -137,7 +137,7 @@ void place_queries(const Request& request, Problem& problem) {
              request.run.where(found->key), found->key, found->reason);
 }
 
-/// Refuses what no run can compute, at the key to change; `verify` asks no back end.
+/// Refuses what no run can compute, and names the key to change; `verify` checks no back end.
 void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
   if (!found) return;
@@ -150,7 +150,7 @@ std::vector<std::string> other_input_files(const Request& request) {
   return files;
 }
 
-/// A layer multiplies all rows by its weights.
+/// Refuses rows that do not exist, because a layer multiplies all rows by its weights.
 void refuse_gaps(const Request& request) {
   if (request.is_end_to_end()) {
     refuse(request.run, "input.lengths",
@@ -164,7 +164,7 @@ void refuse_gaps(const Request& request) {
       request.run.where("input.documents"), *(request.problem.documents.end() - 2), sequence);
 }
 
-/// The layer round the request's attention. Throws Error(usage) at the key of what makes no sense.
+/// Makes the layer that contains the request's attention. Throws Error(usage) at the key that makes no sense.
 layer::LayerProblem make_layer(const Request& request) {
   const runfile::LayerSettings& settings = *request.run.settings.layer;
   layer::LayerProblem problem;
@@ -178,14 +178,14 @@ layer::LayerProblem make_layer(const Request& request) {
   }
   try {
     layer::check(problem);
-  } catch (const core::Error& error) {  // "layer.rope: ...": the key is in front
+  } catch (const core::Error& error) {  // the message begins with the key: "layer.rope: ..."
     const std::string text = error.what();
     core::fail(error.kind(), "{}{}", request.run.where(text.substr(0, text.find(':'))), text);
   }
   return problem;
 }
 
-/// entropy, received, top_rows and top_weights, those that are asked for.
+/// Adds those of entropy, received, top_rows and top_weights that the run file asks for.
 void add_statistics(const Request& request, std::vector<store::TensorSpec>& all) {
   const core::Shape shape = request.file_shape();
   const core::DType type = request.problem.type;
@@ -203,8 +203,8 @@ void add_statistics(const Request& request, std::vector<store::TensorSpec>& all)
   add("top_weights", core::lse_type(type));
 }
 
-/// Attention alone has out, lse and statistics, and with gradients dq, dk, dv and dsink. A layer has y, and with
-/// gradients dx and those of all weights, dwq ...
+/// The datasets of a result. Attention has out, lse and statistics, and with gradients dq, dk, dv and dsink. A layer
+/// has y, and with gradients dx and the gradient of every weight, dwq ...
 std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
   const bool gradients = request.run.settings.compute.gradients;
   const core::DType type = request.run.settings.output.type.value_or(request.problem.type);
@@ -231,7 +231,7 @@ std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
   return all;
 }
 
-/// What can be said before any file of tensors is opened.
+/// Checks what can be checked before any tensor file is opened.
 void check_settings(const runfile::RunFile& run, Purpose purpose) {
   if (run.settings.layer && run.settings.compute.reproducible) {
     refuse(run, "compute.reproducible",
@@ -290,7 +290,7 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
     request.layer_input.emplace(settings, store::LayerExtras{settings.compute.gradients && !trains, trains}, comm);
   } else if (settings.input.file) {
     request.input.emplace(settings.input, comm, settings.compute.gradients);
-    settings.input.axes = request.order();  // the resolved run file says what was found
+    settings.input.axes = request.order();  // the resolved run file records the order that was found
   }
   comm::agree(comm, [&] {
     runfile::check_output(request.run, other_input_files(request));

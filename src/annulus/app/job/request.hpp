@@ -1,4 +1,4 @@
-// From a run file to what it asks for, whatever the number of ranks.
+// A run file with all that follows from it for any number of ranks.
 #pragma once
 
 #include <map>
@@ -19,37 +19,37 @@ namespace annulus::app {
 using core::Index;
 
 /// What a run file is read for.
-///   run     the tensors that `run` reads have to be there
-///   plan    no matter which strategy it names: `plan` shows all, and what `auto` would take
-///   verify  a result that another launch made
-///   train   the target has to be there, too, and both passes are made
+/// run     the tensors that `run` reads must exist
+/// plan    the strategy does not matter: `plan` shows all strategies, and which one `auto` would choose
+/// verify  another launch has made the result
+/// train   the target must exist, too, and both passes are computed
 enum class Purpose { run, plan, verify, train };
 
-/// A run file as the command line names it.
+/// The run file and the options of the command line that belong to it.
 struct RunFileArguments {
   std::string file;
-  std::vector<std::string> overrides;  ///< of --set
+  std::vector<std::string> overrides;  ///< the values of --set
 };
 
-/// A checked run file with everything that follows from it and from the files that it names.
+/// A checked run file, with all that follows from it and from the files that it names.
 struct Request {
   runfile::RunFile run;
   std::optional<store::TensorFile> input;       ///< empty: the tensors are generated, or a layer makes them
-  std::optional<store::LayerFile> layer_input;  ///< of a run file with a section layer
-  strategies::Problem problem;                  ///< with a section layer its attention
+  std::optional<store::LayerFile> layer_input;  ///< set if the run file has a section layer
+  strategies::Problem problem;                  ///< attention; of a layer, the attention inside it
   std::optional<layer::LayerProblem> layer;
-  std::vector<store::TensorSpec> results;  ///< datasets of the result of `run`
+  std::vector<store::TensorSpec> results;  ///< datasets that `run` writes
   /// Sink logits of all heads; empty: none.
   const std::vector<double>& sink() const {
     static const std::vector<double> none;
     return input ? input->sink() : none;
   }
-  /// Set where this is one slice of a larger request: `problem` is then the slice alone, `results` the whole request's.
+  /// Set if this is one slice of a larger request: `problem` is then only the slice, `results` are those of all of it.
   std::optional<strategies::Slice> slice;
 
-  /// Extents of the tensors in files. With input.lengths `problem` has their batch entries end to end, as one.
+  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end.
   core::Shape file_shape() const { return input ? input->shape() : layer_input ? layer_input->shape() : problem.shape; }
-  /// Rows of q, and whether they are other ones than those of k.
+  /// Number of rows of q. They may be other rows than those of k.
   Index query_rows() const {
     if (input) return input->query_rows();
     return layer_input ? layer_input->query_rows() : run.settings.input.generate->query_rows();
@@ -57,26 +57,26 @@ struct Request {
   bool has_own_queries() const { return query_rows() != file_shape().sequence; }
   bool is_end_to_end() const { return run.settings.input.lengths.has_value(); }
 
-  /// Files beside input.file that its datasets are made of.
+  /// Files other than input.file that contain parts of its datasets.
   const std::map<std::string, store::FileState>& other_input_files() const {
     static const std::map<std::string, store::FileState> none;
     return input ? input->inspected().others : layer_input ? layer_input->inspected().others : none;
   }
 
-  /// The order of axes in the input and in the result.
+  /// The order of axes in the input, which the result has, too.
   core::AxisOrder order() const { return input ? input->order() : core::AxisOrder::bshd; }
 };
 
-/// Reads and checks the run file and the shapes of the input; collective. Throws the same Error on every rank: usage
-/// for the run file, failure for the input file.
+/// Reads the run file, and checks it and the shapes of the input; collective. Throws the same Error on every rank:
+/// usage for the run file, failure for the input file.
 Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm);
-/// The same of a run file that every rank has read.
+/// The same for a run file that every rank has read already.
 Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communicator& comm);
 
-/// What the run wants of its back end.
+/// What the run needs from its back end.
 kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const strategies::Problem& problem);
 
-/// The strategy of this name, nullptr for `auto`. Throws Error(usage) where there is no such strategy.
+/// The strategy that the run file names; nullptr for `auto`. Throws Error(usage) if no strategy has this name.
 const strategies::Strategy* named_strategy(const runfile::RunFile& run);
 
 }  // namespace annulus::app

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 std::string program() { return fmt::format("{} ({})", annulus::version, annulus::git_commit); }
 
-/// A hash of some rows of every tensor, the first and the last among them.
+/// A hash of some rows of every tensor, including the first and the last.
 std::string sampled_rows(const Request& request) {
   constexpr Index samples = 16;
   const core::Shape& s = request.problem.shape;
@@ -31,7 +31,7 @@ std::string sampled_rows(const Request& request) {
     rows.put(tensor, input_origin(request, tensor));
     const Index heads = heads_of(request.problem, tensor), numbers = head_numbers_of(request.problem, tensor);
     const Index count = rows_of(request.problem, tensor);
-    const Index head_bytes = numbers * 8, row_bytes = heads * head_bytes;  // of the widest type
+    const Index head_bytes = numbers * 8, row_bytes = heads * head_bytes;  // bytes in the widest type
     std::vector<Index> memory(std::size_t(samples * row_bytes / 8), 0);
     std::vector<core::RowPiece> pieces;
     for (Index i = 0; i < samples; ++i) {
@@ -50,7 +50,7 @@ std::string sampled_rows(const Request& request) {
   return fmt::format("{:016x}", store::fingerprint(sums));
 }
 
-/// A hash of the numbers of input.sink, documents, lengths and coordinates.
+/// A hash of the numbers in the datasets of input.sink, documents, lengths and coordinates.
 std::string small_datasets(const Request& request) {
   std::vector<Index> numbers(request.problem.documents.begin(), request.problem.documents.end());
   numbers.insert(numbers.end(), request.problem.documents.gaps.begin(), request.problem.documents.gaps.end());
@@ -74,7 +74,7 @@ Json input_json(const Request& request) {
   return input;
 }
 
-/// The settings as JSON. A request that is no job yet leaves out what only a job decides.
+/// The settings as JSON. Before there is a job, the result leaves out what only a job decides.
 Json settings_json(const Request& request, bool is_decided) {
   const strategies::Problem& problem = request.problem;
   const runfile::ComputeSettings& asked = request.run.settings.compute;
@@ -82,7 +82,7 @@ Json settings_json(const Request& request, bool is_decided) {
   if (is_decided || asked.precision) settings["compute.precision"] = core::name_of(problem.precision);
   if (is_decided || asked.backend) settings["compute.backend"] = core::name_of(problem.backend);
   settings["compute.reproducible"] = problem.reproducible ? "true" : "false";
-  if (is_decided) settings["granule"] = problem.granule;  // cuts depend on it
+  if (is_decided) settings["granule"] = problem.granule;  // the granule changes the cuts
   if (is_decided && problem.reproducible && !core::gpu_kind().empty()) settings["GPU"] = core::gpu_kind();
   if (is_decided) settings["instruction set"] = kernels::host_instruction_set();
   return settings;
@@ -100,7 +100,7 @@ std::string identity_text(const Request& request, const Cuts& cuts) {
 
 namespace {
 
-/// What a journal says may be somebody else's: Error(failure) for all that this program does not write.
+/// Calls read(). Another program may have written the journal: any exception becomes Error(failure).
 template <class Read>
 auto from_journal(Read&& read) {
   try {
@@ -113,7 +113,7 @@ auto from_journal(Read&& read) {
   }
 }
 
-/// A part is never empty; a partition is a number of the table.
+/// False for a phase without units, an empty slice, or a partition number that the table does not have.
 bool can_be(const Cuts& cuts) {
   constexpr Index most_units = Index(1) << 40;
   const bool has_phases = !cuts.phases.empty() && std::all_of(cuts.phases.begin(), cuts.phases.end(), [](Index units) {
@@ -153,7 +153,7 @@ namespace {
 
 std::vector<std::string> changes_since(const Json& before, const Request& request, bool is_decided) {
   if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
-    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // keys may differ, too
+    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // its keys may differ, too
   }
   const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), "the journal", {});
   std::vector<std::string> lines = runfile::differences(made.settings, request.run.settings);

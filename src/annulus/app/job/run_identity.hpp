@@ -1,4 +1,4 @@
-// What makes two launches the same long run: settings, input, program, cuts; kept as text in the run's journal.
+// When two launches belong to the same long run: if settings, input, program and cuts are equal. The journal has them.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace annulus::app {
 
-/// The identity as one line of text. Reads sampled rows of the input; on this rank alone. Throws Error(failure).
+/// The identity as one line of text. Reads sampled rows of the input. Call on one rank. Throws Error(failure).
 std::string identity_text(const Request& request, const Cuts& cuts);
 
 /// The cuts that an identity text contains.
 Cuts cuts_of(const std::string& identity);
 
-/// What has changed since: "attention.causal: true -> false". On this rank alone. Throws Error(failure).
-/// `is_decided`: also compares what only a job decides: settings that are `auto`, the instruction set, the kind of GPU.
+/// What has changed since then: "attention.causal: true -> false". `is_decided`: also compares what only a job decides:
+/// settings that are `auto`, the instruction set, the kind of GPU. Call on one rank. Throws Error(failure).
 std::vector<std::string> changes(const std::string& identity, const Request& request, bool is_decided);
 
 }  // namespace annulus::app

@@ -1,6 +1,6 @@
-// Gradients of sink logits of a run in units: each unit adds to those of its heads, exactly (kernels/exact_sum.hpp),
-// and what it adds stands in the journal beside the word that it is finished. So dsink has the same bits however often
-// the run was interrupted, and in whatever order units were made.
+// Gradients of sink logits in a run that is cut into units. Each unit adds exactly (kernels/exact_sum.hpp) to the sums
+// of its heads; the journal stores what it adds together with the note that it is finished. So dsink has the same bits
+// for any order of units, however often the run is interrupted.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace annulus::app {
 
-/// Sums (heads, kernels::exact_words) of heads from `first_head` on as a line of text: numbers of words that are not 0,
-/// and the words.
+/// Writes sums (heads, kernels::exact_words), whose first head is `first_head`, as one line of text: the numbers and
+/// values of those words that are not 0.
 std::string sink_note(Index first_head, const std::vector<std::int64_t>& sums);
 
-/// The gradients (H) that the notes of all units come to. Throws Error(failure) where one is no note.
+/// Adds the notes of all units and returns the gradients (H). Throws Error(failure) if a note is not valid.
 std::vector<double> sink_gradients(const std::vector<std::string>& notes, Index heads);
 
-/// Writes them as dsink; collective. `notes` is asked on rank 0. Throws the same Error(failure) on every rank, also
-/// where one of them is no number.
+/// Writes the gradients as dsink. `notes` is called on rank 0. Collective; throws the same Error(failure) on every rank
+/// if a note is not valid, or a gradient is NaN or infinite.
 void write_dsink(const Job& job, const std::function<std::vector<std::string>()>& notes, store::OutputFile& file,
                  const comm::Communicator& comm);
 

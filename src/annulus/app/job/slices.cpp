@@ -61,7 +61,7 @@ report::Measurements Tally::gathered(const Job& job, const comm::Communicator& c
     const auto found = passes_.find(kind);
     if (found != passes_.end()) return gathered(found->second, job.layer.has_value(), comm);
     if (!is_made(kind, job.problem)) return std::nullopt;
-    // Where an earlier launch has finished all slices, nothing was made here.
+    // This launch computed nothing if an earlier one has finished all slices.
     OfPass nothing;
     nothing.pass.metrics.attention.hops.resize(1);
     nothing.bytes_from.resize(std::size_t(comm.size()));
@@ -70,7 +70,7 @@ report::Measurements Tally::gathered(const Job& job, const comm::Communicator& c
   measured.forward = *of(PassKind::forward);
   measured.statistics = of(PassKind::statistics);
   measured.backward = of(PassKind::backward);
-  // What belongs to the run as a whole stands beside the forward pass's numbers.
+  // Columns that belong to the whole run are stored with those of the forward pass.
   std::vector<store::Column>& columns = measured.forward.per_rank;
   const auto in_run = [&](const report::Quantity& quantity, double value) {
     return report::per_rank(quantity, value, comm);
@@ -123,7 +123,7 @@ void compute(const Job& job, Work& work, const WorkSteps& steps, const comm::Com
 
 Job job_of_slice(const Job& whole, Index i) {
   Job job = whole;
-  if (whole.layer) return job;  // a layer is one unit
+  if (whole.layer) return job;  // a layer is not cut
   job.slice = strategies::slice_of(whole.problem.shape, whole.slices, i);
   job.problem = strategies::narrowed(whole.problem, *job.slice);
   job.slices = strategies::whole_of(job.problem.shape);
@@ -140,7 +140,7 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
   std::unique_ptr<Prepared> now = std::move(next_);
   const bool has_several = job_.slice_count() > 1;
   if (!now || now->number != i) {
-    now.reset();  // an earlier launch has finished that slice: its memory goes before another's comes
+    now.reset();  // an earlier launch has finished that slice: frees its memory before the next one is read
     now = prepared(i);
     if (has_several && job_.reads_ahead) now->work->read_ahead();
   }
@@ -154,7 +154,7 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
     now->work->set_read_ahead_bytes(input_bytes_of(next_->job, comm_.rank()));
   };
   if (has_several)
-    kernels::release_kept_memory();  // panels of the backward pass before are larger than a forward pass's
+    kernels::release_kept_memory();  // the buffers of the last backward pass are larger than a forward pass needs
   app::compute(now->job, *now->work, steps, comm_, tally);
   return now->work->sink_note();
 }
@@ -187,7 +187,7 @@ WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tal
     for (Index i = 0; i < job.slice_count(); ++i) slices.compute(i, tally);
     return {};
   }
-  if (!job.layer) {  // before anything is made: what these ranks lack for the strategy
+  if (!job.layer) {  // fails early if these ranks lack what the strategy needs
     const Job first = job_of_slice(job, 0);
     first.strategy->check_ranks(first.problem, first.partition, comm);
   }

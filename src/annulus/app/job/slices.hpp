@@ -1,5 +1,5 @@
-// A run whose units are computed by all ranks together, one after another: the whole problem, or where that is too
-// large for memory, slices of it; and what it measures on its way.
+// A run whose units all ranks compute together, one after another. A unit is a slice of the problem, or all of it if
+// that fits into memory. Also what such a run measures.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace annulus::app {
 
-/// Sums of seconds, bytes and work over the slices, and the largest peaks; of this rank.
+/// This rank's sums of seconds, bytes and work over all slices, and its largest memory peaks.
 class Tally {
  public:
   double read_seconds = 0;
@@ -19,7 +19,7 @@ class Tally {
   void add(const report::LseFindings& lse);
   void add(const FileBytes& bytes);
 
-  /// The measurements of all ranks; collective, complete on rank 0.
+  /// Gathers the measurements of all ranks; collective; complete on rank 0.
   report::Measurements gathered(const Job& job, const comm::Communicator& comm) const;
 
  private:
@@ -36,26 +36,26 @@ class Tally {
   Index rows_ = 0;
 };
 
-/// Computes a work from its input to its result; collective. `after_reading` is called when q, k and v have been read.
-/// `scope` stands before what the progress line says.
+/// Computes a Work from its input to its result; collective. Calls `after_reading` when q, k and v have been read. The
+/// progress line begins with `scope`.
 struct WorkSteps {
-  store::RowWriter* file = nullptr;  ///< none: nothing is written there
+  store::RowWriter* file = nullptr;  ///< nullptr: this rank's results are not written
   std::function<void()> after_reading{};
   std::string scope{};
 };
 void compute(const Job& job, Work& work, const WorkSteps& steps, const comm::Communicator& comm, Tally& tally);
 
-/// The job of slice i of a job.
+/// Makes the job that computes slice i of a job.
 Job job_of_slice(const Job& whole, Index i);
 
-/// Computes slices of a job, all ranks the same one; where there is room, the next one is read meanwhile.
+/// Computes slices of a job, each on all ranks together. If memory allows, it reads the next slice meanwhile.
 class SlicedRun {
  public:
-  /// `output`: nullptr where nothing is written. All of them outlive it.
+  /// `output`: nullptr: nothing is written. All arguments must outlive this object.
   SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, store::RowWriter* output)
       : job_(job), comm_(comm), source_(source), output_(output) {}
 
-  /// Slice i from input to result, collective. Slice i + 1 is taken to come next. Returns Work::sink_note().
+  /// Computes slice i from input to result, and assumes that i + 1 is next. Returns Work::sink_note(). Collective.
   std::string compute(Index i, Tally& tally);
 
  private:
@@ -70,16 +70,16 @@ class SlicedRun {
   const comm::Communicator& comm_;
   core::RowSource& source_;
   store::RowWriter* const output_;
-  std::unique_ptr<Prepared> next_;  // that is being read
+  std::unique_ptr<Prepared> next_;  // the slice that is being read
 };
 
-/// The job's slices as units of a long run, all in one phase; and back, nothing where the units are not slices.
+/// cuts_of(): the job's slices as units of one phase. The inverse is empty if the units are not slices.
 Cuts cuts_of(const Job& job);
 std::optional<RecordedSlices> slices_in(const Cuts& cuts);
 
-/// Computes the job's slices; collective. Without a file nothing is written, and `finish` never called; else it is
-/// called when all are finished, those of earlier launches included, and makes the record that goes into the file.
-/// Returns why slices are left: a stop was asked for, or another launch works on them; empty: none are.
+/// Computes the job's slices; collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
+/// file's record when all slices are finished, including those of earlier launches. Returns why slices are left: a stop
+/// was requested, or another launch works on them; empty: none is left.
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish);
 

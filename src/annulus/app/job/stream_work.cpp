@@ -20,10 +20,10 @@ namespace {
 
 using core::StoredTensor;
 
-/// Looks at results on their way: they have to be numbers, but for the LSE of rows that see no key.
+/// Checks results before they are written: all must be finite, except the LSE of rows that see no key.
 class CheckedRows final : public core::RowSink {
  public:
-  /// `to`: nullptr drops them.
+  /// `to`: nullptr: drops the results after the check.
   CheckedRows(const Job& job, core::RowSink* to, report::LseFindings& lse) : job_(job), to_(to), lse_(lse) {}
 
   void write(StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override {
@@ -40,7 +40,7 @@ class CheckedRows final : public core::RowSink {
  private:
   core::DType lse_type() const { return core::lse_type(job_.problem.type); }
 
-  /// Rows of a unit lie one after the other.
+  /// The rows of a unit are contiguous in memory.
   void check(StoredTensor tensor, const core::RowPiece& piece) const {
     const core::DType type = tensor == StoredTensor::entropy ? lse_type() : job_.problem.type;
     const Index row = piece.pitch / Index(core::bytes_of(type));
@@ -67,13 +67,13 @@ class CheckedRows final : public core::RowSink {
       if (std::isfinite(value)) lse_.largest = std::max(lse_.largest, std::abs(value));
     }
     const core::Interval rows{piece.first, piece.first + piece.count};
-    const Index none = pattern::count_in_gaps(job_.problem.documents, {rows}) * row;  // these do not exist
+    const Index none = pattern::count_in_gaps(job_.problem.documents, {rows}) * row;  // these rows do not exist
     lse_.keyless -= none;
     lse_.rows += piece.count * row - none;
     if (job_.problem.gradients) check_gradients();
   }
 
-  /// On this rank alone.
+  /// Local, unlike the function that it calls.
   void check_gradients() const {
     try {
       check_gradients_mean_something(job_, lse_);
@@ -87,7 +87,7 @@ class CheckedRows final : public core::RowSink {
   report::LseFindings& lse_;
 };
 
-/// Hop 0, and all others together. Phase 1 goes over the triples of the backward pass a second time.
+/// Adds a unit's metrics as two hops: hop 0, and the sum of the others. Phase 1 does not count its triples once more.
 void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetrics& all) {
   if (!unit) return;
   if (phase == 0) all.rows += unit->rows;
@@ -100,15 +100,15 @@ void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetr
   }
 }
 
-/// What a rank did in this launch, all its blocks together. Of hops there are two: own rows, and what was read of other
-/// blocks.
+/// What a rank did in this launch, summed over its blocks. There are two hops: 0 is the block's own rows, 1 is what was
+/// read of other blocks.
 struct StreamMetrics {
   core::RankMetrics forward{0, {{}, {}}}, backward{0, {{}, {}}};
   Index units = 0;
   Index peak_bytes = 0;       ///< of tensors and buffers
   Index predicted_bytes = 0;  ///< of the largest unit that it computed
   core::RowTraffic read, written;
-  report::LseFindings lse;  ///< of its rows alone
+  report::LseFindings lse;  ///< of this rank's rows
 };
 
 class StreamWork {
@@ -122,7 +122,7 @@ class StreamWork {
             std::vector<Index>(std::size_t(passes_.phases()), passes_.units())};
   }
 
-  /// Stored beside the result from phase to phase.
+  /// Tensors that are stored beside the result from one phase to the next.
   std::vector<store::TensorSpec> scratch() const {
     if (passes_.phases() == 1) return {};
     core::Shape shape = job_.file_shape();
@@ -131,7 +131,7 @@ class StreamWork {
     return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, shape.heads, job_.order())};
   }
 
-  /// Computes units until there are none left for this rank; local. Throws Error.
+  /// Computes units until none is left for this rank; local. Throws Error.
   void run(LongRun& long_run, const strategies::Progress& progress) {
     while (const std::optional<Unit> unit = long_run.claim()) {
       const std::string note = compute(*unit, long_run.source(), long_run.sink(), long_run.finished_share(), progress);
@@ -142,7 +142,7 @@ class StreamWork {
     if (metrics_.units > 0) metrics_.written = long_run.sink()->traffic();
   }
 
-  /// Where no file is written: an even share of the units, and their results are dropped.
+  /// Used if no file is written: each rank computes an even share of the units, and drops the results.
   void run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {
     store::FileRows source;
     for (const StoredTensor tensor : input_tensors(job_)) source.put(tensor, input_origin(job_, tensor));
@@ -155,7 +155,7 @@ class StreamWork {
   const StreamMetrics& metrics() const { return metrics_; }
 
  private:
-  /// `sink`: nullptr drops results. Returns the unit's sink_note().
+  /// Computes a unit; `sink`: nullptr: drops its results. Returns its sink_note().
   std::string compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
                       const strategies::Progress& progress) {
     const int phase = int(unit.phase);
@@ -184,7 +184,7 @@ class StreamWork {
   StreamMetrics metrics_;
 };
 
-/// Products of all phases, of D multiply-adds for each kept triple.
+/// The work of all phases, for the progress line. Each product takes D multiply-adds for each kept triple.
 report::ProgressLine::Work all_work(const Job& job) {
   const int products = job.problem.gradients ? 2 + 3 + 4 : 2;
   const pattern::StoredRows all({{0, job.problem.shape.sequence}});
@@ -192,7 +192,7 @@ report::ProgressLine::Work all_work(const Job& job) {
   return {2e-9 * products * job.problem.shape.mean_dim() * kept, "GFLOP"};
 }
 
-/// What every rank has in /run beside what passes measure.
+/// Adds the columns of /run that every rank has, apart from those that passes measure.
 void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, report::Measurements& measured) {
   std::vector<store::Column>& columns = measured.forward.per_rank;
   const auto add = [&](const report::Quantity& quantity, double value) {
@@ -211,11 +211,11 @@ void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, r
   measured.write_seconds = comm.max(metrics.written.seconds);
 }
 
-/// Lines of the summary; on rank 0.
+/// Adds lines to the summary; on rank 0.
 void add_lines(const Job& job, Index found, const Index all, report::Measurements& measured) {
   const report::PassMeasurements& forward = measured.forward;
   const double asked = forward.sum("bytes_asked"), read = forward.sum("bytes_read");
-  double rate = 0;  // of the ranks together
+  double rate = 0;  // sum over the ranks
   const std::vector<double> bytes = forward.of("bytes_read"), seconds = forward.of("read_seconds");
   for (std::size_t p = 0; p < bytes.size(); ++p) rate += bytes[p] / std::max(seconds[p], 1e-9);
   measured.lines.emplace_back("blocks", describe_blocks(*job.stream));
@@ -233,7 +233,7 @@ report::Measurements measure(const Job& job, const StreamMetrics& metrics, doubl
   const comm::Scope scope("the gathering of what was measured");
   report::Measurements measured;
   measured.ranks = comm.size();
-  // Passes take turns, block after block: each has the share of the time that it computed and waited.
+  // Passes alternate block by block, so the time is divided in proportion to what each pass computed and waited.
   const auto busy = [](const core::RankMetrics& of) { return of.total().compute_seconds + of.total().wait_seconds; };
   const double both = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
   const auto pass = [&](const core::RankMetrics& of) {

@@ -1,4 +1,4 @@
-// `annulus run` with strategy stream: block after block out of the input into the result, by each rank on its own.
+// `annulus run` with strategy stream: each rank on its own reads and computes blocks and writes them to the result.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace annulus::app {
 
-/// From the checked job to its result; nothing where units are left: `rest` says why. `finish` makes the record of what
-/// was measured. Collective.
+/// Computes a checked job. Calls `finish`, which makes the record for the file, with what was measured. Empty if units
+/// are left; `rest` then says why. Collective.
 std::optional<report::Measurements> compute_blocks(
     const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,
     const comm::Communicator& comm, WhyUnfinished& rest);

@@ -20,7 +20,7 @@ namespace {
 using report::Json;
 using report::print_line;
 
-/// Names and values of columns.
+/// Makes {name: values} from columns.
 Json by_name(const std::vector<store::Column>& columns) {
   Json all = Json::object();
   for (const store::Column& column : columns) all[column.name] = column.values;
@@ -69,7 +69,7 @@ Json setting_entries(const Job& job) {
           {"top_keys", job.problem.statistics.top_keys}};
 }
 
-/// What a pass did and what it took; `prefix` tells the passes apart.
+/// Prints what a pass did and how long it took; `prefix` names the pass.
 void print_pass(const Job& job, const report::PassMeasurements& pass, double flops, int ranks,
                 const std::string& prefix) {
   const double cpu = std::max(pass.sum("kernel_cpu_seconds"), 1e-9), wall = std::max(pass.seconds, 1e-9);
@@ -95,7 +95,7 @@ void print_pass(const Job& job, const report::PassMeasurements& pass, double flo
                                    report::describe_bytes(pass.most("predicted_peak_bytes"))));
 }
 
-/// "1.5 GiB read, 2.1 GiB/s a rank, the slowest 1.9; ...": rates of ranks that have moved bytes.
+/// Prints "1.5 GiB read, 2.1 GiB/s a rank, the slowest 1.9; ...". Ranks that moved no bytes have no rate.
 void print_files(const report::Measurements& measured) {
   std::string text;
   const auto add = [&](const char* done, const std::string& bytes_column, const std::string& seconds_column) {
@@ -171,7 +171,7 @@ Json report_entries(const Job& job, const report::Measurements& measured, const 
   all.update(of_pass(measured.forward));
   if (measured.statistics) all["statistics"] = of_pass(*measured.statistics);
   if (measured.backward) all["backward"] = of_pass(*measured.backward);
-  all["query_rows"] = measured.lse.rows;  // each (batch, row, head)
+  all["query_rows"] = measured.lse.rows;  // counts each (batch, row, head)
   all["query_rows_without_key"] = measured.lse.keyless;
   all["result"] = job.run.settings.output.file;
   return all;

@@ -1,4 +1,4 @@
-// What a run leaves behind about itself: /run and /provenance of the result file, the JSON report, the summary on
+// Reports of a run: /run and /provenance in the result file, the JSON report, and the summary on
 // stdout.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace annulus::app {
 
-/// How rows are dealt to the ranks: the kind of partition that was asked for or that the strategy took.
+/// The kind of partition that deals rows to ranks: the one asked for, or the strategy's own.
 std::string name_of_partition(const Job& job);
 
-/// Attributes of /run: what was decided by the program or its user, and took part in what was measured.
+/// Attributes of /run: what the user or the program decided and what influenced the measurements.
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job);
 
-/// What was run, and on what, in the JSON report: shape, pattern, settings as they were decided, program and machine;
-/// one value each, so that the reports of many runs make a table. Collective, complete on rank 0.
+/// The part of the JSON report that says what was run, and where: shape, pattern, resolved settings, program and
+/// machine. Each entry is one value, so that reports of many runs can form a table. Collective; complete on rank 0.
 report::Json run_entries(const Job& job, const comm::Communicator& comm);
-/// The report; `ran`: run_entries().
+/// The whole report. `ran` is the result of run_entries().
 report::Json report_entries(const Job& job, const report::Measurements& measured, const report::Json& ran);
 void print_summary(const Job& job, const report::Measurements& measured);
 

@@ -1,4 +1,4 @@
-// `annulus bench`: the sweep of a run file's section bench, measured case by case.
+// `annulus bench`: measures all cases of the sweep in a run file's section bench.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,11 +24,11 @@
 namespace annulus::app {
 namespace {
 
-// What is known of a sweep's cases, on disk: finished ones are never lost and never measured again.
+// What is known on disk about a sweep's cases. A finished case is never lost, and never measured again.
 
 using CaseRecords = std::vector<std::optional<store::CaseRecord>>;
 
-/// The records that a table's text holds.
+/// Reads the records in the text of a table.
 std::vector<store::CaseRecord> records_in(const std::string& lines) {
   std::vector<store::CaseRecord> all;
   std::istringstream stream(lines);
@@ -46,11 +46,11 @@ std::string lines_of(const CaseRecords& records) {
   return lines;
 }
 
-/// On rank 0 alone.
+/// Use it on rank 0 only.
 class SweepStore {
  public:
-  /// Looks at what earlier launches left. Throws Error(failure) where files cannot be made, are no sweep's, or another
-  /// sweep's, with what differs.
+  /// Reads what earlier launches left. Throws Error(failure) if a file cannot be made, belongs to no sweep, or to
+  /// another sweep; the message then says what differs.
   explicit SweepStore(const runfile::BenchFile& file)
       : file_(file),
         table_(runfile::follow_links(file.settings.file)),
@@ -61,17 +61,17 @@ class SweepStore {
     read();
   }
 
-  /// By case; empty where there is none.
+  /// One record for each case; empty for a case without one.
   CaseRecords records() const { return best_records(read(), file_.cases); }
-  /// Cases that an earlier launch has begun, finished or not.
+  /// The cases that earlier launches have begun, whether they finished them or not.
   std::vector<Index> begun() const { return store::read_parts(table_, identity_).begun; }
 
-  /// Keeps a record, and notes that cases are begun: on disk when they return. Throws Error(failure).
+  /// keep() saves a record; begin() notes which cases are begun. Both are on disk on return. Throw Error(failure).
   void keep(const store::CaseRecord& record) { launch_.append(record); }
   void begin(const std::vector<Index>& numbers) { launch_.begin(numbers); }
 
-  /// Makes the table of all that there is, other launches' cases, too, and returns that. Files that say so already are
-  /// left as they are.
+  /// Makes the table from all records, including those of other launches, and returns them. A table that is up to date
+  /// is not written again.
   CaseRecords make_table(const std::vector<std::pair<std::string, std::string>>& provenance) const {
     for (;;) {
       const std::string seen = store::state_of_parts(table_);
@@ -80,7 +80,7 @@ class SweepStore {
       if (!table.records.empty() && !report::tables_have_cases(table_, json_, table)) {
         report::write_sweep_table(table_, json_, table);
       }
-      // Another launch may have added a case since, and made a table with it, which this table has just replaced.
+      // Another launch may have added a case and made its table meanwhile, which this one has replaced: then try again.
       if (store::state_of_parts(table_) == seen) return records;
     }
   }
@@ -111,11 +111,11 @@ class SweepStore {
   store::LaunchFile launch_;
 };
 
-constexpr std::size_t most_printed = 1000;  // cases of the table on stdout
-constexpr unsigned patience_seconds = 15;   // from a request to stop to the end, whatever is running
+constexpr std::size_t most_printed = 1000;  // rows of the table that are printed on stdout
+constexpr unsigned patience_seconds = 15;   // time from a request to stop until the process ends, whatever it does
 
-/// Every case as a run of its own would be checked, before anything runs; of those that `predicted` is true for, what
-/// to expect of them. Collective.
+/// Checks every case as `run` would check it, before any case runs. Predicts time and memory of the cases for which
+/// `predicted` returns true. Collective.
 std::vector<PlannedCase> check_cases(const JobMaker& jobs, const comm::Communicator& comm,
                                      const std::function<bool(const runfile::BenchCase&)>& predicted) {
   const std::vector<runfile::BenchCase>& cases = jobs.file().cases;
@@ -134,7 +134,7 @@ struct Given {
   bool dry_run = false;
 };
 
-/// Refuses names that no file can have, which a dry run is asked for.
+/// Refuses names that no file can have. A dry run checks this, too.
 void check_names(const runfile::BenchSettings& settings) {
   for (const std::string& file : {settings.file, settings.json.value_or("")}) {
     const std::string why = file.empty() ? "" : store::why_too_long(file);
@@ -142,7 +142,7 @@ void check_names(const runfile::BenchSettings& settings) {
   }
 }
 
-/// Every case with what to expect of it, and whether this launch would measure it; on rank 0.
+/// Prints every case with its prediction, and whether this launch would measure it; on rank 0.
 void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& planned, const BenchLaunch& launch) {
   const Index runs = file.settings.warmup + file.settings.repeats;
   double seconds = 0;
@@ -160,7 +160,7 @@ void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& 
              report::duration_text(seconds), runs);
 }
 
-/// Columns that all cases of this launch have in common; collective.
+/// The columns that have the same value for all cases of this launch; collective.
 store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communicator& comm) {
   store::CaseRecord record;
   record.numbers = {{"ranks", double(launch.ranks)}, {"threads", double(launch.threads)}};
@@ -172,7 +172,7 @@ store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communi
   return record;
 }
 
-/// Cases of this launch that are not measured yet: those that no launch has begun, then the others, each alone.
+/// The cases of this launch that are not measured yet. `tried`: those that a launch has begun; each is measured alone.
 struct LeftToDo {
   std::vector<PlannedCase> fresh, tried;
 
@@ -205,7 +205,7 @@ LeftToDo left_to_do(const std::vector<PlannedCase>& planned, const BenchLaunch& 
   return left;
 }
 
-/// How many cases the table has, and what about the rest; on rank 0.
+/// Prints how many cases the table has, and what became of the others; on rank 0.
 void print_end(const runfile::BenchFile& file, const CaseRecords& records, const Measured& now) {
   fmt::print("annulus bench {}\n{}", file.shared.name, printed_table(file.cases, records, most_printed));
   const auto measured =
@@ -235,7 +235,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
     return 0;
   }
   comm::agree(comm, core::require_device);
-  std::optional<SweepStore> store;  // on rank 0
+  std::optional<SweepStore> store;  // exists on rank 0
   comm::on_root(comm, [&] { store.emplace(file); });
   const LeftToDo left = left_to_do(planned, launch, store, comm);
   if (comm.is_root()) {
@@ -250,14 +250,14 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
       [&](const store::CaseRecord& record) { comm::on_root(comm, [&] { store->keep(record); }); },
   };
   const auto about = provenance(command_line, comm);
-  CaseRecords records;  // on rank 0
+  CaseRecords records;  // filled on rank 0
   const auto make_table = [&] {
     const comm::Scope scope("the making of the table");
     comm::on_root(comm, [&] { records = store->make_table(about); });
   };
   Measured now = measure(jobs, left.fresh, common, listener, comm);
   make_table();
-  if (!now.stopped && !left.tried.empty()) {  // one of them may end this launch, too
+  if (!now.stopped && !left.tried.empty()) {  // only now, because one of them may end this launch, too
     const Measured more = measure(jobs, left.tried, common, listener, comm);
     now = {now.cases + more.cases, now.failed + more.failed, more.stopped};
     make_table();

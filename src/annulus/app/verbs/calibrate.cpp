@@ -33,16 +33,16 @@ namespace {
 
 using core::Index;
 
-constexpr int repeats = 7;               // the least disturbed counts
-constexpr Index large = Index(4) << 20;  // bytes of a message that measures bandwidth
-constexpr Index rows_computed = 1024;    // dense, of four heads: some milliseconds a call on the cores of a laptop
+constexpr int repeats = 7;               // the fastest one counts
+constexpr Index large = Index(4) << 20;  // bytes of a message with which bandwidth is measured
+constexpr Index rows_computed = 1024;    // dense, four heads: a call takes some milliseconds on the cores of a laptop
 constexpr Index most_rows_computed = 32 * rows_computed;
-constexpr double long_enough = 3e-3;  // s, for a GPU's multiprocessors to have several blocks each
-constexpr Index rows_of_call = 8;     // so few that starting the kernel is what takes the time
+constexpr double long_enough = 3e-3;  // seconds of work that give each of a GPU's multiprocessors several blocks
+constexpr Index rows_of_call = 8;     // so few that the start of the kernel takes most of the time
 
-/// Seconds of the slowest rank when all start together, in the least disturbed of some repetitions.
+/// Seconds of the slowest rank when all ranks start together; the fastest of several repetitions counts.
 double slowest(const comm::Communicator& comm, const std::function<void()>& work) {
-  work();  // first touch and warm caches do not count
+  work();  // not measured: touches memory for the first time and fills caches
   double least = 0;
   for (int i = 0; i < repeats; ++i) {
     comm.barrier();
@@ -54,7 +54,7 @@ double slowest(const comm::Communicator& comm, const std::function<void()>& work
   return least;
 }
 
-/// A dense problem on rows of this rank alone.
+/// A dense problem. Each rank computes it with its own rows only.
 class Kernel {
  public:
   Kernel(Index head_dim, core::DType type, core::Precision precision, Index rows,
@@ -71,7 +71,7 @@ class Kernel {
     const Index bytes = rows * problem_.query_row_bytes();
     tensors_.q = core::Buffer("q", bytes);
     tensors_.kv = core::Buffer("kv", 2 * bytes);
-    core::fill_zero(tensors_.q.data(), bytes);  // equal scores: the kernel's work does not depend on the numbers
+    core::fill_zero(tensors_.q.data(), bytes);  // equal scores: the kernel's time does not depend on the numbers
     core::fill_zero(tensors_.kv.data(), 2 * bytes);
   }
 
@@ -98,7 +98,7 @@ struct Measured {
   Index rows;
   double seconds_per_gflop;
 };
-/// With as many rows as keep the slowest rank busy for a while: few blocks of them would leave most of a GPU idle.
+/// Uses enough rows to keep the slowest rank busy for a while: with few blocks, most of a GPU would be idle.
 Measured measure_kernel(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
                         bool alone = false) {
   for (Index rows = rows_computed;; rows *= 2) {
@@ -116,7 +116,7 @@ double seconds_per_call(const comm::Communicator& comm) {
   return slowest(comm, [&] { kernel.run({}, calls); }) / calls;
 }
 
-/// Seconds per row, measured on segments so short that their products take almost no time.
+/// Seconds for each row, measured with segments so short that their products take almost no time.
 double seconds_per_row(const comm::Communicator& comm) {
   Kernel kernel(64, core::DType::float32, core::Precision::float32, 4 * rows_computed, rows_of_call);
   return slowest(comm, [&] { kernel.run(); }) / double(4 * rows_computed * 4);
@@ -147,7 +147,7 @@ core::Link measure_window(const comm::Communicator& comm) {
   return {once, std::max(all - once, 1e-9) / double(big.bytes())};
 }
 
-/// Every rank sends to the next and receives from the one before.
+/// Every rank sends to the next rank and receives from the previous one.
 class Shift {
  public:
   Shift(const comm::Communicator& comm, Index bytes)
@@ -186,7 +186,7 @@ core::Link measure_link(const comm::Communicator& comm) {
   return {latency, std::max(long_message - latency, 1e-9) / double(large)};
 }
 
-/// Share of a transfer that disappears behind the kernel.
+/// The share of a transfer's time that the kernel hides.
 double measure_overlap(const comm::Communicator& comm, Index rows) {
   Kernel kernel(64, core::DType::float32, core::Precision::float32, rows);
   Shift shift(comm, 4 * large);
@@ -210,21 +210,21 @@ double measure_copy(const comm::Communicator& comm) {
   return seconds / double(rows * row);
 }
 
-/// Bytes per second that each rank reads of a file of its own while all ranks read; 0 where it cannot be measured.
+/// Bytes per second that each rank reads from its own file while all ranks read; 0 if this cannot be measured.
 struct ReadRates {
-  double storage = 0;    ///< of files that the page cache was asked to drop
-  double cached = 0;     ///< of files that were read just before
-  bool is_kept = false;  ///< the page cache kept most of some file: `storage` is a rate of memory, too
+  double storage = 0;    ///< after the page cache was asked to drop the file
+  double cached = 0;     ///< just after the file was read
+  bool is_kept = false;  ///< the page cache kept most of some file, so `storage` is partly a rate of memory
 
-  /// "812.3 MiB/s from storage (read_rate), 12.8 GiB/s from the page cache".
+  /// The rates as text: "812.3 MiB/s from storage (read_rate), 12.8 GiB/s from the page cache".
   std::string text() const;
 };
 
 constexpr Index file_bytes = Index(64) << 20;
 constexpr Index call_bytes = Index(4) << 20;
-constexpr int file_reads = 3;  // the least disturbed one counts
+constexpr int file_reads = 3;  // the fastest one counts
 
-/// A file without a name: it is gone when it is closed, whatever happens.
+/// A file without a name. The system removes it when it is closed, even if the process is killed.
 class File {
  public:
   explicit File(const std::string& path)
@@ -232,14 +232,14 @@ class File {
     const comm::BlockingScope inside("the writing of " + path);
     unlink(path.c_str());
     for (Index offset = 0; offset < file_bytes; offset += call_bytes) {
-      // A file system may compress numbers that repeat, and not store zeros at all.
+      // Random numbers, because a file system may compress equal numbers, and not store zeros at all.
       for (std::size_t i = 0; i < block_.size(); ++i) {
         block_[i] = core::random_bits(1, core::TensorId::q, offset / 8 + Index(i));
       }
       const auto* bytes = reinterpret_cast<const char*>(block_.data());
       if (store::write_all(descriptor_, bytes, std::size_t(call_bytes), offset) != 0) is_whole_ = false;
     }
-    store::flush_to_disk(descriptor_, path);  // pages that are not on disk yet cannot be dropped
+    store::flush_to_disk(descriptor_, path);  // the page cache cannot drop pages that are not on disk yet
   }
 
   bool is_whole() const { return is_whole_; }
@@ -252,7 +252,7 @@ class File {
       }
     }
   }
-  /// Share of its pages that lie in memory; 0 where that cannot be asked.
+  /// Share of the file's pages that are in memory; 0 if the system does not tell.
   double cached_share() const {
     void* const mapped = mmap(nullptr, std::size_t(file_bytes), PROT_READ, MAP_SHARED, descriptor_.id(), 0);
     if (mapped == MAP_FAILED) return 0;
@@ -275,15 +275,15 @@ std::string ReadRates::text() const {
   return fmt::format("{}/s from storage (read_rate), {}", report::describe_bytes(storage), from_cache);
 }
 
-/// Makes a file of 64 MiB for each rank beside `beside`, flushes it to disk, reads it and removes it; collective.
+/// For each rank, makes a file of 64 MiB beside `beside`, flushes it to disk, reads it and removes it; collective.
 ReadRates measure_read_rates(const std::string& beside, const comm::Communicator& comm) {
   const comm::Scope scope("the measurement of reading");
   std::optional<File> file;
   try {
     file.emplace(fmt::format("{}.read-{}", beside, comm.rank()));
-  } catch (const core::Error&) {  // a full disk, for one: then there is no rate
+  } catch (const core::Error&) {  // such as a full disk: then there is no rate
   }
-  // Seconds of the slowest rank.
+  // Returns the seconds that the slowest rank needs.
   const auto seconds_of_reading = [&](bool drop) {
     if (file && drop) file->drop_from_cache();
     comm.barrier();
@@ -308,8 +308,8 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   using core::Precision;
   comm::agree(comm, core::require_device);
   end_on_signals(comm, nothing_saved);
-  std::optional<store::AtomicFile> file;                        // on rank 0
-  comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // before half a minute is spent
+  std::optional<store::AtomicFile> file;                        // exists on rank 0
+  comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // fails before half a minute of work, not after it
   const double start = core::wall_seconds();
   core::Machine machine = machine_of(std::nullopt, true, comm);
   const Precision single = Precision::float32;
@@ -328,7 +328,7 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   machine.single_factor = factor(DType::float32, single, true);
   std::string links = "one rank: links and overlap are the built-in defaults";
   if (comm.size() > 1) {
-    // One set of links is all that these ranks can tell apart: those between nodes where there are several.
+    // These ranks can measure only one kind of link: between nodes, if there are several.
     const bool several = machine.ranks_per_node < comm.size();
     (several ? machine.between_nodes : machine.inside_node) = measure_link(comm);
     machine.overlap = measure_overlap(comm, usual.rows);

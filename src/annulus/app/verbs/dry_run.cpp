@@ -23,7 +23,7 @@ using strategies::SumRound;
 using strategies::Transfer;
 using strategies::Transfers;
 
-constexpr std::size_t rows_shown = 16;  // of the table; more ranks are summed up in the last line
+constexpr std::size_t rows_shown = 16;  // of the table; if there are more ranks, the last line sums them up
 
 std::string rows_text(const pattern::StoredRows& rows) {
   std::string text;
@@ -32,7 +32,7 @@ std::string rows_text(const pattern::StoredRows& rows) {
   return text.empty() ? "none" : text;
 }
 
-/// Rows, work, memory and traffic of every rank in one pass. `predict` tells them of a rank.
+/// Prints rows, work, memory and traffic of every rank in one pass. `predict` returns those of one rank.
 void print_pass(const Job& job, const pattern::Partition& partition, PassKind pass,
                 const std::function<Prediction(int)>& predict) {
   fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name_of(pass), "rank", "rows", "work",
@@ -59,7 +59,7 @@ void print_pass(const Job& job, const pattern::Partition& partition, PassKind pa
              describe_bytes(most(&Prediction::bytes_received)), 1e-9 * flops_of(pass, kept, job.problem.shape));
 }
 
-/// Blocks of strategy stream, which any rank may compute, phase after phase.
+/// Prints the blocks of strategy stream, phase by phase. Any rank may compute any block.
 void print_blocks(const Job& job) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
   fmt::print("# {}; {} read in all, {} written\n", describe_blocks(*job.stream), describe_bytes(job.stream->bytes_read),
@@ -80,14 +80,14 @@ void print_blocks(const Job& job) {
   }
 }
 
-/// The passes of a layer: memory of everything, work and messages of its attention. Training is both passes.
+/// Prints the passes of a layer: memory for everything, work and messages for its attention. Training is both passes.
 void print_layer(const Job& job) {
   const layer::LayerProblem& problem = *job.layer;
   const int ranks = int(job.partition.size());
   const pattern::Partition partition = layer::partition_of(problem, *job.strategy, ranks);
   fmt::print("# layer: {}; weights of {} on rank 0. Memory is the layer's, work and messages are its attention's\n",
              describe_layer(job), describe_bytes(double(weight_bytes(problem, 0, ranks))));
-  std::vector<layer::MemoryPrediction> memory;  // of the ranks
+  std::vector<layer::MemoryPrediction> memory;  // one for each rank
   for (int p = 0; p < ranks; ++p) memory.push_back(layer::predict_memory(problem, *job.strategy, partition, p));
   const auto print = [&](bool backward) {
     print_pass(job, partition, backward ? PassKind::backward : PassKind::forward, [&](int rank) {
@@ -106,7 +106,7 @@ void print_layer(const Job& job) {
 
 constexpr std::size_t steps_shown = 24;
 
-/// "1024 x 16": rows of a head on average, and the strides at which they lie.
+/// "1024 x 16": the mean number of rows in a head, and their strides.
 std::string rows_text(const pattern::KeyRows& rows, Index heads) {
   std::set<Index> strides;
   for (const auto& owned : rows.owned()) {
@@ -118,7 +118,7 @@ std::string rows_text(const pattern::KeyRows& rows, Index heads) {
   return strides.empty() ? "-" : fmt::format("{} x {}", count, fmt::join(strides, ","));
 }
 
-/// "4.0 MiB from 0"; of several the sum and how many; "-" of none.
+/// "4.0 MiB from 0"; for several transfers their sum and number; "-" if there is none.
 std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
   if (all.empty()) return "-";
   Index bytes = 0;
@@ -188,7 +188,7 @@ class Printer {
     fmt::print("\n");
   }
 
-  /// Number, owner, rows and share of the work; a step in which only sums move has none.
+  /// Prints a step's number, the owner, rows and share of the work. A step that moves only sums has no rows.
   void print_step(const KeyRound& keys, std::size_t s, bool has_keys) const {
     std::vector<std::string> owners, forms;
     core::Count kept = 0;
@@ -244,7 +244,7 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   Printer(across, group.number()).print();
 }
 
-/// What a block of strategy stream reads of the others in the forward pass.
+/// Prints what a block of strategy stream reads from other blocks in the forward pass.
 void print_block(const Job& job, int block) {
   const strategies::BlockPasses passes(job.problem, job.partition, job.run.settings.input.dlse.has_value());
   const strategies::UnitCost unit = passes.cost(0, block);
@@ -256,8 +256,8 @@ void print_block(const Job& job, int block) {
   Printer(passes.forward(), block).print();
 }
 
-/// A line for each of the first steps and one for the sum of all. Steps beyond are summed up without being spelled out,
-/// so that a rank of 65,536 is printed in a second.
+/// Prints one line for each of the first steps, and one for the sum of all. Later steps are added up but not printed,
+/// so that one rank of 65,536 takes only a second.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }

@@ -1,4 +1,4 @@
-// `annulus run --dry-run`: everything checked, nothing computed.
+// `annulus run --dry-run`: checks everything and computes nothing.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace annulus::app {
 
-/// Prints the resolved settings and, for each pass and rank of the job's partition, rows, work, memory and bytes on the
-/// wire; with `rank` instead that rank's schedule, step by step. Returns 0.
+/// Prints the resolved settings, then rows, work, memory and traffic of each rank in each pass. With `rank` it prints
+/// that rank's schedule instead, step by step. Returns 0.
 int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm);
 
 }  // namespace annulus::app

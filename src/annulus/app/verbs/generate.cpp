@@ -1,4 +1,4 @@
-// `annulus generate`: makes an input file, of attention or of an attention layer.
+// `annulus generate`: makes an input file for attention or for an attention layer.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -21,22 +21,22 @@ using layer::Weight;
 
 struct Given {
   std::string output;
-  runfile::GenerateSettings what;    ///< shape.kv_heads 0 means heads
+  runfile::GenerateSettings what;    ///< kv_heads is 0 if it equals heads
   bool dout = false;                 ///< make dout, too
   bool dlse = false;                 ///< make dlse, too
-  std::optional<Index> layer_width;  ///< a layer of this width instead: x, dy, target and weights
-  bool biases = false;               ///< of the layer, too
+  std::optional<Index> layer_width;  ///< set: for a layer of this width, with x, dy, target and weights
+  bool biases = false;               ///< the layer has biases, too
   bool overwrite = false;
 };
 
-/// A dataset of the file, and how its numbers are made.
+/// A dataset of the file, and how its numbers are generated.
 struct Dataset {
   store::TensorSpec spec;
   store::GeneratedTensor numbers;
-  bool is_weight = false;  ///< a matrix or vector
+  bool is_weight = false;  ///< it is a matrix or vector, not a tensor with rows
 };
 
-/// Completes the shape and checks what the command line cannot check number by number.
+/// Fills in what the user left out of the shape, and checks what concerns several options together.
 void complete(Given& given) {
   given.what.complete();
   const core::Shape& shape = given.what.shape;
@@ -50,7 +50,7 @@ void complete(Given& given) {
   if (!given.layer_width) return;
   const double width = double(*given.layer_width);
   const auto check = [&](const char* what, const char* option,
-                         double numbers) {  // bytes fit 64 bits, sums of them, too
+                         double numbers) {  // limit so that sums of bytes fit into 64 bits, too
     if (8 * numbers <= 1e18) return;
     core::fail(core::ErrorKind::usage, "generate: --layer {} and {}: {:.2g} bytes {}, expected at most 1e18",
                *given.layer_width, option, 8 * numbers, what);
@@ -59,7 +59,7 @@ void complete(Given& given) {
   check("in each of wq and wo", "--heads", width * double(shape.heads) * double(shape.head_dim));
 }
 
-/// (B, S, ...)
+/// A dataset (B, S, ...).
 Dataset rows_of(TensorId id, const store::TensorSpec& spec) {
   const Index numbers = std::accumulate(spec.extents.begin() + 2, spec.extents.end(), Index(1), std::multiplies<>());
   return {spec, {id, *spec.type.dtype(), spec.extents[0], spec.extents[1], numbers, 1}};
@@ -81,7 +81,7 @@ std::vector<Dataset> datasets_of_attention(const Given& given) {
 }
 
 std::vector<Dataset> datasets_of_layer(const Given& given) {
-  layer::LayerProblem problem;  // its pattern does not matter here
+  layer::LayerProblem problem;  // only its shapes are used, not its pattern
   problem.width = *given.layer_width;
   problem.attention.shape = given.what.shape;
   problem.attention.type = given.what.type;
@@ -92,7 +92,7 @@ std::vector<Dataset> datasets_of_layer(const Given& given) {
   const std::vector<store::TensorSpec> specs = weight_specs("", problem);
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
-    // Columns of length about 1, so that x of variance 1 gives products of variance 1.
+    // Columns have a length of about 1, so x with variance 1 gives products with variance 1.
     const layer::Box box = layer::whole(problem, weight);
     const double scale = layer::is_bias(weight) ? 0.1 : 1 / std::sqrt(double(box.rows.size()));
     const auto id = TensorId(std::uint64_t(TensorId::wq) + std::uint64_t(weight));
@@ -101,7 +101,7 @@ std::vector<Dataset> datasets_of_layer(const Given& given) {
   return all;
 }
 
-/// A storage type by its name.
+/// An option whose value is the name of a storage type.
 Option storage_type(core::DType& type) {
   std::vector<std::string> names;
   for (const core::DType known : core::all_dtypes) names.emplace_back(core::name_of(known));
@@ -150,7 +150,7 @@ std::vector<Option> options_of(Given& given) {
           flag("--overwrite", given.overwrite, "Replace an existing file")};
 }
 
-/// The command that makes the same file, defaults written out.
+/// The command that makes the same file, with all defaults written out.
 std::string command_line(Given given) {
   std::string line = "annulus generate";
   for (const Option& option : options_of(given)) {
@@ -165,11 +165,11 @@ double bytes_of(const Dataset& dataset) {
   return double(of.batch) * double(of.sequence) * double(of.row_numbers) * double(core::bytes_of(of.type));
 }
 
-/// Bytes of a tensor that a rank holds, whatever there are of it.
+/// Bytes of a tensor that a rank has in memory at once, however large the tensor is.
 constexpr Index piece_bytes = Index(256) << 20;
 
-/// Each rank makes its own rows, some at a time, and all write them together. `shown` is called with the share of the
-/// dataset that is done, and with what is.
+/// Each rank makes its own rows, a piece at a time, and all ranks write a piece together. Calls `shown` with the
+/// finished share of the dataset, and with what was done.
 void write(const Given& given, const Dataset& dataset, const std::function<void(double, const char*)>& shown,
            const comm::Communicator& comm, store::OutputFile& file) {
   const store::GeneratedTensor& numbers = dataset.numbers;
@@ -181,13 +181,13 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
   comm::agree(
       comm, [&] { host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(std::min(step, most) * row_bytes)); });
   for (Index done = 0; done < most; done += step) {
-    // Some ranks have a row less than others: they come with none.
+    // Some ranks have one row less than others: they join the last collective write without rows.
     const core::Interval rows{std::min(mine.begin + done, mine.end), std::min(mine.begin + done + step, mine.end)};
     const auto show = [&](double share, const char* what) {
       shown((double(done) + share * double(std::min(step, most - done))) / double(most), what);
     };
     comm::agree(comm, [&] { store::fill_tensor(given.what.seed, numbers, {rows}, host.get()); });
-    show(0.5, " is made");  // to write takes about as long as to make
+    show(0.5, " is made");  // because writing takes about as long as making
     if (dataset.is_weight) {
       const store::Rectangle part{rows, {0, numbers.row_numbers}};
       file.write_parts({{dataset.spec.name, part, part, host.get()}},
@@ -239,7 +239,7 @@ int generate(Given given, const comm::Communicator& comm) {
 
 Verb generate_verb() {
   const auto given = std::make_shared<Given>();
-  given->what.shape.kv_heads = 0;  // as many as heads
+  given->what.shape.kv_heads = 0;  // 0: as many as heads
   return {.name = "generate",
           .does = "Make an input file with q, k, v drawn from the standard normal distribution",
           .example = "annulus generate --output in.h5 --sequence 65536 --heads 8 --head-dim 64 --dtype bfloat16",

@@ -1,5 +1,5 @@
-// `annulus info`: versions, back ends, devices, MPI, transfers, threads and binding, one line each; every rank's
-// location is named.
+// `annulus info`: prints versions, back ends, devices, MPI, transfers, threads and binding, one line each, and where
+// every rank runs.
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 void line(std::string_view name, std::string_view text) { report::print_line(name, text, 18); }
 
-/// CPUs this process may run on, as ranges: "0-3,8".
+/// CPUs on which this process may run, as ranges: "0-3,8".
 std::string bound_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -42,7 +42,7 @@ std::string bound_cpus() {
   return text;
 }
 
-/// Where the processor's matrix units are not used though they are there, or are asked for and are not.
+/// Says why matrix units are not used: they are available but not used, or asked for but not available.
 std::string note_of_matrix_units() {
   if (core::has_amx()) return "";
   const core::InstructionSet used = core::best_instruction_set(), amx = core::InstructionSet::amx;

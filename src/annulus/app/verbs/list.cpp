@@ -1,4 +1,4 @@
-// `annulus list`: strategies, semantics, shardings and partitions, one line each.
+// `annulus list`: prints strategies, semantics, shardings and partitions, one line each.
 #include <fmt/format.h>
 
 #include "annulus/app/verbs/verb.hpp"

@@ -1,4 +1,4 @@
-// `annulus plan`: what every strategy would cost at any number of ranks, and what `auto` would take.
+// `annulus plan`: shows what every strategy costs on any number of ranks, and which one `auto` would choose.
 #include <algorithm>
 
 #include "annulus/app/job/describe.hpp"
@@ -17,8 +17,8 @@ struct Given {
   RunFileArguments words;
   std::optional<int> ranks;
   std::optional<std::string> machine;    ///< machine file
-  std::optional<std::string> calibrate;  ///< machine file to make; then nothing is planned
-  bool overwrite = false;                ///< an existing machine file is replaced
+  std::optional<std::string> calibrate;  ///< machine file to make; then there is no plan
+  bool overwrite = false;                ///< replaces an existing machine file
 };
 
 std::string seconds_text(double seconds) {
@@ -31,7 +31,7 @@ std::string_view mark(pattern::Accuracy accuracy) {
   return accuracy == pattern::Accuracy::exact ? "" : accuracy == pattern::Accuracy::estimate ? "~" : "<";
 }
 
-/// What a candidate that needs too much memory needs in passes: "  4 x 2.0 GiB".
+/// The memory of a candidate that must be cut into slices: "  4 x 2.0 GiB", 4 slices.
 std::string passes_text(const Candidate& candidate, double memory_limit) {
   if (candidate.sliced) {
     return fmt::format("  {} x {}", candidate.sliced->slices, describe_bytes(candidate.sliced->cost.memory_bytes));
@@ -96,7 +96,7 @@ void print_stream(const planner::StreamCut& cut, const core::Machine& machine) {
              describe_bytes(cut.bytes_read), describe_bytes(machine.read_rate), describe_bytes(cut.bytes_written));
 }
 
-/// The backward pass's part of the times above: a line for each strategy, with its cheapest partition.
+/// Prints the backward pass's part of the times above: one line for each strategy, with its cheapest partition.
 void print_backward(const Job& job) {
   fmt::print("\n  of these the backward pass, each strategy with its cheapest partition\n");
   fmt::print("  {:<18} {:<12} {:>10} {:>10} {:>10} {:>11}  {:>12} {:>12}\n", "strategy", "partition", "time", "compute",
@@ -130,7 +130,7 @@ int plan(const Given& given, const comm::Communicator& comm) {
   return 0;
 }
 
-/// A path, or none.
+/// An option with a path; the path may be left out.
 Option path(const std::string& name, std::optional<std::string>& variable, const std::string& help) {
   return {name, "FILE.yaml", help, [&](const std::string& word) { return variable = word, std::string(); },
           [&] { return variable.value_or(""); }};

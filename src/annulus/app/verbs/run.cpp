@@ -1,4 +1,4 @@
-// `annulus run`: the main job, and its dry run.
+// `annulus run`: computes a run file, or shows what it would do (dry run).
 #include <fmt/ranges.h>
 
 #include <cstdio>
@@ -30,10 +30,10 @@ struct Given {
   RunFileArguments words;
   bool dry_run = false;
   bool restart = false;
-  std::optional<int> ranks, rank;  ///< of a dry run
+  std::optional<int> ranks, rank;  ///< for a dry run
 };
 
-/// A task of a job array finds the result that the others have made of this run file; collective.
+/// True if other tasks of the job array have already made the result of this run file; collective.
 bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
   const runfile::OutputSettings& output = job.run.settings.output;
   const bool may_be = job.is_streamed() && output.writes_file() && !output.overwrite;
@@ -41,7 +41,7 @@ bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
   try {
     verify::look_at_result(job.run, job.results, comm);
     return true;
-  } catch (const comm::AgreedError&) {  // there is none, or another one
+  } catch (const comm::AgreedError&) {  // there is no such result, or it is another one
     return false;
   }
 }
@@ -51,7 +51,7 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   JobOptions options{given.words, Purpose::run, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
   if (!given.dry_run) {
-    // What an earlier launch has finished is of its cuts.
+    // A run that continues keeps the cuts of the earlier launch.
     const std::optional<Cuts> cuts = recorded_cuts(request, given.restart, comm);
     if (cuts && cuts->strategy == "stream") options.block_rows = cuts->numbers.at("block_rows");
     if (cuts && cuts->strategy != "stream") options.recorded = slices_in(*cuts);
@@ -59,8 +59,8 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   return make_job(std::move(request), options, comm);
 }
 
-/// From the checked job to its result; nothing where units are left: `rest` says why. `finish` makes the record of what
-/// was measured.
+/// Computes a checked job. Calls `finish`, which makes the record for the file, with what was measured. Empty if units
+/// are left; `rest` then says why.
 std::optional<report::Measurements> compute_all(const Job& job,
                                                 const std::function<store::Record(const report::Measurements&)>& finish,
                                                 const comm::Communicator& comm, WhyUnfinished& rest) {
@@ -73,7 +73,7 @@ std::optional<report::Measurements> compute_all(const Job& job,
   return measured;
 }
 
-/// What the input's numbers come from and through beside input.file: other files, and filters that are no part of HDF5.
+/// Where the input's numbers come from apart from input.file: other files, and filters that are not part of HDF5.
 /// Collective.
 std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job, const comm::Communicator& comm) {
   std::vector<std::pair<std::string, std::string>> entries;
@@ -100,7 +100,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   }
   if (!job.is_streamed() && job.slice_count() == 1) end_on_signals(comm, nothing_saved);
   comm::agree(comm, [&] {
-    // What is free is an estimate, and the user's own limit a promise.
+    // Free memory is only an estimate, but the user's own limit is a promise: only that is an error.
     if (!job.why_too_large.empty() && job.run.settings.compute.memory_limit) {
       core::fail(core::ErrorKind::usage, "{}", job.why_too_large);
     }
@@ -114,12 +114,12 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   }
   if (comm.is_root() && !job.why_too_large.empty())
     std::fprintf(stderr, "annulus: warning: %s\n", job.why_too_large.c_str());
-  // Before hours of work: what the input was taken for.
+  // Says how the input was understood, before hours of work.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   comm::choose_transfers(settings.distribution.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
   comm::choose_transport(settings.distribution.transport, comm);
-  std::optional<store::AtomicFile> report_file;  // on rank 0
-  // Launches may share a run in units: its report is of the one that completes it.
+  std::optional<store::AtomicFile> report_file;  // exists on rank 0
+  // Several launches may share a run in units: the one that completes it writes the report.
   const bool is_shared = job.is_streamed() || job.slice_count() > 1;
   const auto make_report = [&] { report_file.emplace(*settings.output.report, settings.output.overwrite); };
   comm::on_root(comm, [&] {
@@ -139,7 +139,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   std::optional<report::Measurements> measured;
   try {
     measured = compute_all(job, record, comm, rest);
-  } catch (const comm::AgreedError&) {  // others completed it between our look and our first step
+  } catch (const comm::AgreedError&) {  // others have completed it meanwhile
     if (!is_finished_by_others(job, comm)) throw;
     rest.words = settings.output.file + " is complete: other tasks made it";
   }
@@ -153,7 +153,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     if (report_file) report::write_report(*report_file, report_entries(job, *measured, ran));
   });
   if (comm.is_root()) print_summary(job, *measured);
-  if (trace) trace->finish(identity(title_of(job)));  // last: without it the result is as good
+  if (trace) trace->finish(identity(title_of(job)));  // last, because the result is as good without it
   return 0;
 }
 
@@ -161,7 +161,7 @@ int run(Given given, const comm::Communicator& comm, const std::string& command_
   try {
     return run_once(given, comm, command_line);
   } catch (const AnotherLaunchBegan&) {
-    given.restart = false;  // what was to be forgotten is, and what is there was begun after that
+    given.restart = false;  // the old run is removed already, and the new one must stay
     return run_once(given, comm, command_line);
   }
 }

@@ -1,4 +1,4 @@
-// `annulus train`: plain gradient descent of the attention layer on a regression target.
+// `annulus train`: trains the attention layer on a regression target by plain gradient descent.
 #include <cmath>
 #include <cstdio>
 
@@ -25,7 +25,7 @@
 namespace annulus::app {
 namespace {
 
-/// A training in progress: the layer with its tensors.
+/// A training in progress: the layer and its tensors.
 class Training {
  public:
   Training(const Job& job, const std::string& command_line, const comm::Communicator& comm)
@@ -49,7 +49,7 @@ class Training {
     }
   }
 
-  /// Does the steps that are left; 0, or 75 when asked to stop before the last one.
+  /// Does the remaining steps. Returns 0, or 75 if it was asked to stop before the last one.
   int run() {
     const Index first = state_.steps_done();
     const double all = double(settings_.steps);
@@ -72,7 +72,7 @@ class Training {
   }
 
  private:
-  /// What the training goes by, so that a later launch knows it again.
+  /// Notes the data of the training, so that a later launch can recognise it.
   void note_data() {
     const auto add = [&](const char* what, const std::string& dataset, std::uint64_t fingerprint) {
       training_.data.push_back({dataset, std::string("fingerprint_") + what, fmt::format("{:016x}", fingerprint)});
@@ -83,23 +83,23 @@ class Training {
     if (documents) add("documents", *documents, store::fingerprint(job_.problem.documents));
   }
 
-  /// Every rank hears of it at the same step.
+  /// True on every rank at the same step.
   bool asked_to_stop() const {
     const comm::Scope scope(fmt::format("the agreement after step {}", state_.steps_done()));
     return comm_.max(Index(stop_requested())) != 0;
   }
-  /// A message of rank 0, on stderr.
+  /// Prints a message on stderr, on rank 0.
   void say(const std::string& text) const {
     if (comm_.is_root()) std::fprintf(stderr, "annulus: %s\n", text.c_str());
   }
 
-  /// Runs the layer forward and returns its loss; y becomes the loss's gradient.
+  /// Runs the layer forward and returns the loss; y is replaced by the gradient of the loss.
   double look(layer::ForwardResult& forward) const {
     forward = layer_.forward(state_.weights, x_);
     return layer_.loss(forward.y, target_);
   }
 
-  /// A line on stdout for steps 0 to 10, 20, 30, ... 100, 200, ...: the result file has the losses of all.
+  /// Prints a line on stdout for steps 0 to 10, 20, 30, ... 100, 200, ...; the result file has all losses.
   void tell(double loss, report::ProgressLine& line) const {
     const Index step = state_.steps_done();
     Index unit = 1;
@@ -130,7 +130,7 @@ class Training {
     state_.losses.push_back(loss);
   }
 
-  /// `loss` is the same number on every rank.
+  /// `loss` must be the same number on every rank.
   void require_finite(double loss) const {
     if (std::isfinite(loss)) return;
     const std::string cause = state_.steps_done() == 0
@@ -150,7 +150,7 @@ class Training {
     save_training(file, training_, state_, {}, command_line_, comm_);
   }
 
-  /// The loss after the last step, and the rest of the result file. `first`: steps that earlier launches did.
+  /// Computes the loss after the last step and completes the result file. `first`: number of steps of earlier launches.
   void finish(Index first) {
     double loss = 0;
     const report::Pass last = report::run_pass(comm_, "the last look", [&] {
@@ -184,17 +184,17 @@ class Training {
   const comm::Communicator& comm_;
   const runfile::TrainSettings& settings_;
   layer::Layer layer_;
-  store::OutputFile result_;  // made before the first step, so that its name and its room are taken
+  store::OutputFile result_;  // made before the first step, to reserve its name and its space on the disk
   TrainingJob training_{job_, {}};
   core::Buffer x_, target_;
   TrainingState state_;
 };
 
-/// Goes on from the checkpoint if there is one, else starts from the input's weights; saves every train.save_every
-/// steps, at the end and when asked to stop (SIGUSR1, SIGTERM), then with exit status 75. Prints the loss now and
-/// then; the result file gets the weights and the losses, the last one after the last step.
+/// Continues from the checkpoint, if there is one, otherwise begins with the input's weights. Saves every
+/// train.save_every steps, at the end, and when asked to stop (SIGUSR1, SIGTERM); it then ends with exit status 75.
+/// Prints some of the losses. The result file gets the weights and all losses, including the one after the last step.
 int train(const RunFileArguments& words, const comm::Communicator& comm, const std::string& command_line) {
-  watch_for_stop(20);  // s; the save of a step's weights must not take longer once TERM has come, or it is killed
+  watch_for_stop(20);  // s; after TERM, saving a step's weights must not take longer, or the batch system kills it
   const Job job = make_job({words, Purpose::train}, comm);
   comm::agree(comm, core::require_device);
   const runfile::Settings& settings = job.run.settings;

@@ -1,5 +1,5 @@
-// What a verb of the command line says of itself. The table of all verbs feeds parsing, help and complaints; a new verb
-// is one file, and its name in verbs.cpp.
+// Describes a verb of the command line. Parsing, help and messages all use the table of verbs. To add a verb, write one
+// file and add its name in verbs.cpp.
 #pragma once
 
 #include <functional>
@@ -13,27 +13,27 @@
 
 namespace annulus::app {
 
-/// One option, or the run file. It holds a variable of its verb: text in, text out.
+/// One option, or the run file. It reads text into a variable of its verb, and shows that variable as text.
 struct Option {
-  std::string name;   ///< "--rows"; "file" is the word that belongs to no option
-  std::string value;  ///< what follows it, "N"; empty: nothing does, a flag
+  std::string name;   ///< "--rows"; "file" stands for the word that belongs to no option
+  std::string value;  ///< name of its value, "N"; empty: it is a flag without a value
   std::string help;
-  /// Takes what the user wrote; returns what was expected where it is that not, else nothing.
+  /// Reads the user's text. Returns what was expected if the text is not valid, otherwise an empty text.
   std::function<std::string(const std::string& text)> take;
-  /// The present value, "" or "true" for a flag; before anything was taken it is the default of the help text.
+  /// The present value; of a flag "" or "true". Before take() is called, this is the default in the help.
   std::function<std::string()> shown;
   bool required = false;
   bool repeats = false;
-  std::string needs{};                  ///< another option, without which this one makes no sense
-  std::vector<std::string> excludes{};  ///< options that make no sense with it
+  std::string needs{};                  ///< another option that this one needs
+  std::vector<std::string> excludes{};  ///< options that must not be combined with it
 };
 
-// Options by what they take; `help` as in the text of --help. Variables must live as long as the option.
+// Makes options for each kind of value. `help` is the text of --help. The variable must live as long as the option.
 Option run_file(std::string& file, const std::string& help = "The run file");
 Option overrides(std::vector<std::string>& settings, const std::string& help);
 Option flag(const std::string& name, bool& variable, const std::string& help);
 Option text(const std::string& name, const std::string& value, std::string& variable, const std::string& help);
-/// A whole number, or an optional one, as the run file reads it; `unset` stands in the help for a default of 0 (none).
+/// A whole number, which may be optional, read as in the run file. The help shows `unset` for a default of 0 (none).
 template <class Number>
 Option whole(const std::string& name, Number& variable, runfile::WholeRange range, const std::string& help,
              const std::string& unset = "") {
@@ -52,31 +52,31 @@ Option whole(const std::string& name, Number& variable, runfile::WholeRange rang
   return {name, "N", help, take, shown};
 }
 
-/// Numbers of ranks that can be planned for.
+/// Numbers of ranks for which `plan` works.
 inline constexpr runfile::WholeRange rank_counts{1, 65536};
 
-/// What the number of launched ranks means to a verb: those that compute or make files must not run once per process
-/// where a launcher was misunderstood; `info` shows the ranks; `list` is the same for any.
+/// Which verbs must know all launched ranks. for_work: a process that takes itself for the whole job would compute or
+/// write everything once more. for_show: `info` shows the ranks. never: `list` prints the same for any number.
 enum class RanksMatter { for_work, for_show, never };
 
 struct Verb {
   std::string name;
-  std::string does;     ///< one line of help
+  std::string does;     ///< one line of the help
   std::string example;  ///< one or two lines
   std::vector<Option> options;
-  /// Does the work and returns the exit status; collective. `command_line` is for /provenance.
+  /// Does the work and returns the exit status; collective. `command_line` is stored in /provenance.
   std::function<int(const comm::Communicator&, const std::string& command_line)> run;
-  /// What is wrong with the options together, as the end of "annulus: error: "; empty: nothing.
+  /// Checks the options together. Returns the end of the message "annulus: error: "; empty: all is well.
   std::function<std::string()> complaint = [] { return std::string(); };
-  std::string when_ended = "nothing was changed";  ///< by a signal: what is lost, and what to do
+  std::string when_ended = "nothing was changed";  ///< printed if a signal ends it: what is lost, and what to do
   RanksMatter ranks_matter = RanksMatter::for_work;
 };
 
-/// `when_ended` for verbs that make a file at their end.
+/// `when_ended` of verbs that write their file at the end.
 inline constexpr const char* nothing_saved =
     "nothing was kept but a result that was complete already, the same command begins again";
 
-/// Every verb, in the order of the help text, with options of its own: none is given yet.
+/// All verbs, in the order of the help. Each call returns new options, with no value read yet.
 std::vector<Verb> verbs();
 
 }  // namespace annulus::app

@@ -10,10 +10,10 @@ namespace {
 
 struct Given {
   RunFileArguments words;
-  Index rows = 64;  ///< to check, all heads and batch entries of each
+  Index rows = 64;  ///< number of sampled rows; each is checked in all heads and batch entries
 };
 
-/// Prints a table; returns 0, or 3 when outside the tolerance.
+/// Prints the table of errors. Returns 0, or 3 if an error is above the tolerance.
 int verify(const Given& given, const comm::Communicator& comm) {
   const Request request = read_request(given.words, Purpose::verify, comm);
   const store::InspectedFile result = verify::look_at_result(request.run, request.results, comm);

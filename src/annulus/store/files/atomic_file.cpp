@@ -20,7 +20,7 @@ using core::ErrorKind;
 using core::fail;
 
 struct Found {
-  int error = 0;  // errno; 0: there is something
+  int error = 0;  // errno; 0: something has this name
   core::FileIdentity identity;
 };
 Found look(const std::string& path) {
@@ -30,7 +30,7 @@ Found look(const std::string& path) {
   return {0, {about.st_dev, about.st_ino}};
 }
 
-/// Throws unless the path stands for the file that was made under it.
+/// Throws and says what the path leads to instead of the file that was made under it.
 [[noreturn]] void complain(const std::string& path, ino_t inode, const Found& found) {
   if (found.error != 0) {
     fail(ErrorKind::failure, "{}: the file that was made under this name (inode {}) cannot be found: {}", path, inode,
@@ -42,14 +42,14 @@ Found look(const std::string& path) {
        path, found.identity.inode, found.identity.device, inode);
 }
 
-/// Renames unless something has the new name; 0 or the error's number.
+/// Renames if nothing has the new name. Returns 0 or the error's number.
 int rename_to_new(const std::string& from, const std::string& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) return errno;
-  // Not every file system (NFS) knows that call; a link is never made over something either.
+  // Some file systems (NFS) lack that call; but link() never replaces a file either.
   if (link(from.c_str(), to.c_str()) == 0) return unlink(from.c_str()) == 0 ? 0 : errno;
   if (errno == EEXIST) return errno;
-  // Without links either, there is a moment in which another file may come.
+  // Without links there is a short moment in which another process can make a file of this name.
   if (look(to).error != ENOENT) return EEXIST;
   return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
@@ -70,7 +70,7 @@ UnfinishedFile::~UnfinishedFile() {
 
 void UnfinishedFile::check() const {
   const Found found = look(path_);
-  // Not by the device: a network file system that was mounted anew meanwhile has another number.
+  // The device is not compared: a network file system that is mounted anew has another number.
   if (found.error != 0 || found.identity.inode != identity_.inode) complain(path_, identity_.inode, found);
 }
 
@@ -95,14 +95,14 @@ AtomicFile::AtomicFile(const std::string& file, bool overwrite)
   }, replaced{};
   fstat(descriptor_.id(), &made);
   new_mode_ = made.st_mode & 07777;
-  // What replaces a file that others may not read is never readable for them, not even while it is made.
+  // If others may not read the file that is replaced, they may not read the new one either, not even while it is made.
   if (stat(final_path_.c_str(), &replaced) == 0) fchmod(descriptor_.id(), 0600);
 }
 
 AtomicFile::AtomicFile(const std::string& file, bool overwrite, const std::string& made, Refused refused)
     : final_path_(file), overwrite_(overwrite), refused_(refused), descriptor_(made, O_RDWR | O_NOFOLLOW) {
   {
-    const core::MakingScope making;  // no signal takes it for a file that goes with this process
+    const core::MakingScope making;  // meanwhile a signal does not delete it as an unfinished file
     unfinished_.emplace(made, descriptor_.identity().inode);
     unfinished_->release();
   }
@@ -120,8 +120,8 @@ void AtomicFile::write(const std::string& text) {
   if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", final_path_, std::strerror(code));
 }
 
-/// Owner and group as far as we may; where the group cannot be kept, the new group gets no right that others do not
-/// have.
+/// Takes owner and group of the replaced file, if this process may. If the group cannot be kept, the new group gets
+/// only the rights that all others have.
 void AtomicFile::take_permissions() const {
   struct stat replaced {
   }, made{};
@@ -133,7 +133,7 @@ void AtomicFile::take_permissions() const {
       mode &= ~mode_t(070) | ((mode & 07) << 3);
     }
   }
-  fchmod(descriptor_.id(), mode);  // a file system without permissions refuses, and has nothing to keep
+  fchmod(descriptor_.id(), mode);  // may fail on a file system without permissions, which then has none to keep
 }
 
 void AtomicFile::take_name() const {
@@ -142,7 +142,7 @@ void AtomicFile::take_name() const {
   const int code = !overwrite_ ? rename_to_new(unfinished_->path(), final_path_)
                    : std::rename(unfinished_->path().c_str(), final_path_.c_str()) == 0 ? 0
                                                                                         : errno;
-  if (code == EEXIST) check_can_be_made(final_path_, overwrite_);  // says what came in this moment
+  if (code == EEXIST) check_can_be_made(final_path_, overwrite_);  // throws and names the file that has just appeared
   if (code != 0) {
     fail(ErrorKind::failure, "{}: renaming {} failed: {}", final_path_, unfinished_->path(), std::strerror(code));
   }
@@ -158,10 +158,10 @@ void AtomicFile::publish() {
     keep(error.what());
   }
   unfinished_->release();
-  flush_folder(final_path_);  // some file systems cannot; the file itself is safe
+  flush_folder(final_path_);  // may fail on some file systems, but the file's content is safe
 }
 
-/// Hours of work are in this file: it is not thrown away.
+/// Keeps the file, because hours of work are in it.
 void AtomicFile::keep(const std::string& why) {
   if (refused_ == Refused::stays) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
   std::string kept = final_path_ + ".kept." + random_digits();

@@ -1,10 +1,10 @@
-// The one way in which this program puts a file in place: complete or not at all. The file is made beside its final
-// name under a temporary one, flushed to disk, and renamed.
+// Puts a file in place complete or not at all; all files of this program are made in this way. The file gets a
+// temporary name beside its final one, is flushed to disk, and is then renamed.
 //
-// The temporary file is new (never one that is there, never through a link) and its name cannot be guessed. Before each
-// opening and before the renaming its device and inode are compared with those it had when it was made. A process that
-// is ended before its file is finished takes it along (core/unfinished_files.hpp); what one that was killed leaves
-// behind is removed by the next that makes the same file (process_name.hpp).
+// The temporary file is always new, never an existing file or a link, and its name cannot be guessed. Before each
+// opening and before the renaming, its device and inode must be the same as at first. A process that ends early removes
+// it (core/unfinished_files.hpp). If the process was killed, the next one that makes the same file removes it
+// (process_name.hpp).
 #pragma once
 
 #include <optional>
@@ -14,22 +14,22 @@
 
 namespace annulus::store {
 
-/// An unfinished file as every rank knows it. The path may be seen from several machines, with device numbers of their
-/// own; inode numbers are the file system's.
+/// An unfinished file as every rank sees it. Several machines may see the path, each with its own device number; inode
+/// numbers belong to the file system and are the same.
 class UnfinishedFile {
  public:
-  /// A file that is there. Throws Error(failure) when the path is not the file with this inode.
+  /// For an existing file. Throws Error(failure) if the path does not lead to the file with this inode.
   UnfinishedFile(std::string path, ino_t inode);
-  /// Removes it, if it is still that file and it was not released.
+  /// Removes the file, if the path still leads to it and release() was not called.
   ~UnfinishedFile();
   UnfinishedFile(const UnfinishedFile&) = delete;
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
 
   const std::string& path() const { return path_; }
 
-  /// Throws Error(failure), which says what changed, when the path stands for another file now, or for none.
+  /// Throws Error(failure) if the path now leads to another file, or to none; the message says what changed.
   void check() const;
-  /// It is finished, or another's business: forgets it.
+  /// Forgets the file, because it is finished or belongs to another process now.
   void release();
 
  private:
@@ -39,16 +39,16 @@ class UnfinishedFile {
   bool ours_ = true;
 };
 
-/// A file that this process makes. For one rank.
+/// A file that this process makes. Use it on one rank.
 class AtomicFile {
  public:
-  /// What becomes of a finished file that cannot have its final name.
+  /// What happens to a finished file that cannot get its final name.
   enum class Refused { is_renamed, stays };
 
-  /// Makes an empty temporary file beside `file`, or beside what a link of that name points to; removes those of dead
-  /// processes. Throws Error(failure) as check_can_be_made() does.
+  /// Makes an empty temporary file beside `file`, or beside what a link of that name points to. Removes the temporary
+  /// files of dead processes. Throws Error(failure) as check_can_be_made() does.
   AtomicFile(const std::string& file, bool overwrite);
-  /// Takes `made`, a file that is there, for `file`, links of which have been followed. Throws Error(failure).
+  /// Makes the existing file `made` become `file`, in which links are followed already. Throws Error(failure).
   AtomicFile(const std::string& file, bool overwrite, const std::string& made, Refused refused);
 
   const std::string& final_path() const { return final_path_; }
@@ -58,9 +58,9 @@ class AtomicFile {
   /// Appends text. Throws Error(failure).
   void write(const std::string& text);
 
-  /// Flushes the file to disk and gives it its final name; a file that it replaces hands on its permissions. Throws
-  /// Error(failure). If the name was taken meanwhile and may not be, or the renaming fails for another reason, the file
-  /// is kept as NAME.kept.<random>, or stays where it is, and the error says where.
+  /// Flushes the file to disk and gives it its final name. If it replaces a file, it takes that file's permissions.
+  /// Throws Error(failure). If another file has taken the name meanwhile and must stay, or renaming fails for another
+  /// reason, the file is kept as NAME.kept.<random>, or with its present name; the error says where.
   void publish();
 
  private:
@@ -71,8 +71,8 @@ class AtomicFile {
   std::string final_path_;
   bool overwrite_;
   Refused refused_ = Refused::is_renamed;
-  mode_t new_mode_ = 0;    // of a file that replaces none
-  Descriptor descriptor_;  // held open, so that its inode number is not given to another file
+  mode_t new_mode_ = 0;    // used if it replaces no file
+  Descriptor descriptor_;  // stays open, so that no other file can get its inode number
   std::optional<UnfinishedFile> unfinished_;
 };
 

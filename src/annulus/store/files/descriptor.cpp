@@ -12,8 +12,8 @@
 namespace annulus::store {
 namespace {
 
-/// Open file description locks: fcntl's own would end when any descriptor of the file is closed. 0 or the error's
-/// number.
+/// Sets an open file description lock, because a normal lock of fcntl ends when any descriptor of the file is closed.
+/// Returns 0 or the error's number.
 int call(int file, int command, short kind, long long byte, struct flock* found = nullptr) {
   struct flock lock {};
   lock.l_type = kind;

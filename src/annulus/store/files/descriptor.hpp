@@ -1,4 +1,4 @@
-// An open file that closes itself, and knows which file it is; locks on single bytes of it.
+// An open file that closes itself and recognises its path; and locks on single bytes of a file.
 #pragma once
 
 #include <fcntl.h>
@@ -11,37 +11,37 @@
 
 namespace annulus::store {
 
-/// What is there instead of a regular file, in words: "a folder", "a FIFO".
+/// Says what is there if it is not a regular file: "a folder", "a FIFO".
 const char* kind_of_file(const struct stat& about);
 
 class Descriptor {
  public:
   Descriptor() = default;
-  /// Opens; the file is not handed on to programs that this one starts. Throws Error(failure).
+  /// Opens the file. Programs that this one starts do not inherit it. Throws Error(failure).
   Descriptor(const std::string& path, int flags, mode_t mode = 0);
   ~Descriptor();
   Descriptor(Descriptor&& other) noexcept;
   Descriptor& operator=(Descriptor&& other) noexcept;
 
   int id() const { return id_; }
-  /// Closes it now; 0 or the error's number.
+  /// Closes it now. Returns 0 or the error's number.
   int close();
   core::FileIdentity identity() const;
-  /// The path stands for this file and not for a link to it.
+  /// True if the path leads to this file and is not a link to it.
   bool is_named(const std::string& path) const;
 
  private:
   int id_ = -1;
 };
 
-/// Whether the file system has locks.
+/// Whether the file system supports locks.
 bool has_locks(const Descriptor& file);
 
-/// Locks byte `byte` of a file while it lives, on this machine and on others, and ends with the process that holds it.
-/// Other descriptors of this process count as others.
+/// Holds a lock on byte `byte` of a file, on this machine and on others. The lock ends with this object or with its
+/// process. Other descriptors in this process are locked out, too.
 class ByteLock {
  public:
-  /// Waits for it. Throws Error(failure) when the file system refuses.
+  /// Waits until it gets the lock. Throws Error(failure) if the file system does not support locks.
   ByteLock(const Descriptor& file, long long byte);
   ~ByteLock();
   ByteLock(ByteLock&& other) noexcept;
@@ -49,7 +49,7 @@ class ByteLock {
   ByteLock& operator=(const ByteLock&) = delete;
   ByteLock& operator=(ByteLock&&) = delete;
 
-  /// Nothing where another has it.
+  /// The lock; empty if another holder has it.
   static std::optional<ByteLock> without_waiting(const Descriptor& file, long long byte);
 
  private:
@@ -59,7 +59,7 @@ class ByteLock {
   long long byte_;
 };
 
-/// Another has the byte.
+/// True if another holder has locked the byte.
 bool is_locked(const Descriptor& file, long long byte);
 
 }  // namespace annulus::store

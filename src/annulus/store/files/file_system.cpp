@@ -19,15 +19,15 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-constexpr off_t flush_bytes = off_t(64) << 20;  // some seconds on a slow disk
+constexpr off_t flush_bytes = off_t(64) << 20;  // takes some seconds on a slow disk
 
 std::string folder_of(const std::string& file) {
   const std::string folder = std::filesystem::path(file).parent_path().string();
   return folder.empty() ? "." : folder;
 }
 
-/// Writes a file's content to disk piece by piece, so that no single call takes long: what a slow disk is given at once
-/// would look like a call that hangs. Not all that fsync does, and not everywhere.
+/// Writes a file to disk piece by piece, so that no single call takes long: a call that flushes everything to a slow
+/// disk looks as if it hangs. It does less than fsync, and not on every system.
 void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
   struct stat found {};
   if (fstat(descriptor.id(), &found) != 0) return;
@@ -36,7 +36,7 @@ void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
     const comm::BlockingScope inside(fmt::format("the flushing of {} from byte {} on", file, begin));
     if (sync_file_range(descriptor.id(), begin, flush_bytes, flags) != 0) {
       if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EOPNOTSUPP) return;
-      // The system reports an error once: a later fsync would not know of it.
+      // The system reports an error only once, so a later fsync would not report it.
       fail(ErrorKind::failure, "{}: flushing failed: {}", file, std::strerror(errno));
     }
     comm::watchdog_progress();
@@ -58,7 +58,7 @@ bool is_taken(const std::string& path) {
 
 std::string why_too_long(const std::string& file) {
   const comm::BlockingScope inside("the look at the folder of " + file);
-  // The longest that is put after a name: ".tmp." and 58 letters (process_name.hpp).
+  // Length of the longest text that is added to a name: ".tmp." and 58 letters (process_name.hpp).
   constexpr long longest_ending = 63;
   const long known = pathconf(folder_of(file).c_str(), _PC_NAME_MAX), most = (known < 0 ? NAME_MAX : known);
   const auto letters = long(std::filesystem::path(file).filename().native().size());
@@ -94,7 +94,7 @@ void check_can_be_made(const std::string& file, bool overwrite) {
 void check_free_space(const std::string& file, core::Index bytes) {
   const comm::BlockingScope inside("the question for the room that " + file + " has");
   struct statvfs system {};
-  if (statvfs(folder_of(file).c_str(), &system) != 0) return;  // what cannot be asked is found when writing
+  if (statvfs(folder_of(file).c_str(), &system) != 0) return;  // unknown: a later write will fail if space is missing
   const double free = double(system.f_bavail) * double(system.f_frsize);
   if (double(bytes) > free) {
     fail(ErrorKind::failure, "{}: needs {} bytes, the file system has {:.0f} free", file, bytes, free);
@@ -103,9 +103,9 @@ void check_free_space(const std::string& file, core::Index bytes) {
 
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes) {
   const comm::BlockingScope inside("the reservation of room for " + name);
-  int code = ftruncate(descriptor.id(), bytes) == 0 ? 0 : errno;  // checks limits; takes no room
+  int code = ftruncate(descriptor.id(), bytes) == 0 ? 0 : errno;  // checks limits, but reserves no space
   if (code == 0 && fallocate(descriptor.id(), 0, 0, bytes) != 0) {
-    // Other codes mean that this file system cannot reserve.
+    // Other error codes mean that this file system cannot reserve space.
     if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) code = errno;
   }
   if (code != 0) fail(ErrorKind::failure, "{}: no room for {} bytes: {}", name, bytes, std::strerror(code));
@@ -121,7 +121,7 @@ void extend(const Descriptor& descriptor, const std::string& name, core::Index b
 }
 
 core::Index read_bytes(const Descriptor& descriptor, void* to, core::Index count, core::Index offset) {
-  constexpr core::Index call_bytes = core::Index(64) << 20;  // of a long read: a second on a slow disk
+  constexpr core::Index call_bytes = core::Index(64) << 20;  // read at once by a long read: a second on a slow disk
   core::Index done = 0;
   while (done < count) {
     const ssize_t now = pread(descriptor.id(), static_cast<char*>(to) + done,

@@ -27,7 +27,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-/// FNV-1a, 48 bits of it: the same in every build.
+/// 48 bits of an FNV-1a hash, which is the same in every build.
 std::string hash(const std::string& text) {
   std::uint64_t sum = 0xcbf29ce484222325u;
   for (const char letter : text) sum = (sum ^ std::uint8_t(letter)) * 0x100000001b3u;
@@ -41,8 +41,8 @@ std::string this_machine() {
   return hash(fmt::format("{}|{}|{}", host.data(), first_line("/proc/sys/kernel/random/boot_id"), space.data()));
 }
 
-/// A field of /proc/PID/stat, "pid (name) state ...", counted from the end of the name, which may hold anything; "0":
-/// there is none.
+/// Field `number` of /proc/PID/stat, "pid (name) state ...", counted after the name, which may contain any characters.
+/// "0" if there is no such field.
 std::string stat_field(pid_t process, int number) {
   const std::string line = first_line(fmt::format("/proc/{}/stat", process));
   std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
@@ -52,7 +52,7 @@ std::string stat_field(pid_t process, int number) {
 }
 std::string start_of(pid_t process) { return stat_field(process, 22); }
 
-/// The process that makes a temporary file of `base`, out of the file's name; nothing for every other name.
+/// The process that makes a temporary file of `base`, read from the file's name; empty for any other name.
 std::optional<std::string> maker_of(const std::string& name, const std::string& base) {
   const std::string front = base + ".tmp.";
   const std::size_t end = name.rfind('.');
@@ -61,9 +61,9 @@ std::optional<std::string> maker_of(const std::string& name, const std::string& 
 }
 
 void warn_once(const std::string& path) {
-  static std::set<std::string> said;  // a training makes its checkpoint many times
+  static std::set<std::string> said;  // warns once, although a training makes its checkpoint many times
   struct stat about {};
-  if (lstat(path.c_str(), &about) != 0 || !said.insert(path).second) return;  // gone meanwhile, or known
+  if (lstat(path.c_str(), &about) != 0 || !said.insert(path).second) return;  // gone, or warned of before
   fmt::print(stderr,
              "annulus: warning: {}: {} bytes, written {:.0f} minutes ago by a process of another machine or container; "
              "remove it if nothing there makes this file any more\n",
@@ -89,11 +89,11 @@ std::optional<ProcessState> process_state(const std::string& process) {
   if (!is_number || machine.size() != 12 || start.empty()) return std::nullopt;
   if (machine != this_machine()) return ProcessState::elsewhere;
   if (kill(number, 0) != 0 && errno == ESRCH) return ProcessState::dead;
-  // One whose parent has not waited for it is dead, too: in a container without an init process it stays for good.
+  // A zombie is dead, too: in a container without an init process, no parent ever waits for it.
   if (stat_field(number, 3) == "Z") return ProcessState::dead;
   const std::string now = start_of(number);
   return now != "0" && start != "0" && now != start ? ProcessState::dead
-                                                    : ProcessState::alive;  // another process with the same id
+                                                    : ProcessState::alive;  // dead: another process has got the same id
 }
 
 std::string random_digits() {
@@ -119,7 +119,7 @@ void remove_leftovers(const std::string& file) {
     if (!maker || !std::filesystem::is_regular_file(entry->symlink_status(ignored))) continue;
     const std::optional<ProcessState> life = process_state(*maker);
     if (life == ProcessState::elsewhere) warn_once(entry->path().string());
-    if (life == ProcessState::dead) unlink(entry->path().c_str());  // another run may be first
+    if (life == ProcessState::dead) unlink(entry->path().c_str());  // another run may have removed it already
   }
 }
 

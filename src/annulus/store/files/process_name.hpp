@@ -1,6 +1,6 @@
-// Which process of which machine made a file, and when, as text that other processes can look at later; and names of
-// small files that are being made: NAME.tmp.<process>.<random> beside NAME. They cannot be guessed, two processes never
-// share one, and the name tells whether whoever makes the file is still alive.
+// Names processes in text, so that other processes can find out later whether they are alive. Names unfinished files
+// after them: NAME.tmp.<process>.<random> beside NAME. Such a name cannot be guessed, no two processes use the same,
+// and it tells whether its maker still runs.
 #pragma once
 
 #include <ctime>
@@ -9,27 +9,27 @@
 
 namespace annulus::store {
 
-/// "<machine>.<process>": a hash of host name, boot and pid namespace, so that equal process ids in two containers or
-/// after a restart differ; and PID-START, with the process's start time, since process ids come again.
+/// "<machine>.<process>". machine: a hash of host name, boot and pid namespace, because process ids are equal in two
+/// containers or after a restart. process: PID-START with the start time, because ids are used again.
 std::string this_process();
 
-/// Whether a process, as this_process() named it, still runs. Of one on another machine or in another
-/// container this cannot be known.
+/// Whether the process that this_process() named still runs. elsewhere: it is on another machine or in another
+/// container, so it cannot be known.
 enum class ProcessState { alive, dead, elsewhere };
-/// Nothing for a text that names no process.
+/// Empty for a text that names no process.
 std::optional<ProcessState> process_state(const std::string& process);
 
-/// 16 hexadecimal digits that cannot be guessed.
+/// Returns 16 hexadecimal digits that cannot be guessed.
 std::string random_digits();
 
-/// A name for a file that becomes `file`, which no other process makes.
+/// A temporary name for the unfinished `file`; no other process uses it.
 std::string temporary_name(const std::string& file);
 
-/// Removes what dead processes of this machine left when they made `file`; warns on stderr, once of each, of what
-/// another machine (or container) makes or made, with size and age. Call on one rank.
+/// Removes temporary files of `file` that dead processes of this machine left. For those of another machine (or
+/// container) warns on stderr, once for each, with size and age. Call it on one rank.
 void remove_leftovers(const std::string& file);
 
-/// A time in UTC; `format` as of strftime: "%Y-%m-%d %H:%M:%S".
+/// A time in UTC. `format` is one for strftime: "%Y-%m-%d %H:%M:%S".
 std::string utc_text(std::time_t seconds, const char* format);
 
 }  // namespace annulus::store

@@ -8,7 +8,7 @@ namespace annulus::store {
 namespace {
 
 constexpr hssize_t most_elements = 4096;
-constexpr std::size_t most_text = 65536;  // bytes of one of fixed length
+constexpr std::size_t most_text = 65536;  // bytes of a text with fixed length
 
 struct OpenAttribute {
   AttributeId id;
@@ -16,8 +16,8 @@ struct OpenAttribute {
   SpaceId space;
 
   bool is_there() const { return id >= 0; }
-  /// Number of its elements; 0 for one without any. Throws Error(failure) for more than names of axes and fill values
-  /// can be: elements that a file claims need not be in it, and many may share one text.
+  /// Number of elements; 0 if there is none. Throws Error(failure) if it is larger than axis names or fill values need:
+  /// a damaged file can claim elements that it does not contain, and many elements can share one text.
   std::size_t count(const std::string& name) const {
     const hssize_t count = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space));
     if (count > most_elements) {
@@ -28,7 +28,7 @@ struct OpenAttribute {
     return std::size_t(count);
   }
 };
-/// `where` names the attribute.
+/// Opens an attribute; `where` names it in messages.
 OpenAttribute open_attribute(hid_t object, const std::string& name, const std::string& where) {
   if (comm::blocking("H5Aexists", H5Aexists, object, name.c_str()) <= 0) return {};
   AttributeId id(check_hdf5(comm::blocking("H5Aopen", H5Aopen, object, name.c_str(), H5P_DEFAULT), "{}", where));
@@ -38,7 +38,7 @@ OpenAttribute open_attribute(hid_t object, const std::string& name, const std::s
 }
 
 std::vector<std::string> read_variable(hid_t attribute, hid_t type, std::size_t count) {
-  std::vector<char*> found(count, nullptr);  // HDF5 allocates the texts; one never written stays null
+  std::vector<char*> found(count, nullptr);  // HDF5 allocates the texts; a text that was never written stays null
   const TypeId memory(check_hdf5(H5Tcopy(type), "HDF5 text type"));
   check_hdf5(comm::blocking("H5Aread", H5Aread, attribute, memory, found.data()), "reading an attribute");
   std::vector<std::string> texts;
@@ -57,13 +57,13 @@ std::vector<std::string> read_fixed(hid_t attribute, hid_t type, std::size_t cou
   for (std::size_t i = 0; i < count; ++i) {
     const auto begin = found.begin() + std::ptrdiff_t(i * size);
     std::string text(begin, std::find(begin, begin + std::ptrdiff_t(size), '\0'));
-    text.erase(text.find_last_not_of(' ') + 1);  // Fortran pads with spaces
+    text.erase(text.find_last_not_of(' ') + 1);  // Fortran fills texts with spaces
     texts.push_back(text);
   }
   return texts;
 }
 
-/// "sequence" of an object /group/sequence; "" of one that cannot be named.
+/// The last part of an object's name: "sequence" for /group/sequence; "" if it has no name.
 std::string last_name(hid_t object) {
   char name[256] = "";
   if (H5Iget_name(object, name, sizeof name) <= 0) return "";

@@ -20,7 +20,7 @@ using core::ErrorKind;
 using core::fail;
 using core::Interval;
 
-/// Throws Error(failure) where one of the numbers stands for a missing one.
+/// Throws Error(failure) if one of the numbers means "missing".
 template <class Number>
 void refuse_missing(hid_t dataset, const std::string& where, const std::vector<Number>& numbers) {
   for (const MissingValue& missing : missing_values_of(dataset, where)) {
@@ -31,8 +31,8 @@ void refuse_missing(hid_t dataset, const std::string& where, const std::vector<N
   }
 }
 
-/// How many numbers a dataset has that every rank keeps whole. Throws Error(failure) where that is too much memory:
-/// what a file claims need not be in it.
+/// Number of elements of a dataset that every rank holds completely. Throws Error(failure) if that is too much memory:
+/// a damaged file can claim more numbers than it contains.
 std::size_t count_on_every_rank(const std::string& where, const std::vector<Index>& extents) {
   constexpr Index most = Index(1) << 28;  // 2 GiB
   const Index count = std::accumulate(extents.begin(), extents.end(), Index(1), std::multiplies<Index>());
@@ -48,7 +48,7 @@ struct WholeNumbers {
   std::vector<Index> extents;
   std::vector<Index> values;
 };
-/// A dataset of whole numbers with 1 to `most_axes` axes. Throws Error(failure): "..., expected int64 with AXES".
+/// Reads a dataset of int64 with 1 to `most_axes` axes. Throws Error(failure): "..., expected int64 with AXES".
 WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::string& name, std::size_t most_axes,
                                 const std::string& axes) {
   const DatasetId dataset = open_dataset(file, path, name);
@@ -70,7 +70,7 @@ WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::
   return found;
 }
 
-/// Document offsets 0 = d0 <= d1 <= ... <= sequence as first row, end, first row, end ...
+/// Reads document offsets 0 = d0 <= d1 <= ... <= sequence. Returns first row, end, first row, end ...
 std::vector<Index> read_documents(hid_t file, const std::string& path, const std::string& name, Index sequence) {
   const auto [where, extents, offsets] = read_whole_numbers(file, path, name, 1, "1");
   if (offsets.size() < 2 || offsets.front() != 0 || offsets.back() > sequence) {
@@ -87,7 +87,7 @@ std::vector<Index> read_documents(hid_t file, const std::string& path, const std
   return ranges;
 }
 
-/// The rows that exist of each batch entry, as first row, end, first row, end ... of all entries end to end.
+/// Reads how many rows of each batch entry exist. Returns first row, end, first row, end ... of all entries end to end.
 std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::string& name, Index batch,
                                 Index sequence) {
   const auto [where, extents, numbers] = read_whole_numbers(file, path, name, 2, "1 or 2: (batch) or (batch, 2)");
@@ -109,7 +109,7 @@ std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::
   return ranges;
 }
 
-/// The rows that exist, document after document.
+/// Returns the rows that exist as first row, end, first row, end ..., document by document.
 std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfile::InputSettings& input,
                                const core::Shape& shape) {
   if (input.lengths) return read_lengths(file, path, *input.lengths, shape.batch, shape.sequence);
@@ -117,7 +117,7 @@ std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfil
   return {0, shape.sequence};
 }
 
-/// All numbers of a dataset that has been looked at.
+/// Reads all numbers of a dataset that look_at() has checked.
 std::vector<double> read_doubles(hid_t file, const std::string& path, const std::string& name,
                                  const FoundDataset& found) {
   const DatasetId dataset = open_dataset(file, path, name);
@@ -196,7 +196,7 @@ std::vector<double> read_sink(hid_t file, const std::string& path, const std::st
 
 namespace {
 
-/// As many as a run file may ask for: what is made of them, as pairs of rows, is counted in 64 bits.
+/// Checks the limits of the run file for sizes: beyond them, counts such as pairs of rows do not fit into 64 bits.
 void check_sizes(const std::string& path, const core::Shape& shape, Index query_rows) {
   constexpr Index most_rows = 1'000'000'000'000, most_others = 1'000'000;
   const Index rows = std::max(shape.sequence, query_rows);

@@ -1,4 +1,4 @@
-// What a dataset is against what it should be. Included by .cpp files of this room only.
+// Compares a dataset with what it should be. Included by .cpp files of this room only.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace annulus::store {
 
-/// Extents and storage type of one dataset, with the words for errors about it.
+/// Extents and storage type of a dataset, and its name for messages.
 struct FoundDataset {
   std::string where;  ///< "FILE: dataset /q"
   std::vector<Index> extents;
@@ -20,8 +20,8 @@ struct FoundDataset {
   std::string shape_text() const { return fmt::format("({})", fmt::join(extents, ", ")); }
 };
 
-/// Looks at a dataset of floats. `axes` are the names its axes should have, "(batch, sequence)": their number must be
-/// that of its axes, and none of them is empty. Throws Error(failure), with `asked_by` as open_dataset().
+/// Checks a dataset of floats. `axes` names the axes that it should have, "(batch, sequence)": it must have this many
+/// axes, and none may be empty. Throws Error(failure); `asked_by` is as in open_dataset().
 FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes,
                      const std::string& asked_by = "");
 
@@ -31,17 +31,17 @@ void check_type(const FoundDataset& found, core::DType type, const std::string& 
 /// Throws Error(failure) unless the dataset has these extents: "..., expected (1, 8, 4) to fit q (1, 8, 4, 64)".
 void check_extents(const FoundDataset& found, const std::vector<Index>& extents, const std::string& to_fit);
 
-/// The sink logits (heads) in a dataset of floats. Throws Error(failure) where they are not so many ("... to fit
-/// TO_FIT"), or NaN or infinity is among them.
+/// Reads the sink logits (heads) from a dataset of floats. Throws Error(failure) if their number is wrong ("... to fit
+/// TO_FIT"), or if one is NaN or infinite.
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
                               const std::string& to_fit);
 
-/// The coordinates (rows, 2) in a dataset of floats. Throws Error(failure) likewise, and where one is not finite.
+/// Reads the coordinates (rows, 2) from a dataset of floats. Throws Error(failure) in the same cases.
 std::vector<double> read_coordinates(hid_t file, const std::string& path, const std::string& name, Index rows,
                                      const std::string& to_fit);
 
-/// Rank 0 opens the file and looks (`look` leaves out documents and lengths). All ranks learn what it found, and note
-/// in `file` which rows do not exist. Collective. Throws the same Error(failure) on every rank.
+/// Rank 0 opens the file and calls `look`, which does not read documents and lengths. All ranks get the result, and
+/// note in `file` which rows do not exist. Collective. Throws the same Error(failure) on every rank.
 FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm,
                              const std::function<FileContents(hid_t)>& look);
 

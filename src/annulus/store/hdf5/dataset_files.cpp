@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What one of HDF5's functions for names writes: `get(buffer, bytes)` returns the length.
+/// Calls an HDF5 function that writes a name: `get(buffer, bytes)` returns the name's length.
 template <class Get>
 std::string text_from(const std::string& where, Get&& get) {
   const auto length = check_hdf5(get(nullptr, std::size_t(0)), "{}", where);
@@ -40,9 +40,9 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-/// The path at which HDF5 finds a file that a dataset of the file `holder` names; none if there is no such file. HDF5
-/// looks for sources of virtual datasets first in the folder of `holder`, then, as for other files, under the name as
-/// written. Prefixes from the environment (HDF5_VDS_PREFIX, HDF5_EXTFILE_PREFIX) are not known here.
+/// The path at which HDF5 finds a file that a dataset of the file `holder` names; empty if there is none. For sources
+/// of virtual datasets, HDF5 looks in the folder of `holder` first. Then, as for all other files, it takes the name as
+/// written. This function does not know the prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
 std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool beside_holder) {
   std::error_code ignored;
   const fs::path folder = fs::canonical(holder, ignored).parent_path();
@@ -50,7 +50,7 @@ std::optional<std::string> found_file(const std::string& named, const std::strin
     const fs::file_status found = fs::status(place, ignored);
     if (fs::is_regular_file(found)) return place.string();
     if (!fs::exists(found) || fs::is_directory(found)) continue;
-    core::fail(core::ErrorKind::failure,  // HDF5 would wait for a FIFO, or read a device without end
+    core::fail(core::ErrorKind::failure,  // HDF5 would wait for a FIFO for ever, or read a device without end
                "{}: names {} as a file with numbers of its datasets, which is no regular file", holder, place.string());
   }
   return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<std::string> found_file(const std::string& named, const std::strin
 
 using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
 
-/// The sources of a virtual dataset, those of a pattern "part_%b.h5" one by one.
+/// The sources of a virtual dataset. A pattern such as "part_%b.h5" gives one source for each file.
 std::vector<Source> sources_of(hid_t creation, const std::string& holder, const std::string& where) {
   std::size_t count = 0;
   check_hdf5(H5Pget_virtual_count(creation, &count), "{}", where);
@@ -68,7 +68,7 @@ std::vector<Source> sources_of(hid_t creation, const std::string& holder, const 
       replace_all(*text, "%b", std::to_string(block));
       replace_all(*text, "%%", "%");
     }
-    if (file == ".") return found.emplace(holder, dataset).second;  // the file itself
+    if (file == ".") return found.emplace(holder, dataset).second;  // "." means the file itself
     const auto place = found_file(file, holder, true);
     return place && found.emplace(*place, dataset).second;
   };
@@ -84,7 +84,7 @@ std::vector<Source> sources_of(hid_t creation, const std::string& holder, const 
   return {found.begin(), found.end()};
 }
 
-/// HDF5 calls this function at every external link on a path. The dataset needs `parent`, the file with the link.
+/// HDF5 calls this function at every external link on a path; it notes `parent`, the file with the link.
 herr_t note_parent(const char* parent, const char* group, const char* file, const char* object, unsigned* flags,
                    hid_t access, void* files) {
   if (refuse_special_files(parent, group, file, object, flags, access, nullptr) < 0) return -1;
@@ -92,11 +92,11 @@ herr_t note_parent(const char* parent, const char* group, const char* file, cons
   return 0;
 }
 
-/// Sources may be virtual datasets, too. They are looked at one after another: a chain of them can be long.
+/// Finds all sources, which may be virtual datasets, too. A loop, not a recursion, because chains can be long.
 struct Search {
   const std::string& path;
   std::set<std::string>& others;
-  std::map<Source, std::set<Source>> made_of{};  ///< of all that were looked at
+  std::map<Source, std::set<Source>> made_of{};  ///< what each virtual dataset is made of
   std::vector<Source> waiting{};
 
   void note(const std::string& file) {
@@ -116,8 +116,8 @@ struct Search {
     refuse_circles(file_path, name);
   }
 
-  /// HDF5 calls itself for each level, and follows a circle until its stack ends. Takes away what is made of nothing
-  /// more, level by level.
+  /// Throws if a virtual dataset contains itself: HDF5 would recurse until its stack overflows. Removes, level by
+  /// level, the datasets that have no sources left; what remains is a circle.
   void refuse_circles(const std::string& file_path, const std::string& name) {
     constexpr int most_levels = 64;
     for (int level = 0; level < most_levels && !made_of.empty(); ++level) {

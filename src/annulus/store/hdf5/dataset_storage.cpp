@@ -8,7 +8,7 @@
 namespace annulus::store {
 
 void refuse_packed(hid_t dataset, const std::string& where) {
-  const std::pair<const char*, double> attributes[] = {{"scale_factor", 1}, {"add_offset", 0}};  // change nothing
+  const std::pair<const char*, double> attributes[] = {{"scale_factor", 1}, {"add_offset", 0}};  // the neutral values
   for (const auto& [attribute, same] : attributes) {
     const std::vector<double> values = numbers_of(dataset, attribute, where);
     if (std::count(values.begin(), values.end(), same) == std::ptrdiff_t(values.size())) continue;
@@ -25,7 +25,7 @@ PropertyId creation_of(hid_t dataset, const std::string& where) {
   return PropertyId(check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
 }
 
-/// In files that the dataset's own file names.
+/// True if the numbers are in files that the dataset's own file names.
 bool is_stored_elsewhere(hid_t creation) {
   return H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0;
 }

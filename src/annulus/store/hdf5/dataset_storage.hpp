@@ -1,4 +1,4 @@
-// How a dataset is stored. Included by .cpp files of this room only.
+// Finds out how a dataset is stored. Included by .cpp files of this room only.
 #pragma once
 
 #include <string>
@@ -8,24 +8,24 @@
 
 namespace annulus::store {
 
-/// Throws Error(failure) where netCDF packed the numbers (attributes scale_factor, add_offset): what is stored is not
-/// what is meant.
+/// Throws Error(failure) if netCDF has packed the numbers (attributes scale_factor, add_offset), because stored numbers
+/// then differ from the meant ones.
 void refuse_packed(hid_t dataset, const std::string& where);
 
-/// Throws Error(failure) where not one number was ever written: HDF5 would return zeros, which look like numbers that
-/// somebody computed. `where` names the dataset.
+/// Throws Error(failure) if no number was ever written: HDF5 would return zeros, which look like computed numbers.
+/// `where` names the dataset.
 void refuse_unwritten(hid_t dataset, const std::string& where);
 
-/// Byte of the file `path` at which the numbers of a dataset lie one after another, as this program keeps them in
-/// memory; DatasetInfo::by_hdf5 where they do not, or in another file. `where` names the dataset. Throws Error(failure)
-/// where the numbers are packed, or not one of them was ever written.
+/// The byte of the file `path` at which the dataset's numbers begin. DatasetInfo::by_hdf5 if they are not contiguous,
+/// differ from their form in memory, or are in another file. `where` names the dataset. Throws Error(failure) if the
+/// numbers are packed, or if none was ever written.
 Index offset_of(hid_t dataset, const std::string& path, const std::string& where, NumberType type);
 
-/// The numbers of _FillValue and missing_value. Throws Error(failure) where such an attribute holds no number.
+/// The values of _FillValue and missing_value. Throws Error(failure) if one of these attributes is not a number.
 MissingValues missing_values_of(hid_t dataset, const std::string& where);
 
-/// Throws Error(failure) where extents or type of a dataset are others than those that were seen, for which buffers
-/// were made.
+/// Throws Error(failure) if the dataset's extents or type have changed since `info` was read: buffers were made for
+/// those.
 void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info);
 
 }  // namespace annulus::store

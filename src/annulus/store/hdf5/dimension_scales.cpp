@@ -9,17 +9,17 @@
 namespace annulus::store {
 namespace {
 
-/// What netCDF writes into the attribute NAME of an axis without coordinates, and the axis' length after it. Its
-/// readers look for this beginning, full stop included, and then show an axis and no variable.
+/// netCDF writes this text, followed by the axis' length, into the attribute NAME of an axis without coordinates. Its
+/// readers look for this text, with its full stop, and then show an axis and no variable.
 constexpr const char* bare_scale = "This is a netCDF dimension but not a netCDF variable.";
 
-/// An element of the attribute REFERENCE_LIST, as HDF5's specification of dimension scales has it. The attributes are
-/// written here and not by H5DSattach_scale(): its library, libhdf5_hl, is not built everywhere, and it would write
-/// the whole list anew for every dataset.
+/// An element of the attribute REFERENCE_LIST, as HDF5's specification of dimension scales defines it. We do not use
+/// H5DSattach_scale(): its library, libhdf5_hl, is not built everywhere, and it would write the whole list again for
+/// every dataset.
 struct Attachment {
   hobj_ref_t dataset;
   int axis;
-  int gap = 0;  // of the compound type: written, too, and so the same in every file
+  int gap = 0;  // a gap of the compound type: it is written, too, so it must be the same in every file
 };
 
 struct Scale {
@@ -34,7 +34,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-/// "backward/" of "backward/kept".
+/// The group of a dataset's name: "backward/" for "backward/kept".
 std::string group_of(const std::string& dataset) { return dataset.substr(0, dataset.rfind('/') + 1); }
 
 hobj_ref_t reference_to(hid_t parent, const std::string& name) {
@@ -45,7 +45,7 @@ hobj_ref_t reference_to(hid_t parent, const std::string& name) {
   return reference;
 }
 
-/// Text of fixed length: HDF5 and netCDF look for these two in no other form.
+/// Adds a text of fixed length: HDF5 and netCDF accept no other form for these two attributes.
 void add_fixed_text(hid_t object, const char* name, const std::string& text) {
   const TypeId type(check_hdf5(H5Tcopy(H5T_C_S1), "HDF5 text type"));
   check_hdf5(H5Tset_size(type, text.size() + 1), "HDF5 text type");
@@ -62,7 +62,7 @@ TypeId attachment_type() {
 void make_scale(hid_t parent, const std::string& name, const Scale& scale) {
   const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
   check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
-  // Room that is never written: zeros. A dataset without any room would make h5diff say that files cannot be compared.
+  // Reserves space that is never written and reads as zeros. Without any space, h5diff would refuse to compare files.
   check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
   check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
   check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
@@ -75,9 +75,9 @@ void make_scale(hid_t parent, const std::string& name, const Scale& scale) {
                 scale.attachments.data());
 }
 
-/// `scales` are those of the dataset's axes.
+/// Attaches scales to a dataset; `scales` has one for each axis.
 void attach(hid_t parent, const std::string& dataset, std::vector<hobj_ref_t> scales) {
-  std::vector<VariableList> lists;  // one scale for each axis; HDF5 would take several
+  std::vector<VariableList> lists;  // HDF5 would allow several scales for an axis; we write one
   for (hobj_ref_t& scale : scales) lists.push_back({{1, &scale}});
   const TypeId type(check_hdf5(H5Tvlen_create(H5T_STD_REF_OBJ), "HDF5 list type"));
   const DatasetId object(
@@ -88,7 +88,7 @@ void attach(hid_t parent, const std::string& dataset, std::vector<hobj_ref_t> sc
 }  // namespace
 
 void add_dimension_scales(hid_t parent, const std::vector<NamedAxes>& datasets) {
-  std::map<std::string, Scale> scales;  // by name, so that files of the same datasets are alike
+  std::map<std::string, Scale> scales;  // sorted by name, so that files with the same datasets are equal
   for (const NamedAxes& dataset : datasets) {
     const std::vector<std::string> names = words_of(dataset.names);
     core::require(names.size() == dataset.extents.size(), [&] { return "names of the axes of " + dataset.dataset; });

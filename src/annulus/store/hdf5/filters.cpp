@@ -5,12 +5,12 @@
 namespace annulus::store {
 namespace {
 
-/// "32015 (zstd)"; the file tells the name.
+/// "32015 (zstd)"; the name is the one in the file.
 std::string name_of_filter(H5Z_filter_t id, const std::string& name) {
   return name.empty() ? fmt::format("{}", id) : fmt::format("{} ({})", id, name);
 }
 
-/// Numbers and names.
+/// The numbers and names of a dataset's filters.
 std::vector<std::pair<H5Z_filter_t, std::string>> filters_of(hid_t dataset) {
   const PropertyId creation(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset));
   const int count = creation < 0 ? 0 : H5Pget_nfilters(creation);
@@ -26,7 +26,7 @@ std::vector<std::pair<H5Z_filter_t, std::string>> filters_of(hid_t dataset) {
   return filters;
 }
 
-/// Folders in which HDF5 looks for plugins.
+/// The folders in which HDF5 looks for plugins.
 std::vector<std::string> plugin_folders() {
   unsigned count = 0;
   if (H5PLsize(&count) < 0) return {};

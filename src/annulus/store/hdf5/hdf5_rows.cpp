@@ -13,9 +13,9 @@ namespace {
 using core::fail;
 using core::RowPiece;
 
-constexpr Index buffer_bytes = Index(32) << 20;  // between the file and memory
+constexpr Index buffer_bytes = Index(32) << 20;  // size of the buffer between file and memory
 
-/// A dataset that is open, and the type of its numbers in memory.
+/// An open dataset, and the type that its numbers have in memory.
 struct OpenDataset {
   DatasetId dataset;
   TypeId type;
@@ -28,7 +28,7 @@ OpenDataset open_seen(hid_t file, const Hdf5Tensor& tensor) {
   return open;
 }
 
-/// A piece's rows as they stand in the file, (rows, heads, numbers) or (heads, rows, numbers), by one call of HDF5.
+/// Reads a piece's rows in the file's order, (rows, heads, numbers) or (heads, rows, numbers), with one call of HDF5.
 void read_piece(const OpenDataset& open, const Hdf5Tensor& from, const RowPiece& piece, std::vector<std::byte>& rows) {
   const RowLayout& layout = from.layout;
   const auto of = [&](Index batch, Index row, Index head, Index number) {
@@ -48,7 +48,7 @@ void read_piece(const OpenDataset& open, const Hdf5Tensor& from, const RowPiece&
   fail(core::ErrorKind::failure, "{}: reading failed{}{}", layout.where, reason, missing_filters(open.dataset));
 }
 
-/// Rows as read_piece() brings them go to their places in memory.
+/// Copies the rows that read_piece() has read to their positions in memory.
 void scatter(const RowLayout& layout, const RowPiece& piece, const std::vector<std::byte>& rows) {
   const Index heads = piece.heads.size(), head_bytes = layout.head_numbers() * layout.number_bytes();
   const bool by_rows = layout.order == core::AxisOrder::bshd;
@@ -91,7 +91,7 @@ void read_rows(const Hdf5Tensor& tensor, const std::vector<RowPiece>& pieces, co
       for (const RowPiece& piece : group) {
         read_piece(open, tensor, piece, rows);
         traffic.asked += Index(rows.size());
-        traffic.moved += Index(rows.size());  // HDF5 does not say how many bytes of chunks it read for them
+        traffic.moved += Index(rows.size());  // HDF5 does not tell how many bytes of chunks it has read for them
         scatter(tensor.layout, piece, rows);
         check_piece(tensor.layout, piece);
       }

@@ -16,7 +16,7 @@ using core::DType;
 using core::ErrorKind;
 using core::fail;
 
-/// Bits of a float format: where sign, exponent and mantissa begin, how many, and the exponent's bias.
+/// Describes a float format: where sign, exponent and mantissa begin, how many bits they have, and the exponent's bias.
 struct FloatLayout {
   std::size_t size, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
   bool operator==(const FloatLayout&) const = default;
@@ -35,7 +35,7 @@ constexpr FloatLayout layout_of(DType type) {
   return {};
 }
 
-/// A 16-bit float made from the 32-bit one; size is shrunk last, because the fields must fit at every step.
+/// Makes a 16-bit float type from a 32-bit one. The size is reduced last, because the fields must fit at every step.
 TypeId small_float(DType type, hid_t from) {
   const FloatLayout l = layout_of(type);
   TypeId id(check_hdf5(H5Tcopy(from), "HDF5 type for {}", core::name_of(type)));
@@ -45,17 +45,17 @@ TypeId small_float(DType type, hid_t from) {
   return id;
 }
 
-/// At the end of the process HDF5 would close what we could not close, and crash (1.10, after a close that found a full
-/// disk). By then all that must be kept is closed. This call must be HDF5's first.
+/// At the end of the process, HDF5 would close again what it could not close before, and crash (HDF5 1.10, after a
+/// close on a full disk). We have closed everything that matters by then. This must be the first call of HDF5.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 
-/// Called with the errors of the stack, innermost first; the first is enough.
+/// HDF5 calls this with each error on its stack, innermost first; only the first is kept.
 herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
   if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
   return 1;
 }
 
-/// Locks are asked for where the file system has them; some parallel ones have none, and that is no error.
+/// Asks for locks if the file system supports them. Some parallel file systems do not, and that is no error.
 PropertyId alone_access() {
   PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
@@ -64,14 +64,14 @@ PropertyId alone_access() {
   return access;
 }
 
-/// Says why a file could not be opened.
+/// Throws the error that says why a file could not be opened.
 [[noreturn]] void fail_to_open(const std::string& path, const std::string& reason) {
   if (reason.find("unable to lock file") != std::string::npos) {
     fail(ErrorKind::failure,
          "{}: another process has it open for writing (a notebook? close it there, or use a with block){}", path,
          reason);
   }
-  if (reason.find("already open for") != std::string::npos) {  // a mark in files of HDF5's newer formats
+  if (reason.find("already open for") != std::string::npos) {  // HDF5's newer formats mark an open file
     fail(ErrorKind::failure,
          "{}: another process has it open for writing, or ended without closing it (`h5clear -s` takes its mark off){}",
          path, reason);
@@ -79,13 +79,13 @@ PropertyId alone_access() {
   fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
 }
 
-/// Names in the top group, to show what could have been meant: at most 12, and none of axes without numbers.
+/// Up to 12 names in the top group, to show what the user may have meant; without axes that hold no numbers.
 std::vector<std::string> names_in(hid_t file) {
   std::vector<std::string> names, shown;
   const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
     auto& list = *static_cast<std::vector<std::string>*>(to);
     list.push_back(std::string("/") + name);
-    return list.size() < 24 ? 0 : 1;  // 1 stops the walk
+    return list.size() < 24 ? 0 : 1;  // 1 ends the iteration
   };
   comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
   const PropertyId access = link_access();
@@ -191,7 +191,7 @@ TypeId text_type() {
 struct stat check_openable(const std::string& path, bool to_write) {
   const comm::BlockingScope inside("the opening of " + path);
   struct stat found {};
-  // Looked at first: to open a device can do something. Without blocking: a FIFO may come in between.
+  // Checked before opening, because opening a device can have effects. O_NONBLOCK: a FIFO may appear in between.
   if (stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) {
     const Descriptor descriptor(path, (to_write ? O_RDWR : O_RDONLY) | O_NONBLOCK);
     if (fstat(descriptor.id(), &found) != 0) {
@@ -253,7 +253,7 @@ GroupId make_group(hid_t parent, const std::string& name) {
 }
 
 std::vector<Index> extents_of(hid_t dataset, const std::string& where) {
-  constexpr hsize_t most = hsize_t(1) << 50;  // numbers; their bytes are counted in 64 bits, too
+  constexpr hsize_t most = hsize_t(1) << 50;  // limit so that the number of bytes fits into 64 bits, too
   const SpaceId space(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, dataset), "HDF5 extents"));
   std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
   if (!extents.empty()) H5Sget_simple_extent_dims(space, extents.data(), nullptr);

@@ -47,8 +47,8 @@ def capture(model, path, layer=None, dout=False, overwrite=False):
     dout   also writes the gradient of the attention's output, dout: run one backward pass inside the block
 
     Tensors are written as the call has them, (B, H, S, D), with the names of their axes, so that `annulus run` needs no
-    input.axes. The value of the `with` statement prints the layers and makes their run file. If the block raises, or
-    did not call a wanted attention (AnnulusError), no file is made.
+    input.axes. `with capture(...) as recorder`: print(recorder) shows the layers, recorder.run_file() makes a run file.
+    If the block raises, no file is made; nor if it did not call a wanted attention, which raises AnnulusError.
     """
     with files.new_path(path, overwrite) as aside, h5py.File(aside, "w") as file:
         recorder = Recorder(file, str(path), layer, dout)
@@ -103,7 +103,7 @@ class Recorder:
             return  # a call of another model, or in a later pass
         number, module = len(self._seen), self._stack[-1]
         self._seen.append(module)
-        # Which layer a number from the end means is only known after the pass: until then the latest call is kept.
+        # Which call is number -1 is known only after the pass: until then the latest call is kept.
         if not self._wants(number, module):
             return
         where = f"{self._path}: layer {number} ({module or 'the model itself'})"
@@ -140,7 +140,7 @@ class Recorder:
         return False
 
     def _replace(self, where):
-        """A further call where one layer is wanted: for a number from the end it replaces the call before."""
+        """Called when one layer is wanted and another call matches: for layer=-1 it replaces the earlier call."""
         if isinstance(self._wanted[0], str):
             raise AnnulusError(f"{where}: {self._wanted[0]} calls attention more than once; expected the number of one: "
                                f"{self._layers[-1].number} or {len(self._seen) - 1}")
@@ -156,7 +156,7 @@ class Recorder:
 
     def _await_gradient(self, where, group, output, names):
         if not output.requires_grad:
-            raise AnnulusError(f"{where}: its output needs no gradient; expected a pass with gradients for dout=True")
+            raise AnnulusError(f"{where}: its output needs no gradient; dout=True expects a pass with gradients")
         self._missing_dout[group] = where
 
         def arrived(gradient):
@@ -179,7 +179,7 @@ class Recorder:
                                       for axis, n in enumerate(tensor.shape)), bits)
 
     def finish(self):
-        """After the block: resolves numbers from the end, and raises if something is missing."""
+        """Runs at the end of the block: finds what negative numbers mean, and raises if something is missing."""
         if not self._seen:
             raise AnnulusError(f"{self._path}: the model called no scaled_dot_product_attention in the block; expected a "
                                "forward pass, of a model that is not compiled or scripted and whose attention is not "
@@ -209,7 +209,7 @@ class Recorder:
     @arguments.checked(input_file=arguments.path, output_file=arguments.path, layer=arguments.whole(),
                        segments=options.segments, dilations=options.dilations)
     def run_file(self, input_file, output_file, layer=0, segments=("all",), dilations=(1,)):
-        """The YAML text of an `annulus run` over a captured layer; `layer` is an index into the captured layers.
+        """The text of a run file for a captured layer; `layer` is an index into the captured layers.
 
         Raises AnnulusError if a run file cannot express the layer's mask, and if there is no such layer.
         """
@@ -226,7 +226,7 @@ class Recorder:
         if chosen.mask.startswith("window"):
             if (segments, dilations) != (["all"], (1,)):
                 raise AnnulusError(f"layer {chosen.number} ({chosen.module or 'the model itself'}): its mask is a "
-                                   f"{chosen.mask}; expected no segments and dilations, which are for a layer without")
+                                   f"{chosen.mask}; expected no segments and dilations, because a window takes none")
             segments = [f"{{{chosen.mask.replace(' ', ': ', 1)}}}"]
         names = "" if chosen.group == "/" else "".join(
             f"  {name}: {chosen.group}/{name}\n" for name in ("q", "k", "v", *(("dout",) if self._dout else ())))
