@@ -345,7 +345,7 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
                                              core::wall_seconds() - start, comm.size(), links)};
   if (reading.storage > 0) lines.push_back("files: each rank reads " + reading.text());
   for (const auto& [name, value] : provenance("annulus plan --calibrate " + path, comm)) {
-    if (!value.empty()) lines.push_back(name + ": " + value);
+    if (!value.empty()) lines.push_back(fmt::format("{}: {}", name, value));
   }
   const std::string text = runfile::machine_file_text(machine, lines);
   comm::on_root(comm, [&] {
