@@ -1,4 +1,4 @@
-"""Bits that flip while nobody looks: in what a run or a training goes on from, and in a result."""
+"""Bits that flip in stored files: in those from which a run or a training continues, and in a result."""
 import re
 import signal
 import subprocess
@@ -96,7 +96,7 @@ def flipped_in_checkpoint(case):
 
 @fault(quick=True)
 def flipped_in_result(case):
-    """Above the tolerance; verify looks at as many rows as it is told, here at all."""
+    """An error above the tolerance. verify recomputes as many rows as it is asked to; here all."""
     case.write("run.yaml", UNITS.replace("2001", "512"))
     case.do(2, "run run.yaml")
     result = case.folder / "result.h5"

@@ -19,7 +19,7 @@ def fill(path):
 
 @fault(quick=True)
 def disk_full(case):
-    """A disk that is too small from the start: it is told before anything is computed. 1.3 MiB are needed."""
+    """A disk that is too small from the start: the run says so before it computes anything. It needs 1.3 MiB."""
     case.write("run.yaml", SHORT)
     disk = case.folder / "disk"
     words = "run run.yaml --set output.file=disk/result.h5 --set output.report=disk/report.json"

@@ -22,7 +22,7 @@ def killed(case):
 
 
 def left_by_killed(case):
-    """Where the launcher kills the others, too, nobody removes the unfinished file; the next run does."""
+    """If the launcher also kills the other ranks, the unfinished file stays; the next run removes it."""
     return [f"result.h5.{what}" for what in ("part", "journal") if (case.folder / f"result.h5.{what}").exists()]
 
 

@@ -25,7 +25,7 @@ def _check(q, dropout_p, softmax_scale, window=(-1, -1), bias=None):
 
 def flash_forward(q, k, v, dropout_p, softmax_scale, causal, window_size_left=-1, window_size_right=-1, softcap=0.0,
                   alibi_slopes=None, return_softmax=False):
-    """As flash_attn's: out (batch, rows, heads, head size), lse (batch, heads, rows), and two that nobody reads."""
+    """As flash_attn's: out (batch, rows, heads, head size), lse (batch, heads, rows), and two values that are not read."""
     _check(q, dropout_p, softmax_scale, (window_size_left, window_size_right), alibi_slopes)
     out, lse = fused(*_swapped(q, k, v), causal)
     return out.transpose(1, 2).contiguous(), lse, None, None

@@ -55,7 +55,7 @@ std::string leave_events(int rank, const std::string& doing) {
   const auto state = std::make_shared<std::atomic<int>>(working);
   try {
     std::thread([=] { *state = write_new(path, text) ? written : failed; }).detach();
-  } catch (const std::exception&) {  // no thread to be had
+  } catch (const std::exception&) {  // no thread could be started
     return write_new(path, text) ? path : "";
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);

@@ -33,7 +33,7 @@ struct Shape {
   Index dim_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
   void set_value_dim(Index numbers) { value_dim = numbers == head_dim ? 0 : numbers; }
   bool has_value_dim() const { return value_dim != 0; }
-  /// Of the two products of a forward pass: what work is estimated by.
+  /// Mean depth of the two products of a forward pass, by which work is estimated.
   double mean_dim() const { return 0.5 * double(head_dim + dim_of_values()); }
   /// Query heads served by one key/value head: query head h reads key/value head h / group().
   Index group() const { return heads / kv_heads; }
