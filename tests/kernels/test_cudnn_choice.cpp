@@ -94,6 +94,7 @@ TEST(CudnnChoice, AutoTakesItWhereItRefusesNothing) {
   EXPECT_EQ(default_backend({.type = DType::bfloat16, .dlse = true}), own);
   EXPECT_EQ(default_backend({.type = DType::bfloat16, .scaled_gradients = true}), own);
   EXPECT_EQ(default_backend({.type = DType::bfloat16, .reproducible = true}), own);
+  EXPECT_EQ(default_backend({.type = DType::bfloat16, .windows_alone = true}), own);
 }
 
 TEST(CudnnChoice, SaysWhyThereIsNone) {

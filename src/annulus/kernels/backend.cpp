@@ -45,6 +45,7 @@ Backend default_backend() {
 }
 
 Backend default_backend(const WantedOfBackend& wanted) {
+  if (wanted.windows_alone) return default_backend();
   for (const LibraryBackend& library : library_backends()) {
     const bool keeps_order = core::why_no_fixed_order(library.backend).empty();
     if ((keeps_order || !wanted.reproducible) && !library.refuses(wanted) && why_no_backend(library.backend).empty())

@@ -199,7 +199,8 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
                                 .statistics = problem.statistics.any(),
                                 .scaled_gradients = problem.gradients && problem.pattern.output_scale() != 1,
                                 .reproducible = options.reproducible,
-                                .score_rule = problem.rule.any()});
+                                .score_rule = problem.rule.any(),
+                                .windows_alone = problem.pattern.is_windows_alone()});
   problem.precision = make_precision(options, problem);
   check_at_least("top_keys", options.top_keys, 0);
   if (const auto found = check(problem, strategies::Use::compute)) refuse("{}: {}", found->name(), found->reason);

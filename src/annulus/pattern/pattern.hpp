@@ -78,6 +78,9 @@ struct Pattern {
 
   /// The output is multiplied by this factor, and so are the gradients that flow back through it.
   double output_scale() const { return group_scale ? 1.0 / double(pairs.size()) : 1.0; }
+  bool is_windows_alone() const {
+    return std::all_of(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.window.has_value(); });
+  }
 };
 
 /// Query heads first, first + stride, ... (count of them).

@@ -78,7 +78,8 @@ kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const Prob
           settings.input.dlse.has_value(),
           problem.gradients && problem.pattern.output_scale() != 1,
           problem.reproducible,
-          problem.rule.any()};
+          problem.rule.any(),
+          problem.pattern.is_windows_alone()};
 }
 
 namespace {
