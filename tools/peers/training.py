@@ -110,7 +110,7 @@ def measure(case, trainings, workers, rounds, limit):
         command = {"do": "load", "case": case.description(), "steps": CHECKED_STEPS, "input": str(trainings.input_file(case)),
                    "result": str(trainings.annulus.folder / "trained.h5")}
         answers = worker.ask(command, limit)
-        errors = {name: worst(a["check"][name]["difference"] / a["check"][name]["scale"] for a in answers)
+        errors = {name: worst(a["check"][name]["difference"] / a["check"][name]["largest"] for a in answers)
                   for name in answers[0]["check"]}
         record[sharding] = {"check": errors, "rounds": []}
     for number in range(rounds):
