@@ -72,7 +72,8 @@ std::string why_no_value_dim(core::Backend backend);
 
 /// What `auto` means: the first library that this process has and that refuses none of what is wanted; otherwise our
 /// own kernels. They compute windows under a library, too, so a pattern of windows alone takes them at once: a library
-/// would only be asked in vain (0.23 s instead of 0.03 s on an H100). For 16-bit tensors cuDNN is up to 2.3 times as fast as these (docs/performance.md).
+/// would only be asked in vain (0.23 s instead of 0.03 s on an H100). For 16-bit tensors cuDNN is up to 2.3 times as
+/// fast as these (docs/performance.md).
 core::Backend default_backend(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels
