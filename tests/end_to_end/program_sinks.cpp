@@ -73,6 +73,18 @@ TEST_F(ProgramSinks, ResultsAreTheDefinition) {
   EXPECT_EQ(other.status, 1) << "another function";
 }
 
+/// dsink is a sum over rows of out: where out is stored in fewer bits, nobody can know it better.
+TEST_F(ProgramSinks, OutStoredInFewerBits) {
+  generate(" --dtype float64 --overwrite");
+  put_sink({0.5, -infinity, 3, -2, 0, 8});
+  const std::string set = " --set output.type=float32";
+  run(2, set);
+  const Outcome verified = annulus(1, "verify run.yaml --rows 40" + set);
+  EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+  spoil(folder / "out.h5", "dsink", 2, 1e-3 * std::max(1.0, std::abs(result("dsink")[2])));
+  EXPECT_EQ(annulus(1, "verify run.yaml --rows 3" + set).status, 3);
+}
+
 TEST_F(ProgramSinks, HeadsWithoutOneAreAsBefore) {
   run(2, "");
   run(2, " --set input.sink=none --set output.file=without.h5");
