@@ -1,0 +1,83 @@
+"""Mistakes in core, pattern, planner, kernels, layer and verify: counts, orders, rounding, signs, tolerances."""
+from case import mutation
+
+PATTERN, KERNELS, VERIFY = "src/annulus/pattern/", "src/annulus/kernels/", "src/annulus/verify/"
+LAYER, PLANNER, CORE = "src/annulus/layer/", "src/annulus/planner/", "src/annulus/core/"
+
+mutation("reach", "one more key is read than the last query sees", PATTERN + "combs.cpp",
+         "core::intersect({begin, t.end + band.right}, {0, comb.count})",
+         "core::intersect({begin, t.end + band.right + 1}, {0, comb.count})",
+         "pattern_items")
+mutation("granule-of-reach", "a window's keys begin inside a granule", PATTERN + "combs.cpp",
+         "std::max<Index>(t.begin - band.left, 0) / granule * granule", "std::max<Index>(t.begin - band.left, 0)",
+         "pattern_windows")
+mutation("span-rule", "rows that fill their span are still sent in pieces", PATTERN + "strided_ranges.cpp",
+         "if (row_count(kept) >= span.size())", "if (row_count(kept) > span.size())",
+         "pattern_plan")
+mutation("nested", "a range that lies in another one is sent twice", PATTERN + "strided_ranges.cpp",
+         "if (!is_nested(one.range)) kept.push_back(one.range);", "kept.push_back(one.range);",
+         "pattern_plan")
+mutation("grid-tie", "a cut between two granules goes to the upper one", PATTERN + "granules.cpp",
+         "return row - below <= above - row ? below : above;", "return row - below < above - row ? below : above;",
+         "pattern_granules")
+mutation("window-count", "the closed form counts one row too few before a window", PATTERN + "counts.cpp",
+         "limited_sum(y - left, 1, some)", "limited_sum(y - left - 1, 1, some)",
+         "pattern_counts")
+mutation("passed-on", "a ring sends the rows that arrived, although fewer go on", PATTERN + "routes.cpp",
+         "i + 1 < runs.size() && legs.carried[i] == legs.carried[i + 1]", "i + 1 < runs.size()",
+         "strategies_forward.np4:Forward.SemanticsCausalDocumentsAndGroupedHeads")
+mutation("zigzag", "the second half of a zigzag is dealt in the wrong order", PATTERN + "partition.cpp",
+         "rows[std::size_t(std::min(c, chunks - 1 - c))]", "rows[std::size_t(c % ranks)]",
+         "pattern_plan")
+mutation("denormals", "denormal numbers count in products of bfloat16", KERNELS + "host/forward_tiles.cpp",
+         "const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);", "const DenormalsAreZero as_pairs_have_it(false);",
+         "kernels_host:HostPairs.*")
+mutation("no-second-look", "a maximum that rises does not rescale the strip", KERNELS + "host/forward_tiles.cpp",
+         "if (any_above(rows.most[v], load<Vec<N>>(strip.panels.max + row + v * n))) return false;",
+         "if (any_above(rows.most[v], broadcast(kLargest<N>))) return false;",
+         "kernels_host:HostNumbers.*")
+mutation("mask-bound", "a row sees one key more than it should", KERNELS + "host/forward_tiles.cpp",
+         "return (key >= begin) & (key < end);", "return (key >= begin) & (key <= end);",
+         "kernels_host:HostAttend.*")
+mutation("dlse", "the gradient of the LSE is left out", KERNELS + "host/host_epilogue.cpp",
+         "if (dlse.data) value -= load_number", "if (dlse.data && value != value) value -= load_number",
+         "kernels_backward")
+mutation("dlse-device", "the gradient of the LSE has the wrong sign on devices", KERNELS + "device/epilogue.hpp",
+         "if (dlse.data != nullptr) sum -= ", "if (dlse.data != nullptr) sum += ",
+         "kernels_device_backward")
+mutation("empty-state", "an empty state is merged like one with keys", KERNELS + "merge.cpp",
+         "if (from.l[one] == T(0)) return;  // its acc may hold anything\n", "",
+         "kernels_merge")
+mutation("key-parts", "parts of the keys of few queries overlap", KERNELS + "host/host_key_parts.cpp",
+         "begin = all * (parts - part - 1) / parts;", "begin = std::max<Index>(0, all * (parts - part - 1) / parts - 1);",
+         "kernels_host:HostParts.*")
+mutation("sink-rescale", "a large sink does not rescale the output", KERNELS + "sink.cpp",
+         "for (Index d = at * value_dim; d < (at + 1) * value_dim; ++d) acc[d] *= shrink;", "",
+         "kernels_sink")
+mutation("bias-of-all", "every rank adds the bias to its share of the output", LAYER + "passes.cpp",
+         "rank == pass.comm.rank() ? wo.bias : Matrix{}", "rank >= 0 ? wo.bias : Matrix{}",
+         "layer_passes.np3")
+mutation("no-sum-of-shared", "gradients of keys that ranks share are not summed", LAYER + "passes.cpp",
+         "if (is_of_keys(weight)) work_.sum_shared(", "if (is_of_keys(weight) && sum.rows < 0) work_.sum_shared(",
+         "layer_passes.np4")
+mutation("tolerance", "verify allows twice the error", VERIFY + "attention.cpp",
+         "return std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});",
+         "return 2 * std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});",
+         "verify_attention.np1")
+mutation("borders-skipped", "verify does not look at rows at borders of segments", VERIFY + "rows.cpp",
+         "rows.insert(rows.end(), {begin - 1, begin});", "rows.insert(rows.end(), {begin});",
+         "verify_attention.np1")
+mutation("as-good-as", "auto takes the fastest, not the one with fewest bytes among those as fast", PLANNER + "choose.cpp",
+         "costs[i]->seconds > fastest * as_good_as", "costs[i]->seconds > fastest",
+         "planner_choose")
+mutation("ledger-peak", "the peak of memory is that of the last moment", CORE + "memory.cpp",
+         "count->peak = std::max(count->peak, count->now);", "count->peak = count->now;",
+         "core")
+mutation("barrier", "threads of a team use maxima that others have not written yet", KERNELS + "device/forward_team.hpp",
+         "      c.part_m[part * rows + i] = largest;\n    });\n    c.team.team_barrier();",
+         "      c.part_m[part * rows + i] = largest;\n    });",
+         "kernels_device_fibres")
+mutation("ties", "equal weights are listed in any order", KERNELS + "merge.cpp",
+         "for (Index i = first; i < first + list.size && weights[i] > T(0); ++i) list.admit(weights[i], rows[i]);",
+         "for (Index i = first + list.size; i-- > first;) if (weights[i] > T(0)) list.admit(weights[i], rows[i]);",
+         "kernels_merge")
