@@ -251,24 +251,6 @@ TEST_F(Bench, KilledAtAnyMomentItLosesNothingAndMeasuresNothingTwice) {
   for (const std::string& name : files()) EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
 }
 
-/// A line, of a case that begins or is finished, is on the disk before the next one is written and before the table is.
-TEST_F(Bench, NothingFollowsALineThatIsNotOnDisk) {
-  const std::string preload = " env LD_PRELOAD=" ANNULUS_RECORDER " RECORD_FILE=calls.txt ";
-  const Outcome ran = shell(fmt::format(ANNULUS_LAUNCH, 1) + preload + ANNULUS_PROGRAM " bench deck.yaml");
-  ASSERT_EQ(ran.status, 0) << ran.err;
-  std::istringstream calls(slurp(folder / "calls.txt"));
-  int written = 0;
-  bool is_flushed = true;
-  for (std::string call; std::getline(calls, call);) {
-    const bool writes = call.find(" write ") != std::string::npos;
-    if (writes) EXPECT_TRUE(is_flushed) << call;
-    written += writes;
-    is_flushed = !writes && (is_flushed || call.find(".jsonl") != std::string::npos);
-  }
-  EXPECT_TRUE(is_flushed);
-  EXPECT_GT(written, 9) << "not a line for every case: nothing is shown";
-}
-
 TEST_F(Bench, ARequestToStopKeepsWhatIsFinished) {
   const std::string more = " --set \"bench.sweep=[{input.generate.sequence: {from: 4096, to: 4195, step: 1}}]\"";
   for (const int signal : {SIGUSR1, SIGTERM}) {

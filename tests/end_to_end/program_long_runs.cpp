@@ -266,6 +266,29 @@ output: {file: out.h5, overwrite: true}
   EXPECT_NE(mixed.err.find("parts.h5: \"inode"), std::string::npos) << mixed.err;
 }
 
+/// A line of a sweep says that a case begins or is finished: it is on the disk before another one is written.
+TEST_F(ProgramTest, NothingFollowsALineThatIsNotOnDisk) {
+  write("deck.yaml", R"(
+input: {generate: {sequence: 64, heads: 1, head_dim: 8}}
+bench: {sweep: [{attention.causal: [true, false]}], repeats: 1, file: sweep.h5}
+)");
+  const std::string preload = " env LD_PRELOAD=" ANNULUS_RECORDER " RECORD_FILE=calls.txt ";
+  const Outcome ran = shell(fmt::format(ANNULUS_LAUNCH, 1) + preload + ANNULUS_PROGRAM " bench deck.yaml");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  std::istringstream calls(slurp(folder / "calls.txt"));
+  int written = 0;
+  bool is_flushed = true;
+  for (std::string call; std::getline(calls, call);) {
+    if (call.find(".jsonl") == std::string::npos) continue;
+    const bool writes = call.find(" write ") != std::string::npos;
+    EXPECT_TRUE(is_flushed || !writes) << call;
+    written += writes;
+    is_flushed = !writes;
+  }
+  EXPECT_TRUE(is_flushed);
+  EXPECT_GE(written, 3) << "not a line for the sweep and one for each case: nothing is shown";
+}
+
 INSTANTIATE_TEST_SUITE_P(, ProgramLongRuns, testing::ValuesIn(kinds),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -1,6 +1,6 @@
-// Preloaded into the program, notes what it does to files NAME.part, NAME.journal and NAME.jsonl, and can kill it in the
-// middle. A process that is killed loses nothing that it gave to the system: only the order of calls shows that data were
-// flushed before somebody relied on them. By environment variables:
+// Preloaded into the program, notes what it does to files NAME.part, NAME.journal and NAME.jsonl, and can kill it in
+// the middle. A process that is killed loses nothing that it gave to the system: only the order of calls shows that
+// data were flushed before somebody relied on them. By environment variables:
 //   RECORD_FILE  where lines "PID CALL FILE DETAIL" go: "12 write out.h5.part 4096", "12 flush out.h5.journal",
 //                "12 rename out.h5.part out.h5", "12 flush a folder", "12 remove out.h5.journal"
 //   RECORD_KILL  the rank's so-manieth such call ends it (SIGKILL): a write when half of its bytes are written, another

@@ -39,7 +39,7 @@ mutation("claims-lost", "two processes work on one unit", STORE + "journal.cpp",
          "store_journal")
 mutation("sweep-fsync", "a measured case is not flushed to the disk", STORE + "sweep_parts.cpp",
          "if (code == 0 && fsync(descriptor_.id()) != 0) code = errno;", "",
-         "program_bench:Bench.NothingFollowsALineThatIsNotOnDisk")
+         "program_long_runs:*NothingFollowsALineThatIsNotOnDisk")
 mutation("fingerprint-place", "a fingerprint does not see that two rows were exchanged", STORE + "fingerprint.cpp",
          "std::uint64_t all = mixed(number);", "std::uint64_t all = mixed(number / 2);",
          "store_fingerprint.np1")

@@ -23,7 +23,7 @@ mutation("window-collect", "a rank takes its sums before all have added to them"
          "window_);\n  comm_.barrier();\n  check_mpi(MPI_Win_sync", "window_);\n  check_mpi(MPI_Win_sync",
          "comm_window.np3:Window.*")
 mutation("staged-rest", "rows that receive nothing are overwritten by what staging memory held", COMM + "alltoall.cpp",
-         "if (!are_all_of(to, receives)) target.load();", "",
+         "if (!are_all_of(to, receives)) target.load();", "if (are_all_of(to, receives)) target.load();",
          "comm_all_staged.np3")
 mutation("arrive", "kernels do not wait for rows that are still being copied to the device", COMM + "staging.cpp",
          "if (is_staged()) queues_.to_device->kernels_wait_for(stored_);", "",
