@@ -50,7 +50,8 @@ mutation("empty-state", "an empty state is merged like one with keys", KERNELS +
          "if (from.l[one] == T(0)) return;  // its acc may hold anything\n", "",
          "kernels_merge")
 mutation("key-parts", "parts of the keys of few queries overlap", KERNELS + "host/host_key_parts.cpp",
-         "begin = all * (parts - part - 1) / parts;", "begin = std::max<Index>(0, all * (parts - part - 1) / parts - 1);",
+         "begin = all * (parts - part - 1) / parts;",
+         "begin = std::max<Index>(0, all * (parts - part - 1) / parts - 1);",
          "kernels_host:HostParts.*")
 mutation("sink-rescale", "a large sink does not rescale the output", KERNELS + "sink.cpp",
          "for (Index d = at * value_dim; d < (at + 1) * value_dim; ++d) acc[d] *= shrink;", "",
@@ -68,13 +69,15 @@ mutation("tolerance", "verify allows twice the error", VERIFY + "attention.cpp",
 mutation("borders-skipped", "verify does not look at rows at borders of segments", VERIFY + "rows.cpp",
          "rows.insert(rows.end(), {begin - 1, begin});", "rows.insert(rows.end(), {begin});",
          "verify_attention.np1:VerifySample.*")
-mutation("as-good-as", "auto takes the fastest, not the one with fewest bytes among those as fast", PLANNER + "choose.cpp",
+mutation("as-good-as", "auto takes the fastest, not the one of fewest bytes among those as fast",
+         PLANNER + "choose.cpp",
          "costs[i]->seconds > fastest * as_good_as", "costs[i]->seconds > fastest",
          "planner_choose")
 mutation("ledger-peak", "the peak of memory is that of the last moment", CORE + "memory.cpp",
          "count->peak = std::max(count->peak, count->now);", "count->peak = count->now;",
          "core")
-mutation("barrier", "threads of a team use maxima that others have not written yet", KERNELS + "device/forward_team.hpp",
+mutation("barrier", "threads of a team use maxima that others have not written yet",
+         KERNELS + "device/forward_team.hpp",
          "      c.part_m[part * rows + i] = largest;\n    });\n    c.team.team_barrier();",
          "      c.part_m[part * rows + i] = largest;\n    });",
          "kernels_device_fibres")
@@ -82,3 +85,31 @@ mutation("ties", "equal weights are listed in any order", KERNELS + "merge.cpp",
          "for (Index i = first; i < first + list.size && weights[i] > T(0); ++i) list.admit(weights[i], rows[i]);",
          "for (Index i = first + list.size; i-- > first;) if (weights[i] > T(0)) list.admit(weights[i], rows[i]);",
          "kernels_merge")
+mutation("free-blocks", "large blocks of memory are given back where a small one would do", CORE + "free_blocks.cpp",
+         "release(enough != kept_.end() ? enough : std::prev(kept_.end()));",
+         "release(enough == kept_.end() ? enough : std::prev(kept_.end()));",
+         "core:FreeBlocks.*")
+mutation("not-ours", "a file that took the place of ours is deleted at a signal", CORE + "unfinished_files.cpp",
+         "entry.identity == any_file || entry.identity == identity", "entry.used || entry.identity == identity",
+         "core:UnfinishedFiles.*")
+mutation("parts-middle", "the turn of a document is one row too early", PATTERN + "parts.cpp",
+         "(top->rows.size() + 1) / 2", "top->rows.size() / 2",
+         "pattern_parts")
+mutation("order-of-sums", "rows of the last rank do not count where sums go on in order (rule K)",
+         PATTERN + "gradient_hops.cpp",
+         "if (first < ranks) rows.push_back(", "if (first < ranks - 1) rows.push_back(",
+         "pattern_order")
+mutation("rope-position", "rotary embedding turns by a row's place in memory", LAYER + "rope.cpp",
+         "interval.begin,\n                                 std::log2(base)",
+         "rows.stored_begin(i),\n                                 std::log2(base)",
+         "layer_products:Rope.*")
+mutation("simulated-owner", "a simulated message leaves before its owner is ready", PLANNER + "simulation.cpp",
+         "std::max(ready[at], owner)", "std::max(ready[at], 0 * owner)",
+         "planner_simulation")
+mutation("memory-of-both", "auto knows only the memory of the forward pass", PLANNER + "cost.cpp",
+         "all.memory_bytes = std::max(forward.memory_bytes, backward.memory_bytes);",
+         "all.memory_bytes = forward.memory_bytes;",
+         "planner_choose")
+mutation("blocking-cost", "a rank that blocks sends and receives at once", PLANNER + "cost.cpp",
+         "shape.overlapped || both_at_once ? 1 : 2;", "shape.overlapped || both_at_once ? 1 : 1;",
+         "planner_choose")

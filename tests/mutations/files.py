@@ -19,9 +19,9 @@ mutation("replaces-silently", "a result replaces a file that appeared meanwhile"
 mutation("said-before-flush", "a unit is noted as finished before its rows are on the disk", JOB + "long_run.cpp",
          "if (s.keeps) s.output.part()->flush();", "",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
-mutation("borders-after", "rows at borders are written after the unit is noted as finished", JOB + "long_run.cpp",
-         "  s.output.part()->write_borders();\n  turn.write(fmt::format(\"done {} {} {}\", unit.phase, unit.index, sink_note));",
-         "  turn.write(fmt::format(\"done {} {} {}\", unit.phase, unit.index, sink_note));\n  s.output.part()->write_borders();",
+mutation("borders-unsafe", "rows at borders of blocks are not flushed before their unit is noted as finished",
+         STORE + "part_file.cpp",
+         "  flush_and_close(*file, path_);\n  borders_.clear();", "  borders_.clear();",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
 mutation("journal-first", "the journal goes before the result has its name", STORE + "output_file.cpp",
          "    part_->publish(final_path_, plan_.where.overwrite, record, refused);\n",
@@ -47,3 +47,6 @@ mutation("layout-unsafe", "rows are written before the journal has their places 
          "    turn.write(\"part \" + layout.text());\n    if (plan_.keeps_units) turn.flush();\n",
          "    turn.write(\"part \" + layout.text());\n",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
+mutation("missing-value", "a missing value is compared unrounded, and not found in narrower numbers", STORE + "finite.cpp",
+         "const double value = core::load_as<double>(rounded);", "const double value = one.value;",
+         "store_missing_values.np1")

@@ -28,7 +28,8 @@ mutation("staged-rest", "rows that receive nothing are overwritten by what stagi
 mutation("arrive", "kernels do not wait for rows that are still being copied to the device", COMM + "staging.cpp",
          "if (is_staged()) queues_.to_device->kernels_wait_for(stored_);", "",
          "comm_staged.np2")
-mutation("reduce-scatter-late", "the first piece of a sum is written over what has arrived", COMM + "reduce_scatter.cpp",
+mutation("reduce-scatter-late", "a rank's own share of a sum is written over what has arrived",
+         COMM + "reduce_scatter.cpp",
          "if (d == 1) make_piece(rank, sum);", "if (d == ranks - 1) make_piece(rank, sum);",
          "comm_reduce_scatter.np3")
 mutation("deaf-root", "rank 0 does not listen to ranks that compute: they look hung", COMM + "watchdog.cpp",
@@ -50,7 +51,8 @@ mutation("ordered-sends", "the buffer of sums is filled while the last ones leav
 mutation("window-adds", "a block is zeroed while its sums are being added", STRATEGIES + "gradients/window_sums.cpp",
          "  wait(slot(s));\n", "",
          "strategies_onesided.np3:Onesided.*")
-mutation("home-order", "what ranks made for queries comes home in another order", STRATEGIES + "queries/query_exchange.cpp",
+mutation("home-order", "what ranks made for queries comes home in another order",
+         STRATEGIES + "queries/query_exchange.cpp",
          "const Index first = Index(receives.size()) * own_;",
          "const Index first = (Index(places_.size() - receives.size()) - 1) * own_;",
          "strategies_reproducible.np3:Reproducible.SemanticsCausalDocumentsAndGroupedHeads")

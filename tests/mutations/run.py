@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Puts faults into the source, one after the other, and shows that tests notice each of them.
 
-    run.py [--folder FOLDER] [--page FILE] [NAME...]   NAME: a mutation, or a room; FOLDER (default build/mutations): where
-                                                       a copy of the source is changed, built and tested
+    run.py [--folder FOLDER] [--page FILE] [NAME...]   NAME: a mutation, or a room; FOLDER (default build/mutations):
+                                                       where a copy of the source is changed, built and tested
                                                        --page: the table goes into that page, too
-    run.py --check BUILD                               only that each mutation still applies to the source, and that its
-                                                       tests exist in BUILD, a CMake build with tests
+    run.py --check BUILD                               only that each mutation still applies to the source, and that
+                                                       its tests exist in BUILD, a CMake build with tests
 
-list.py and the files beside it hold the mutations. First the tests that they name must pass without any of them. Then
+The files that FILES names hold the mutations. First the tests that they name must pass without any of them. Then
 each is applied, what its tests need is built, and all of these tests must fail. Exit status 0 when each was noticed.
 """
 import argparse

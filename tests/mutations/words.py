@@ -1,8 +1,8 @@
 """Mistakes in runfile, app, report, library and the Python package: keys, orders, words, strides, masks."""
 from case import mutation
 
-RUNFILE, LIBRARY, APP, REPORT = "src/annulus/runfile/", "src/annulus/library/", "src/annulus/app/", "src/annulus/report/"
-PYTHON = "tools/python/annulus/"
+RUNFILE, LIBRARY, REPORT = "src/annulus/runfile/", "src/annulus/library/", "src/annulus/report/"
+APP, PYTHON = "src/annulus/app/", "tools/python/annulus/"
 
 mutation("unknown-key", "an unknown key of a section is ignored", RUNFILE + "keys.cpp",
          "    if (std::find(words.begin(), words.end(), word) == words.end()) {",
@@ -20,7 +20,8 @@ mutation("range-end", "a range of a sweep leaves out its last value", RUNFILE + 
          "if (times ? at >= words[\"to\"] / words[\"times\"] : at >= words[\"to\"] - words[\"step\"]) break;",
          "runfile_sweep")
 mutation("stride-of-v", "v is copied with the strides of k", LIBRARY + "passes.cpp",
-         "library::copy(v, place(v, to[1]));", "library::copy({v.data, v.type, v.extents, k.strides}, place(v, to[1]));",
+         "library::copy(v, place(v, to[1]));",
+         "library::copy({v.data, v.type, v.extents, k.strides}, place(v, to[1]));",
          "library_attention.np2")
 mutation("contiguous", "a tensor whose rows are apart counts as contiguous", LIBRARY + "strided_copy.cpp",
          "if (tensor.extents[i] > 1 && tensor.strides[i] != expected) return false;",
@@ -41,3 +42,14 @@ mutation("byte-order", "numbers of the other byte order are taken as they lie", 
 mutation("bfloat16-ties", "halves are rounded up when tensors are converted", PYTHON + "elements.py",
          "(0x7fff + ((word >> 16) & 1)).astype(np.uint32)", "np.uint32(0x8000)",
          "tests/test_conversion.py::test_types")
+mutation("nested-spans", "spans of a trace come before those that they are inside of", REPORT + "trace_file.cpp",
+         "return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;",
+         "return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;",
+         "report_trace_file.np1")
+mutation("head-dims", "a machine file may name a head size twice", RUNFILE + "machine_file.cpp",
+         "rates[i - 1].head_dim + 1;", "rates[i - 1].head_dim;",
+         "runfile_machine_file")
+mutation("peak-of-passes", "the peak of memory is that of the last of several passes", APP + "job/slices.cpp",
+         "sum.pass.peak_bytes = std::max(sum.pass.peak_bytes, pass.peak_bytes);",
+         "sum.pass.peak_bytes = pass.peak_bytes;",
+         "app_slices.np1")
