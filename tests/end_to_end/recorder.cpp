@@ -2,7 +2,8 @@
 // the middle. A process that is killed loses nothing that it gave to the system: only the order of calls shows that
 // data were flushed before somebody relied on them. By environment variables:
 //   RECORD_FILE  where lines "PID CALL FILE DETAIL" go: "12 write out.h5.part 4096", "12 flush out.h5.journal",
-//                "12 rename out.h5.part out.h5", "12 flush a folder", "12 remove out.h5.journal"
+//                "12 rename out.h5.part out.h5" ("replace" if it would replace a file), "12 flush a folder",
+//                "12 remove out.h5.journal"
 //   RECORD_KILL  the rank's so-manieth such call ends it (SIGKILL): a write when half of its bytes are written, another
 //                call before it is done
 //   RECORD_RANK  the rank that is killed; others count nothing
@@ -132,11 +133,11 @@ int fsync(int file) { return flush("fsync", file); }
 int fdatasync(int file) { return flush("fdatasync", file); }
 
 int rename(const char* from, const char* to) {
-  note_names("rename", from, to);
+  note_names("replace", from, to);
   return real<int (*)(const char*, const char*)>("rename")(from, to);
 }
 int renameat2(int folder, const char* from, int other, const char* to, unsigned flags) {
-  note_names("rename", from, to);
+  note_names((flags & RENAME_NOREPLACE) != 0 ? "rename" : "replace", from, to);
   return real<int (*)(int, const char*, int, const char*, unsigned)>("renameat2")(folder, from, other, to, flags);
 }
 int unlink(const char* path) {

@@ -15,7 +15,7 @@ mutation("unsafe-folder", "a new name is not flushed to the disk", STORE + "file
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
 mutation("replaces-silently", "a result replaces a file that appeared meanwhile", STORE + "files/atomic_file.cpp",
          "const int code = !overwrite_ ? rename_to_new(", "const int code = final_path_.empty() ? rename_to_new(",
-         "store_atomic_file")
+         "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
 mutation("said-before-flush", "a unit is noted as finished before its rows are on the disk", JOB + "long_run.cpp",
          "if (s.keeps) s.output.part()->flush();", "",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
@@ -47,6 +47,7 @@ mutation("layout-unsafe", "rows are written before the journal has their places 
          "    turn.write(\"part \" + layout.text());\n    if (plan_.keeps_units) turn.flush();\n",
          "    turn.write(\"part \" + layout.text());\n",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
-mutation("missing-value", "a missing value is compared unrounded, and not found in narrower numbers", STORE + "finite.cpp",
+mutation("missing-value", "a missing value is compared unrounded, and not found in narrower numbers",
+         STORE + "finite.cpp",
          "const double value = core::load_as<double>(rounded);", "const double value = one.value;",
          "store_missing_values.np1")
