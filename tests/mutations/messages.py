@@ -3,16 +3,15 @@ from case import mutation
 
 COMM, STRATEGIES = "src/annulus/comm/", "src/annulus/strategies/"
 
-mutation("tag", "a message has the tag of another kind", COMM + "exchange.cpp",
-         "comm::start_receive(requests_, comm_, message.peer, tag + message.kind,",
-         "comm::start_receive(requests_, comm_, message.peer, tag,",
-         "strategies_reproducible.np3:Reproducible.SemanticsCausalDocumentsAndGroupedHeads")
+mutation("tag", "sums that go on and sums that return have one tag", STRATEGIES + "gradients/ordered_sums.cpp",
+         "ordered_kinds * (late + 2 * back)", "ordered_kinds * (late + 0 * back)",
+         "strategies_reproducible.np2:Reproducible.SemanticsCausalDocumentsAndGroupedHeads")
 mutation("sends-not-awaited", "buffers are freed while their rows are being sent", COMM + "exchange.cpp",
          "    progress();\n    return requests_.empty();", "    progress();\n    return true;",
          "comm_exchange.np2")
 mutation("blocking-order", "all ranks send before they receive", COMM + "exchange.cpp",
          "const bool even = comm_.rank() % 2 == 0;", "const bool even = true;",
-         "comm_exchange.np3")
+         "comm_exchange.np3:Exchange.BlockingMovesTheSameAtEvenAndOddNumbersOfRanks")
 mutation("late-send", "a send that waits for its rows is started before they are there", COMM + "requests.cpp",
          "while (!all.empty() && all.front().ready()) {", "while (!all.empty()) {",
          "comm_staged.np2")
