@@ -33,19 +33,9 @@ mutation("zigzag", "the second half of a zigzag is dealt in the wrong order", PA
 mutation("denormals", "denormal numbers count in products of bfloat16", KERNELS + "host/forward_tiles.cpp",
          "const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);", "const DenormalsAreZero as_pairs_have_it(false);",
          "kernels_host:HostPairs.*")
-mutation("no-second-look", "a maximum that rises does not rescale the strip", KERNELS + "host/forward_tiles.cpp",
-         "if (any_above(rows.most[v], load<Vec<N>>(strip.panels.max + row + v * n))) return false;",
-         "if (any_above(rows.most[v], broadcast(kLargest<N>))) return false;",
-         "kernels_host:HostNumbers.*")
-mutation("mask-bound", "a row sees one key more than it should", KERNELS + "host/forward_tiles.cpp",
-         "return (key >= begin) & (key < end);", "return (key >= begin) & (key <= end);",
-         "kernels_host:HostAttend.*")
 mutation("dlse", "the gradient of the LSE is left out", KERNELS + "host/host_epilogue.cpp",
          "if (dlse.data) value -= load_number", "if (dlse.data && value != value) value -= load_number",
          "kernels_backward")
-mutation("dlse-device", "the gradient of the LSE has the wrong sign on devices", KERNELS + "device/epilogue.hpp",
-         "if (dlse.data != nullptr) sum -= ", "if (dlse.data != nullptr) sum += ",
-         "kernels_device_backward")
 mutation("empty-state", "an empty state is merged like one with keys", KERNELS + "merge.cpp",
          "if (from.l[one] == T(0)) return;  // its acc may hold anything\n", "",
          "kernels_merge")
@@ -81,10 +71,6 @@ mutation("barrier", "threads of a team use maxima that others have not written y
          "      c.part_m[part * rows + i] = largest;\n    });\n    c.team.team_barrier();",
          "      c.part_m[part * rows + i] = largest;\n    });",
          "kernels_device_fibres")
-mutation("ties", "equal weights are listed in any order", KERNELS + "merge.cpp",
-         "for (Index i = first; i < first + list.size && weights[i] > T(0); ++i) list.admit(weights[i], rows[i]);",
-         "for (Index i = first + list.size; i-- > first;) if (weights[i] > T(0)) list.admit(weights[i], rows[i]);",
-         "kernels_merge")
 mutation("free-blocks", "large blocks of memory are given back where a small one would do", CORE + "free_blocks.cpp",
          "release(enough != kept_.end() ? enough : std::prev(kept_.end()));",
          "release(enough == kept_.end() ? enough : std::prev(kept_.end()));",
@@ -92,13 +78,10 @@ mutation("free-blocks", "large blocks of memory are given back where a small one
 mutation("not-ours", "a file that took the place of ours is deleted at a signal", CORE + "unfinished_files.cpp",
          "entry.identity == any_file || entry.identity == identity", "entry.used || entry.identity == identity",
          "core:UnfinishedFiles.*")
-mutation("parts-middle", "the turn of a document is one row too early", PATTERN + "parts.cpp",
-         "(top->rows.size() + 1) / 2", "top->rows.size() / 2",
-         "pattern_parts")
 mutation("order-of-sums", "rows of the last rank do not count where sums go on in order (rule K)",
          PATTERN + "gradient_hops.cpp",
          "if (first < ranks) rows.push_back(", "if (first < ranks - 1) rows.push_back(",
-         "pattern_order")
+         "strategies_gradient_hops")
 mutation("rope-position", "rotary embedding turns by a row's place in memory", LAYER + "rope.cpp",
          "interval.begin,\n                                 std::log2(base)",
          "rows.stored_begin(i),\n                                 std::log2(base)",
@@ -113,3 +96,10 @@ mutation("memory-of-both", "auto knows only the memory of the forward pass", PLA
 mutation("blocking-cost", "a rank that blocks sends and receives at once", PLANNER + "cost.cpp",
          "shape.overlapped || both_at_once ? 1 : 2;", "shape.overlapped || both_at_once ? 1 : 1;",
          "planner_choose")
+mutation("slopes-of-others", "a rank that has later heads takes the slopes of the first ones, on devices",
+         KERNELS + "device/changed_scores.cpp",
+         "rule.slopes[std::size_t(call.first_head + head)]", "rule.slopes[std::size_t(head)]",
+         "strategies_forward.np2:Forward.RulesOfScores")
+mutation("league", "a launch has one team more than it was given", KERNELS + "device/work.cpp",
+         "const Index least = team == begin ? 1 : 0;", "const Index least = 1;",
+         "kernels_device:DeviceWork.*")

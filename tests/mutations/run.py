@@ -137,7 +137,8 @@ class Copy:
         if end is None:
             raise Wrong(f"{test} was not run:\n{done.stdout[-3000:]}")
         first = re.search(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", done.stdout)
-        return Outcome(name, done.returncode != 0, first[1] if first else end[1].strip(" *").lower())
+        word = {"Failed": "ends early", "Timeout": "time-out"}.get(end[1].strip(" *"), end[1].strip(" *").lower())
+        return Outcome(name, done.returncode != 0, first[1] if first else word)
 
     def outcome_of_python(self, test):
         environment = {name: value for name, value in os.environ.items() if name != "ANNULUS_PROGRAM"}
