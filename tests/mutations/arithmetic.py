@@ -32,7 +32,7 @@ mutation("zigzag", "the second half of a zigzag is dealt in the wrong order", PA
          "pattern_combs")
 mutation("denormals", "denormal numbers count in products of bfloat16", KERNELS + "host/forward_tiles.cpp",
          "const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);", "const DenormalsAreZero as_pairs_have_it(false);",
-         "kernels_host:HostPairs.*")
+         "kernels_host_backward:HostPairs.*")
 mutation("dlse", "the gradient of the LSE is left out", KERNELS + "host/host_epilogue.cpp",
          "if (dlse.data) value -= load_number", "if (dlse.data && value != value) value -= load_number",
          "kernels_backward")

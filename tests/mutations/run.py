@@ -134,7 +134,7 @@ class Copy:
                                f"^{re.escape(name)}$"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", env={**os.environ, "GTEST_FILTER": cases or "*"})
         end = re.search(r"Test +#\d+: \S+ \.*([^.]*?) +[\d.]+ sec", done.stdout)
-        if end is None:
+        if end is None or "no test was selected" in done.stdout:  # tests/support says so
             raise Wrong(f"{test} was not run:\n{done.stdout[-3000:]}")
         first = re.search(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", done.stdout)
         word = {"Failed": "ends early", "Timeout": "time-out"}.get(end[1].strip(" *"), end[1].strip(" *").lower())

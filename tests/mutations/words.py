@@ -45,7 +45,7 @@ mutation("bfloat16-ties", "halves are rounded up when tensors are converted", PY
 mutation("nested-spans", "spans of a trace come before those that they are inside of", REPORT + "trace_file.cpp",
          "return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;",
          "return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;",
-         "report_trace_file.np1")
+         "report_trace_file.np1:Trace.ASpanComesBeforeThoseThatItHolds")
 mutation("head-dims", "a machine file may name a head size twice", RUNFILE + "machine_file.cpp",
          "rates[i - 1].head_dim + 1;", "rates[i - 1].head_dim;",
          "runfile_machine_file")
