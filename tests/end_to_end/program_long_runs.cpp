@@ -64,10 +64,10 @@ output: {{file: out.h5}}
 };
 
 /// Data are written, then flushed, then the unit is said to be finished, and that is flushed; the file gets its name
-/// when all are.
+/// when all are; the journal, which says where the data are, goes when the name is safe, too.
 TEST_P(ProgramLongRuns, NothingIsSaidBeforeItIsOnDisk) {
   ASSERT_EQ(run(1, "RECORD_FILE=calls.txt").status, 0);
-  bool part_is_flushed = false, journal_is_flushed = true, renamed = false;
+  bool part_is_flushed = false, journal_is_flushed = true, renamed = false, name_is_flushed = false;
   int done = 0, written = 0;
   for (const std::string& line : lines_of("calls.txt")) {
     const std::string call = line.substr(line.find(' ') + 1);
@@ -82,13 +82,17 @@ TEST_P(ProgramLongRuns, NothingIsSaidBeforeItIsOnDisk) {
       EXPECT_TRUE(part_is_flushed) << call;
       journal_is_flushed = false;
       ++done;
+    } else if (call.starts_with("write out.h5.journal part") || call.starts_with("write out.h5.journal record")) {
+      journal_is_flushed = false;
     } else if (call == "flush out.h5.journal") {
       journal_is_flushed = true;
     } else if (call == "rename out.h5.part out.h5") {
       EXPECT_TRUE(part_is_flushed && journal_is_flushed);
       renamed = true;
+    } else if (call == "flush a folder") {
+      name_is_flushed = renamed;
     } else if (call == "remove out.h5.journal") {
-      EXPECT_TRUE(renamed) << "the journal went before the result had its name";
+      EXPECT_TRUE(name_is_flushed) << "the journal went before the result had its name on the disk";
     }
   }
   EXPECT_GT(done, 3) << "not a run of many units: nothing is shown";
@@ -260,6 +264,29 @@ output: {file: out.h5, overwrite: true}
   const Outcome mixed = annulus(0, "run run.yaml");
   EXPECT_EQ(mixed.status, 1) << mixed.err;
   EXPECT_NE(mixed.err.find("parts.h5: \"inode"), std::string::npos) << mixed.err;
+}
+
+/// A line of a sweep says that a case begins or is finished: it is on the disk before another one is written.
+TEST_F(ProgramTest, NothingFollowsALineThatIsNotOnDisk) {
+  write("deck.yaml", R"(
+input: {generate: {sequence: 64, heads: 1, head_dim: 8}}
+bench: {sweep: [{attention.causal: [true, false]}], repeats: 1, file: sweep.h5}
+)");
+  const std::string preload = " env LD_PRELOAD=" ANNULUS_RECORDER " RECORD_FILE=calls.txt ";
+  const Outcome ran = shell(fmt::format(ANNULUS_LAUNCH, 1) + preload + ANNULUS_PROGRAM " bench deck.yaml");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  std::istringstream calls(slurp(folder / "calls.txt"));
+  int written = 0;
+  bool is_flushed = true;
+  for (std::string call; std::getline(calls, call);) {
+    if (call.find(".jsonl") == std::string::npos) continue;
+    const bool writes = call.find(" write ") != std::string::npos;
+    EXPECT_TRUE(is_flushed || !writes) << call;
+    written += writes;
+    is_flushed = !writes;
+  }
+  EXPECT_TRUE(is_flushed);
+  EXPECT_GE(written, 3) << "not a line for the sweep and one for each case: nothing is shown";
 }
 
 INSTANTIATE_TEST_SUITE_P(, ProgramLongRuns, testing::ValuesIn(kinds),

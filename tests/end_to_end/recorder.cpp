@@ -1,8 +1,9 @@
-// Preloaded into the program, notes what it does to files NAME.part and NAME.journal, and can kill it in the middle. A
-// process that is killed loses nothing that it gave to the system: only the order of calls shows that data were flushed
-// before somebody relied on them. By environment variables:
+// Preloaded into the program, notes what it does to files NAME.part, NAME.journal and NAME.jsonl, and can kill it in
+// the middle. A process that is killed loses nothing that it gave to the system: only the order of calls shows that
+// data were flushed before somebody relied on them. By environment variables:
 //   RECORD_FILE  where lines "PID CALL FILE DETAIL" go: "12 write out.h5.part 4096", "12 flush out.h5.journal",
-//                "12 rename out.h5.part out.h5", "12 remove out.h5.journal"
+//                "12 rename out.h5.part out.h5" ("replace" if it would replace a file), "12 flush a folder",
+//                "12 remove out.h5.journal"
 //   RECORD_KILL  the rank's so-manieth such call ends it (SIGKILL): a write when half of its bytes are written, another
 //                call before it is done
 //   RECORD_RANK  the rank that is killed; others count nothing
@@ -14,6 +15,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -41,7 +43,8 @@ Function real(const char* name) {
 /// The file's name without its folder; empty for files that are not watched.
 std::string watched(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
-  return name.ends_with(".part") || name.ends_with(".journal") ? std::string(name) : "";
+  const bool is_ours = name.ends_with(".part") || name.ends_with(".journal") || name.ends_with(".jsonl");
+  return is_ours ? std::string(name) : "";
 }
 
 std::string watched(int file) {
@@ -100,7 +103,9 @@ ssize_t write_at(const char* function, int file, const void* data, size_t count,
 }
 
 int flush(const char* function, int file) {
-  const std::string name = watched(file);
+  struct stat about {};
+  const bool is_folder = fstat(file, &about) == 0 && S_ISDIR(about.st_mode);
+  const std::string name = is_folder ? "a folder" : watched(file);
   if (!name.empty()) {
     before_call();
     note("flush " + name);
@@ -128,11 +133,11 @@ int fsync(int file) { return flush("fsync", file); }
 int fdatasync(int file) { return flush("fdatasync", file); }
 
 int rename(const char* from, const char* to) {
-  note_names("rename", from, to);
+  note_names("replace", from, to);
   return real<int (*)(const char*, const char*)>("rename")(from, to);
 }
 int renameat2(int folder, const char* from, int other, const char* to, unsigned flags) {
-  note_names("rename", from, to);
+  note_names((flags & RENAME_NOREPLACE) != 0 ? "rename" : "replace", from, to);
   return real<int (*)(int, const char*, int, const char*, unsigned)>("renameat2")(folder, from, other, to, flags);
 }
 int unlink(const char* path) {

@@ -122,6 +122,16 @@ TEST(CutGrid, SlicesAndBlocksAreAsEvenAsPlacesAllow) {
   EXPECT_EQ(slice_of(anywhere, 2, 0)[1].intervals(), (std::vector<Interval>{{9, 11}}));
 }
 
+/// Places are every 4 rows here, and the end: 0, 4, 8, 10.
+TEST(CutGrid, TheNearestPlaceIsTakenAndOfTwoTheLower) {
+  Pattern pattern;
+  pattern.pairs = {{8, 2}};
+  const Documents documents{0, 10};
+  const CutGrid grid(pattern, documents, 2);
+  const std::vector<Index> nearest{0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 10};
+  for (Index row = 0; row <= 10; ++row) EXPECT_EQ(grid.nearest(row), nearest[std::size_t(row)]) << row;
+}
+
 TEST(CutGrid, SaysWhyThereIsNone) {
   EXPECT_EQ(why_no_grid({.pairs = {{2048, 1}, {whole_document, 64}}}, 16), "");
   EXPECT_EQ(why_no_grid({.pairs = {{1000, 1}}}, 16), "segments of 1000 rows at dilation 1 are no multiples of 16 x 1");

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -80,6 +81,22 @@ TEST_F(Trace, HasTheSpansOfEveryRank) {
     EXPECT_EQ(steps.back(), rank);
   }
   EXPECT_EQ(events_of(trace, comm.size(), "X").size(), 0u);
+}
+
+/// Viewers nest spans in the order of the file: of those that begin together, the longest comes first.
+TEST_F(Trace, ASpanComesBeforeThoseThatItHolds) {
+  TraceFile file(path, false, comm);
+  const double now = core::wall_seconds();
+  for (const double seconds : {1e-3, 3e-3, 2e-3}) {
+    core::Timeline::current()->add("held", SpanKind::other, -1, now, now + seconds);
+  }
+  file.finish({});
+  const json trace = parse(path);
+  std::vector<double> lengths;
+  for (const json& event : events_of(trace, comm.rank(), "X")) {
+    if (event["name"] == "held") lengths.push_back(std::round(double(event["dur"]) / 1000));
+  }
+  EXPECT_EQ(lengths, (std::vector<double>{3, 2, 1}));
 }
 
 TEST_F(Trace, NothingIsRecordedBeforeAndAfter) {

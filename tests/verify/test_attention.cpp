@@ -2,6 +2,8 @@
 // other dataset.
 #include <gtest/gtest.h>
 
+#include "annulus/core/tolerance.hpp"
+#include "annulus/verify/rows.hpp"
 #include "verify/verify_case.hpp"
 
 namespace annulus::verify {
@@ -63,6 +65,13 @@ TEST_P(VerifyAttention, FindsNothingInARightResult) {
   EXPECT_TRUE(found.good());
   EXPECT_EQ(found.verdicts.size(), tensors.size() + 1) << "and top_rows";
   for (const Verdict& verdict : found.verdicts) EXPECT_LE(verdict.tolerance, 1e-11) << verdict.name;
+}
+
+TEST_P(VerifyAttention, AllowsTheToleranceOfItsTypeAndNoMore) {
+  for (const Verdict& verdict : verify(right_).verdicts) {
+    const auto tolerance = verdict.name[0] == 'd' ? core::gradient_tolerance : core::forward_tolerance;
+    EXPECT_EQ(verdict.tolerance, tolerance(core::DType::float64)) << verdict.name;
+  }
 }
 
 TEST_P(VerifyAttention, FindsOneNumberWhereItIs) {
@@ -143,6 +152,18 @@ TEST_P(VerifyAttention, SeesOfAFewRowsTheFirstAndTheLast) {
       EXPECT_EQ(wrong(found), std::vector<std::string>{name}) << x;
       EXPECT_NE(found.scope.find("5 of 37 rows"), std::string::npos) << found.scope;
     }
+  }
+}
+
+/// On both sides of the first border of segments, and of the last one.
+TEST(VerifySample, HasTheRowsAtBorders) {
+  strategies::Problem longer = problem(true);
+  longer.shape.sequence = 1000;
+  longer.documents = {0, 1000};
+  longer.pattern.pairs = {{128, 1}};
+  const std::vector<Index> rows = sample_rows(VerifyCase(longer).input(), 12).queries;
+  for (const Index row : {0, 127, 128, 895, 896, 999}) {
+    EXPECT_TRUE(std::binary_search(rows.begin(), rows.end(), row)) << row;
   }
 }
 
