@@ -91,7 +91,7 @@ void read_rows(const Hdf5Tensor& tensor, const std::vector<RowPiece>& pieces, co
       for (const RowPiece& piece : group) {
         read_piece(open, tensor, piece, rows);
         traffic.asked += Index(rows.size());
-        traffic.moved += Index(rows.size());  // HDF5 does not tell how many bytes of chunks it has read for them
+        traffic.moved += Index(rows.size());  // HDF5 does not report how many bytes of chunks it read
         scatter(tensor.layout, piece, rows);
         check_piece(tensor.layout, piece);
       }
