@@ -126,7 +126,7 @@ TEST(CommandLine, Verbs) {
 
 TEST(CommandLine, WordsAreLookedAtFirst) {
   expect_refusal({"run", "r.yaml", "--dryrun"}, "run: there is no option '--dryrun', did you mean '--dry-run'?");
-  expect_refusal({"plan", "r.yaml", "s.yaml"}, "plan: 's.yaml' was not expected, one run file is");
+  expect_refusal({"plan", "r.yaml", "s.yaml"}, "plan: 's.yaml' was not expected, there is a run file already");
   expect_refusal({"info", "--set", "a=b"}, "info: there is no option '--set'");
   expect_refusal({"run", "r.yaml", "--ranks", "4"},
                  "run --ranks requires --dry-run; ranks that compute are the launcher's: mpirun -n RANKS annulus run");

@@ -84,7 +84,7 @@ TEST(Words, TooMany) {
             "run: 'attention.causal=false' was not expected, write --set attention.causal=false");
   EXPECT_EQ(complaint("run", {"--set", "a.b=1", "a.c=2", "r.yaml"}),
             "run: 'a.c=2' was not expected, write --set a.c=2");
-  EXPECT_EQ(complaint("run", {"r.yaml", "s.yaml"}), "run: 's.yaml' was not expected, one run file is");
+  EXPECT_EQ(complaint("run", {"r.yaml", "s.yaml"}), "run: 's.yaml' was not expected, there is a run file already");
   EXPECT_EQ(complaint("generate", {"x.h5"}), "generate: 'x.h5' was not expected, write --output x.h5");
   EXPECT_EQ(complaint("list", {"x"}), "list: 'x' was not expected");
 }

@@ -247,7 +247,7 @@ TEST_F(Queries, WhatCannotBeIsRefused) {
           "input.query_offset: auto, q has 9 rows and k 8: only queries without row numbers may be more than the keys");
   refused("file: few.h5, lengths: lengths", "", 1, "with input.lengths q and k have the same ones");
   refused("file: few.h5", "distribution: {strategy: stream}\n", 2,
-          "input.query_offset: strategy stream cannot do this: its blocks are of rows that q and k both have");
+          "input.query_offset: strategy stream cannot do this: it needs q and k with the same rows");
   refused("file: few.h5, k: /q", "", 1, "dataset /v has shape (1, 67, 2, 8), expected (1, 19, kv_heads, 8) to fit q");
   refused("file: all.h5, query_offset: 3", "", 1, "input.query_offset: 3, q has 67 rows and k 67: expected 0 to 0");
   refused("file: few.h5, query_offset: 3", "layer: {heads: 2}\n", 2,

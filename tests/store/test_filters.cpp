@@ -72,7 +72,7 @@ class Filters : public test::InputFileTest {
 
   const std::vector<float> q = test::counting<float>(48);
   const std::string advice =
-      "it is stored with HDF5 filter 305 (turned bits), which is not here: name the folder of its plugin in "
+      "it is stored with HDF5 filter 305 (turned bits), which was not found: name the folder of its plugin in "
       "HDF5_PLUGIN_PATH (searched now: ";
 };
 

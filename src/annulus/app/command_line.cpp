@@ -93,7 +93,7 @@ class Reader {
     return there_is_none + "; keys of the run file are changed by --set KEY=VALUE";
   }
 
-  /// A value of --set as the user meant it: the shell cuts it at blanks that are not quoted.
+  /// Says what is wrong with a value of --set; empty: nothing. The shell cuts a value at blanks that are not quoted.
   std::string setting(const std::string& value) const {
     if (open_brackets(value) > 0 && at_ < words_.size()) {
       std::string whole = value;
@@ -128,7 +128,7 @@ class Reader {
           word);
     }
     if (find("--output") != nullptr) return fmt::format("'{}' was not expected, write --output {}", word, word);
-    return fmt::format("'{}' was not expected{}", word, takes_file ? ", one run file is" : "");
+    return fmt::format("'{}' was not expected{}", word, takes_file ? ", there is a run file already" : "");
   }
 
   const std::string& verb_;
@@ -207,7 +207,7 @@ CommandLine parse_command_line(int argc, char** argv, bool speaks) {
   std::vector<Verb> known = verbs();
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (const std::string what = complaint_of(known, words); !what.empty()) return complain(what, speaks);
-  CLI::App app("annulus: dilated ring attention for HPC clusters. Launch with mpirun or srun; alone it is one rank.",
+  CLI::App app("annulus: dilated ring attention for HPC clusters. Launch with mpirun or srun, or alone on one rank.",
                "annulus");
   app.set_version_flag("--version", fmt::format("annulus {} ({})", version, git_commit));
   app.footer(

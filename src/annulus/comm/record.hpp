@@ -26,16 +26,16 @@ class Record {
   void sign_of_life() { ++signs_; }
   std::uint64_t signs() const { return signs_; }
 
-  /// Sets the counter of beats, `*number`, which other ranks can read; null before that memory is freed. See beat().
+  /// From now on beat() counts in `*number`, which other ranks can read. Pass null before that memory is freed.
   void set_beats(Index* number);
   /// Counts a beat if this rank is working. Returns what it is doing. Called by the guard's thread.
   Doing::Activity beat();
 
   /// "waiting in reading in.h5 for 2.0 s: ...".
   std::string text();
-  /// "a file operation" or "a call of MPI": the kind of call that it is inside.
+  /// "a file operation" or "a call of MPI": the kind of call in which the thread is.
   std::string kind_of_call();
-  /// Writes this rank's line about a stalled run to stderr, and what it did last to a file (last_events.hpp).
+  /// Writes this rank's line about a stalled run to stderr, and its last steps to a file (last_events.hpp).
   void diagnose(const std::string& reason);
 
   std::atomic<int> rank{-1};  ///< -1 until MPI has started

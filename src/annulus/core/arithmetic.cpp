@@ -7,7 +7,7 @@
 namespace annulus::core {
 namespace {
 
-/// The object that sets a thread of Kokkos' pool, kept while a DefaultArithmeticOnHost lives.
+/// Holds the DefaultArithmetic of this thread of Kokkos' pool while a DefaultArithmeticOnHost lives; otherwise null.
 std::unique_ptr<const DefaultArithmetic>& of_this_thread() {
   thread_local std::unique_ptr<const DefaultArithmetic> kept;
   return kept;

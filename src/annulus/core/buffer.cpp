@@ -69,8 +69,8 @@ Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   if (memory == nullptr) {
     const std::optional<Index> free = free_gpu_memory();
     fail(ErrorKind::failure,
-         "no memory for {}: {} bytes asked, {} bytes held by this rank already{}; annulus plan tells what a run takes, "
-         "with fewer rows on each of more ranks and by other strategies",
+         "no memory for {}: {} bytes asked for, {} bytes held by this rank already{}; `annulus plan` shows what a run "
+         "takes on more ranks, which have fewer rows each, and with other strategies",
          purpose, bytes, memory_ledger().current(), free ? fmt::format(", {} bytes free on its GPU", *free) : "");
   }
   data_ = memory;
@@ -94,7 +94,7 @@ Buffer Buffer::borrowed(void* data, Index bytes) {
 }
 
 Buffer Buffer::first(Index bytes) const {
-  require(bytes <= bytes_, [&] { return fmt::format("the first {} bytes of a buffer of {}", bytes, bytes_); });
+  require(bytes <= bytes_, [&] { return fmt::format("first {} bytes asked for, the buffer has {}", bytes, bytes_); });
   Buffer part = *this;
   part.bytes_ = bytes;
   return part;

@@ -80,9 +80,9 @@ struct WorkItem {
   Index document = 0;
 };
 
-/// One pair of a pattern as one head sees it. A segment: row y of a document is picked if y mod segment mod dilation =
-/// offset; an offset of -1 means that the head takes no part. A window (offset 0): row x sees the rows y with x - y = j
-/// dilation, -right <= j <= left, and all rows before row `first`.
+/// One pair of a pattern, (segment, dilation) or (window, dilation), as one head sees it. With a segment, row y of a
+/// document is picked if y mod segment mod dilation = offset; an offset of -1 means that the head takes no part. With a
+/// window (offset 0), row x sees the rows y with x - y = j dilation, -right <= j <= left, and all rows before `first`.
 struct HeadPair {
   Index segment = 1;
   Index dilation = 1;

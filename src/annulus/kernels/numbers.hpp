@@ -16,19 +16,19 @@ KOKKOS_INLINE_FUNCTION core::Index quotient(core::Index a, core::Index b) {
   return a <= most && b <= most ? core::Index(std::uint32_t(a) / std::uint32_t(b)) : a / b;
 }
 
-/// Number of element (batch, row, head, 0).
+/// Index of element (batch, row, head, 0), counted in numbers from the start of the tensor's memory.
 KOKKOS_INLINE_FUNCTION core::Index number_of(const core::TensorView& tensor, core::Index batch, core::Index row,
                                              core::Index head) {
   return batch * tensor.batch_stride + row * tensor.row_stride + head * tensor.head_stride;
 }
 
-/// Its address. For host code.
+/// Address of this element. For host code.
 inline void* address(const core::TensorView& tensor, core::Index batch, core::Index row, core::Index head) {
   return static_cast<std::byte*>(tensor.data) +
          number_of(tensor, batch, row, head) * core::Index(core::bytes_of(tensor.type));
 }
 
-/// Number `at` of a tensor as a T.
+/// Reads the tensor's number at index `at`, as a T.
 template <class T>
 KOKKOS_INLINE_FUNCTION T load_number(const core::TensorView& tensor, core::Index at) {
   switch (tensor.type) {
@@ -44,7 +44,7 @@ KOKKOS_INLINE_FUNCTION T load_number(const core::TensorView& tensor, core::Index
   return T(0);
 }
 
-/// Stores x as number `at` of a tensor.
+/// Stores x at index `at` of a tensor.
 template <class T>
 KOKKOS_INLINE_FUNCTION void store_number(const core::TensorView& tensor, core::Index at, T x) {
   switch (tensor.type) {

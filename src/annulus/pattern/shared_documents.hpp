@@ -19,8 +19,7 @@ struct SharedPiece {
 /// Worked example: documents [0, 4) [4, 10), ranks with [0, 6) and [6, 10): [4, 6) of rank 0, [6, 10) of rank 1.
 std::vector<SharedPiece> shared_pieces(const Documents& documents, const Partition& partition);
 
-/// The first document whose rows do not follow one another from rank to rank, with at most one interval per rank;
-/// nothing if all do.
+/// The first document whose pieces are not on ascending ranks, one piece on each; empty if there is none.
 std::optional<Interval> document_out_of_order(const std::vector<SharedPiece>& pieces);
 
 }  // namespace annulus::pattern

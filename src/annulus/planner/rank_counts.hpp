@@ -1,7 +1,7 @@
 // What every rank computes, sends, receives and stores in a pass, for any number of ranks.
 //
 // Work and traffic come from closed forms (pattern/counts.hpp, pattern/traffic.hpp). Memory comes from the pass's
-// schedule: what a rank needs if no message is larger than the largest one (Schedule::most()).
+// schedule: an upper bound for all ranks that follows from the size of the largest message (Schedule::most()).
 #pragma once
 
 #include <optional>
@@ -26,13 +26,13 @@ inline constexpr double backward_work_factor = core::backward_flops(1, 1) / core
 
 /// Numbers for every rank; bytes are of all batch entries.
 struct RankCounts {
-  std::vector<double> kept;  ///< triples, times backward_work_factor in a backward pass
+  std::vector<double> kept;  ///< (query, key, head) triples; in a backward pass times backward_work_factor
   std::vector<double> sent;
   std::vector<double> received;
   std::vector<double> messages;  ///< received messages
   std::vector<double> copied;    ///< bytes collected from a rank's own memory before they are sent; empty: none
-  std::vector<double> calls;     ///< of the kernel, one for a pair and a block of keys; empty: not counted
-  std::vector<double> rows;      ///< that the kernel packs, each of one head and one pair; empty: not counted
+  std::vector<double> calls;     ///< of the kernel, for each (segment, dilation) and block of keys; empty: not counted
+  std::vector<double> rows;      ///< of one head that the kernel packs for a (segment, dilation); empty: not counted
   double communicators = 0;      ///< that are made and freed
   double windows = 0;
   std::vector<double> intervals;  ///< separate intervals of rows; empty: the whole sequence is one interval
@@ -47,8 +47,8 @@ struct RankCounts {
 struct Counted {
   std::vector<double> kept;       ///< for each rank, one batch entry
   std::vector<double> intervals;  ///< for each rank
-  /// The traffic of all rounds, with the returning sums if gradients are asked for. If the problem is reproducible,
-  /// `ring_sums` counts the sums in one order (pattern::OrderedRoute).
+  /// The traffic of all rounds, with the returning sums if gradients are asked for. For a reproducible problem
+  /// `ring_sums` counts sums that go from rank to rank in a fixed order (pattern::OrderedRoute).
   pattern::TrafficCounts traffic;
 };
 Counted count(const Problem& problem, const pattern::Partition& partition);

@@ -64,8 +64,8 @@ RunFile parse_run_file(const std::string& text, const std::string& path, const s
 /// A complete run file with the same settings, in which every key is written and every path is absolute.
 std::string resolved_text(const Settings& settings);
 
-/// Compares the settings that decide the numbers of a result: those with which a file was made (`made`) and those of
-/// now (`asked`). Returns lines "key: a -> b". Of input.file only the last part counts, because folders may move.
+/// Compares the settings that decide the numbers of a result: `made`, with which a file was made, and `asked`, which
+/// the user wants now. Returns lines "key: a -> b". Of input.file only the name counts, because folders may move.
 /// `same_numbers`: the input is known to be the same, whatever its name is.
 std::vector<std::string> differences(const Settings& made, const Settings& asked, bool same_numbers = false);
 

@@ -17,7 +17,7 @@
 
 namespace annulus::store {
 
-/// Head of the journal of a file that is made in one go, which no later launch continues.
+/// Head of the journal of a file that one launch makes from start to end; no later launch continues it.
 inline constexpr const char* whole_head = "{}";
 
 /// Describes the file to be made.

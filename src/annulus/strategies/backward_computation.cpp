@@ -14,7 +14,7 @@ using kernels::Gradient;
 bool results_replace_sums(const Problem& problem) {
   return core::bytes_of(problem.type) <= core::bytes_of(problem.precision);
 }
-/// Those of keys do not, either, where sums of dK and dV share their rows.
+/// dK and dV are not written over their sums, either, if one row of sums holds both.
 bool key_results_replace_sums(const Problem& problem) {
   return results_replace_sums(problem) && !problem.shape.has_value_dim();
 }
@@ -38,7 +38,7 @@ void finish_rows(const Problem& problem, Gradient which, Index heads, core::Inte
                view(result, problem.type, to));
 }
 
-/// dK and dV of the rows of all batch entries, from sums in their places (GradientBlock) to other memory.
+/// Makes dK and dV of `rows` rows of all batch entries, from `sums` (a GradientBlock), in other memory.
 void finish_key_rows(const Problem& problem, Index rows, const core::Buffer& sums, void* dk, void* dv) {
   const Index all = problem.shape.batch * rows, heads = problem.shape.kv_heads;
   const GradientBlock block{sums.data(), rows, false};
@@ -50,7 +50,7 @@ void finish_key_rows(const Problem& problem, Index rows, const core::Buffer& sum
   finish(Gradient::dv, dv, problem.shape.dim_of_values());
 }
 
-/// The same for row 0 alone. It goes through a buffer, because its result would overwrite sums that are still read.
+/// finish_rows() for row 0, in place. It uses a buffer, because its result would overwrite sums that are still read.
 void finish_first_row(const Problem& problem, Gradient which, Index heads, const core::Buffer& sums) {
   const core::Buffer row("gradient row", heads * problem.head_row_bytes());
   finish_rows(problem, which, heads, {0, 1}, sums, row, 0);

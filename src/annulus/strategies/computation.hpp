@@ -94,7 +94,7 @@ class Computation {
   const Progress progress_;  // a copy: callers may pass a temporary
   kernels::State state_;
   pattern::Layout layout_;  // of the round
-  std::string pass_;        // name of the round, in front of scopes
+  std::string pass_;        // name of the round; scopes begin with it
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };

@@ -56,11 +56,11 @@ void SumComputation::add(const KeyBlock& block, const QueryBlock& queries, const
                          const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
   const std::string scope = pass_ + where;
   const comm::Scope doing(scope);
-  const std::function<void()> poll_and_tell = watched(poll, callers_poll_);
+  const std::function<void()> watched_poll = watched(poll, callers_poll_);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries.rows, block.rows, part)) {
     if (list.empty()) continue;
-    core::timed_compute(metrics, [&] { attend(list, block, queries, into, poll_and_tell); });
+    core::timed_compute(metrics, [&] { attend(list, block, queries, into, watched_poll); });
     const core::Count kept = pattern::kept_triples(list) * problem_.shape.batch;
     metrics.kept += kept;
     done_ += kept;

@@ -1,5 +1,5 @@
-// What a rank adds up once the LSE is known, for its own key rows and for those of other ranks as they arrive. All
-// strategies use it in their backward pass, and in the pass that makes statistics.
+// Sums that a rank makes once the LSE is known, for its own key rows and for those of other ranks as they arrive: of
+// gradients in the backward pass, of what keys receive in the pass of statistics. All strategies use this.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -8,9 +8,9 @@
 namespace annulus::strategies {
 
 /// Sums for the rows of a KeyBlock, in the same form: a (parts, held, unit) array of numbers in Problem::sum_precision.
-/// The parts are dK, then dV, of all batch entries (or both in one part, Problem::kv_parts()), then the same for the
-/// sums of the current block of query rows (has_begun_sums()); or what keys received, of all batch entries. No memory:
-/// these sums are not wanted.
+/// Parts of gradients are dK of all batch entries, then dV of all (or both in one part, Problem::kv_parts()); if
+/// has_begun_sums(), as many parts follow with the sums of the current block of query rows. In the pass of statistics
+/// the parts are what keys received, one part for each batch entry. If these sums are not wanted, `data` is null.
 struct GradientBlock {
   void* data = nullptr;
   Index held = 0;
@@ -19,15 +19,15 @@ struct GradientBlock {
   /// Bytes of a stored row.
   Index unit_bytes(const Problem& problem) const;
   Index bytes(const Problem& problem) const { return problem.sum_parts() * held * unit_bytes(problem); }
-  /// The block as the kernel sees dK (which = 0), dV (1), and those of the current block of query rows (2, 3); or what
-  /// keys received (which = 0).
+  /// The tensor to which the kernel adds. which = 0: dK, or what keys received; 1: dV; 2 and 3: dK and dV of the
+  /// current block of query rows.
   core::TensorView view(const Problem& problem, Index which) const;
   /// The block in rows of one head, the unit in which packed rows are counted.
   kernels::RowArray head_rows(const Problem& problem) const;
 };
 
-/// Queries that a step works on: `rows`, out of the rows `held` that the tensors q, normalizers, ... have. Usually they
-/// are the rank's own.
+/// Queries that a step works on: the rows `rows`. The tensors q, normalizers, ... store the rows `held`, which include
+/// them. Usually these are the rank's own rows.
 struct QueryBlock {
   const pattern::StoredRows& rows;
   const pattern::StoredRows& held;
@@ -48,8 +48,8 @@ class SumComputation {
   const GradientBlock& own() const { return own_; }
   /// Begins one round of rounds_of(problem); the sums continue from round to round.
   void begin(const Problem& pass);
-  /// Adds what the keys `part` of the block and the queries give each other: to the sums of the queries, and to `into`,
-  /// which has the form of `block`. Calls `poll` meanwhile to keep messages moving.
+  /// Adds what the queries' scores with the keys of `block` in the band `part` contribute: to the sums of the queries,
+  /// and to `into`, which has the form of `block`. Calls `poll` meanwhile to keep messages moving.
   void add(const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into, core::Band part,
            const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll = {});
 
@@ -70,13 +70,13 @@ class SumComputation {
   core::Buffer sums_;
   GradientBlock own_;
   pattern::Layout layout_;  // of the round
-  std::string pass_;        // name of the round, in front of scopes
+  std::string pass_;        // name of the round; scopes begin with it
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };
 
-/// Where sums of the current block of query rows are kept apart, adds them to the total. Called when the query rows of
-/// all ranks up to here have been added to the block's keys.
+/// Adds the sums of the current block of query rows to the total, if they are kept apart (has_begun_sums()). Call it
+/// when the block gets no more sums in this round.
 void end_blocks(const Problem& problem, const GradientBlock& block);
 /// Bytes of the sums for `rows` K/V rows of a rank.
 Index key_sum_bytes(const Problem& problem, Index rows);

@@ -21,7 +21,7 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
 }
 
 /// Number of ranks in a group of `hybrid`: what the user asks for, or the ranks of a node, reduced until it divides the
-/// number of all ranks. `plan` asks for ranks that were not launched: they are on nodes of the planned machine.
+/// number of all ranks. Ranks that are planned for but not launched are on nodes of the planned machine.
 int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
@@ -33,7 +33,7 @@ int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
   return int(size);
 }
 
-/// Refuses a strategy that cannot run here. Only `run` asks: `verify` can check what another MPI computed.
+/// Refuses a strategy that cannot run with this MPI. `verify` does not call it: any MPI can check a result.
 void check_available(const runfile::RunFile& run, const strategies::Strategy& strategy) {
   const std::string reason = strategy.unavailable();
   if (reason.empty()) return;
@@ -54,13 +54,13 @@ std::string why_no_stream(const Job& job, std::string& key) {
     return because("output.statistics", why);
   if (job.problem.partition && *job.problem.partition != pattern::PartitionKind::contiguous)
     return because("distribution.partition", "its blocks are contiguous");
-  if (job.problem.queries) return because("input.query_offset", "its blocks are of rows that q and k both have");
+  if (job.problem.queries) return because("input.query_offset", "it needs q and k with the same rows");
   if (!job.problem.gradients) return "";
   if (!settings.output.writes_file())
     return because("output.file", "gradients are made from what the forward pass left in that file");
   const auto stored = settings.output.type;
   if (stored && core::bytes_of(*stored) < core::bytes_of(job.problem.type))
-    return because("output.type", "gradients are made from out, which that rounds");
+    return because("output.type", "gradients are computed from out, which this type would round");
   return "";
 }
 
@@ -121,7 +121,7 @@ void check_blocks(const Job& job) {
   const std::string smaller =
       apart == 1 || job.stream->block_rows > apart
           ? "smaller blocks (distribution.block_size)"
-          : fmt::format("compute.reproducible: false: with true, places where rows can be cut are {} apart", apart);
+          : fmt::format("compute.reproducible: false (with true, rows can be cut only every {} rows)", apart);
   refuse(job.run, "compute.memory_limit",
          "compute.memory_limit: a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected "
          "more memory, or {}",
@@ -149,8 +149,8 @@ void check_order(const Job& job) {
 }
 
 /// Refuses a strategy or partition whose bits depend on the number of ranks. The message names the key to change: the
-/// partition, if another one would do; compute.backward (or output.statistics), if the strategy would do without their
-/// sums; otherwise the strategy.
+/// partition, if another one is reproducible; compute.backward (or output.statistics), if only their sums are not
+/// reproducible; otherwise the strategy.
 void check_reproducible(const Job& job) {
   const int ranks = job.ranks;
   const strategies::Strategy& strategy = *job.strategy;
@@ -168,7 +168,7 @@ void check_reproducible(const Job& job) {
   if (forward) {
     refuse(job.run, gradients ? "compute.backward" : "output.statistics",
            "{} with strategy {} is not reproducible (compute.reproducible): {}; expected {} or strategy auto, {}", sums,
-           strategy.name(), reason, gradients ? "false" : "none of it", can);
+           strategy.name(), reason, gradients ? "false" : "other statistics", can);
   }
   refuse(job.run, "distribution.strategy", "distribution.strategy: {} is not reproducible: {}; expected auto, {}",
          strategy.name(), reason, can);

@@ -36,13 +36,14 @@ class Tally {
   Index rows_ = 0;
 };
 
-/// Computes a Work from its input to its result; collective. Calls `after_reading` when q, k and v have been read. The
-/// progress line begins with `scope`.
+/// What compute() does besides: it writes to `file`, calls `after_reading` when q, k and v have been read, and begins
+/// the progress line with `scope`.
 struct WorkSteps {
   store::RowWriter* file = nullptr;  ///< nullptr: this rank's results are not written
   std::function<void()> after_reading{};
   std::string scope{};
 };
+/// Computes a Work from its input to its result; collective.
 void compute(const Job& job, Work& work, const WorkSteps& steps, const comm::Communicator& comm, Tally& tally);
 
 /// Makes the job that computes slice i of a job.
@@ -51,7 +52,7 @@ Job job_of_slice(const Job& whole, Index i);
 /// Computes slices of a job, each on all ranks together. If memory allows, it reads the next slice meanwhile.
 class SlicedRun {
  public:
-  /// `output`: nullptr: nothing is written. All arguments must outlive this object.
+  /// If `output` is null, nothing is written. All arguments must outlive this object.
   SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, store::RowWriter* output)
       : job_(job), comm_(comm), source_(source), output_(output) {}
 
@@ -73,7 +74,7 @@ class SlicedRun {
   std::unique_ptr<Prepared> next_;  // the slice that is being read
 };
 
-/// cuts_of(): the job's slices as units of one phase. The inverse is empty if the units are not slices.
+/// The job's slices as units of one phase, and the inverse, which is empty if the units are not slices.
 Cuts cuts_of(const Job& job);
 std::optional<RecordedSlices> slices_in(const Cuts& cuts);
 

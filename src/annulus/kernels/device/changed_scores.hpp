@@ -35,11 +35,11 @@ struct ChangedScores {
   using Place = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
 
   T cap;                ///< times log2(e); 0: none
-  const T* slopes;      ///< [query head of the tensors], times log2(e) and the unit of places; none: no bias
-  core::Index exempt;   ///< rows at the start of a document
-  const Place* places;  ///< (S, 2), whole numbers (Coordinates::whole); none: rows are as far apart as their numbers
+  const T* slopes;      ///< one for each query head of the tensors, times log2(e) and the unit of places; null: no bias
+  core::Index exempt;   ///< number of rows at the start of a document that have no bias
+  const Place* places;  ///< (S, 2), whole numbers (Coordinates::whole); null: distances are those of row numbers
 
-  /// `score` of the query at comb index query_t of the item and the key at key_t. `head` is the query's.
+  /// Changes the score of the query at comb index query_t of the item and the key at key_t. `head` is the query's.
   KOKKOS_FUNCTION ChangedScore<T> operator()(const core::WorkItem& item, T score, core::Index query_t,
                                              core::Index key_t, core::Index head) const {
     ChangedScore<T> changed{score, T(1)};

@@ -1,5 +1,5 @@
-// Launches the teams of both passes over a work list. Templates of execution space and tuning, so that tests can run
-// every combination, even the GPU's numbers on host threads.
+// Launches the teams of both passes over a work list. These are templates of execution space and tuning, so that tests
+// can run every combination, for example the GPU's tuning on host threads.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -31,7 +31,7 @@ struct Launch {
 template <class ExecSpace, class Tuning, class Kernel>
 void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   core::require(launch.team_size >= Tuning::team_size, [&] {
-    return fmt::format("teams have {} threads, their blocks are dealt to {} or more", launch.team_size,
+    return fmt::format("teams have {} threads; their blocks of rows need {} or more", launch.team_size,
                        Tuning::team_size);
   });
   const DeviceWork work(launch.list, launch.batch, Kernel::owner, Tuning::rows);
@@ -69,7 +69,7 @@ void with_kept(int head_dim, const Run& run) {
   run(std::integral_constant<int, 0>());
 }
 
-/// attend() on ExecSpace, with access to the default execution space's memory, with teams of `team_size` threads.
+/// attend() on ExecSpace, with teams of `team_size` threads. ExecSpace must reach the default execution space's memory.
 template <class ExecSpace, class Tuning>
 void launch_attend(const core::WorkList& list, const Operands& operands, State& state,
                    const std::function<void()>& poll, int team_size) {
@@ -130,7 +130,7 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
   });
 }
 
-/// The same for attend_statistics(), one launch for the lists, if they are wanted, and one for what keys receive.
+/// The same for attend_statistics(): one launch for the lists of top keys, if wanted, and one for what keys receive.
 template <class ExecSpace, class Tuning>
 void launch_attend_statistics(const core::WorkList& list, const core::Shape& shape, Index rows,
                               core::Precision precision, const StatisticOperands& operands,

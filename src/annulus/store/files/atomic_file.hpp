@@ -1,10 +1,10 @@
-// Puts a file in place complete or not at all; all files of this program are made in this way. The file gets a
-// temporary name beside its final one, is flushed to disk, and is then renamed.
+// A file appears under its final name complete or not at all; this program makes all of its files in this way. A file
+// gets a temporary name beside its final one, is flushed to disk, and is then renamed.
 //
-// The temporary file is always new, never an existing file or a link, and its name cannot be guessed. Before each
-// opening and before the renaming, its device and inode must be the same as at first. A process that ends early removes
-// it (core/unfinished_files.hpp). If the process was killed, the next one that makes the same file removes it
-// (process_name.hpp).
+// The temporary file is always new, never an existing file or a link, and its name cannot be guessed. A process that
+// opens it, writes text to it or renames it first checks that the name still leads to the same inode, and throws if
+// not. A process that ends early removes the file (core/unfinished_files.hpp). If the process was killed, the next one
+// that makes the same file removes it (process_name.hpp).
 #pragma once
 
 #include <optional>
@@ -48,7 +48,7 @@ class AtomicFile {
   /// Makes an empty temporary file beside `file`, or beside what a link of that name points to. Removes the temporary
   /// files of dead processes. Throws Error(failure) as check_can_be_made() does.
   AtomicFile(const std::string& file, bool overwrite);
-  /// Makes the existing file `made` become `file`, in which links are followed already. Throws Error(failure).
+  /// For the existing file `made`: publish() renames it to `file`, a path without links. Throws Error(failure).
   AtomicFile(const std::string& file, bool overwrite, const std::string& made, Refused refused);
 
   const std::string& final_path() const { return final_path_; }
@@ -59,8 +59,8 @@ class AtomicFile {
   void write(const std::string& text);
 
   /// Flushes the file to disk and gives it its final name. If it replaces a file, it takes that file's permissions.
-  /// Throws Error(failure). If another file has taken the name meanwhile and must stay, or renaming fails for another
-  /// reason, the file is kept as NAME.kept.<random>, or with its present name; the error says where.
+  /// Throws Error(failure), for example if another file has got the name meanwhile and must not be replaced. The result
+  /// is then kept as NAME.kept.<random>, or (Refused::stays) under its present name; the error says where.
   void publish();
 
  private:

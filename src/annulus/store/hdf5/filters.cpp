@@ -63,8 +63,8 @@ std::string missing_filters(hid_t dataset) {
   }
   if (missing.empty()) return "";
   return fmt::format(
-      "; it is stored with HDF5 filter {}, which is not here: name the folder of its plugin in HDF5_PLUGIN_PATH "
-      "(searched now: {}), or store the dataset without: h5repack -f NONE IN OUT",
+      "; it is stored with HDF5 filter {}, which was not found: name the folder of its plugin in HDF5_PLUGIN_PATH "
+      "(searched now: {}), or store the dataset without filters: h5repack -f NONE IN OUT",
       fmt::join(missing, ", "), fmt::join(plugin_folders(), ", "));
 }
 

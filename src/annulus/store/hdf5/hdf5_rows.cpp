@@ -31,11 +31,12 @@ OpenDataset open_seen(hid_t file, const Hdf5Tensor& tensor) {
 /// Reads a piece's rows in the file's order, (rows, heads, numbers) or (heads, rows, numbers), with one call of HDF5.
 void read_piece(const OpenDataset& open, const Hdf5Tensor& from, const RowPiece& piece, std::vector<std::byte>& rows) {
   const RowLayout& layout = from.layout;
-  const auto of = [&](Index batch, Index row, Index head, Index number) {
+  const auto in_file_order = [&](Index batch, Index row, Index head, Index number) {
     return per_axis<hsize_t>(layout, {hsize_t(batch), hsize_t(row), hsize_t(head), hsize_t(number)});
   };
-  const auto start = of(piece.batch, piece.first, piece.heads.begin, 0), step = of(1, piece.stride, 1, 1),
-             count = of(1, piece.count, piece.heads.size(), layout.head_numbers());
+  const auto start = in_file_order(piece.batch, piece.first, piece.heads.begin, 0),
+             step = in_file_order(1, piece.stride, 1, 1),
+             count = in_file_order(1, piece.count, piece.heads.size(), layout.head_numbers());
   const SpaceId stored(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, open.dataset), "HDF5 file space"));
   check_hdf5(H5Sselect_hyperslab(stored, H5S_SELECT_SET, start.data(), step.data(), count.data(), nullptr),
              "HDF5 selection");
@@ -82,16 +83,16 @@ void read_rows(const Hdf5Tensor& tensor, const std::vector<RowPiece>& pieces, co
   while_unchanged(tensor.file, [&] {
     const FileId file = open_alone(tensor.file.path, false);
     const OpenDataset open = open_seen(file, tensor);
-    std::vector<RowPiece> there;
+    std::vector<RowPiece> in_file;
     for (const RowPiece& piece : existing(tensor.layout, pieces)) {
       const std::vector<RowPiece> parts = in_entries(piece, tensor.layout.extents[1]);
-      there.insert(there.end(), parts.begin(), parts.end());
+      in_file.insert(in_file.end(), parts.begin(), parts.end());
     }
-    for (const std::vector<RowPiece>& group : groups_of(tensor.layout, there, buffer_bytes)) {
+    for (const std::vector<RowPiece>& group : groups_of(tensor.layout, in_file, buffer_bytes)) {
       for (const RowPiece& piece : group) {
         read_piece(open, tensor, piece, rows);
         traffic.asked += Index(rows.size());
-        traffic.moved += Index(rows.size());  // HDF5 does not tell how many bytes of chunks it has read for them
+        traffic.moved += Index(rows.size());  // HDF5 does not report how many bytes of chunks it read
         scatter(tensor.layout, piece, rows);
         check_piece(tensor.layout, piece);
       }

@@ -16,10 +16,10 @@ using pattern::PackedRows;
 /// Copies of `packed` rows from a block that stores `from` to a block that stores `to`, in rows of one head.
 std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const KeyRows& to, const PackedRows& packed) {
   std::vector<RowCopy> copies = collect(problem, {nullptr, 0, from}, packed);
-  const std::vector<RowCopy> places = collect(problem, {nullptr, 0, to}, packed);
+  const std::vector<RowCopy> targets = collect(problem, {nullptr, 0, to}, packed);
   for (std::size_t i = 0; i < copies.size(); ++i) {
-    copies[i].to = places[i].from;
-    copies[i].to_stride = places[i].stride;
+    copies[i].to = targets[i].from;
+    copies[i].to_stride = targets[i].stride;
   }
   return copies;
 }
@@ -53,12 +53,12 @@ struct Entry {
     const KeyRows arrived = KeyRows::packed(on_way);
     block = {nullptr, keys.held, keys.rows.is_packed()};
     copies = between(problem, arrived, keys.rows, held_parts(on_way, keys.rows));
-    const bool same_places = std::all_of(copies.begin(), copies.end(), [](const RowCopy& copy) {
+    const bool same_positions = std::all_of(copies.begin(), copies.end(), [](const RowCopy& copy) {
       return copy.from == copy.to && (copy.count == 1 || (copy.stride == 1 && copy.to_stride == 1));
     });
     Index copied = 0;
     for (const RowCopy& copy : copies) copied += copy.count;
-    in_place = same_places && copied == arrived.count() && copied == block.head_rows(problem).held;
+    in_place = same_positions && copied == arrived.count() && copied == block.head_rows(problem).held;
   }
 
   /// The copies in the opposite direction.

@@ -14,8 +14,9 @@ PackedRows window_rows(const Problem& problem, const pattern::StoredRows& rows) 
   return all;
 }
 
-// Both functions copy one part (K or V of a batch entry, or both, Problem::kv_parts()) after another through a buffer.
-// The buffer of K or V is smaller than the running softmax and the results, whose memory is not yet in use.
+// fill_window() and add_window() copy one part after another (K or V of a batch entry, or both, Problem::kv_parts())
+// through a buffer. The buffer of K or V does not raise the peak of memory: it is smaller than the running softmax and
+// the results, whose memory is not yet in use.
 void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window) {
   if (window.bytes() == 0) return;
   const PackedRows all = window_rows(problem, rows);

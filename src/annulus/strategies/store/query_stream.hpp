@@ -1,6 +1,6 @@
-// Makes dK and dV of a block's keys: the backward loop over the queries that see them, read from a store, a few blocks
-// ahead of the kernel. No sums for other blocks' keys are made, so nothing is written twice. Instead scores are
-// recomputed: all gradients take 7 products (3 for dq, 4 here), where one pass for all takes 5.
+// Makes dK and dV of a block's keys. The backward loop runs over the queries that see these keys, and reads the queries
+// from a store, a few blocks ahead of the kernel. No sums for other blocks' keys are made, so nothing is written twice.
+// Instead scores are recomputed: all gradients take 7 products (3 for dq, 4 here), where one pass for all takes 5.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
