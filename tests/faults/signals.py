@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 
-from case import PATIENCE, SHORT, SOURCE, fault, processes
+from case import LONG, MIDDLE, PATIENCE, SHORT, SOURCE, fault, processes
 
 ENDS = {signal.SIGTERM: (1, "TERM", r"annulus: error: (?:rank (\d+): )?ended by signal TERM; .*"),
         signal.SIGUSR1: (75, "USR1", r"annulus: (?:rank (\d+): )?stopped on request by signal USR1; .*")}
@@ -35,18 +35,25 @@ def send(run, number, to_a_rank, drawn):
 
 
 def at_any_moment(case, number, target, start, count):
-    """Sends it to the target in each of `count` runs that start() starts; a row that counts how they ended."""
+    """Sends it to the target in each of `count` runs that start(WORDS) starts, and once when it surely is in the middle; a
+    row that counts how they ended."""
     status, name, saw = ENDS[number]
-    first = start()
+    case.write("run.yaml", SHORT)
+    case.write("long.yaml", LONG)
+    first = start("run run.yaml")
     assert first.wait() == 0, first.told()
     (case.folder / "result.h5").unlink()
     ends, slowest, example = {}, 0, ""
-    for drawn, after in enumerate(moments(first.seconds, count)):
-        run = start()
-        time.sleep(after)
+    for drawn, after in enumerate([*moments(first.seconds, count), None]):
+        deck, where = ("long.yaml", "in the middle") if after is None else ("run.yaml", f"after {after:.2f} s")
+        run = start(f"run {deck}")
+        if after is None:
+            run.reaches(MIDDLE)
+        else:
+            time.sleep(after)
         send(run, number, target == "a rank", drawn)
         found, told = run.wait(PATIENCE + 300), run.told()
-        where = f"{name} to {target} after {after:.2f} s"
+        where = f"{name} to {target} {where}"
         assert found in (0, status, *LAUNCHERS), f"{where}: status {found}: {told}"
         assert run.seconds < PATIENCE, f"{where}: it took {run.seconds:.1f} s: {told}"
         lines = re.findall(saw, told)  # of ranks: each says it once, and rank 0 alone what all were told
@@ -55,24 +62,23 @@ def at_any_moment(case, number, target, start, count):
         whole = (case.folder / "result.h5").exists()
         assert whole or found != 0, f"{where}: status 0 and no result: {told}"
         if whole:
-            case.is_right(rows=4)
-        left = case.left(["run.yaml", "result.h5"])
+            case.is_right(rows=4, deck=deck)
+        left = case.left(["run.yaml", "long.yaml", "result.h5"])
         assert not left, f"{where}: left over: {', '.join(left)}; {told}"
         (case.folder / "result.h5").unlink(missing_ok=True)
         ends[found] = ends.get(found, 0) + 1
         slowest = max(slowest, run.seconds)
         example = re.search(saw, told)[0] if lines else example
-    assert status in ends and example, f"{name} to {target}: {ends}: no moment was in the middle of a run"
+    assert found == status and lines, f"{where}: status {found}, expected {status}, and a line that says so: {told}"
     counts = ", ".join(f"{times} x {found}" for found, times in sorted(ends.items()))
     case.add(f"{name} to {target}, any moment", example, counts, slowest)
 
 
 @fault()
 def signals_to_ranks_and_mpirun(case):
-    case.write("run.yaml", SHORT)
     for target in ("a rank", "mpirun"):
         for number in ENDS:
-            at_any_moment(case, number, target, lambda: case.start(2, "run run.yaml"), count=8)
+            at_any_moment(case, number, target, lambda words: case.start(2, words), count=8)
 
 
 @fault()
@@ -81,13 +87,12 @@ def signals_to_srun(case):
     case.need("slurmctld", "munged", "srun")
     sys.path.insert(0, str(SOURCE / "tests" / "slurm"))
     from cluster import Cluster  # here, since without a Slurm it is not needed
-    case.write("run.yaml", SHORT)
     pmi = "pmix" if "Open MPI" in case.launcher_version() or "OpenRTE" in case.launcher_version() else "pmi2"
     words = ["srun", "--quiet", "-n", "2", "--ntasks-per-node=1", f"--mpi={pmi}", "--kill-on-bad-exit=1"]
     with Cluster(case.logs / "cluster") as cluster:
         case.before = set(processes())  # the daemons are no rank's
         for number in ENDS:
-            at_any_moment(case, number, "srun", lambda: case.start(0, "run run.yaml", before=words,
+            at_any_moment(case, number, "srun", lambda run: case.start(0, run, before=words,
                           SLURM_CONF=f"{cluster.folder}/slurm.conf", OMPI_MCA_btl="self,vader,tcp"), count=6)
 
 
