@@ -154,7 +154,7 @@ class Run:
     def reaches(self, what):
         """Waits for words on stderr, or until something holds, while it runs."""
         holds = what if callable(what) else lambda: what in self.err()
-        until(120, lambda: holds() or self.is_over(), lambda: f"{what}\n{self.told()}")
+        until(120 * CROWD, lambda: holds() or self.is_over(), lambda: f"{what}\n{self.told()}")
         assert not self.is_over(), f"it ended before {what}: {self.told()}"
         return self
 

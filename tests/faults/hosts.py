@@ -4,7 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from case import LONG, PATIENCE, SOURCE, Unavailable, fault, processes, until
+from case import LONG, MIDDLE, PATIENCE, SOURCE, STALL, Unavailable, fault, processes, until
 
 TWO_HOSTS = SOURCE / "tests" / "end_to_end" / "two_hosts.sh"
 
@@ -34,8 +34,8 @@ def network_cut(case):
     its own status is then 205."""
     case.write("run.yaml", LONG)
     often = {f"OMPI_MCA_oob_tcp_keepalive_{name}": str(value)
-             for name, value in (("time", 2), ("intvl", 1), ("probes", 3))}
-    run = start(case, "run run.yaml", **often).reaches(" %  ")
+             for name, value in (("time", 2 * STALL), ("intvl", 1), ("probes", 3))}
+    run = start(case, "run run.yaml", **often).reaches(MIDDLE)
     pids = set(run.ranks().values())
     on_second_host(run, "ip", "link", "set", "cable", "down")
     run.hit()

@@ -6,6 +6,7 @@ import sys
 import time
 
 from case import LONG, MIDDLE, PATIENCE, SHORT, SOURCE, fault, processes
+from processes import left_by_killed, remove_left
 
 ENDS = {signal.SIGTERM: (1, "TERM", r"annulus: error: (?:rank (\d+): )?ended by signal TERM; .*"),
         signal.SIGUSR1: (75, "USR1", r"annulus: (?:rank (\d+): )?stopped on request by signal USR1; .*")}
@@ -34,16 +35,16 @@ def send(run, number, to_a_rank, drawn):
         pass  # it has just ended
 
 
-def at_any_moment(case, number, target, start, count):
+def at_any_moment(case, number, target, start, count, ends=None):
     """Sends it to the target in each of `count` runs that start(WORDS) starts, and once when it surely is in the middle; a
-    row that counts how they ended."""
-    status, name, saw = ENDS[number]
+    row that counts how they ended. `ends` in the place of ENDS[number]: the target kills the ranks."""
+    status, name, saw = ends or ENDS[number]
     case.write("run.yaml", SHORT)
     case.write("long.yaml", LONG)
     first = start("run run.yaml")
     assert first.wait() == 0, first.told()
     (case.folder / "result.h5").unlink()
-    ends, slowest, example = {}, 0, ""
+    counts, slowest, example = {}, 0, ""
     for drawn, after in enumerate([*moments(first.seconds, count), None]):
         deck, where = ("long.yaml", "in the middle") if after is None else ("run.yaml", f"after {after:.2f} s")
         run = start(f"run {deck}")
@@ -63,15 +64,18 @@ def at_any_moment(case, number, target, start, count):
         assert whole or found != 0, f"{where}: status 0 and no result: {told}"
         if whole:
             case.is_right(rows=4, deck=deck)
-        left = case.left(["run.yaml", "long.yaml", "result.h5"])
+        killed = left_by_killed(case) if ends else []
+        left = case.left(["run.yaml", "long.yaml", "result.h5", *killed])
         assert not left, f"{where}: left over: {', '.join(left)}; {told}"
         (case.folder / "result.h5").unlink(missing_ok=True)
-        ends[found] = ends.get(found, 0) + 1
+        if killed:
+            remove_left(case)
+        counts[found] = counts.get(found, 0) + 1
         slowest = max(slowest, run.seconds)
         example = re.search(saw, told)[0] if lines else example
     assert found == status and lines, f"{where}: status {found}, expected {status}, and a line that says so: {told}"
-    counts = ", ".join(f"{times} x {found}" for found, times in sorted(ends.items()))
-    case.add(f"{name} to {target}, any moment", example, counts, slowest)
+    text = ", ".join(f"{times} x {found}" for found, times in sorted(counts.items()))
+    case.add(f"{name} to {target}, any moment", example, text, slowest)
 
 
 @fault()
@@ -83,7 +87,9 @@ def signals_to_ranks_and_mpirun(case):
 
 @fault()
 def signals_to_srun(case):
-    """As Slurm hands them on, which kills what stays longer."""
+    """USR1 is handed on to the ranks. After TERM srun kills them at once: what they have begun stays for the next run to
+    remove."""
+    killed = (128 + signal.SIGKILL, "TERM", r"srun: error: n1: task 0: Killed")
     case.need("slurmctld", "munged", "srun")
     sys.path.insert(0, str(SOURCE / "tests" / "slurm"))
     from cluster import Cluster  # here, since without a Slurm it is not needed
@@ -93,7 +99,8 @@ def signals_to_srun(case):
         case.before = set(processes())  # the daemons are no rank's
         for number in ENDS:
             at_any_moment(case, number, "srun", lambda run: case.start(0, run, before=words,
-                          SLURM_CONF=f"{cluster.folder}/slurm.conf", OMPI_MCA_btl="self,vader,tcp"), count=6)
+                          SLURM_CONF=f"{cluster.folder}/slurm.conf", OMPI_MCA_btl="self,vader,tcp"), count=6,
+                          ends=killed if number == signal.SIGTERM else None)
 
 
 @fault(quick=True)

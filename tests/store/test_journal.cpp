@@ -85,8 +85,8 @@ TEST(Journal, AUnitThatIsToBeDoneAgainTakesLaterPhasesWithIt) {
     turn.write(fmt::format("check {} out 9 0", unit));
     turn.write(fmt::format("done {} a note", unit));
   }
-  EXPECT_EQ(journal.checks(), (std::map<UnitName, std::string>{
-                                  {{0, 0}, "out 9 0"}, {{0, 1}, "out 9 0"}, {{1, 0}, "out 9 0"}}));
+  EXPECT_EQ(journal.checks(),
+            (std::map<UnitName, std::string>{{{0, 0}, "out 9 0"}, {{0, 1}, "out 9 0"}, {{1, 0}, "out 9 0"}}));
   turn.write("again 0 0");
   for (const auto& [unit, is_done] : {std::pair(UnitName{0, 0}, false), {{0, 1}, true}, {{1, 0}, false}}) {
     EXPECT_EQ(journal.is_done(unit), is_done) << unit.phase << " " << unit.unit;
