@@ -32,7 +32,7 @@ class Hang : public ProgramTest {
   /// `annulus ARGUMENTS` with slow calls; 0 ranks: without a launcher. Long before the shell's 60 s it must be over.
   Outcome slowed(int ranks, const std::string& slow, const std::string& arguments) const {
     const std::string launch = ranks > 0 ? fmt::format(ANNULUS_LAUNCH, ranks) + " " : "";
-    return shell("env OMPI_MCA_odls_base_sigkill_timeout=0 " + launch + "env ANNULUS_STALL_TIMEOUT=1 LD_PRELOAD=" +
+    return shell("env OMPI_MCA_odls_base_sigkill_timeout=0 " + launch + "env ANNULUS_STALL_TIMEOUT=10 LD_PRELOAD=" +
                  ANNULUS_SLOW_CALLS + " " + slow + " " + ANNULUS_PROGRAM + " " + arguments);
   }
   void expect_stalled(const Outcome& ran, const std::vector<std::string>& words) const {
@@ -65,7 +65,7 @@ TEST_F(Hang, InTheMakingOfAWindow) {
 
 TEST_F(Hang, InTheMakingOfTheWatchdogItself) {
   expect_stalled(slowed(2, std::string(stopped) + "MPI_Win_allocate SLOW_RANK=1", "run run.yaml"),
-                 {"stalled: rank 0: a call of MPI did not return for 1 s", "inside MPI_Win_allocate for"});
+                 {"stalled: rank 0: a call of MPI did not return for 10 s", "inside MPI_Win_allocate for"});
 }
 
 TEST_F(Hang, InTheOpeningOfTheInput) {
@@ -85,10 +85,10 @@ TEST_F(Hang, InEveryVerb) {
                  {"stalled: rank 0: a file operation did not return for 1 s", "/made.h5"});
   expect_stalled(slowed(2, std::string(asleep) + "\"a hanging fsync\" SLOW_RANK=1",
                         "generate --output result.h5 --sequence 64 --heads 2"),
-                 {"stalled: rank 1: a file operation did not return for 1 s", "inside the flushing of "});
+                 {"stalled: rank 1: a file operation did not return for 10 s", "inside the flushing of "});
   expect_stalled(
       slowed(2, std::string(stopped) + "MPI_Ibarrier SLOW_NUMBER=20 SLOW_RANK=1", "plan --calibrate result.h5"),
-      {"stalled: rank 0: no rank made progress for 1 s", "MPI_Ibarrier with all ranks"});
+      {"stalled: rank 0: no rank made progress for 10 s", "MPI_Ibarrier with all ranks"});
 }
 
 TEST_F(Hang, OfAStoppedRankThatOthersReadHeartbeatsOf) {

@@ -136,6 +136,29 @@ TEST_P(ProgramLongRuns, AFullDiskLosesNothingThatIsFinished) {
   }
 }
 
+/// The lowest bit of the first number of out, which the first unit has written.
+TEST_P(ProgramLongRuns, AUnitWhoseBytesChangeOnDiskIsComputedAgain) {
+  const Result expected = undisturbed(1);
+  ASSERT_EQ(run(1, "RECORD_FILE=calls.txt").status, 0);
+  const std::size_t calls = lines_of("calls.txt").size();
+  for (const char* file : {"calls.txt", "out.h5"}) std::filesystem::remove(folder / file);
+  ASSERT_NE(run(1, fmt::format("RECORD_KILL={} RECORD_RANK=0", calls * 3 / 4)).status, 0);  // in the last phase
+  const std::string journal = slurp(folder / "out.h5.journal"), word = "\"out\":";
+  ASSERT_EQ(count(journal, " done 0 0 "), 1) << journal;
+  const long at = std::atol(journal.c_str() + journal.find(word) + word.size());
+  {
+    std::fstream part(folder / "out.h5.part", std::ios::in | std::ios::out | std::ios::binary);
+    char byte = 0;
+    part.seekg(at).get(byte);
+    part.seekp(at).put(char(byte ^ 1));
+  }
+  const Outcome rest = run(3);
+  EXPECT_EQ(count(rest.err, "annulus: warning: "), 1) << rest.err;
+  EXPECT_EQ(count(rest.err, "out.h5.part: out of part 0 changed on disk after it was finished; computed again\n"), 1)
+      << rest.err;
+  expect_finished(rest, expected, "a bit changed");
+}
+
 TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
   const Result expected = undisturbed(1);
   ASSERT_EQ(run(1, "RECORD_FILE=calls.txt").status, 0);

@@ -61,19 +61,20 @@ def flipped_in_journal(case):
 
 @fault()
 def flipped_in_part_file(case):
+    """The run that goes on says so, and computes the unit again."""
     case.write("run.yaml", UNITS)
+    case.do(2, "run run.yaml")
+    expected = case.bits()
+    (case.folder / "result.h5").unlink()
     interrupted(case)
     part = case.folder / "result.h5.part"
     first = re.search(rb'"out":(\d+)', (case.folder / "result.h5.journal").read_bytes())
     flip(part, int(first[1]) + 4 * 32 + 3)  # the first number of head 1 has not been written; of head 0 it has
     flip(part, int(first[1]) + 3)
     run = case.start(2, "run run.yaml")
-    status = run.wait()
-    verified = case.start(0, "verify run.yaml --rows 2001") if status == 0 else None
-    if verified is not None and verified.wait() == 3:
-        case.ended(verified, "a bit of a finished unit in the part file, by verify", r"out +error .* WRONG", 3, keeps=["result.h5"])
-    else:
-        case.ended(run, "a bit of a finished unit in the part file", r"annulus: error: .*part", 1, keeps=UNFINISHED)
+    case.ended(run, "a bit of a finished unit in the part file", r"annulus: warning: .*part: out of part 0 changed on disk", 0,
+               keeps=["result.h5"])
+    assert case.bits() == expected, "other bits"
 
 
 @fault(quick=True)

@@ -5,26 +5,31 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
-STALL = 3  # s; distribution.stall_timeout of the run files below
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
+from waiting import until  # noqa: where faults find it, too
+
+CROWD = max(1.0, os.getloadavg()[0] / os.cpu_count())  # processes that want a core
+STALL = round(3 * max(1.0, CROWD / 2))  # s; distribution.stall_timeout of the run files below
 # From a fault to the end of all: the time-out, the alarm and the diagnoses of the others; more on a crowded machine.
-PATIENCE = (STALL + 20) * max(1.0, os.getloadavg()[0] / os.cpu_count())
+PATIENCE = (STALL + 20) * CROWD
 # Some seconds of one core: a rank can be met in the middle, which progress on stderr tells.
 LONG = """\
 input: {generate: {sequence: 16384, heads: 8, batch: 4}}
 attention: {causal: false}
-distribution: {strategy: ring_blocking, stall_timeout: 3}
+distribution: {strategy: ring_blocking, stall_timeout: STALL}
 output: {file: result.h5}
 """
 SHORT = """\
 input: {generate: {sequence: 2048, heads: 4, kv_heads: 2, head_dim: 32}}
 attention: {segments: [256, all], dilations: [1, 4]}
 compute: {reproducible: true}
-distribution: {strategy: ring, stall_timeout: 3}
+distribution: {strategy: ring, stall_timeout: STALL}
 output: {file: result.h5}
 """
 # In units, which stay when the run is ended.
@@ -32,13 +37,13 @@ UNITS = """\
 input: {generate: {sequence: 2001, heads: 8, kv_heads: 4, head_dim: 32, batch: 2}}
 attention: {segments: [512, all], dilations: [1, 2]}
 compute: {reproducible: true, memory_limit: 2MiB}
-distribution: {strategy: ring, stall_timeout: 3}
+distribution: {strategy: ring, stall_timeout: STALL}
 output: {file: result.h5}
 """
 LAYER = """\
 input: {file: layer.h5}
 attention: {segments: [64, all], dilations: [1, 4]}
-distribution: {strategy: ring, stall_timeout: 3}
+distribution: {strategy: ring, stall_timeout: STALL}
 layer: {heads: 4, kv_heads: 2}
 train: {steps: 40, rate: 1, checkpoint: checkpoint.h5, save_every: 10}
 output: {file: result.h5}
@@ -50,6 +55,7 @@ ENVIRONMENT = {
     "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_PROC_BIND": "false",
     "OMPI_MCA_btl": "self,vader", "OMP_NUM_THREADS": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
+MIDDLE = " %  "  # progress on stderr: the ranks are in the middle of the attention
 FAULTS = []
 
 
@@ -90,17 +96,6 @@ class Row:
         saw = self.saw.replace("\n", " ").replace("|", "/")
         saw = saw if len(saw) <= 120 - rest else saw[: 117 - rest] + "..."
         return f"| {self.fault} | {saw} | {self.status} | {self.seconds} | {self.left} |"
-
-
-def until(seconds, holds, what):
-    """Waits until holds() is true and returns its value; an AssertionError says what was waited for in vain."""
-    end = time.monotonic() + seconds
-    while True:
-        value = holds()
-        if value:
-            return value
-        assert time.monotonic() < end, f"not within {seconds} s: {what() if callable(what) else what}"
-        time.sleep(0.005)
 
 
 def stat_of(pid):
@@ -159,7 +154,7 @@ class Run:
     def reaches(self, what):
         """Waits for words on stderr, or until something holds, while it runs."""
         holds = what if callable(what) else lambda: what in self.err()
-        until(120, lambda: holds() or self.is_over(), lambda: f"{what}\n{self.told()}")
+        until(120 * CROWD, lambda: holds() or self.is_over(), lambda: f"{what}\n{self.told()}")
         assert not self.is_over(), f"it ended before {what}: {self.told()}"
         return self
 
@@ -237,7 +232,8 @@ class Case:
                 raise Unavailable(f"no {tool} here")
 
     def write(self, name, text):
-        (self.folder / name).write_text(text)
+        """A run file, with the stall time-out in it."""
+        (self.folder / name).write_text(text.replace("STALL", str(STALL)))
 
     def mount(self, path, options):
         """A small disk: a tmpfs."""

@@ -25,7 +25,7 @@ import time
 import traceback
 from pathlib import Path
 
-from case import FAULTS, Case, Row, Unavailable
+from case import FAULTS, STALL, Case, Row, Unavailable
 
 HERE = Path(__file__).resolve().parent
 FILES = ("processes", "signals", "disks", "files", "bits", "hosts", "machine")
@@ -38,8 +38,8 @@ files. It fails unless each time nothing that was finished is lost, nothing half
 shared memory or temporary file is left, and the run ends within the stall time-out with its message printed once.
 `./tools/test` runs the faults that take seconds, `./tools/test --full` all of them.
 
-This is what the last run of all printed, of commit {commit} on {date} ({machine}). The stall time-out was 3 seconds
-where the table says nothing else; the seconds count from the fault to the end of all processes.
+This is what the last run of all printed, of commit {commit} on {date} ({machine}). The stall time-out was {stall}
+seconds where the table says nothing else; the seconds count from the fault to the end of all processes.
 
 {table}
 {notes}"""
@@ -90,7 +90,7 @@ def page_text(table, build):
     launcher = Case("page", build, Path("/")).launcher_version() if version is None else version[1]
     notes = (HERE / "notes.md").read_text()
     return PAGE.format(commit=commit.stdout.strip(), date=datetime.date.today().isoformat(), table=table, notes=notes,
-                       machine=f"{os.cpu_count()} cores, {launcher}")
+                       machine=f"{os.cpu_count()} cores, {launcher}", stall=STALL)
 
 
 def main():

@@ -5,7 +5,8 @@ import signal
 import sys
 import time
 
-from case import PATIENCE, SHORT, SOURCE, fault, processes
+from case import LONG, MIDDLE, PATIENCE, SHORT, SOURCE, fault, processes
+from processes import left_by_killed, remove_left
 
 ENDS = {signal.SIGTERM: (1, "TERM", r"annulus: error: (?:rank (\d+): )?ended by signal TERM; .*"),
         signal.SIGUSR1: (75, "USR1", r"annulus: (?:rank (\d+): )?stopped on request by signal USR1; .*")}
@@ -34,19 +35,26 @@ def send(run, number, to_a_rank, drawn):
         pass  # it has just ended
 
 
-def at_any_moment(case, number, target, start, count):
-    """Sends it to the target in each of `count` runs that start() starts; a row that counts how they ended."""
-    status, name, saw = ENDS[number]
-    first = start()
+def at_any_moment(case, number, target, start, count, ends=None):
+    """Sends it to the target in each of `count` runs that start(WORDS) starts, and once when it surely is in the middle; a
+    row that counts how they ended. `ends` in the place of ENDS[number]: the target kills the ranks."""
+    status, name, saw = ends or ENDS[number]
+    case.write("run.yaml", SHORT)
+    case.write("long.yaml", LONG)
+    first = start("run run.yaml")
     assert first.wait() == 0, first.told()
     (case.folder / "result.h5").unlink()
-    ends, slowest, example = {}, 0, ""
-    for drawn, after in enumerate(moments(first.seconds, count)):
-        run = start()
-        time.sleep(after)
+    counts, slowest, example = {}, 0, ""
+    for drawn, after in enumerate([*moments(first.seconds, count), None]):
+        deck, where = ("long.yaml", "in the middle") if after is None else ("run.yaml", f"after {after:.2f} s")
+        run = start(f"run {deck}")
+        if after is None:
+            run.reaches(MIDDLE)
+        else:
+            time.sleep(after)
         send(run, number, target == "a rank", drawn)
         found, told = run.wait(PATIENCE + 300), run.told()
-        where = f"{name} to {target} after {after:.2f} s"
+        where = f"{name} to {target} {where}"
         assert found in (0, status, *LAUNCHERS), f"{where}: status {found}: {told}"
         assert run.seconds < PATIENCE, f"{where}: it took {run.seconds:.1f} s: {told}"
         lines = re.findall(saw, told)  # of ranks: each says it once, and rank 0 alone what all were told
@@ -55,40 +63,44 @@ def at_any_moment(case, number, target, start, count):
         whole = (case.folder / "result.h5").exists()
         assert whole or found != 0, f"{where}: status 0 and no result: {told}"
         if whole:
-            case.is_right(rows=4)
-        left = case.left(["run.yaml", "result.h5"])
+            case.is_right(rows=4, deck=deck)
+        killed = left_by_killed(case) if ends else []
+        left = case.left(["run.yaml", "long.yaml", "result.h5", *killed])
         assert not left, f"{where}: left over: {', '.join(left)}; {told}"
         (case.folder / "result.h5").unlink(missing_ok=True)
-        ends[found] = ends.get(found, 0) + 1
+        if killed:
+            remove_left(case)
+        counts[found] = counts.get(found, 0) + 1
         slowest = max(slowest, run.seconds)
         example = re.search(saw, told)[0] if lines else example
-    assert status in ends and example, f"{name} to {target}: {ends}: no moment was in the middle of a run"
-    counts = ", ".join(f"{times} x {found}" for found, times in sorted(ends.items()))
-    case.add(f"{name} to {target}, any moment", example, counts, slowest)
+    assert found == status and lines, f"{where}: status {found}, expected {status}, and a line that says so: {told}"
+    text = ", ".join(f"{times} x {found}" for found, times in sorted(counts.items()))
+    case.add(f"{name} to {target}, any moment", example, text, slowest)
 
 
 @fault()
 def signals_to_ranks_and_mpirun(case):
-    case.write("run.yaml", SHORT)
     for target in ("a rank", "mpirun"):
         for number in ENDS:
-            at_any_moment(case, number, target, lambda: case.start(2, "run run.yaml"), count=8)
+            at_any_moment(case, number, target, lambda words: case.start(2, words), count=8)
 
 
 @fault()
 def signals_to_srun(case):
-    """As Slurm hands them on, which kills what stays longer."""
+    """USR1 is handed on to the ranks. After TERM srun kills them at once: what they have begun stays for the next run to
+    remove."""
+    killed = (128 + signal.SIGKILL, "TERM", r"srun: error: n1: task 0: Killed")
     case.need("slurmctld", "munged", "srun")
     sys.path.insert(0, str(SOURCE / "tests" / "slurm"))
     from cluster import Cluster  # here, since without a Slurm it is not needed
-    case.write("run.yaml", SHORT)
     pmi = "pmix" if "Open MPI" in case.launcher_version() or "OpenRTE" in case.launcher_version() else "pmi2"
     words = ["srun", "--quiet", "-n", "2", "--ntasks-per-node=1", f"--mpi={pmi}", "--kill-on-bad-exit=1"]
     with Cluster(case.logs / "cluster") as cluster:
         case.before = set(processes())  # the daemons are no rank's
         for number in ENDS:
-            at_any_moment(case, number, "srun", lambda: case.start(0, "run run.yaml", before=words,
-                          SLURM_CONF=f"{cluster.folder}/slurm.conf", OMPI_MCA_btl="self,vader,tcp"), count=6)
+            at_any_moment(case, number, "srun", lambda run: case.start(0, run, before=words,
+                          SLURM_CONF=f"{cluster.folder}/slurm.conf", OMPI_MCA_btl="self,vader,tcp"), count=6,
+                          ends=killed if number == signal.SIGTERM else None)
 
 
 @fault(quick=True)

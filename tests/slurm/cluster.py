@@ -14,9 +14,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from waiting import NotInTime, until
 from config import GPUS, GRES_CONF, NODE, PARTITION, SLURM_CONF, TASK_PROLOG
 
 NODES = ("n1", "n2")
@@ -37,18 +40,6 @@ def free_ports(count):
     for each in sockets:
         each.close()
     return ports
-
-
-def until(seconds, holds, what):
-    """Waits until holds() is true and returns its value; a SlurmError saying what was waited for when it never is."""
-    end = time.monotonic() + seconds
-    while True:
-        value = holds()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise SlurmError(f"not within {seconds} s: {what() if callable(what) else what}")
-        time.sleep(0.05)
 
 
 class Cluster:
@@ -151,7 +142,7 @@ class Cluster:
                 self.run("scancel", "--signal=KILL", "--full", *jobs)
                 self.run("scancel", *jobs)
                 until(20, lambda: not self.run("squeue", "-h", "-o", "%A").split(), "the end of the jobs")
-        except (SlurmError, subprocess.TimeoutExpired) as error:
+        except (SlurmError, NotInTime, subprocess.TimeoutExpired) as error:
             print(f"cluster: {error}")
 
     def left(self):

@@ -46,6 +46,34 @@ TEST_F(FingerprintTest, DoesNotDependOnRanksAndCuts) {
   }
 }
 
+TEST_F(FingerprintTest, OfBytesInAFileIsTheSumOverItsLinesAndEveryBitCounts) {
+  for (const Index line : {1, 4, 6, 8, 20, 256}) {
+    std::vector<std::byte> bytes(std::size_t(7 * line));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte(37 * i + 11);
+    const auto share = [&](Index first, Index count) {
+      return fingerprint_at(1000 + first * line, bytes.data() + first * line, count * line, line);
+    };
+    const std::uint64_t whole = share(0, 7);
+    EXPECT_EQ(share(5, 2) + share(0, 2) + share(2, 3), whole) << line;
+    for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+      bytes[bit / 8] ^= std::byte(1 << bit % 8);
+      EXPECT_NE(share(0, 7), whole) << line << ", bit " << bit;
+      bytes[bit / 8] ^= std::byte(1 << bit % 8);
+    }
+    std::swap_ranges(bytes.begin(), bytes.begin() + line, bytes.begin() + 3 * line);
+    EXPECT_NE(share(0, 7), whole) << line << ": a line that has moved";
+  }
+  std::vector<std::byte> large(std::size_t(1) << 20);  // by several threads
+  EXPECT_EQ(fingerprint_at(1 << 20, large.data(), 1 << 20, 64), 0u) << "zeros add nothing";
+  large[77777] = std::byte(1);
+  EXPECT_EQ(fingerprint_at(1 << 20, large.data(), 1 << 20, 64),
+            fingerprint_at((1 << 20) + 77760, large.data() + 77760, 32, 32));
+  // The signs of two numbers, whose bits are the highest of their words.
+  std::vector<std::byte> signs(16);
+  signs[7] = signs[15] = std::byte(128);
+  EXPECT_NE(fingerprint_at(0, signs.data(), 16, 16), 0u);
+}
+
 TEST_F(FingerprintTest, OfAMatrixIsTheSumOverItsPartsAndEveryBitCounts) {
   // 5 x 7 numbers: whole, and in four parts, two of which lie in a memory that has more than they are.
   std::vector<float> all = counting<float>(5 * 7);

@@ -74,6 +74,28 @@ TEST(Journal, SaysWhatWasWritten) {
   EXPECT_FALSE(other->worker(3).has_value()) << "it is of this launch";
 }
 
+TEST(Journal, AUnitThatIsToBeDoneAgainTakesLaterPhasesWithIt) {
+  const ScratchFolder folder;
+  Journal journal(folder / "out.h5.journal");
+  begin(journal);
+  journal.sign_on({7 << 20, 3, "process 1"});
+  Journal::Turn turn(journal);
+  for (const char* unit : {"0 0", "0 1", "1 0"}) {
+    turn.write(fmt::format("claim {} {}", unit, 7 << 20));
+    turn.write(fmt::format("check {} out 9 0", unit));
+    turn.write(fmt::format("done {} a note", unit));
+  }
+  EXPECT_EQ(journal.checks(),
+            (std::map<UnitName, std::string>{{{0, 0}, "out 9 0"}, {{0, 1}, "out 9 0"}, {{1, 0}, "out 9 0"}}));
+  turn.write("again 0 0");
+  for (const auto& [unit, is_done] : {std::pair(UnitName{0, 0}, false), {{0, 1}, true}, {{1, 0}, false}}) {
+    EXPECT_EQ(journal.is_done(unit), is_done) << unit.phase << " " << unit.unit;
+    EXPECT_FALSE(journal.is_claimed(unit)) << unit.phase << " " << unit.unit;
+  }
+  turn.write("done 0 0");
+  EXPECT_EQ(journal.checks().size(), 2u);
+}
+
 TEST(Journal, ClaimsEndWithTheirProcess) {
   const ScratchFolder folder;
   const std::string path = folder / "out.h5.journal";

@@ -43,20 +43,23 @@ int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
   }
 }
 
+/// The stall timeout while MPI starts, before the run file sets another, and for verbs without a run file.
+runfile::Parsed<double> first_stall_timeout() {
+  const char* const text = std::getenv("ANNULUS_STALL_TIMEOUT");
+  return text == nullptr ? runfile::Parsed<double>{comm::default_stall_timeout, ""} : runfile::parse_positive(text);
+}
+
 int main(int argc, char** argv, const Launch& launch) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const CommandLine line = parse_command_line(argc, argv, comm.is_root());
   if (!line.verb) return line.status;
   if (const int status = check_launch(launch, *line.verb, comm); status != 0) return status;
-  // The stall timeout before the run file sets another, and for verbs without a run file.
-  const char* const text = std::getenv("ANNULUS_STALL_TIMEOUT");
-  const auto timeout =
-      text == nullptr ? runfile::Parsed<double>{comm::default_stall_timeout, ""} : runfile::parse_positive(text);
+  const runfile::Parsed<double> timeout = first_stall_timeout();
   if (!timeout.number) {
     if (comm.is_root()) {
       fmt::print(stderr,
-                 "annulus: error: the environment variable ANNULUS_STALL_TIMEOUT is '{}', expected seconds: {}\n", text,
-                 timeout.expected);
+                 "annulus: error: the environment variable ANNULUS_STALL_TIMEOUT is '{}', expected seconds: {}\n",
+                 std::getenv("ANNULUS_STALL_TIMEOUT"), timeout.expected);
     }
     return int(core::ErrorKind::usage);
   }
@@ -98,6 +101,8 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit fails with a message, without killing the job
   const annulus::app::Launch launch = annulus::app::read_launch();  // MPI libraries add variables of their own
   annulus::app::end_on_signals_from_the_start();                    // because MPI may take long to start
+  const auto timeout = annulus::app::first_stall_timeout().number;  // if there is none, the user is told later
+  annulus::comm::set_stall_timeout(timeout.value_or(annulus::comm::default_stall_timeout));
   const annulus::comm::Runtime runtime(argc, argv, launch.alone);
   annulus::app::buffer_standard_output();
   if (argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word) {

@@ -33,6 +33,20 @@ void add_block(Lanes& state, const std::byte* block) {
   }
 }
 
+/// The sum of fingerprint_at() for one line. mixed(0) is 0; the factors are odd, so no change of one word is lost.
+std::uint64_t line_share(const std::byte* line, Index bytes, std::uint64_t position) {
+  std::uint64_t sum = 0;
+  const auto add = [&](Index at, std::size_t size) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, line + at, size);
+    sum += mixed(word) * ((position + std::uint64_t(at)) * 0x9e3779b97f4a7c16u | 1);
+  };
+  const Index whole = bytes / 8 * 8;
+  for (Index at = 0; at < whole; at += 8) add(at, 8);
+  if (whole < bytes) add(whole, std::size_t(bytes - whole));
+  return sum;
+}
+
 /// The fingerprint of row `number`.
 std::uint64_t row_fingerprint(const std::byte* row, std::size_t bytes, std::uint64_t number) {
   Lanes state{1, 2, 3, 4, 5, 6, 7, 8};
@@ -80,6 +94,21 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm) 
 std::uint64_t fingerprint(const std::vector<Index>& numbers) {
   return row_fingerprint(reinterpret_cast<const std::byte*>(numbers.data()), numbers.size() * sizeof(Index),
                          numbers.size());
+}
+
+std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  constexpr Index few = Index(1) << 18;  // bytes: to ask the other threads would take longer
+  const auto share = [=](Index i) { return line_share(bytes + i * line, line, std::uint64_t(begin + i * line)); };
+  std::uint64_t sum = 0;
+  if (count < few) {
+    for (Index i = 0; i < count / line; ++i) sum += share(i);
+    return sum;
+  }
+  Kokkos::parallel_reduce(
+      "annulus::fingerprint_at", Kokkos::RangePolicy<Space>(0, count / line),
+      [=](const Index i, std::uint64_t& all) { all += share(i); }, sum);
+  return sum;
 }
 
 std::uint64_t fingerprint_share(const MatrixPart& part, std::uint64_t matrix) {

@@ -127,6 +127,15 @@ void Journal::take(const std::string& line) {
   } else if (word == "done") {
     words >> unit.phase >> unit.unit >> std::ws;
     std::getline(words, done_[unit]);
+  } else if (word == "check") {
+    words >> unit.phase >> unit.unit >> std::ws;
+    std::getline(words, checks_[unit]);
+  } else if (word == "again") {
+    words >> unit.phase >> unit.unit;
+    done_.erase(unit);
+    done_.erase(done_.lower_bound({unit.phase + 1, 0}), done_.end());
+    claims_.erase(unit);
+    claims_.erase(claims_.lower_bound({unit.phase + 1, 0}), claims_.end());
   } else if (word == "stop") {
     words >> id;
     stopped_.insert(id);
@@ -144,6 +153,15 @@ Index Journal::done_in(Index phase) const {
 std::vector<std::string> Journal::notes() const {
   std::vector<std::string> all;
   for (const auto& [unit, note] : done_) all.push_back(note);
+  return all;
+}
+
+std::map<UnitName, std::string> Journal::checks() const {
+  std::map<UnitName, std::string> all;
+  for (const auto& [unit, note] : done_) {
+    const auto check = checks_.find(unit);
+    all[unit] = check == checks_.end() ? "" : check->second;
+  }
   return all;
 }
 
@@ -228,6 +246,7 @@ void Journal::Turn::begin_anew() {
   journal_.owners_.clear();
   journal_.claims_.clear();
   journal_.done_.clear();
+  journal_.checks_.clear();
   journal_.stopped_.clear();
 }
 

@@ -2,16 +2,18 @@
 // all processes that work on the output append whole lines to it, under a lock, and no other program reads it. It also
 // locks the output: no other run makes the file while a process that signed on lives.
 //
-//   what is computed: settings, input, version, cuts
+//   head {...}             what is computed: settings, input, version, cuts
 //   making                 a launch is laying out the part file: one that exists belongs to this journal
 //   part {...}             the part file is laid out like this (part_file.hpp)
 //   owner ID LAUNCH PROCESS ABOUT
 //                          a process that takes units; while it lives, it locks a byte whose position follows from ID
-//   process ID works on this unit
+//   claim PHASE UNIT ID    process ID works on this unit
+//   check PHASE UNIT TEXT  the checksums of what the unit has written (unit_checks.hpp)
 //   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is what else
-//   must be known of the unit
-//   the processes of this launch shall take no more units
-//   HDF5 completes the part file now
+//                          must be known of the unit
+//   again PHASE UNIT       the unit's numbers are not there any more: neither it nor a unit of a later phase is finished
+//   stop LAUNCH            the processes of this launch shall take no more units
+//   record                 HDF5 completes the part file now
 //
 // Each line begins with a checksum of the rest, so readers ignore a line that a killed process left incomplete.
 #pragma once
@@ -92,6 +94,8 @@ class Journal {
   Index done() const { return Index(done_.size()); }
   /// The notes of the finished units, in the order of the units.
   std::vector<std::string> notes() const;
+  /// The finished units with the checksums of what they have written (unit_checks.hpp); empty if there are none.
+  std::map<UnitName, std::string> checks() const;
   /// Whether a process that lives works on the unit.
   bool is_claimed(const UnitName& unit) const;
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }
@@ -119,6 +123,7 @@ class Journal {
   std::map<std::uint64_t, JournalOwner> owners_;
   std::map<UnitName, std::uint64_t> claims_;
   std::map<UnitName, std::string> done_;  // with their notes
+  std::map<UnitName, std::string> checks_;
   std::set<std::uint64_t> stopped_;
   std::uint64_t self_ = 0;
   std::optional<ByteLock> alive_, completing_;

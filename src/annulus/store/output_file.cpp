@@ -181,9 +181,10 @@ void OutputFile::write(const std::vector<RowsOut>& tensors, const std::vector<In
     const Interval batch = one.batch.value_or(Interval{0, layout.extents[0]}),
                    heads = one.heads.value_or(Interval{0, layout.heads()});
     core::RowTraffic traffic;
-    write_together(to,
-                   pieces_of(batch, rows, heads, layout.head_numbers(), Index(core::bytes_of(layout.memory)), one.host),
-                   owners.ranks(), comm_, traffic);
+    const std::vector<core::RowPiece> pieces =
+        pieces_of(batch, rows, heads, layout.head_numbers(), Index(core::bytes_of(layout.memory)), one.host);
+    if (plan_.keeps_units) comm::agree(comm_, [&] { part_->note_written(to, one.dataset, pieces); });
+    write_together(to, pieces, owners.ranks(), comm_, traffic);
   }
 }
 

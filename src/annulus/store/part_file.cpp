@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "annulus/comm/activity.hpp"
+#include "annulus/comm/watchdog.hpp"
 #include "annulus/core/metrics.hpp"
 #include "annulus/store/files/atomic_file.hpp"
 #include "annulus/store/files/file_system.hpp"
@@ -242,7 +243,10 @@ void PartFile::write(core::StoredTensor tensor, const std::vector<core::RowPiece
   const double start = core::wall_seconds();
   const std::string dataset(name_of(tensor));
   const RawTensor& to = place(dataset);
+  UnitCheck& check = checks_[dataset];
+  check.add(to.layout, pieces);
   for_each_stretch(to.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
+    check.add_bytes(to.layout, begin, bytes, count);
     const Index end = begin + count;
     const Index own_begin = std::min(end, core::ceil_div(begin, shared_block_bytes) * shared_block_bytes);
     const Index own_end = std::max(own_begin, end / shared_block_bytes * shared_block_bytes);
@@ -254,6 +258,51 @@ void PartFile::write(core::StoredTensor tensor, const std::vector<core::RowPiece
     keep(own_end, end);
   });
   traffic_.seconds += core::wall_seconds() - start;
+}
+
+void PartFile::note_written(const RawTensor& to, const std::string& dataset,
+                            const std::vector<core::RowPiece>& pieces) {
+  UnitCheck& check = checks_[dataset];
+  check.add(to.layout, pieces);
+  for_each_stretch(to.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
+    check.add_bytes(to.layout, begin, bytes, count);
+  });
+}
+
+std::vector<std::string> PartFile::changed(const UnitChecks& checks) const {
+  std::vector<std::string> found;
+  std::vector<std::byte> bytes;
+  core::RowTraffic traffic;
+  for (const auto& [dataset, check] : checks) {
+    RawTensor from = place(dataset);
+    from.layout.memory = from.layout.type;
+    const Index head_bytes = from.layout.head_numbers() * from.layout.number_bytes();
+    UnitCheck now;
+    for (std::vector<core::RowPiece> group : groups_of(from.layout, check.pieces, Index(16) << 20)) {
+      Index end = 0;
+      for (core::RowPiece& one : group) {
+        one.head_pitch = head_bytes;
+        one.pitch = one.heads.size() * head_bytes;
+        end += one.count * one.pitch;
+      }
+      bytes.resize(std::size_t(end));
+      std::byte* at = bytes.data();
+      for (core::RowPiece& one : group) {
+        one.memory = at;
+        at += one.count * one.pitch;
+      }
+      {
+        const comm::BlockingScope inside("the reading of what is finished in " + path_);
+        read_rows(from, group, traffic);
+      }
+      for_each_stretch(from.layout, group, [&](Index begin, const std::byte* some, Index count) {
+        now.add_bytes(from.layout, begin, some, count);
+      });
+      comm::watchdog_progress();
+    }
+    if (now.sum != check.sum) found.push_back(dataset);
+  }
+  return found;
 }
 
 void PartFile::write_borders() {

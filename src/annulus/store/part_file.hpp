@@ -9,11 +9,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "annulus/store/files/atomic_file.hpp"
 #include "annulus/store/raw_file.hpp"
 #include "annulus/store/result_layout.hpp"
+#include "annulus/store/unit_checks.hpp"
 
 namespace annulus::store {
 
@@ -62,6 +64,13 @@ class PartFile final : public core::RowSink {
   void write_borders();
   bool has_borders() const { return !borders_.empty(); }
 
+  /// Notes what write() does not see: pieces that all ranks write together, as they are in memory.
+  void note_written(const RawTensor& to, const std::string& dataset, const std::vector<core::RowPiece>& pieces);
+  /// The checksums of what this rank has written since the last call.
+  UnitChecks take_checks() { return std::exchange(checks_, {}); }
+  /// Reads what a unit has written, and returns the datasets whose numbers do not have these checksums any more.
+  std::vector<std::string> changed(const UnitChecks& checks) const;
+
   /// Where a dataset is in the file. Its numbers have the type PartTensor::memory in memory.
   const RawTensor& place(const std::string& dataset) const;
 
@@ -92,6 +101,7 @@ class PartFile final : public core::RowSink {
   std::shared_ptr<Descriptor> file_;
   std::map<std::string, RawTensor> tensors_;  // by name of the dataset
   std::vector<Border> borders_;
+  UnitChecks checks_;
   core::RowTraffic traffic_;
 };
 

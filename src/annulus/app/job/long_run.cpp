@@ -143,7 +143,7 @@ struct LongRun::State {
   bool is_over() const {
     return keeps && !journal().is_there() && output.has_final_name(store::PartLayout::parse(journal().part()));
   }
-  /// The journal, locked; empty if the run is over.
+  /// The locked journal; empty if the run is over.
   std::optional<store::Journal::Turn> turn() {
     try {
       return std::optional<store::Journal::Turn>(std::in_place, journal());
@@ -154,6 +154,8 @@ struct LongRun::State {
   }
 
   void put_origins();
+  void check_finished();
+  void note_done(const Unit& unit, const store::UnitChecks& checks, const std::string& sink_note);
   std::optional<Unit> look_for_unit(bool& wait);
   void check_input() const {
     if (job.input) store::check_unchanged(job.input->inspected());
@@ -198,6 +200,33 @@ void LongRun::State::put_origins() {
   }
 }
 
+/// Reads what earlier launches have finished, each rank some units. A unit whose numbers have changed is not finished
+/// any more. Reads nothing while another launch works: it may need that unit for what it computes.
+void LongRun::State::check_finished() {
+  const bool skip = output.part() == nullptr || journal().is_recording() || journal().worker(output.launch());
+  if (comm.max(Index(skip)) > 0) return;
+  comm::agree(comm, [&] {
+    Index number = 0;
+    for (const auto& [unit, text] : journal().checks()) {
+      if (number++ % comm.size() != comm.rank()) continue;
+      const auto changed = output.part()->changed(store::parse_checks(text));
+      if (changed.empty()) continue;
+      fmt::print(stderr, "annulus: warning: {}: {} of part {} changed on disk after it was finished; computed again\n",
+                 paths.part, fmt::join(changed, ", "), unit.unit);
+      store::Journal::Turn(journal()).write(fmt::format("again {} {}", unit.phase, unit.unit));
+    }
+  });
+  comm::agree(comm, [&] { const store::Journal::Turn turn(journal()); });  // reads what the other ranks have found
+}
+
+void LongRun::State::note_done(const Unit& unit, const store::UnitChecks& checks, const std::string& sink_note) {
+  store::Journal::Turn turn(journal());
+  output.part()->write_borders();
+  turn.write(fmt::format("check {} {} {}", unit.phase, unit.index, store::text_of(checks)));
+  turn.write(fmt::format("done {} {} {}", unit.phase, unit.index, sink_note));
+  turn.flush();
+}
+
 LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
                  const comm::Communicator& comm) {
   // Do this before the journal names this rank: from then on others rely on it to keep what is finished.
@@ -216,6 +245,7 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
     if (!job.layer) s.put_origins();
   });
   if (!s.keeps) return;
+  s.check_finished();
   s.found_finished = s.finished();
   if (comm.is_root() && s.found_finished > 0) {
     fmt::print(stderr, "annulus: going on: {} of {} parts are there\n", s.found_finished, s.units());
@@ -301,10 +331,7 @@ void LongRun::finish(const Unit& unit, const std::string& sink_note) {
   s.check_input();
   s.sink_notes.push_back(sink_note);
   if (!s.keeps) return s.output.part()->write_borders();
-  store::Journal::Turn turn(s.journal());
-  s.output.part()->write_borders();
-  turn.write(fmt::format("done {} {} {}", unit.phase, unit.index, sink_note));
-  turn.flush();
+  s.note_done(unit, s.output.part()->take_checks(), sink_note);
 }
 
 std::optional<Unit> LongRun::claim_together() {
@@ -339,11 +366,8 @@ void LongRun::finish_together(const Unit& unit, const std::string& sink_note) {
     s.check_input();
   });
   if (!s.keeps) return;
-  comm::on_root(s.comm, [&] {
-    store::Journal::Turn turn(s.journal());
-    turn.write(fmt::format("done {} {} {}", unit.phase, unit.index, sink_note));
-    turn.flush();
-  });
+  const auto checks = store::together(s.output.part()->take_checks(), s.comm);
+  comm::on_root(s.comm, [&] { s.note_done(unit, checks, sink_note); });
 }
 
 bool LongRun::complete(const std::function<store::Record()>& record) {

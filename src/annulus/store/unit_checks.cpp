@@ -1,0 +1,89 @@
+#include "annulus/store/unit_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "annulus/core/error.hpp"
+#include "annulus/store/fingerprint.hpp"
+
+namespace annulus::store {
+
+void UnitCheck::add(const RowLayout& layout, const std::vector<core::RowPiece>& more) {
+  for (const core::RowPiece& piece : more) {
+    for (const core::RowPiece& one : in_entries(piece, layout.extents[1])) {
+      core::RowPiece* const last = pieces.empty() ? nullptr : &pieces.back();
+      const bool joins = last != nullptr && last->batch == one.batch && last->heads == one.heads && last->stride == 1 &&
+                         one.stride == 1 && last->first + last->count == one.first;
+      if (joins) {
+        last->count += one.count;
+      } else {
+        pieces.push_back({one.batch, one.first, one.stride, one.count, one.heads});
+      }
+    }
+  }
+}
+
+void UnitCheck::add_bytes(const RowLayout& layout, Index begin, const std::byte* bytes, Index count) {
+  sum += fingerprint_at(begin, bytes, count, layout.head_numbers() * layout.number_bytes());
+}
+
+UnitChecks together(const UnitChecks& here, const comm::Communicator& comm) {
+  UnitChecks all;
+  for (const auto& [dataset, check] : here) {
+    std::array<Index, 3> begin, end;  // of entries, rows and heads
+    begin.fill(INT64_MAX);
+    end.fill(0);
+    const auto include = [&](std::size_t axis, core::Interval range) {
+      begin[axis] = std::min(begin[axis], range.begin);
+      end[axis] = std::max(end[axis], range.end);
+    };
+    for (const core::RowPiece& piece : check.pieces) {
+      include(0, {piece.batch, piece.batch + 1});
+      include(1, {piece.first, piece.first + (piece.count - 1) * piece.stride + 1});
+      include(2, piece.heads);
+    }
+    for (std::size_t axis = 0; axis < begin.size(); ++axis) {
+      begin[axis] = -comm.max(-begin[axis]);
+      end[axis] = comm.max(end[axis]);
+    }
+    UnitCheck& sum = all[dataset];
+    for (Index b = begin[0]; b < end[0]; ++b) {
+      sum.pieces.push_back({b, begin[1], 1, end[1] - begin[1], {begin[2], end[2]}});
+    }
+    for (const Index part : comm.gather_all(Index(check.sum))) sum.sum += std::uint64_t(part);
+  }
+  return all;
+}
+
+std::string text_of(const UnitChecks& checks) {
+  std::string text;
+  for (const auto& [dataset, check] : checks) {
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : " ", dataset, check.sum, check.pieces.size());
+    for (const core::RowPiece& one : check.pieces) {
+      text += fmt::format(" {} {} {} {} {} {}", one.batch, one.first, one.stride, one.count, one.heads.begin,
+                          one.heads.end);
+    }
+  }
+  return text;
+}
+
+UnitChecks parse_checks(const std::string& text) {
+  UnitChecks checks;
+  std::istringstream words(text);
+  for (std::string dataset; words >> dataset;) {
+    UnitCheck& check = checks[dataset];
+    Index pieces = 0;
+    words >> check.sum >> pieces;
+    for (Index i = 0; i < pieces && words; ++i) {
+      core::RowPiece& one = check.pieces.emplace_back();
+      words >> one.batch >> one.first >> one.stride >> one.count >> one.heads.begin >> one.heads.end;
+    }
+    if (!words) core::fail(core::ErrorKind::failure, "the journal's checksums of a part are damaged: {}", text);
+  }
+  return checks;
+}
+
+}  // namespace annulus::store

@@ -1,0 +1,44 @@
+// Checksums of the numbers that a unit has written to NAME.part. The journal keeps them with the unit, so a run that
+// goes on notices numbers that a disk has changed meanwhile.
+//
+// A checksum is a sum over 8-byte words; each depends on the word and its position in the file. So it does not matter
+// which rank wrote which rows in which order. Zeros add 0: a range may contain rows that do not exist.
+//
+// Worked example: "out 77 1 0 128 1 64 0 4" says that the unit has written, with checksum 77, one piece of dataset out:
+// batch entry 0, from row 128 on each (1) of 64 rows, heads [0, 4).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "annulus/comm/communicator.hpp"
+#include "annulus/core/row_store.hpp"
+#include "annulus/store/row_runs.hpp"
+
+namespace annulus::store {
+
+/// What a unit has written of one dataset.
+struct UnitCheck {
+  std::vector<core::RowPiece> pieces;  ///< memory and pitches have no meaning
+  std::uint64_t sum = 0;
+
+  /// Adds the pieces, whose numbers add_bytes() gets.
+  void add(const RowLayout& layout, const std::vector<core::RowPiece>& more);
+  /// Adds bytes that belong at byte `begin` of the file: numbers of whole heads, as for_each_stretch() gives them.
+  void add_bytes(const RowLayout& layout, Index begin, const std::byte* bytes, Index count);
+};
+
+using UnitChecks = std::map<std::string, UnitCheck>;  // by dataset
+
+/// The checks of all ranks. Pieces become one range of batch entries, rows and heads, which the ranks have written
+/// together. Collective; every rank names the same datasets.
+UnitChecks together(const UnitChecks& here, const comm::Communicator& comm);
+
+/// One line. parse() throws Error(failure) if the text is damaged.
+std::string text_of(const UnitChecks& checks);
+UnitChecks parse_checks(const std::string& text);
+
+}  // namespace annulus::store

@@ -1,0 +1,18 @@
+"""Waiting for something to happen, in tests that start programs."""
+import time
+
+
+class NotInTime(AssertionError):
+    """Something did not happen in time; the text says what."""
+
+
+def until(seconds, holds, what):
+    """Waits until holds() is true and returns its value. If it never is, NotInTime says what was waited for."""
+    end = time.monotonic() + seconds
+    while True:
+        value = holds()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise NotInTime(f"not within {seconds} s: {what() if callable(what) else what}")
+        time.sleep(0.01)
