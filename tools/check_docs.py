@@ -78,8 +78,9 @@ class Checker:
         self.findings.append(f"{page.relative_to(self.root)}:{line}: {message}")
 
     def pages(self):
-        return [page for page in [self.root / "README.md", self.root / "CONTRIBUTING.md", *sorted(self.root.glob("docs/*.md")),
-                                  self.root / "input/README.md", self.root / "tools/peers/README.md"] if page.is_file()]
+        top = [self.root / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+        return [page for page in [*top, *sorted(self.root.glob("docs/*.md")), self.root / "input/README.md",
+                                  self.root / "tools/peers/README.md"] if page.is_file()]
 
     def check(self):
         for page in self.pages():

@@ -33,8 +33,8 @@ ARROWS = {
     "pattern": {"core"},
     "core": set(),
 }
-TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "pyproject.toml",
-             "src", "input", "tests", "tools", "job_scripts", "docs", "examples"}
+TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "LICENSE",
+             "pyproject.toml", "src", "input", "tests", "tools", "job_scripts", "docs", "examples"}
 # Not in the repository, but git ignores them and a developer has them.
 TOP_LEVEL_IGNORED = {"build", "CMakeUserPresets.json", "compile_commands.json"}
 MAX_LINES = 400
@@ -263,7 +263,7 @@ class Checker:
 SRC = "src/annulus/"
 CASES = [
     ("a good tree", {
-        "README.md": "", "CONTRIBUTING.md": "", "CITATION.cff": "", ".gitignore": "", "build/x": "", "docs/run_file.md": "", "examples/heat/CMakeLists.txt": "",
+        "README.md": "", "CONTRIBUTING.md": "", "SECURITY.md": "", "CITATION.cff": "", ".gitignore": "", "build/x": "", "docs/run_file.md": "", "examples/heat/CMakeLists.txt": "",
         SRC + "core/kokkos_compat.hpp": "#if KOKKOS_VERSION >= 40000\n#endif\n",
         SRC + "kernels/a.cpp": '#include "annulus/core/a.hpp"\n// MPI_Send(, getenv and argv in a comment\nauto s = "MPI_Send(";\n',
         SRC + "comm/a.cpp": '#include <mpi.h>\nint f() { return blocking("MPI_Barrier", MPI_Barrier, MPI_COMM_WORLD); }\n'

@@ -15,6 +15,7 @@ target_compile_definitions(annulus_whole PUBLIC ANNULUS_HAS_MPI=$<BOOL:${ANNULUS
 target_include_directories(annulus_whole PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(annulus_whole PUBLIC Kokkos::kokkos PRIVATE fmt::fmt ${CMAKE_DL_LIBS})
+target_link_options(annulus_whole PRIVATE ${annulus_hardened_link})
 if(ANNULUS_MPI)
   target_link_libraries(annulus_whole PUBLIC MPI::MPI_CXX)
 endif()

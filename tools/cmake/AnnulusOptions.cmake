@@ -16,6 +16,28 @@ if(ANNULUS_WERROR)
   target_compile_options(annulus_options INTERFACE $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang,IntelLLVM>:-Werror>)
 endif()
 
+# Optimized builds by a compiler that is no nvcc: what is compiled so far is only known to work there.
+set(annulus_hardened_link "")
+if(NOT "CUDA" IN_LIST Kokkos_DEVICES)
+  set(optimized $<AND:$<CXX_COMPILER_ID:GNU,Clang>,$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>)
+  # No folder of this machine in a binary: a commit makes the same bytes in every folder (tools/reproduce).
+  target_compile_options(annulus_options INTERFACE
+    $<${optimized}:-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.;-ffile-prefix-map=${PROJECT_BINARY_DIR}=build>)
+  if(ANNULUS_HARDENING)
+    # A copy beyond the end of a buffer, or a return address that was overwritten, ends the program (SIGABRT), and the
+    # table of imported functions is read-only. Level 3 also knows sizes that are computed. Tiles have no such guard
+    # (kernels/host/instruction_sets.cmake). Not -fcf-protection: the C library and Kokkos would need it, too.
+    set(level 2)
+    if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
+      set(level 3)
+    endif()
+    target_compile_options(annulus_options INTERFACE $<${optimized}:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=${level}>
+      $<$<AND:${optimized},$<NOT:$<BOOL:$<TARGET_PROPERTY:ANNULUS_TILES>>>>:-fstack-protector-strong>)
+    set(annulus_hardened_link $<$<AND:${optimized},$<PLATFORM_ID:Linux>>:LINKER:-z,relro,-z,now>)
+    target_link_options(annulus_options INTERFACE ${annulus_hardened_link})
+  endif()
+endif()
+
 # fmt before 10 takes nvcc for a compiler without constexpr, and then contradicts itself under C++20.
 if("CUDA" IN_LIST Kokkos_DEVICES)
   target_compile_definitions(annulus_options INTERFACE FMT_USE_CONSTEXPR=1)

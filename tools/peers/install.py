@@ -12,8 +12,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "venv"))
 import environment as venv  # noqa: E402: tools/venv/environment.py
 
 NUMBERS_WORK = "import numpy, h5py; print(numpy.__version__, h5py.__version__)"
-JAX = "jax>=0.5,<0.11"
-ONNX = ["onnxruntime>=1.20,<1.33", "onnx>=1.17,<1.24"]
 ONNX_WORKS = "import onnx, onnxruntime; print(onnxruntime.__version__)"
 JAX_WORKS = "import jax; jax.numpy.ones(2).block_until_ready(); print(jax.__version__)"
 
@@ -21,14 +19,14 @@ JAX_WORKS = "import jax; jax.numpy.ones(2).block_until_ready(); print(jax.__vers
 def install_jax(environment):
     if not environment.works(JAX_WORKS):
         say("installing JAX: about 150 MB, 520 MB unpacked")
-        environment.pip(JAX, *venv.NUMBERS)
+        environment.install("jax", *venv.NUMBERS)
     return environment.command(environment.python, "-c", JAX_WORKS)
 
 
 def install_onnxruntime(environment):
     if not environment.works(ONNX_WORKS):
         say("installing ONNX Runtime: about 40 MB")
-        environment.pip(*ONNX, *venv.NUMBERS)
+        environment.install("onnxruntime", "onnx", *venv.NUMBERS)
     return environment.command(environment.python, "-c", ONNX_WORKS)
 
 
@@ -64,7 +62,7 @@ def install(wanted):
     environment = venv.Environment(say)
     with environment.locked():
         try:
-            environment.install(venv.NUMBERS)
+            environment.install(*venv.NUMBERS)
         except venv.Failed as failure:
             say(f"annulus alone: {failure}")
             return None, {}

@@ -1,7 +1,8 @@
 """The private virtual environment that tools in Python share: $ANNULUS_CACHE/python, filled from PyPI as needed.
 
 It holds packages of others only, so one environment serves every checkout of this repository. The first to need a
-package installs it, whoever comes meanwhile waits; what is there is not asked for again.
+package installs it, whoever comes meanwhile waits; what is there is not asked for again. packages.lock says which
+version, and which hash its file must have; another file of this kind may be named by ANNULUS_PACKAGES.
 """
 import contextlib
 import fcntl
@@ -9,21 +10,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import locked
 import stubs
 
-# Ranges of versions that exist and are known to work; pip takes the newest that fits this Python.
-NUMBERS = ["numpy>=1.26,<2.5", "h5py>=3.10,<3.17"]
-TORCH = "torch>=2.8,<2.16"
-# The needs that PyTorch names and that a CPU has no use for; `setuptools` is for building extensions.
-GPU_ONLY = ("nvidia", "cuda", "triton", "setuptools")
+NUMBERS = ["numpy", "h5py"]
 TORCH_WORKS = "import torch, torch.distributed as d; assert d.is_gloo_available(); print(torch.__version__)"
-TORCH_NEEDS = """
-import importlib.metadata as metadata, re
-for need in metadata.requires("torch") or []:
-    if "extra ==" not in need: print(need.split(";")[0].strip())
-"""
 
 
 class Failed(Exception):
@@ -83,36 +77,39 @@ class Environment:
         except Failed as failure:
             raise Failed(f"no virtual environment (Debian and Ubuntu: ./tools/setup python3-venv)\n{failure}") from None
 
-    def install(self, requirements):
-        """Of what pip calls requirements those that it has not installed here before."""
+    def install(self, *names):
+        """What locked.needed() knows by these names, where it is not here yet."""
         self.make()
-        done = self.folder / "annulus-installed.txt"
+        done = self.folder / "annulus-packages.txt"
         before = set(done.read_text(encoding="utf-8").splitlines()) if done.exists() else set()
-        missing = [need for need in requirements if need not in before]
-        if not missing:
-            return
-        self.say(f"installing {', '.join(missing)}")
-        # What is there is named again, so that it stays within its limits.
-        self.pip(*sorted(before | set(requirements)))
-        done.write_text("\n".join(sorted(before | set(requirements))) + "\n", encoding="utf-8")
+        entries = locked.needed(*names)
+        missing = [entry for entry in entries if f"{entry.name}=={entry.version}" not in before]
+        own = os.environ.get("ANNULUS_PACKAGES")
+        if own:
+            self.say(f"versions are those of {own} (ANNULUS_PACKAGES); hashes are compared where it has some")
+            self.pip("--no-deps", "-r", own)
+        elif missing:
+            if sys.version_info < (3, 11):
+                raise Failed(f"this is Python {sys.version.split()[0]}, expected 3.11 or newer; or a file with versions "
+                             "for this one, named by ANNULUS_PACKAGES")
+            self.say(f"installing {', '.join(names)}: {len(missing)} packages")
+            with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+                file.write("".join(entry.text for entry in missing))
+                file.flush()
+                self.pip("--no-deps", "--require-hashes", "-r", file.name)
+            now = before | {f"{entry.name}=={entry.version}" for entry in missing}
+            done.write_text("\n".join(sorted(now)) + "\n", encoding="utf-8")
 
     def install_torch(self):
-        """PyTorch for CPUs; returns its version. The wheel alone, then its needs but for the 2.5 GB of GPU libraries,
-        which stand-ins take the place of."""
-        self.install(NUMBERS)
+        """PyTorch for CPUs; returns its version. Without the 2.5 GB of GPU libraries that its wheel needs, which
+        stand-ins take the place of."""
+        self.install(*NUMBERS, "torch")
         done = self.folder / "annulus-torch.txt"  # importing it, to see that it works, takes seconds
         if not done.exists():
-            done.write_text(self._install_torch(), encoding="utf-8")
+            done.write_text(self._make_torch_work(), encoding="utf-8")
         return done.read_text(encoding="utf-8")
 
-    def _install_torch(self):
-        version = self.works(TORCH_WORKS)
-        if version:
-            return version
-        self.say("installing PyTorch: one wheel of about 540 MB, 1.2 GB unpacked")
-        self.pip("--no-deps", TORCH)
-        needs = self.command(self.python, "-c", TORCH_NEEDS).splitlines()
-        self.pip(*[need for need in needs if not need.startswith(GPU_ONLY)], *NUMBERS)
+    def _make_torch_work(self):
         version = self.works(TORCH_WORKS)
         if version:
             return version  # a CPU wheel, or the system has what it needs

@@ -1,0 +1,123 @@
+# shellcheck shell=bash
+# Sourced by tools/test: the parts of --full. tools/full_suite.py says what each covers.
+
+# rooms_of GROUP: its folders below tests/.
+rooms_of() {
+  case $1 in
+    rooms) echo core pattern comm planner runfile store report verify layer ;;
+    kernels) echo kernels ;;
+    strategies) echo strategies library ;;
+    program) echo app end_to_end ;;
+  esac
+}
+
+# check_rooms NAME GROUP CMAKE-OPTIONS...: tests of a group of rooms in build/NAME, and what they need, not more.
+check_rooms() {
+  local name=$1 group=$2 room targets=()
+  shift 2
+  for room in $(rooms_of "$group"); do targets+=("tests/$room/all"); done
+  phase "$name: configure" cmake -S . -B "build/$name" -G Ninja -DANNULUS_BUILD_TESTS=ON "$@"
+  phase "$name: build" cmake --build "build/$name" --parallel "$(build_jobs)" --target "${targets[@]}"
+  for room in $(rooms_of "$group"); do
+    # Not users' programs, which are not sanitized.
+    phase "$name: $room" run_tests "build/$name/tests/$room" 2 -E library_installed
+  done
+}
+
+# tidy_files REGEX: clang-tidy on those files that the build in build/test compiles.
+tidy_files() {
+  phase "tidy: configure" cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=Release -DANNULUS_BUILD_TESTS=ON
+  phase "tidy: generated" cmake --build build/test --target annulus_version
+  phase tidy ./tools/tidy --all "$1"
+}
+
+# build_release TARGET: in build/test, with all options as they are there.
+build_release() {
+  phase "test: configure" cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=Release -DANNULUS_BUILD_TESTS=ON
+  phase "test: build" cmake --build build/test --target "$1" --parallel "$(build_jobs)"
+}
+
+cannot() { echo "not tried here: $1"; exit 3; }  # 3: no result, so none is written down
+is_root() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; }
+
+# run_part NAME: ends this script with another status than 0 where a phase fails.
+run_part() {
+  case $1 in
+    soak)
+      build_release all
+      ANNULUS_SOAK_SECONDS=120 phase soak run_tests build/test 1 -L soak ;;
+    tidy-rooms) tidy_files '^src/annulus/(?!kernels|strategies)' ;;
+    tidy-kernels) tidy_files '^src/annulus/(kernels|strategies)' ;;
+    tidy-tests) tidy_files '^tests/(?!strategies)' ;;
+    tidy-strategies) tidy_files '^tests/strategies' ;;
+    without-mpi) phase "without mpi" test_without_mpi ;;
+    faults)
+      is_root || cannot "faults, without apt or root"
+      build_release all
+      phase "faults: setup" setup_faults
+      phase faults test_faults ;;  # a ctest of the same name has those that take seconds
+    mutations) phase mutations test_mutations ;;  # a ctest, mutations_apply, holds their list to the source
+    peers)
+      for tables in "" --field --training; do phase "peers $tables" ./tools/peers/run --quick $tables; done ;;
+    caches)
+      { [ -c /dev/fuse ] && is_root; } || cannot "two caches of one file, without /dev/fuse, apt or root"
+      phase "caches: setup" ./tools/setup libfuse3-dev fuse3
+      phase caches test_shared_caches ;;
+    memcheck)
+      command -v valgrind >/dev/null || phase "memcheck: setup" ./tools/setup valgrind
+      build_release annulus
+      mpi_for_one_machine
+      phase memcheck tests/memcheck/run.sh build/test/annulus "$(cmake_cache_entry build/test MPIEXEC_EXECUTABLE)" ;;
+    tsan)
+      # libgomp is not known to the sanitizer; clang's OpenMP tells it by libarcher which thread waits for which.
+      phase "tsan: setup" ./tools/setup clang-16 libclang-rt-16-dev libomp-16-dev
+      phase "tsan: configure" cmake -S . -B build/tsan -G Ninja -DANNULUS_BUILD_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g -fsanitize=thread"
+      phase "tsan: build" cmake --build build/tsan --target tests/core/all tests/comm/all --parallel "$(build_jobs)"
+      export TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1"
+      phase "tsan: core" run_tests build/tsan/tests/core 2
+      phase "tsan: comm" run_tests build/tsan/tests/comm 1 -E '\.np[3-8]' ;;
+    debug-*) check_rooms debug "${1#debug-}" --preset debug -DANNULUS_WERROR=ON ;;
+    # Once as it was written, nothing inlined. Kernels would take hours, and are the same code in the other build.
+    asan-O0)
+      check_build asan-O0 2 --preset asan-O0 -- \
+        -R '^core|^(app|report|runfile|store|pattern|planner|verify)_|^program_(bench|files|numbers|runs)' ;;
+    asan-*) check_rooms asan "${1#asan-}" --preset asan -DANNULUS_WERROR=ON ;;
+    # NEON's vectors: the library for one process, and what it computes. The processor is emulated, some twenty times as
+    # slow as a real one: kernels for GPUs are left out, and more threads, whose stores it orders as x86 does. The
+    # emulator knows no ulimit -v.
+    aarch64)
+      { [ "$(uname -m)" != aarch64 ] && command -v apt-get >/dev/null; } || cannot "an emulated Arm, on Arm or without apt"
+      phase "aarch64: setup" ./tools/setup --aarch64
+      GTEST_FILTER='-MemoryBound.OfThisVeryProcess' \
+        check_build aarch64 2 -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE=tools/cmake/aarch64.cmake \
+        -DANNULUS_BUILD_PROGRAM=OFF -DANNULUS_MPI=OFF -- -E 'kernels_(device|cuda)|_threads' ;;
+    # Another MPI beside the default one. It spins while it waits, so no more ranks than the two cores of a small machine.
+    # The windows of Debian's MPICH lose rows, so `onesided` is refused there (comm/window.cpp) and not tested.
+    mpich)
+      export GTEST_FILTER='-Auto.LeavesOutWindows*:Limits.OfSharedMemory*'
+      phase "mpich: setup" ./tools/setup mpich libmpich-dev
+      check_build mpich 1 -DCMAKE_BUILD_TYPE=Release -DMPI_C_COMPILER=mpicc.mpich -DMPI_CXX_COMPILER=mpicxx.mpich \
+        -DMPIEXEC_EXECUTABLE="$(command -v mpiexec.mpich)" -- -LE 'style|window' -E '\.np[3-8]'
+      command -v slurmctld >/dev/null || return 0
+      phase "mpich: slurm" test_slurm build/mpich test_scripts.Scripts.test_cpu test_interruptions.Warned ;;
+    *) echo "tools/test: there is no part $1; ./tools/test --full --list names them" >&2; exit 2 ;;
+  esac
+}
+
+# run_parts NAME...: each in a process of its own; what it ends with goes to docs/full-suite.md. All are tried.
+run_parts() {
+  local part start status failed=()
+  for part in "$@"; do
+    start=$SECONDS status=0
+    printf '\n==== part %s\n' "$part"
+    ./tools/test --part "$part" || status=$?
+    case $status in
+      2 | 3) ;;
+      *) python3 -B tools/full_suite.py record "$part" $((SECONDS - start)) "$status" ;;
+    esac
+    case $status in 0 | 3) ;; *) failed+=("$part") ;; esac
+  done
+  [ ${#failed[@]} -eq 0 ] || { printf '\n== FAILED parts: %s\n' "${failed[*]}" >&2; exit 1; }
+  printf '\n== parts that passed, or cannot be tried here: %s\n' "${*:-none was asked for}"
+}
