@@ -58,7 +58,7 @@ run_part() {
       phase faults test_faults ;;  # a ctest of the same name has those that take seconds
     mutations) phase mutations test_mutations ;;  # a ctest, mutations_apply, holds their list to the source
     peers)
-      for tables in "" --field --training; do phase "peers $tables" ./tools/peers/run --quick $tables; done ;;
+      for tables in "" --field --training; do phase "peers $tables" ./tools/peers/run --quick ${tables:+"$tables"}; done ;;
     caches)
       { [ -c /dev/fuse ] && is_root; } || cannot "two caches of one file, without /dev/fuse, apt or root"
       phase "caches: setup" ./tools/setup libfuse3-dev fuse3
