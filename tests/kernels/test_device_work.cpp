@@ -117,7 +117,7 @@ TEST(DeviceRule, CoordinatesAreKeptFromCallToCall) {
   EXPECT_EQ(numbers_at(first, 6), places);
   EXPECT_EQ(DeviceRule<float>(call, 1).view().places, first);
   EXPECT_EQ(core::memory_ledger().peak_by_purpose()["coordinates"],
-            rule_bytes(Backend::device, rule, Precision::float32));
+            rule_bytes(core::Backend::device, rule, core::Precision::float32));
   {
     const DeviceRule<double> wide(call, 2);
     EXPECT_NE(static_cast<const void*>(wide.view().places), first) << "64 bits each";
@@ -130,7 +130,7 @@ TEST(DeviceRule, CoordinatesAreKeptFromCallToCall) {
   const std::vector<std::int32_t> others{0, 0, whole(1), whole(1), 0, whole(4)};
   EXPECT_EQ(numbers_at(DeviceRule<float>({&other, 0}, 2).view().places, 6), others);
   EXPECT_EQ(numbers_at(DeviceRule<float>(call, 2).view().places, 6), places);
-  EXPECT_EQ(rule_bytes(Backend::device, {20}, Precision::float32), 0) << "a cap has no table";
+  EXPECT_EQ(rule_bytes(core::Backend::device, {20}, core::Precision::float32), 0) << "a cap has no table";
   release_kept_lists();
   EXPECT_EQ(core::memory_ledger().current(), before);
 }
