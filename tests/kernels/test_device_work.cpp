@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "annulus/core/memory.hpp"
+#include "annulus/kernels/backend_description.hpp"
+#include "annulus/kernels/device/changed_scores.hpp"
 #include "annulus/kernels/device/kept_lists.hpp"
 #include "annulus/kernels/device/work.hpp"
 #include "kernels/device_tables.hpp"
@@ -92,6 +94,43 @@ TEST(DeviceWork, MemoryIsKeptFromCallToCall) {
     EXPECT_EQ(HostCopy(work, large).runs.size(), 100000u);
     EXPECT_GT(core::memory_ledger().current(), kept);
   }
+  release_kept_lists();
+  EXPECT_EQ(core::memory_ledger().current(), before);
+}
+
+std::vector<std::int32_t> numbers_at(const std::int32_t* device, Index count) {
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
+  core::copy_to_host(numbers.data(), device, count * Index(sizeof(std::int32_t)));
+  return numbers;
+}
+
+// Calls of one rule share its coordinates, which are counted and are gone when other ones come.
+TEST(DeviceRule, CoordinatesAreKeptFromCallToCall) {
+  release_kept_lists();
+  const Index before = core::memory_ledger().current();
+  const ScoreRule rule{0, {0.5, 0.25}, 0, std::make_shared<Coordinates>(std::vector<double>{3, 0, 1, 4, 2, 2})};
+  const CallRule call{&rule, 0};
+  const std::int32_t* const first = DeviceRule<float>(call, 2).view().places;
+  const double unit = rule.coordinates->unit(30);
+  const auto whole = [&](double number) { return std::int32_t(number / unit); };
+  const std::vector<std::int32_t> places{whole(2), 0, 0, whole(4), whole(1), whole(2)};
+  EXPECT_EQ(numbers_at(first, 6), places);
+  EXPECT_EQ(DeviceRule<float>(call, 1).view().places, first);
+  EXPECT_EQ(core::memory_ledger().peak_by_purpose()["coordinates"],
+            rule_bytes(core::Backend::device, rule, core::Precision::float32));
+  {
+    const DeviceRule<double> wide(call, 2);
+    EXPECT_NE(static_cast<const void*>(wide.view().places), first) << "64 bits each";
+    std::int64_t last = 0;
+    core::copy_to_host(&last, wide.view().places + 3, Index(sizeof last));
+    EXPECT_EQ(last, std::int64_t(4 / rule.coordinates->unit(60)));
+  }
+  // The memory of the next coordinates may be the same again; what is in it may not.
+  const ScoreRule other{0, {0.5, 0.25}, 0, std::make_shared<Coordinates>(std::vector<double>{0, 0, 1, 1, 0, 4})};
+  const std::vector<std::int32_t> others{0, 0, whole(1), whole(1), 0, whole(4)};
+  EXPECT_EQ(numbers_at(DeviceRule<float>({&other, 0}, 2).view().places, 6), others);
+  EXPECT_EQ(numbers_at(DeviceRule<float>(call, 2).view().places, 6), places);
+  EXPECT_EQ(rule_bytes(core::Backend::device, {20}, core::Precision::float32), 0) << "a cap has no table";
   release_kept_lists();
   EXPECT_EQ(core::memory_ledger().current(), before);
 }

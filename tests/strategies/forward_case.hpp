@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "annulus/core/memory.hpp"
+#include "annulus/kernels/device/kept_lists.hpp"
 #include "annulus/strategies/strategy.hpp"
 #include "support/attention_case.hpp"
 #include "support/random_layout.hpp"
@@ -106,6 +107,7 @@ inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem
 class Spending {
  public:
   Spending() {
+    kernels::device::release_kept_lists();  // an earlier case's coordinates
     core::memory_ledger().reset_peak();
     scratch_before_ = by_purpose("kernel scratch");
   }

@@ -112,6 +112,11 @@ void check_rule(Backend backend, const CallRule& rule) {
   core::require(reason.empty(), [&] { return reason; });
 }
 
+core::Index rule_bytes(Backend backend, const ScoreRule& rule, core::Precision precision) {
+  if (backend != Backend::device || !rule.has_bias() || !rule.coordinates) return 0;
+  return 2 * rule.coordinates->rows() * core::Index(core::bytes_of(precision));  // device/changed_scores.hpp
+}
+
 std::string why_no_value_dim(Backend backend) {
   if (backend == Backend::host) return "";
   return fmt::format("back end {} takes no values of another head size than keys yet", core::name_of(backend));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "annulus/core/types.hpp"
+#include "annulus/kernels/score_rule.hpp"
 
 namespace annulus::kernels {
 
@@ -66,6 +67,9 @@ const LibraryBackend* library_of(core::Backend backend);
 
 /// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty if it does. Libraries do not.
 std::string why_no_rule(core::Backend backend);
+
+/// Device memory for a rule's coordinates, kept from call to call; the host's tiles have theirs among their panels.
+core::Index rule_bytes(core::Backend backend, const ScoreRule& rule, core::Precision precision);
 
 /// Why a back end takes no values of another head size than keys; empty if it does. So far only the host does.
 std::string why_no_value_dim(core::Backend backend);

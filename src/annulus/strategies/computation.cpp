@@ -198,7 +198,8 @@ core::Shape item_shape(const Problem& problem) {
 }
 
 Index kernel_memory(const Problem& problem, Index rows) {
-  return kernels::attend_bytes(problem.backend, item_shape(problem), rows, problem.precision);
+  return kernels::attend_bytes(problem.backend, item_shape(problem), rows, problem.precision) +
+         kernels::rule_bytes(problem.backend, problem.rule, problem.precision);
 }
 
 QueryBlocks query_blocks(const Problem& problem, Index rows) {

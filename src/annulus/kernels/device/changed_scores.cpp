@@ -17,12 +17,15 @@ DeviceRule<T>::DeviceRule(const CallRule& call, core::Index heads) {
   if (rule.coordinates) {
     constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // differences have room in a Place, with a sign
     unit = rule.coordinates->unit(bits);
-    std::vector<Place> places;
-    places.reserve(std::size_t(2 * rule.coordinates->rows()));
-    for (core::Index row = 0; row < rule.coordinates->rows(); ++row) {
-      for (const int axis : {0, 1}) places.push_back(Place(rule.coordinates->whole(row, axis, unit)));
-    }
-    places_ = kept_copy(places);
+    const core::Index rows = rule.coordinates->rows(), bytes = 2 * rows * core::Index(sizeof(Place));
+    places_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {  // copying takes a call's time
+      std::vector<Place> places;
+      places.reserve(std::size_t(2 * rows));
+      for (core::Index row = 0; row < rows; ++row) {
+        for (const int axis : {0, 1}) places.push_back(Place(rule.coordinates->whole(row, axis, unit)));
+      }
+      core::copy_to_device(device, places.data(), bytes);
+    });
     view_.places = static_cast<const Place*>(places_.data());
   }
   std::vector<T> slopes;

@@ -24,6 +24,11 @@ Index rounded(Index bytes) {
 struct Kept {
   std::string purpose;
   core::Buffer buffer;
+  std::weak_ptr<const void> source = {};  // of kept_form()
+
+  bool is_of(const std::shared_ptr<const void>& other) const {
+    return !source.owner_before(other) && !other.owner_before(source);
+  }
 };
 
 std::vector<Kept>& kept() {
@@ -46,6 +51,18 @@ core::Buffer kept_memory(const std::string& purpose, core::Index bytes) {
     return one.purpose == purpose && !one.buffer.is_shared();
   });
   return all.emplace_back(Kept{purpose, core::Buffer(purpose, rounded(bytes))}).buffer;
+}
+
+core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,
+                       const std::function<void(void*)>& fill) {
+  std::vector<Kept>& all = kept();
+  for (const Kept& one : all) {
+    if (one.purpose == purpose && one.buffer.bytes() == bytes && one.is_of(source)) return one.buffer;
+  }
+  std::erase_if(all, [&](const Kept& one) { return one.purpose == purpose && !one.buffer.is_shared(); });
+  const core::Buffer made(purpose, bytes);
+  fill(made.data());
+  return all.emplace_back(Kept{purpose, made, source}).buffer;
 }
 
 core::Buffer kept_list(core::Index bytes) { return kept_memory("work list", bytes); }

@@ -1,6 +1,9 @@
-// Keeps device memory of work lists and of partial states from call to call: a GPU stops for every allocation.
+// Keeps device memory of work lists, of partial states and of coordinates from call to call: a GPU stops for every
+// allocation.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,10 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
   core::copy_to_device(buffer.data(), elements.data(), bytes);
   return buffer;
 }
+/// A buffer of `bytes` that `fill` has made of `source`, which does not change: an earlier call's if that had the same
+/// source and as many bytes, otherwise a new one. Only the last one for a purpose is kept.
+core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,
+                       const std::function<void(void* device)>& fill);
 
 /// Frees the buffers that no call uses. Runs by itself before Kokkos ends; otherwise only between calls.
 void release_kept_lists();
