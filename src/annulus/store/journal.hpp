@@ -2,16 +2,16 @@
 // all processes that work on the output append whole lines to it, under a lock, and no other program reads it. It also
 // locks the output: no other run makes the file while a process that signed on lives.
 //
-//   what is computed: settings, input, version, cuts
+//   head {...}             what is computed: settings, input, version, cuts
 //   making                 a launch is laying out the part file: one that exists belongs to this journal
 //   part {...}             the part file is laid out like this (part_file.hpp)
 //   owner ID LAUNCH PROCESS ABOUT
 //                          a process that takes units; while it lives, it locks a byte whose position follows from ID
-//   process ID works on this unit
+//   claim PHASE UNIT ID    process ID works on this unit
 //   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is what else
-//   must be known of the unit
-//   the processes of this launch shall take no more units
-//   HDF5 completes the part file now
+//                          must be known of the unit
+//   stop LAUNCH            the processes of this launch shall take no more units
+//   record                 HDF5 completes the part file now
 //
 // Each line begins with a checksum of the rest, so readers ignore a line that a killed process left incomplete.
 #pragma once

@@ -278,8 +278,8 @@ class AttentionWork final : public Work {
     const auto type_of = [&](const HostTensor& one) { return strategies::memory_type_of(job_.problem, one.tensor); };
     for (HostTensor& one : tensors) {
       if (!type_of(one) || one.tensor == StoredTensor::lse) continue;
-      check_results(job_, {{std::string(name_of(one.tensor)), one.host.data(), one.host.bytes(), *type_of(one)}},
-                    rows_of(one.tensor).intervals(), comm_);
+      check_result(job_, std::string(name_of(one.tensor)), {one.host.data(), *type_of(one)}, one.host.bytes(),
+                   rows_of(one.tensor).intervals(), comm_);
     }
     if (file == nullptr) return;
     const auto write_like = [&](bool keys, const pattern::Partition& all_rows) {
@@ -355,12 +355,8 @@ Index input_bytes_of(const Job& job, int rank) {
 std::unique_ptr<store::FileRows> input_rows(const Job& job, const comm::Communicator& comm) {
   auto rows = std::make_unique<store::FileRows>();
   comm::agree(comm, [&] {
-    if (job.layer) return;
-    for (const StoredTensor tensor : input_tensors(job)) {
-      store::RowOrigin origin = input_origin(job, tensor);
-      store::allow(origin, store::Wanted::any_numbers);  // check_input() checks them later, on all ranks together
-      rows->put(tensor, std::move(origin));
-    }
+    // check_input() checks the numbers later, on all ranks together
+    if (!job.layer) put_inputs(job, store::Wanted::any_numbers, *rows);
   });
   return rows;
 }
