@@ -5,11 +5,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
+from waiting import until  # noqa: E402
 STALL = 3  # s; distribution.stall_timeout of the run files below
 # From a fault to the end of all: the time-out, the alarm and the diagnoses of the others; more on a crowded machine.
 PATIENCE = (STALL + 20) * max(1.0, os.getloadavg()[0] / os.cpu_count())
@@ -90,17 +93,6 @@ class Row:
         saw = self.saw.replace("\n", " ").replace("|", "/")
         saw = saw if len(saw) <= 120 - rest else saw[: 117 - rest] + "..."
         return f"| {self.fault} | {saw} | {self.status} | {self.seconds} | {self.left} |"
-
-
-def until(seconds, holds, what):
-    """Waits until holds() is true and returns its value; an AssertionError says what was waited for in vain."""
-    end = time.monotonic() + seconds
-    while True:
-        value = holds()
-        if value:
-            return value
-        assert time.monotonic() < end, f"not within {seconds} s: {what() if callable(what) else what}"
-        time.sleep(0.005)
 
 
 def stat_of(pid):

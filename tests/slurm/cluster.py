@@ -8,15 +8,18 @@ Needs Debian's slurm-wlm and munge (as files: no configuration of the machine is
 the user who starts it is Slurm's user. The daemons are children of this process and end with it. Cluster.__exit__ ends
 the jobs, the daemons and whatever jobs left behind, each by its process id, and removes the folder.
 """
+import functools
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import time
+import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import waiting  # noqa: E402
 from config import GPUS, GRES_CONF, NODE, PARTITION, SLURM_CONF, TASK_PROLOG
 
 NODES = ("n1", "n2")
@@ -39,16 +42,7 @@ def free_ports(count):
     return ports
 
 
-def until(seconds, holds, what):
-    """Waits until holds() is true and returns its value; a SlurmError saying what was waited for when it never is."""
-    end = time.monotonic() + seconds
-    while True:
-        value = holds()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise SlurmError(f"not within {seconds} s: {what() if callable(what) else what}")
-        time.sleep(0.05)
+until = functools.partial(waiting.until, error=SlurmError)
 
 
 class Cluster:
