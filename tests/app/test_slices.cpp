@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "annulus/app/job/attention_work.hpp"
 #include "annulus/app/job/slices.hpp"
+#include "annulus/app/job/work.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/kept_memory.hpp"
 #include "annulus/store/generated.hpp"
@@ -140,17 +140,17 @@ std::vector<std::byte> rows_of(MemoryRows& stored, const std::string& name, cons
 /// This rank's rows of the results of the job at once.
 std::map<std::string, std::vector<std::byte>> at_once(const Job& whole, const comm::Communicator& comm) {
   const std::unique_ptr<store::FileRows> source = input_rows(whole, comm);
-  AttentionWork work(whole, *source, comm);
+  const std::unique_ptr<Work> work = make_work(whole, *source, comm);
   const auto quietly = [](double, const std::string&) {};
-  work.read_inputs();
-  work.pass(PassKind::forward, quietly);
+  work->read_inputs();
+  work->pass(PassKind::forward, quietly);
   if (whole.problem.gradients) {
-    work.read_gradients();
-    work.pass(PassKind::backward, quietly);
+    work->read_gradients();
+    work->pass(PassKind::backward, quietly);
   }
   std::map<std::string, std::vector<std::byte>> all;
-  work.show_results([&](const ResultRows& made) {
-    const Index rows = whole.problem.shape.batch * work.rows().count();
+  work->show_results([&](const ResultRows& made) {
+    const Index rows = whole.problem.shape.batch * work->rows().count();
     const auto* data = static_cast<const std::byte*>(made.data);
     all[made.name] = {data, data + rows * made.row_numbers * Index(core::bytes_of(made.type))};
   });

@@ -11,40 +11,42 @@ namespace annulus::test {
 
 /// Layouts of (B, S, H, D). bhsd: rows of a head are contiguous. padded: gaps between rows, like q in rows of q, k, v.
 /// reversed: b is fastest, so that D numbers are apart (LayoutLeft). behind: bshd, with one number before it in memory.
-enum class Lies { bshd, bhsd, padded, reversed, behind };
-inline constexpr std::array every_layout{Lies::bshd, Lies::bhsd, Lies::padded, Lies::reversed, Lies::behind};
+enum class TensorLayout { bshd, bhsd, padded, reversed, behind };
+inline constexpr std::array every_layout{TensorLayout::bshd, TensorLayout::bhsd, TensorLayout::padded,
+                                         TensorLayout::reversed, TensorLayout::behind};
 
-inline std::array<Index, 4> strides_of(Lies lies, const std::array<Index, 4>& e) {
+inline std::array<Index, 4> strides_of(TensorLayout lies, const std::array<Index, 4>& e) {
   switch (lies) {
-    case Lies::bshd:
-    case Lies::behind:
+    case TensorLayout::bshd:
+    case TensorLayout::behind:
       return {e[1] * e[2] * e[3], e[2] * e[3], e[3], 1};
-    case Lies::bhsd:
+    case TensorLayout::bhsd:
       return {e[1] * e[2] * e[3], e[3], e[1] * e[3], 1};
-    case Lies::padded:
+    case TensorLayout::padded:
       return {e[1] * (e[2] * e[3] + 7), e[2] * e[3] + 7, e[3], 1};
-    case Lies::reversed:
+    case TensorLayout::reversed:
       return {1, e[0], e[0] * e[1], e[0] * e[1] * e[2]};
   }
   return {};
 }
 
 /// A tensor and its memory.
-class Held {
+class TestTensor {
  public:
   /// Memory full of NaN.
-  Held(DType type, const std::array<Index, 4>& extents, Lies lies = Lies::bshd) {
+  TestTensor(DType type, const std::array<Index, 4>& extents, TensorLayout lies = TensorLayout::bshd) {
     tensor_ = {nullptr, type, extents, strides_of(lies, extents), ""};
     const bool empty = std::count(extents.begin(), extents.end(), 0) > 0;
-    Index last = first_ = lies == Lies::behind ? 1 : 0;
+    Index last = first_ = lies == TensorLayout::behind ? 1 : 0;
     for (std::size_t i = 0; i < 4; ++i) last += empty ? 0 : (extents[i] - 1) * tensor_.strides[i];
     memory_ = core::Buffer("test tensor", empty ? 0 : (last + 1) * Index(core::bytes_of(type)));
     poison(memory_);
     tensor_.data = empty ? memory_.data() : memory_.at(first_ * Index(core::bytes_of(type)));
   }
   /// With these numbers, which are in the order of (B, rows, H, D).
-  Held(const std::vector<double>& values, DType type, const std::array<Index, 4>& extents, Lies lies = Lies::bshd)
-      : Held(type, extents, lies) {
+  TestTensor(const std::vector<double>& values, DType type, const std::array<Index, 4>& extents,
+             TensorLayout lies = TensorLayout::bshd)
+      : TestTensor(type, extents, lies) {
     std::vector<double> all = stored();
     for (std::size_t i = 0; i < values.size(); ++i) all[place(i)] = values[i];
     const std::vector<std::byte> bytes = to_storage(all, type);

@@ -17,7 +17,7 @@ struct LibraryCase {
   Shape shape;
   Pattern pattern;
   Options options = {};
-  Lies lies = Lies::bshd;
+  TensorLayout lies = TensorLayout::bshd;
 };
 
 inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
@@ -91,18 +91,18 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   const Plan plan(test.shape, test.pattern, comm.size(), test.options);
   const Whole whole(test, plan, comm.rank());
   const DType type = plan.shape().type, lse_type = core::lse_type(type);
-  const Held q(whole.mine(whole.numbers().q()), type, whole.queries(), test.lies);
-  const Held k(whole.mine(whole.numbers().k()), type, whole.keys(), test.lies);
-  const Held v(whole.mine(whole.numbers().v()), type, whole.values(), test.lies);
-  const Held out(type, whole.outs(), test.lies), lse(lse_type, whole.heads(), test.lies);
+  const TestTensor q(whole.mine(whole.numbers().q()), type, whole.queries(), test.lies);
+  const TestTensor k(whole.mine(whole.numbers().k()), type, whole.keys(), test.lies);
+  const TestTensor v(whole.mine(whole.numbers().v()), type, whole.values(), test.lies);
+  const TestTensor out(type, whole.outs(), test.lies), lse(lse_type, whole.heads(), test.lies);
   const std::array<Index, 4> logits{1, 1, plan.shape().heads, 1};
   const std::vector<double> scores = reference_of(test).sink;
-  const Held sink(scores.empty() ? std::vector<double>(std::size_t(logits[2])) : scores, DType::float32, logits,
-                  test.lies);
+  const TestTensor sink(scores.empty() ? std::vector<double>(std::size_t(logits[2])) : scores, DType::float32, logits,
+                        test.lies);
   std::array<Index, 4> pairs = whole.heads();
   pairs[3] = 2;
   const bool in_double = type == DType::float64 || test.options.precision == "float64";
-  const Held kept(in_double ? DType::float64 : DType::float32, pairs, test.lies);
+  const TestTensor kept(in_double ? DType::float64 : DType::float32, pairs, test.lies);
   ForwardTensors given{q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()};
   if (test.pattern.sink) given.sink = sink.tensor();
   if (test.options.gradients) given.normalizers = kept.tensor();
@@ -114,13 +114,13 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   EXPECT_EQ(normalizers.empty(), !test.options.gradients);
   if (!test.options.gradients) return;
 
-  const Held dout(whole.mine(whole.numbers().dout()), type, whole.outs(), test.lies);
-  const Held dlse(whole.mine(whole.numbers().dlse()), lse_type, whole.heads(), test.lies);
+  const TestTensor dout(whole.mine(whole.numbers().dout()), type, whole.outs(), test.lies);
+  const TestTensor dlse(whole.mine(whole.numbers().dlse()), lse_type, whole.heads(), test.lies);
   const kernels::ReferenceGradients gradients = whole.numbers().reference_gradients(true);
   for (const bool from_tensor : {false, true}) {
     SCOPED_TRACE(from_tensor ? "normalizers in the caller's memory" : "normalizers that forward() returned");
-    const Held dq(type, whole.queries(), test.lies), dk(type, whole.keys(), test.lies);
-    const Held dv(type, whole.values(), test.lies), dsink(lse_type, logits, test.lies);
+    const TestTensor dq(type, whole.queries(), test.lies), dk(type, whole.keys(), test.lies);
+    const TestTensor dv(type, whole.values(), test.lies), dsink(lse_type, logits, test.lies);
     BackwardTensors tensors{q.tensor(),    k.tensor(),  v.tensor(),  out.tensor(), dout.tensor(),
                             dlse.tensor(), dq.tensor(), dk.tensor(), dv.tensor()};
     if (test.pattern.sink) tensors.dsink = dsink.tensor();

@@ -46,14 +46,14 @@ TEST(LibraryAlone, NeedsNoMpi) {
 /// All other tensors are the caller's: q, k, v and out are not copied.
 TEST(LibraryAlone, AllocatesTheRunningSoftmaxAlone) {
   const Communicator alone;
-  for (const Lies lies : {Lies::bshd, Lies::bhsd, Lies::padded}) {
+  for (const TensorLayout lies : {TensorLayout::bshd, TensorLayout::bhsd, TensorLayout::padded}) {
     const Shape shape{.sequence = 512, .heads = 2, .head_dim = 64};
     const Plan plan(shape, {.causal = true});
     const Whole whole({"memory", shape, {.causal = true}}, plan, 0);
-    const Held q(whole.numbers().q(), DType::float32, whole.queries(), lies);
-    const Held k(whole.numbers().k(), DType::float32, whole.keys(), lies);
-    const Held v(whole.numbers().v(), DType::float32, whole.keys(), lies);
-    const Held out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
+    const TestTensor q(whole.numbers().q(), DType::float32, whole.queries(), lies);
+    const TestTensor k(whole.numbers().k(), DType::float32, whole.keys(), lies);
+    const TestTensor v(whole.numbers().v(), DType::float32, whole.keys(), lies);
+    const TestTensor out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
     const core::Shape inner{1, 512, 2, 2, 64};
     kernels::release_kept_memory();
     core::memory_ledger().reset_peak();
@@ -74,14 +74,15 @@ TEST(LibraryAlone, TellsStatistics) {
   options.top_keys = 3;
   const Plan plan(small, dilated, 1, options);
   const Whole whole({"statistics", small, dilated}, plan, 0);
-  const Held q(whole.numbers().q(), DType::float32, whole.queries());
-  const Held k(whole.numbers().k(), DType::float32, whole.keys(), Lies::bhsd),
-      v(whole.numbers().v(), DType::float32, whole.keys(), Lies::padded);
-  const Held out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
-  const Held entropy(DType::float32, whole.heads(), Lies::reversed), received(DType::float64, whole.heads());
+  const TestTensor q(whole.numbers().q(), DType::float32, whole.queries());
+  const TestTensor k(whole.numbers().k(), DType::float32, whole.keys(), TensorLayout::bhsd),
+      v(whole.numbers().v(), DType::float32, whole.keys(), TensorLayout::padded);
+  const TestTensor out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
+  const TestTensor entropy(DType::float32, whole.heads(), TensorLayout::reversed),
+      received(DType::float64, whole.heads());
   auto lists = whole.heads();
   lists[3] = 3;
-  const Held weights(DType::float32, lists, Lies::reversed);
+  const TestTensor weights(DType::float32, lists, TensorLayout::reversed);
   const core::Buffer rows("rows", 40 * 4 * 3 * 8);
   forward(alone, plan,
           {q.tensor(),
@@ -287,8 +288,8 @@ std::string objection(const Plan& plan, const ForwardTensors& tensors) {
 TEST(LibraryAlone, RefusesTensorsThatThePlanDoesNotMean) {
   const Plan plan({.sequence = 8, .heads = 2, .head_dim = 4}, {});
   const std::array<Index, 4> extents{1, 8, 2, 4}, heads{1, 8, 2, 1};
-  const Held q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
-  const Held lse(DType::float32, heads);
+  const TestTensor q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
+  const TestTensor lse(DType::float32, heads);
   const ForwardTensors good{q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()};
   EXPECT_EQ(objection(plan, good), "");
   ForwardTensors bad = good;
@@ -324,8 +325,8 @@ TEST(LibraryAlone, RefusesTensorsThatThePlanDoesNotMean) {
 TEST(LibraryAlone, RefusesAPassInsideAnotherPassesProgress) {
   const Plan plan({.sequence = 8, .heads = 2, .head_dim = 4}, {}, 1, {.gradients = true});
   const std::array<Index, 4> extents{1, 8, 2, 4}, heads{1, 8, 2, 1};
-  const Held q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
-  const Held lse(DType::float32, heads);
+  const TestTensor q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
+  const TestTensor lse(DType::float32, heads);
   const ForwardTensors tensors{q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()};
   const Normalizers kept = forward(Communicator(), plan, tensors);
   std::vector<std::string> said;
@@ -351,9 +352,9 @@ TEST(LibraryAlone, RefusesNormalizersOfAnotherPlan) {
   const Plan plan(shape, {.causal = true}, 1, options), same(shape, {.causal = true}, 1, options);
   const Plan other(shape, {.causal = false}, 1, options);
   const std::array<Index, 4> extents{1, 8, 2, 4}, heads{1, 8, 2, 1};
-  const Held q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
-  const Held lse(DType::float32, heads), dq(DType::float32, extents), dk(DType::float32, extents);
-  const Held dv(DType::float32, extents);
+  const TestTensor q(std::vector<double>(64, 1.0), DType::float32, extents), out(DType::float32, extents);
+  const TestTensor lse(DType::float32, heads), dq(DType::float32, extents), dk(DType::float32, extents);
+  const TestTensor dv(DType::float32, extents);
   const auto said = [&](const Plan& forwards, const Plan& backwards) -> std::string {
     const Normalizers kept =
         forward(Communicator(), forwards, {q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()});

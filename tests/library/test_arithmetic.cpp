@@ -68,8 +68,8 @@ class Computed {
   }
   /// Every bit of the results, with this setting in the calling thread and in Kokkos' threads.
   std::vector<double> under(const Arithmetic& callers) {
-    const Held q(q_, type, queries), k(k_, type, keys), v(v_, type, keys), dout(dout_, type, queries);
-    const Held out(type, queries), lse(type, heads), dq(type, queries), dk(type, keys), dv(type, keys);
+    const TestTensor q(q_, type, queries), k(k_, type, keys), v(v_, type, keys), dout(dout_, type, queries);
+    const TestTensor out(type, queries), lse(type, heads), dq(type, queries), dk(type, keys), dv(type, keys);
     std::vector<std::byte> on_host[] = {to_storage(q_, type), to_storage(k_, type), to_storage(v_, type)};
     const std::vector<Index> rows{0, 7, 39};
     std::vector<double> by_definition(rows.size() * 4 * 8), lse_by_definition(rows.size() * 4);

@@ -15,7 +15,7 @@ TEST(LibraryAttention, EveryStrategyInEveryLayout) {
   std::vector<std::string> names{"auto"};
   for (const strategies::Strategy* one : strategies::available()) names.emplace_back(one->name());
   for (const std::string& name : names) {
-    for (const Lies lies : every_layout) {
+    for (const TensorLayout lies : every_layout) {
       Options options;
       options.strategy = name;
       options.gradients = true;
@@ -44,7 +44,7 @@ TEST(LibraryAttention, WindowsWithEveryStrategy) {
 TEST(LibraryAttention, EveryTypeInEveryLayout) {
   const Communicator comm(MPI_COMM_WORLD);
   for (const DType type : core::all_dtypes) {
-    for (const Lies lies : every_layout) {
+    for (const TensorLayout lies : every_layout) {
       for (const bool gradients : {false, true}) {
         Options options;
         options.gradients = gradients;
@@ -59,7 +59,7 @@ TEST(LibraryAttention, ReproducibleInEveryLayout) {
   const Communicator comm(MPI_COMM_WORLD);
   for (const DType type : {DType::bfloat16, DType::float64}) {
     for (const char* strategy : {"ring", "allgather", "ulysses"}) {
-      for (const Lies lies : every_layout) {
+      for (const TensorLayout lies : every_layout) {
         Options options;
         options.strategy = strategy;
         options.partition = "contiguous";
@@ -117,7 +117,7 @@ TEST(LibraryAttention, FewerRowsThanRanks) {
     shape.sequence = rows;
     Options options;
     options.gradients = true;
-    for (const Lies lies : every_layout) expect_definition({"few rows", shape, dilated, options, lies}, comm);
+    for (const TensorLayout lies : every_layout) expect_definition({"few rows", shape, dilated, options, lies}, comm);
   }
 }
 
@@ -183,8 +183,8 @@ TEST(LibraryAttention, TellsProgressInsideAStep) {
     const Shape shape{.sequence = 6000, .heads = 4, .head_dim = 64};
     const Plan plan(shape, {.causal = true}, comm.size(), strategy);
     const std::array<Index, 4> mine{1, plan.rows(comm.rank()).count(), 4, 64}, heads{1, mine[1], 4, 1};
-    const Held q(std::vector<double>(std::size_t(mine[1] * 256), 1.0), DType::float32, mine);
-    const Held out(DType::float32, mine), lse(DType::float32, heads);
+    const TestTensor q(std::vector<double>(std::size_t(mine[1] * 256), 1.0), DType::float32, mine);
+    const TestTensor out(DType::float32, mine), lse(DType::float32, heads);
     int calls = 0, between = 0;
     double last = 0;
     forward(comm, plan, {q.tensor(), q.tensor(), q.tensor(), out.tensor(), lse.tensor()},
@@ -217,8 +217,8 @@ TEST(LibraryAttention, TellsEveryRankOfOneRanksMistake) {
   const int bad = comm.size() - 1;
   auto keys = whole.keys();
   if (comm.rank() == bad) keys[2] = 3;
-  const Held q(DType::float32, whole.queries()), k(DType::float32, keys), v(DType::float32, whole.keys());
-  const Held out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
+  const TestTensor q(DType::float32, whole.queries()), k(DType::float32, keys), v(DType::float32, whole.keys());
+  const TestTensor out(DType::float32, whole.queries()), lse(DType::float32, whole.heads());
   const std::string message = usage_error_of([&] {
     forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
   });
@@ -241,7 +241,7 @@ TEST(LibraryAttention, RanksWithoutRowsMayHaveAnyEmptyTensors) {
     const Whole whole({"no rows", shape, dilated}, plan, comm.rank());
     const bool empty = plan.rows(comm.rank()).count() == 0;
     double somewhere = 0;
-    const auto lent = [&](const Held& held) {
+    const auto lent = [&](const TestTensor& held) {
       Tensor tensor = held.tensor();
       if (empty) {
         tensor.data = reinterpret_cast<char*>(&somewhere) + 1;
@@ -250,12 +250,12 @@ TEST(LibraryAttention, RanksWithoutRowsMayHaveAnyEmptyTensors) {
       return tensor;
     };
     const DType type = shape.type;
-    const Held q(whole.mine(whole.numbers().q()), type, whole.queries());
-    const Held k(whole.mine(whole.numbers().k()), type, whole.keys());
-    const Held v(whole.mine(whole.numbers().v()), type, whole.keys());
-    const Held dout(whole.mine(whole.numbers().dout()), type, whole.queries());
-    const Held out(type, whole.queries()), lse(type, whole.heads()), entropy(type, whole.heads());
-    const Held dq(type, whole.queries()), dk(type, whole.keys()), dv(type, whole.keys());
+    const TestTensor q(whole.mine(whole.numbers().q()), type, whole.queries());
+    const TestTensor k(whole.mine(whole.numbers().k()), type, whole.keys());
+    const TestTensor v(whole.mine(whole.numbers().v()), type, whole.keys());
+    const TestTensor dout(whole.mine(whole.numbers().dout()), type, whole.queries());
+    const TestTensor out(type, whole.queries()), lse(type, whole.heads()), entropy(type, whole.heads());
+    const TestTensor dq(type, whole.queries()), dk(type, whole.keys()), dv(type, whole.keys());
     const Normalizers kept =
         forward(comm, plan, {lent(q), lent(k), lent(v), lent(out), lent(lse), {.entropy = lent(entropy)}});
     BackwardTensors tensors{lent(q), lent(k), lent(v), lent(out), lent(dout)};
@@ -276,8 +276,8 @@ std::string said_of(const Communicator& comm, const Plan& usual, const Plan& odd
   const Plan& plan = comm.rank() == comm.size() - 1 ? odd : usual;
   const Whole whole({"plans", plan.shape(), {}}, usual, comm.rank());
   const DType type = plan.shape().type;
-  const Held q(type, whole.queries()), k(type, whole.keys()), v(type, whole.keys());
-  const Held out(type, whole.queries()), lse(core::lse_type(type), whole.heads());
+  const TestTensor q(type, whole.queries()), k(type, whole.keys()), v(type, whole.keys());
+  const TestTensor out(type, whole.queries()), lse(core::lse_type(type), whole.heads());
   return usage_error_of([&] { forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()}); });
 }
 

@@ -49,7 +49,7 @@ std::vector<Interval> shifted(const Rows& rows, Index by) {
   return moved;
 }
 
-void expect_definition(const Queries& one, Index first, Lies lies, const Communicator& comm) {
+void expect_definition(const Queries& one, Index first, TensorLayout lies, const Communicator& comm) {
   SCOPED_TRACE(one.name);
   Shape shape{.batch = batch, .sequence = one.count, .heads = heads, .kv_heads = kv_heads, .head_dim = dim};
   shape.type = DType::float64;
@@ -66,10 +66,10 @@ void expect_definition(const Queries& one, Index first, Lies lies, const Communi
   const std::array<Index, 4> qs{batch, q_rows, heads, dim}, ks{batch, k_rows, kv_heads, dim},
       ls{batch, q_rows, heads, 1};
   const DType type = DType::float64;
-  const Held q(of_queries(truth.q), type, qs, lies), k(of_keys(truth.square.k()), type, ks, lies),
+  const TestTensor q(of_queries(truth.q), type, qs, lies), k(of_keys(truth.square.k()), type, ks, lies),
       v(of_keys(truth.square.v()), type, ks, lies), dout(of_queries(truth.dout), type, qs, lies),
       dlse(of_queries(truth.dlse), type, ls, lies);
-  const Held out(type, qs, lies), lse(type, ls, lies), dq(type, qs, lies), dk(type, ks, lies), dv(type, ks, lies);
+  const TestTensor out(type, qs, lies), lse(type, ls, lies), dq(type, qs, lies), dk(type, ks, lies), dv(type, ks, lies);
   const Normalizers kept = forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
   backward(comm, plan, kept,
            {q.tensor(), k.tensor(), v.tensor(), out.tensor(), dout.tensor(), dlse.tensor(), dq.tensor(), dk.tensor(),
@@ -93,8 +93,8 @@ TEST(LibraryQueries, AreAnIntervalOfTheSequence) {
   for (const char* const strategy : {"auto", "ring", "rotation", "allgather", "ulysses", "onesided"}) {
     Options options;
     options.strategy = strategy;
-    for (const Lies lies : {Lies::bshd, Lies::bhsd}) {
-      if (lies == Lies::bhsd && options.strategy != "auto") continue;
+    for (const TensorLayout lies : {TensorLayout::bshd, TensorLayout::bhsd}) {
+      if (lies == TensorLayout::bhsd && options.strategy != "auto") continue;
       expect_definition({std::string(strategy) + ", last rows", 8, last, options}, keys - 8, lies, comm);
       expect_definition({std::string(strategy) + ", one row", 1, last, options}, keys - 1, lies, comm);
       expect_definition({std::string(strategy) + ", from row 11", 14, middle, options}, 11, lies, comm);
@@ -140,7 +140,7 @@ TEST(LibraryQueries, WithoutRowNumbers) {
   const AttentionCase numbers{{batch, keys, heads, heads, dim}, {}, type, 5, 1};
   const std::array<Index, 4> ks{batch, keys, heads, dim};
   std::vector<double> k_on_host = numbers.k(), v_on_host = numbers.v();
-  const Held k(k_on_host, type, ks), v(v_on_host, type, ks);
+  const TestTensor k(k_on_host, type, ks), v(v_on_host, type, ks);
   struct Results {
     std::vector<double> out, lse, by_definition;
   };
@@ -152,8 +152,8 @@ TEST(LibraryQueries, WithoutRowNumbers) {
     const std::array<Index, 4> qs{batch, end - begin, heads, dim};
     const std::vector<double> whole = random_values(core::TensorId::q, batch * 60 * heads * dim, type, 8);
     std::vector<double> q_on_host = take_rows(whole, batch, 60, {{begin, end}});
-    const Held q(q_on_host, type, qs);
-    const Held out(type, qs), lse(type, {batch, end - begin, heads, 1});
+    const TestTensor q(q_on_host, type, qs);
+    const TestTensor out(type, qs), lse(type, {batch, end - begin, heads, 1});
     forward(alone, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()});
     std::vector<Index> rows;
     for (Index i = 0; i < end - begin; ++i) rows.push_back(i);

@@ -36,11 +36,11 @@ TEST(LibraryAttention, ScoresInEveryLayout) {
   both.softcap = 8;
   both.bias = Bias{slopes, 0, {}};
   for (const DType type : core::all_dtypes) {
-    for (const Lies lies : every_layout) {
+    for (const TensorLayout lies : every_layout) {
       for (const Pattern& pattern : {capped, plane, both}) {
         Options options;
-        options.gradients = lies == Lies::bshd;
-        options.strategy = lies == Lies::bshd ? "ulysses" : "auto";
+        options.gradients = lies == TensorLayout::bshd;
+        options.strategy = lies == TensorLayout::bshd ? "ulysses" : "auto";
         expect_definition({std::string(core::name_of(type)), with_type(small, type), pattern, options, lies}, comm);
       }
     }

@@ -12,11 +12,11 @@ TEST(LibraryAttention, SinkLogitsInEveryLayout) {
   Pattern pattern = dilated;
   pattern.sink = true;
   for (const DType type : core::all_dtypes) {
-    for (const Lies lies : every_layout) {
+    for (const TensorLayout lies : every_layout) {
       for (const bool gradients : {false, true}) {
         Options options;
         options.gradients = gradients;
-        options.strategy = lies == Lies::bshd ? "ulysses" : "auto";
+        options.strategy = lies == TensorLayout::bshd ? "ulysses" : "auto";
         expect_definition({std::string(core::name_of(type)), with_type(small, type), pattern, options, lies}, comm);
       }
     }
@@ -31,10 +31,10 @@ TEST(LibraryAttention, TellsEveryRankOfOtherSinkLogits) {
   const Plan plan(small, pattern, comm.size());
   const Whole whole({"", small, pattern}, plan, comm.rank());
   const DType type = DType::float32;
-  const Held q(type, whole.queries(), Lies::bshd), kv(type, whole.keys(), Lies::bshd),
-      out(type, whole.queries(), Lies::bshd), lse(type, whole.heads(), Lies::bshd);
+  const TestTensor q(type, whole.queries(), TensorLayout::bshd), kv(type, whole.keys(), TensorLayout::bshd),
+      out(type, whole.queries(), TensorLayout::bshd), lse(type, whole.heads(), TensorLayout::bshd);
   const auto said = [&](double last) {
-    const Held sink({0, 1, 2, comm.rank() + 1 == comm.size() ? last : 3}, type, {1, 1, 4, 1}, Lies::bshd);
+    const TestTensor sink({0, 1, 2, comm.rank() + 1 == comm.size() ? last : 3}, type, {1, 1, 4, 1}, TensorLayout::bshd);
     try {
       forward(comm, plan, {q.tensor(), kv.tensor(), kv.tensor(), out.tensor(), lse.tensor(), {}, sink.tensor()});
     } catch (const Error& error) {
@@ -57,8 +57,8 @@ TEST(LibraryAttention, RefusesSinkLogitsThatThePlanDoesNotMean) {
   const Plan with(small, pattern, comm.size());
   const Whole whole({"", small, dilated}, with, comm.rank());
   const DType type = DType::float32;
-  const Held q(type, whole.queries(), Lies::bshd), kv(type, whole.keys(), Lies::bshd),
-      out(type, whole.queries(), Lies::bshd), lse(type, whole.heads(), Lies::bshd);
+  const TestTensor q(type, whole.queries(), TensorLayout::bshd), kv(type, whole.keys(), TensorLayout::bshd),
+      out(type, whole.queries(), TensorLayout::bshd), lse(type, whole.heads(), TensorLayout::bshd);
   Kokkos::View<float*> logits("logits", 4), few("few", 3);
   const auto said = [&](const Plan& plan, const Tensor& sink) {
     try {

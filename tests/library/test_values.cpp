@@ -49,7 +49,7 @@ TEST(LibraryValues, EveryTypeInEveryLayout) {
   if (are_refused()) return;
   const Communicator comm(MPI_COMM_WORLD);
   for (const DType type : core::all_dtypes) {
-    for (const Lies lies : every_layout) {
+    for (const TensorLayout lies : every_layout) {
       for (const bool reproducible : {false, true}) {
         Options options;
         options.gradients = true;
@@ -70,9 +70,9 @@ TEST(LibraryValues, AreColumnsOfKeys) {
   const Shape shape{.sequence = 31, .heads = 4, .kv_heads = 1, .head_dim = D, .value_dim = Dv};
   const Plan plan(shape, dilated, comm.size());
   const Whole whole({"columns", shape, dilated}, plan, comm.rank());
-  const Held q(whole.mine(whole.numbers().q()), DType::float32, whole.queries()),
+  const TestTensor q(whole.mine(whole.numbers().q()), DType::float32, whole.queries()),
       k(whole.mine(whole.numbers().k()), DType::float32, whole.keys());
-  const Held out(DType::float32, whole.outs()), lse(DType::float32, whole.heads());
+  const TestTensor out(DType::float32, whole.outs()), lse(DType::float32, whole.heads());
   Tensor v = k.tensor();
   v.extents[3] = Dv;
   core::memory_ledger().reset_peak();
@@ -94,8 +94,8 @@ TEST(LibraryValues, OfTheReference) {
   const Shape shape = with_values(with_type(small, DType::float64), 3);
   const Plan plan(shape, dilated);
   const Whole whole({"reference", shape, dilated}, plan, 0);
-  const Held q(whole.numbers().q(), shape.type, whole.queries()), k(whole.numbers().k(), shape.type, whole.keys()),
-      v(whole.numbers().v(), shape.type, whole.values());
+  const TestTensor q(whole.numbers().q(), shape.type, whole.queries()),
+      k(whole.numbers().k(), shape.type, whole.keys()), v(whole.numbers().v(), shape.type, whole.values());
   std::vector<double> out(std::size_t(2 * 1 * 4 * 3)), lse(std::size_t(2 * 1 * 4));
   reference(plan, q.tensor(), k.tensor(), v.tensor(), {36}, out.data(), lse.data());
   const auto expected = whole.numbers().reference();

@@ -127,7 +127,7 @@ TEST(WorkLists, OfOnePairAreThatPairsList) {
     std::vector<Index> pair_of;  // [lists]
     for (Index i = 0; i < Index(drawn.layout.pattern.pairs.size()); ++i) {
       const Pair& pair = drawn.layout.pattern.pairs[std::size_t(i)];
-      pair_of.insert(pair_of.end(), sights_of(pair, drawn.layout.pattern.causal).size(), i);
+      pair_of.insert(pair_of.end(), visible_parts(pair, drawn.layout.pattern.causal).size(), i);
     }
     ASSERT_EQ(whole.size(), pair_of.size());
     for (Index i = 0; i < Index(drawn.layout.pattern.pairs.size()); ++i) {

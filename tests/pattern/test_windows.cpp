@@ -54,7 +54,7 @@ TEST(Windows, PartsAreInTheOrderOfKeys) {
   using core::Band;
   const auto bands = [](const Window& window, bool causal) {
     std::vector<Band> all;
-    for (const Sight& sight : sights_of(window_pair(window), causal)) all.push_back(sight.band);
+    for (const VisiblePart& part : visible_parts(window_pair(window), causal)) all.push_back(part.band);
     return all;
   };
   EXPECT_EQ(bands({1, 1, 3}, false), (std::vector<Band>{{-2, Band::unbounded}, {1, 1}, {Band::unbounded, -2}}));

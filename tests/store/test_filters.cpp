@@ -1,8 +1,8 @@
 // Inputs that are stored with filters which are not here.
 #include <gtest/gtest.h>
 
-#include "annulus/store/filter_plugins.hpp"
 #include "annulus/store/hdf5/filters.hpp"
+#include "annulus/store/row_reading.hpp"
 #include "store/tensor_inputs.hpp"
 
 namespace annulus::store {

@@ -13,7 +13,7 @@
 
 namespace annulus::verify {
 
-using core::TensorId;
+using core::StoredTensor;
 
 /// A tensor of a result, (B, S, heads, numbers).
 struct Made {
@@ -39,13 +39,14 @@ class VerifyCase {
   /// What the problem asks for, in float64.
   MadeResult make() const {
     const core::Shape& s = shape();
-    const auto all = [&](TensorId tensor) { return input_->rows(tensor, {0, s.sequence}); };
-    const auto forward =
-        kernels::reference_forward(s, input_->pattern, all(TensorId::q), all(TensorId::k), all(TensorId::v));
+    const auto all = [&](StoredTensor tensor) { return input_->rows(tensor, {0, s.sequence}); };
+    const auto forward = kernels::reference_forward(s, input_->pattern, all(StoredTensor::q), all(StoredTensor::k),
+                                                    all(StoredTensor::v));
     MadeResult result{{"out", {s.heads, s.dim_of_values(), forward.out}}, {"lse", {s.heads, 1, forward.lse}}};
     if (problem_.gradients) {
-      const auto d = kernels::reference_backward(s, input_->pattern, all(TensorId::q), all(TensorId::k),
-                                                 all(TensorId::v), all(TensorId::dout), all(TensorId::dlse));
+      const auto d =
+          kernels::reference_backward(s, input_->pattern, all(StoredTensor::q), all(StoredTensor::k),
+                                      all(StoredTensor::v), all(StoredTensor::dout), all(StoredTensor::dlse));
       result["dq"] = {s.heads, s.head_dim, d.dq};
       result["dk"] = {s.kv_heads, s.head_dim, d.dk};
       result["dv"] = {s.kv_heads, s.dim_of_values(), d.dv};
@@ -78,7 +79,7 @@ class VerifyCase {
       return Made{s.heads, numbers, Numbers(std::size_t(s.batch * s.sequence * s.heads * numbers))};
     };
     Made entropy = made(1), received = made(1), rows = made(k), weights = made(k);
-    const Numbers keys = input_->rows(TensorId::k, {0, s.sequence});
+    const Numbers keys = input_->rows(StoredTensor::k, {0, s.sequence});
     std::vector<Index> every(static_cast<std::size_t>(s.sequence));
     for (Index x = 0; x < s.sequence; ++x) every[std::size_t(x)] = x;
     for (const QueryRow& row : recompute_rows(*input_, every)) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <thread>
 
 #include "annulus/comm/runtime.hpp"
@@ -47,10 +46,6 @@ std::string describe(const LauncherWords& wrong, int ranks, const std::string& l
 }
 
 }  // namespace
-
-Launch read_launch() {
-  return read_launch([](const char* name) -> const char* { return std::getenv(name); });
-}
 
 Launch read_launch(const Lookup& variable) {
   Launch launch;

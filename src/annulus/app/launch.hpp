@@ -2,6 +2,7 @@
 // that it is the whole job: each would compute and write everything.
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,10 +27,9 @@ struct Launch {
   core::Index allocated = 1;  ///< number of tasks of the Slurm job, or of its step
 };
 
-/// Reads the environment. Call it before MPI starts, because MPI libraries add variables of their own.
-Launch read_launch();
-/// The same with any function that looks up a name and returns its value, or nullptr.
-Launch read_launch(const std::function<const char*(const char*)>& variable);
+/// Reads the environment through `variable`, which returns nullptr for a name that is not set. Call it before MPI
+/// starts, because MPI libraries add variables of their own.
+Launch read_launch(const std::function<const char*(const char*)>& variable = std::getenv);
 
 /// The launcher that started more processes than the `ranks` that MPI sees; empty if all is well. An mpirun inside an
 /// srun step starts processes of its own: then its number decides, not that of srun.

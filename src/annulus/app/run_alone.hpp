@@ -3,6 +3,10 @@
 
 #include <string>
 
+#include "annulus/comm/staging.hpp"
+#include "annulus/comm/transport.hpp"
+#include "annulus/runfile/settings.hpp"
+
 namespace annulus::app {
 
 /// Starts this program again with the argument `word`, outside the launcher's job, and waits for it. Returns "" if it
@@ -19,6 +23,11 @@ inline std::string try_device_self_send_of(int ranks) {
   if (ranks == 1) return "was not made: there is one rank";
   static const std::string found = try_device_self_send();
   return found;
+}
+/// Chooses how ranks exchange rows, as the run file says; collective.
+inline void choose_links(const runfile::DistributionSettings& asked, const comm::Communicator& comm) {
+  comm::choose_transfers(asked.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
+  comm::choose_transport(asked.transport, comm);
 }
 
 }  // namespace annulus::app

@@ -13,7 +13,7 @@ using core::Interval;
 
 /// One pair as one head sees it: row y (counted from its document's start) is picked when (y mod segment) mod dilation
 /// is `offset`; a window picks all rows.
-struct HeadPair {
+struct PairOfHead {
   Index segment;
   Index dilation;
   Index offset;
@@ -60,7 +60,7 @@ Index offset_of(ReferenceSemantics semantics, Index pair, Index dilation, Index 
   return 0;
 }
 
-/// Calls visit(HeadPair) for every pair of the pattern in which head `head` takes part.
+/// Calls visit(PairOfHead) for every pair of the pattern in which head `head` takes part.
 template <class Visit>
 void for_each_pair(const ReferencePattern& pattern, Index heads, Index head, Interval document, Visit&& visit) {
   const Index count = Index(pattern.pairs.size());
@@ -68,7 +68,7 @@ void for_each_pair(const ReferencePattern& pattern, Index heads, Index head, Int
     if (pattern.semantics == ReferenceSemantics::grouped && !in_group(head, heads, count, i)) continue;
     const ReferencePair pair = pattern.pairs[i];
     const Index segment = pair.segment <= 0 ? document.size() : pair.segment;
-    visit(HeadPair{segment, pair.dilation, offset_of(pattern.semantics, i, pair.dilation, heads, head), pair.window});
+    visit(PairOfHead{segment, pair.dilation, offset_of(pattern.semantics, i, pair.dilation, heads, head), pair.window});
   }
 }
 
@@ -99,7 +99,7 @@ Index multiplicity(const ReferencePattern& pattern, Index heads, Index head, Ind
   const Index query = x - document.begin;
   const Index key = p - document.begin;
   Index pairs = 0;
-  for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
+  for_each_pair(pattern, heads, head, document, [&](const PairOfHead& pair) {
     if (pair.shows(query, key)) ++pairs;
   });
   return pairs;
@@ -109,7 +109,7 @@ Index filled_in(const ReferencePattern& pattern, Index heads, Index head, Index 
   if (pattern.semantics != ReferenceSemantics::torchscale || pattern.causal || document.empty()) return 0;
   const Index query = x - document.begin, rows = document.size();
   Index filled = 0;
-  for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
+  for_each_pair(pattern, heads, head, document, [&](const PairOfHead& pair) {
     if (pair.window || !pair.picks(query)) return;
     const Index length = std::min(pair.segment, rows);
     const Index first = query / length * length, end = std::min(first + length, rows);
@@ -126,7 +126,7 @@ Interval key_range(const ReferencePattern& pattern, Index sequence, Index heads,
   const Index query = x - document.begin;
   Interval hull{x, x};
   if (document.empty()) return hull;
-  for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
+  for_each_pair(pattern, heads, head, document, [&](const PairOfHead& pair) {
     if (!pair.picks(query)) return;
     // Search inwards from both ends of the segment; x itself is picked, so both searches end.
     Index first = query / pair.segment * pair.segment;
@@ -148,7 +148,7 @@ std::vector<RowRun> key_runs(const ReferencePattern& pattern, Index sequence, In
   const Index query = x - document.begin;
   std::vector<RowRun> runs;
   if (document.empty()) return runs;
-  for_each_pair(pattern, heads, head, document, [&](const HeadPair& pair) {
+  for_each_pair(pattern, heads, head, document, [&](const PairOfHead& pair) {
     if (!pair.picks(query)) return;
     const Index begin = query / pair.segment * pair.segment;
     const Index end = pattern.causal ? query + 1 : std::min(begin + pair.segment, document.size());

@@ -29,9 +29,9 @@ struct TopList {
     rows[at] = row;
   }
 
-  /// A weight of at most last() * caution(m), where m is the largest multiplicity, need not be offered: m times this
-  /// weight is below the last entry's weight, even after rounding.
-  KOKKOS_INLINE_FUNCTION static T caution(core::Index most_times) { return (1 - T(1e-6)) / T(most_times); }
+  /// A weight of at most last() * skip_factor(m), where m is the largest multiplicity, need not be offered: m times
+  /// this weight is below the last entry's weight, even after rounding.
+  KOKKOS_INLINE_FUNCTION static T skip_factor(core::Index most_times) { return (1 - T(1e-6)) / T(most_times); }
   KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }
 
  private:

@@ -1,11 +1,10 @@
 // The two passes of a layer, and the two ways to divide them among ranks.
 // by rows   (none, fsdp)  A rank has its rows of all tensors. Weights are sent to it. Gradients of weights are summed
-// piece
-// by piece, so that a rank never holds a complete one unless it keeps it.
+//                         piece by piece, so that a rank never holds a complete one unless it keeps it.
 // by heads  (tensor)      A rank has all rows of its query heads, of the K/V heads that these read, and of the columns
-// of the weights (rows, for wo) that belong to them. x, y and their gradients stay divided by
-// rows: x and dy are gathered before use; the ranks' shares of y and dx are summed piece by
-// piece, each for the rank that owns it.
+//                         of the weights (rows, for wo) that belong to them. x, y and their gradients stay divided by
+//                         rows: x and dy are gathered before use; the ranks' shares of y and dx are summed piece by
+//                         piece, each for the rank that owns it.
 #pragma once
 
 #include "annulus/comm/exchange.hpp"
@@ -55,7 +54,7 @@ class Work {
 
   /// This rank's own rows of y or dx, as a buffer (B, own rows, E). By heads they are sums of all ranks' shares.
   /// make(rank, rows, piece)  writes to `piece` this rank's share of the rows `rows` of its (row_count, E) matrix,
-  /// which belong to `rank`; by heads it is called for one batch entry after another
+  ///                          which belong to `rank`; by heads it is called for one batch entry after another
   /// type                     the type of `piece`; by heads it is the arithmetic type
   core::Buffer own_rows(const char* purpose, core::DType type,
                         const std::function<void(int rank, core::Interval rows, const Matrix& piece)>& make);

@@ -34,12 +34,12 @@ PairCombs::PairCombs(const Pattern& pattern, Index pair, Index heads)
       is_window_(pattern.pairs[std::size_t(pair)].window.has_value()),
       offsets_(used_offsets(pattern, pair, heads, 1)) {}
 
-std::vector<Sight> sights_of(const Pair& pair, bool causal) {
+std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal) {
   constexpr Index unbounded = core::Band::unbounded;
   const core::Band mask = causal ? core::Band::upto : core::Band::all;
   if (!pair.window) return {{mask}};
   const auto& [left, right, first, viewers] = *pair.window;
-  std::vector<Sight> all;
+  std::vector<VisiblePart> all;
   if (first > 0 && !causal) all.push_back({{-right - 1, unbounded}, first});
   all.push_back({core::overlap(mask, {left, right})});
   if (first > 0) all.push_back({core::overlap(mask, {unbounded, -left - 1}), first});

@@ -90,7 +90,7 @@ class PairCombs {
 };
 
 /// A part of what rows see through a pair: the keys inside the band whose comb indices are below `keys`.
-struct Sight {
+struct VisiblePart {
   core::Band band;
   Index keys = std::numeric_limits<Index>::max();
 };
@@ -101,7 +101,7 @@ struct Sight {
 /// but only once in a work list: so parts cannot share a list.
 /// Worked example: window [1, 1], first 3: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2 with
 /// t_query - t_key >= 2.
-std::vector<Sight> sights_of(const Pair& pair, bool causal);
+std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 
 /// Appends to `ranges` the comb indices that queries with indices `t` see through the band, from the start of a granule
 /// on. `ranges` stay ascending and disjoint if the next call appends at the same index or later. With the band's limits

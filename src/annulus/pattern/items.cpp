@@ -91,8 +91,9 @@ void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>&
 /// Makes the items of one list: what query rows see of a block of keys, in the combs given to append().
 class ItemMaker {
  public:
-  ItemMaker(const Layout& layout, const StoredRows& queries, const KeyRows& keys, const Sight& sight, WorkList& list)
-      : layout_(layout), queries_(queries), keys_(keys), sight_(sight), list_(list) {}
+  ItemMaker(const Layout& layout, const StoredRows& queries, const KeyRows& keys, const VisiblePart& visible,
+            WorkList& list)
+      : layout_(layout), queries_(queries), keys_(keys), visible_(visible), list_(list) {}
 
   /// Adds the items of one comb of the document that begins at row `document`: one item per key/value head that the
   /// comb's query heads in the share read.
@@ -115,7 +116,7 @@ class ItemMaker {
       check_granules(comb, query, list_.runs, layout_.granule, query_ranges_);
       check_granules(comb, key, list_.runs, layout_.granule, key_ranges_);
     }
-    list_.items.push_back({query, key, kv, heads.first, heads.stride, heads.count, sight_.band, comb.base - document,
+    list_.items.push_back({query, key, kv, heads.first, heads.stride, heads.count, visible_.band, comb.base - document,
                            comb.stride, document});
   }
 
@@ -124,8 +125,8 @@ class ItemMaker {
   /// before the first key; `after` drops keys up to the first query and queries from the last key on.
   bool find_ranges(const Comb& comb, Index kv) {
     const std::size_t mark = list_.runs.size();
-    const Band& band = sight_.band;
-    const Interval seen{0, std::min(comb.count, sight_.keys)};
+    const Band& band = visible_.band;
+    const Interval seen{0, std::min(comb.count, visible_.keys)};
     query_ranges_.assign(1, {0, comb.count});
     key_ranges_.assign(1, seen);
     if (band == Band::all) return true;
@@ -148,7 +149,7 @@ class ItemMaker {
   const Layout& layout_;
   const StoredRows& queries_;
   const KeyRows& keys_;
-  const Sight sight_;
+  const VisiblePart visible_;
   WorkList& list_;
   Ranges query_ranges_, key_ranges_;
 };
@@ -185,12 +186,12 @@ Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift
 
 namespace {
 
-/// Appends the items of one pair to `list`, which is the list of one of its sights.
+/// Appends the items of one pair to `list`, which is the list of one of its visible parts.
 void append_pair(const Layout& layout, Index i, const PairCombs& combs, const StoredRows& queries, const KeyRows& keys,
-                 const Sight& sight, WorkList& list) {
+                 const VisiblePart& visible, WorkList& list) {
   const Pair& pair = layout.pattern.pairs[std::size_t(i)];
   const Interval key_hull{keys.owned().front().rows.begin, keys.owned().back().rows.end};
-  ItemMaker items(layout, queries, keys, sight, list);
+  ItemMaker items(layout, queries, keys, visible, list);
   Index done = 0;  // segments of one interval may reach into the next one
   for (const Interval& rows : queries.intervals()) {
     // A segment is visited once, even if it holds several intervals; one without keys has no items.
@@ -229,10 +230,11 @@ std::vector<WorkList> work_lists(const Layout& layout, const StoredRows& queries
     const bool is_used = any && i >= layout.used_pairs().begin && i < layout.used_pairs().end;
     const Pair& pair = layout.pattern.pairs[std::size_t(i)];
     const PairCombs combs(layout.pattern, i, layout.heads);
-    for (Sight sight : sights_of(pair, layout.pattern.causal)) {
+    for (VisiblePart visible : visible_parts(pair, layout.pattern.causal)) {
       WorkList& list = lists.emplace_back();
-      sight.band = core::overlap(sight.band, part);
-      if (is_used && sight.band.left + sight.band.right >= 0) append_pair(layout, i, combs, queries, keys, sight, list);
+      visible.band = core::overlap(visible.band, part);
+      const bool is_empty = visible.band.left + visible.band.right < 0;
+      if (is_used && !is_empty) append_pair(layout, i, combs, queries, keys, visible, list);
     }
   }
   return lists;

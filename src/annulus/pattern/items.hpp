@@ -61,10 +61,10 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
   }
 }
 
-/// All work that a block storing `keys` makes possible for a rank storing `queries`: one list for each of sights_of()
-/// of each pair, in their order; empty for pairs that are not to be worked on. In a list each (query row, head) appears
-/// at most once. Comb indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask
-/// hides completely are left out.
+/// All work that a block storing `keys` makes possible for a rank storing `queries`: one list for each of the
+/// visible_parts() of each pair, in their order; empty for pairs that are not to be worked on. In a list each (query
+/// row, head) appears at most once. Comb indices count from the comb's own start, so `t_key <= t_query` is causal.
+/// Pieces that a mask hides completely are left out.
 ///
 /// `part` selects among the keys that a row sees: those up to its own row (upto) or after it (after: none if causal).
 /// Throws Error if rows or keys are cut inside a granule of the layout. At the end of a granule, however, rows may be

@@ -175,7 +175,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   const double pairs = double(problem.pattern.pairs.size());
   double lists = 0;  // work lists, one kernel call each: the first rows of a window have lists of their own
   for (const pattern::Pair& pair : problem.pattern.pairs)
-    lists += double(pattern::sights_of(pair, problem.pattern.causal).size());
+    lists += double(pattern::visible_parts(pair, problem.pattern.causal).size());
   double each = 0;  // rows of one head that all pairs pick from one row
   for (const pattern::Pair& pair : problem.pattern.pairs)
     each += double(problem.shape.heads) / double(pair.window ? 1 : pair.dilation);

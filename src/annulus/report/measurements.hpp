@@ -2,6 +2,7 @@
 // rank 0, as columns of numbers for /run in the result file, the JSON report and the summary.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -33,6 +34,12 @@ struct LseFindings {
   Index rows = 0;      ///< number of rows of queries; each (batch, row, head) counts
   Index keyless = 0;   ///< those that see no key: lse = -inf
   double largest = 0;  ///< the largest |lse| of the others
+
+  void add(const LseFindings& more) {
+    rows += more.rows;
+    keyless += more.keyless;
+    largest = std::max(largest, more.largest);
+  }
 };
 
 /// The numbers of a pass for every rank, and for every rank and hop; on rank 0.

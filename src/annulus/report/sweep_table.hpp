@@ -1,10 +1,10 @@
 // The table of a sweep as files: HDF5, and JSON with the same content. Call these functions on one rank.
 //
 //   /cases/<column>   one entry for each case: float64, int64 or text, with an attribute `units` if there is a unit;
-//   /cases/number is the case's number, counted from 0
+//                     /cases/number is the case's number, counted from 0
 //   /sweep            text that identifies the sweep ("key: value" lines)
 //   /records          text: the measurements as the launches wrote them, a line of JSON each; later launches read here
-//   which cases are done
+//                     which cases are done
 //   /provenance       attributes
 #pragma once
 

@@ -47,6 +47,18 @@ void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
 
 }  // namespace
 
+core::TensorId seed_of(core::StoredTensor tensor) {
+  // Both lists begin with q, k, v, dout and dlse; one counts from 0, the other from 1.
+  static_assert(int(core::StoredTensor::dlse) == 4 && int(core::TensorId::dlse) == 5);
+  return core::TensorId(std::uint64_t(tensor) + 1);
+}
+
+const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor) {
+  if (tensor == core::StoredTensor::dlse) return *input.dlse;
+  const std::string* const all[] = {&input.q, &input.k, &input.v, &input.dout};
+  return *all[std::size_t(tensor)];
+}
+
 RowOrigin origin_of(const InspectedFile& file, const std::string& dataset) {
   if (std::optional<RawTensor> raw = raw_tensor(file, dataset)) return std::move(*raw);
   return Hdf5Tensor{file, dataset, layout_of(file, dataset)};

@@ -21,6 +21,11 @@ struct SeededTensor {
   core::TensorId id = core::TensorId::q;
 };
 
+/// The seeded numbers of q, k, v, dout or dlse.
+core::TensorId seed_of(core::StoredTensor tensor);
+/// The dataset of one of these in the input file; for generated inputs, the tensor's name.
+const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor);
+
 /// Where a tensor's rows come from.
 using RowOrigin = std::variant<RawTensor, Hdf5Tensor, SeededTensor>;
 

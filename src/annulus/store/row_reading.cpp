@@ -8,6 +8,7 @@
 #include "annulus/store/file_rows.hpp"
 #include "annulus/store/hdf5/dataset_files.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
+#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {
@@ -82,6 +83,13 @@ void look_at_storage(InspectedFile& file, const std::vector<std::string>& small,
       info.missing.push_back({one.attribute, std::strtod(value.c_str(), nullptr)});
   }
   for (std::string other; std::getline(lines, other);) file.others[other] = agreed_state(other, comm);
+}
+
+std::vector<std::string> filter_plugins_of(const InspectedFile& file) {
+  std::set<std::string> found;
+  const FileId open = open_alone(file.path, false);
+  for (const auto& [name, info] : file.datasets) found.merge(plugins_of(open_dataset(open, file.path, name)));
+  return {found.begin(), found.end()};
 }
 
 }  // namespace annulus::store

@@ -40,4 +40,8 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted 
 /// Throws the same Error(failure) on every rank, also if a dataset was never written.
 void look_at_storage(InspectedFile& file, const std::vector<std::string>& small, const comm::Communicator& comm);
 
+/// Names the filters of the file's datasets that are not part of HDF5 but plugins, programs of third parties, each
+/// once: "32015 (zstd)", with the name from the file. Call it on one rank. Throws Error(failure).
+std::vector<std::string> filter_plugins_of(const InspectedFile& file);
+
 }  // namespace annulus::store

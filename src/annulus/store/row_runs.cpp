@@ -136,13 +136,10 @@ std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, cons
         groups.emplace_back();
         room = std::max(most_bytes, row_bytes);
       }
-      core::RowPiece step = piece;
-      step.first += begin * piece.stride;
-      step.count = std::min(room / row_bytes, piece.count - begin);
-      step.memory = static_cast<std::byte*>(piece.memory) + begin * piece.pitch;
-      groups.back().push_back(step);
-      room -= step.count * row_bytes;
-      begin += step.count;
+      const Index count = std::min(room / row_bytes, piece.count - begin);
+      groups.back().push_back(taken(piece, {begin, begin + count}));
+      room -= count * row_bytes;
+      begin += count;
     }
   }
   return groups;

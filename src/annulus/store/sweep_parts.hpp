@@ -2,7 +2,7 @@
 // launch. Use these functions on one rank.
 //
 //   sweep.h5.part/3f0c5a7799e1d2b4.jsonl    line 1: which sweep it is; other lines: one finished case each, and before
-//   cases are measured, the numbers of the cases that begin
+//                                           cases are measured, the numbers of the cases that begin
 //
 // A launch only appends to its own file, and never removes one, so no locks are needed. Each line is written
 // in one call and flushed to disk. If a killed process (or a full disk) leaves a line incomplete, readers

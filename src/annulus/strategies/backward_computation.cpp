@@ -76,8 +76,8 @@ void finish_one(const Problem& problem, Gradient which, Index heads, core::Inter
   }
 }
 
-core::Buffer place_of_results(const Problem& problem, const core::Buffer& sums, const core::Buffer& there,
-                              const std::string& name, Index bytes) {
+core::Buffer buffer_for_results(const Problem& problem, const core::Buffer& sums, const core::Buffer& there,
+                                const std::string& name, Index bytes) {
   if (there.is_borrowed() && there.bytes() == bytes) return there;
   return results_replace_sums(problem) ? sums.first(bytes) : core::Buffer(name, bytes);
 }
@@ -89,7 +89,7 @@ core::TensorView either(const core::TensorView& lent, const core::TensorView& ow
 
 /// dQ of `rows` rows of all batch entries, from their sums.
 core::Buffer finish_dq(const Problem& problem, Index rows, const core::Buffer& sums, const core::Buffer& there) {
-  core::Buffer dq = place_of_results(problem, sums, there, "dq", rows * problem.query_row_bytes());
+  core::Buffer dq = buffer_for_results(problem, sums, there, "dq", rows * problem.query_row_bytes());
   finish_one(problem, Gradient::dq, problem.shape.heads, {0, rows}, sums, dq);
   return dq;
 }

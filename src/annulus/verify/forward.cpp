@@ -7,7 +7,7 @@ namespace annulus::verify {
 namespace {
 
 using core::Shape;
-using core::TensorId;
+using core::StoredTensor;
 
 /// Reads the query vectors of the rows, neighbouring rows together, and finds the keys that each sees.
 std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Index>& rows) {
@@ -16,7 +16,7 @@ std::vector<QueryRow> begin_rows(const VerifyInput& input, const std::vector<Ind
   for (std::size_t i = 0; i < rows.size();) {
     Interval run{rows[i], rows[i]};
     for (; i < rows.size() && rows[i] == run.end; ++i) ++run.end;
-    const Numbers q = input.rows(TensorId::q, run);  // (B, run, H, D)
+    const Numbers q = input.rows(StoredTensor::q, run);  // (B, run, H, D)
     for (Index x = run.begin; x < run.end; ++x) {
       for (Index b = 0; b < s.batch; ++b) {
         for (Index h = 0; h < s.heads; ++h) {
@@ -45,7 +45,7 @@ void for_each_key(
   std::vector<WantedRows> wanted;
   for (const QueryRow& row : rows) wanted.push_back(row.keys);
   const auto look = [&](Interval chunk) {
-    const Numbers k = input.rows(TensorId::k, chunk), v = input.rows(TensorId::v, chunk);
+    const Numbers k = input.rows(StoredTensor::k, chunk), v = input.rows(StoredTensor::v, chunk);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (const Index p : rows_in(rows[i].keys, chunk)) {
         const Index at = (rows[i].b * chunk.size() + p - chunk.begin) * s.kv_heads + rows[i].h / s.group();

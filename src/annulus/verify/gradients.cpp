@@ -8,7 +8,7 @@ namespace annulus::verify {
 namespace {
 
 using core::Shape;
-using core::TensorId;
+using core::StoredTensor;
 using kernels::ReferencePattern;
 
 double dot(std::span<const double> a, std::span<const double> b) {
@@ -89,7 +89,7 @@ std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index
   const Index D = s.head_dim, Dv = s.dim_of_values();
   std::vector<KeyRow> all;
   for (const Index p : keys) {
-    const Numbers k = input.rows(TensorId::k, {p, p + 1}), v = input.rows(TensorId::v, {p, p + 1});
+    const Numbers k = input.rows(StoredTensor::k, {p, p + 1}), v = input.rows(StoredTensor::v, {p, p + 1});
     for (Index b = 0; b < s.batch; ++b) {
       for (Index head = 0; head < s.kv_heads; ++head) {
         std::vector<WantedRows> viewers;
@@ -113,7 +113,7 @@ std::vector<KeyRow> begin_keys(const VerifyInput& input, const std::vector<Index
 /// Returns dout.out - dlse (B, rows, H) for a chunk of queries.
 Numbers deltas(const VerifyInput& input, Interval chunk, const Numbers& dout, const Numbers& out) {
   const auto D = std::size_t(input.shape.dim_of_values());
-  Numbers delta = input.rows(TensorId::dlse, chunk);
+  Numbers delta = input.rows(StoredTensor::dlse, chunk);
   for (std::size_t i = 0; i < delta.size(); ++i) {
     delta[i] = dot(std::span(dout).subspan(i * D, D), std::span(out).subspan(i * D, D)) - delta[i];
   }
@@ -125,7 +125,7 @@ void add_queries(const VerifyInput& input, const ResultsOf& results_by, Interval
   const Shape& s = input.shape;
   const auto D = std::size_t(s.head_dim), Dv = std::size_t(s.dim_of_values());
   const Definition definition(input);
-  const Numbers q = input.rows(TensorId::q, chunk), dout = input.rows(TensorId::dout, chunk);
+  const Numbers q = input.rows(StoredTensor::q, chunk), dout = input.rows(StoredTensor::dout, chunk);
   const RowResults results = results_by(chunk);
   const Numbers delta = deltas(input, chunk, dout, results.out);
   for (KeyRow& key : keys) {
@@ -194,7 +194,7 @@ std::vector<Sums> recompute_dq(const VerifyInput& input, const std::vector<Query
   std::vector<Numbers> dout;
   std::vector<Sums> dq(rows.size(), Sums(std::size_t(s.head_dim)));
   Numbers delta;
-  RowReader all_dout(input, TensorId::dout), all_dlse(input, TensorId::dlse);
+  RowReader all_dout(input, StoredTensor::dout), all_dlse(input, StoredTensor::dlse);
   for (const QueryRow& row : rows) {
     const Index head = row.b * s.heads + row.h;
     const auto at = all_dout.row(row.x).begin() + head * s.dim_of_values();
@@ -245,7 +245,7 @@ Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, cons
     for (Index begin = mine.begin; begin < mine.end; begin += step) {
       const Interval chunk{begin, std::min(begin + step, mine.end)};
       const Numbers lse = result("lse", chunk);
-      const Numbers delta = deltas(input, chunk, input.rows(TensorId::dout, chunk), result("out", chunk));
+      const Numbers delta = deltas(input, chunk, input.rows(StoredTensor::dout, chunk), result("out", chunk));
       for (std::size_t i = 0; i < lse.size(); ++i) {
         if (std::isinf(lse[i])) continue;
         const double term = -std::exp(input.pattern.sink[i % heads] - lse[i]) * delta[i];

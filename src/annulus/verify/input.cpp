@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "annulus/store/file_rows.hpp"
 #include "annulus/store/generated.hpp"
 #include "annulus/strategies/definition.hpp"
+#include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::verify {
 
 using core::DType;
-using core::TensorId;
+using core::StoredTensor;
 
 Numbers to_double(const std::vector<std::byte>& bytes, store::NumberType type) {
   Numbers numbers(bytes.size() / bytes_of(type));
@@ -34,35 +36,22 @@ VerifyInput::VerifyInput(const strategies::Problem& problem, core::AxisOrder fil
 
 AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
                                const std::optional<store::TensorFile>& file)
-    : VerifyInput(problem, file ? file->order() : core::AxisOrder::bshd),
-      settings_(settings),
-      gradients_(problem.gradients) {
+    : VerifyInput(problem, file ? file->order() : core::AxisOrder::bshd), problem_(problem), settings_(settings) {
   if (!file) return;
   file_ = file->inspected();
   if (file_->is_end_to_end) entry_rows = file->shape().sequence;
   pattern.sink = file->sink();
 }
 
-Numbers AttentionInput::rows(TensorId tensor, Interval rows) const {
-  const bool keys = tensor == TensorId::k || tensor == TensorId::v, lse = tensor == TensorId::dlse;
-  const bool values = tensor == TensorId::v || tensor == TensorId::dout;
-  const Index numbers = (keys ? shape.kv_heads : shape.heads) * (lse      ? 1
-                                                                 : values ? shape.dim_of_values()
-                                                                          : shape.head_dim);
-  const DType stored = lse ? core::lse_type(type) : type;
-  if ((lse && !settings_.dlse) || (tensor == TensorId::dout && !gradients_))
-    return Numbers(std::size_t(shape.batch * rows.size() * numbers));
-  if (file_) {
-    const std::string& dataset = tensor == TensorId::q   ? settings_.q
-                                 : tensor == TensorId::k ? settings_.k
-                                 : tensor == TensorId::v ? settings_.v
-                                 : lse                   ? *settings_.dlse
-                                                         : settings_.dout;
-    return read_as_double(*file_, dataset, rows);
-  }
-  std::vector<std::byte> host(std::size_t(shape.batch * rows.size() * numbers) * core::bytes_of(stored));
-  store::fill_generated(*settings_.generate, tensor, {rows}, host.data());
-  return to_double(host, stored);
+Numbers AttentionInput::rows(StoredTensor tensor, Interval rows) const {
+  const Index numbers = heads_of(problem_, tensor) * head_numbers_of(problem_, tensor);
+  const Index count = shape.batch * rows.size() * numbers;
+  if ((tensor == StoredTensor::dlse && !settings_.dlse) || (tensor == StoredTensor::dout && !problem_.gradients))
+    return Numbers(std::size_t(count));
+  if (file_) return read_as_double(*file_, store::dataset_of(settings_, tensor), rows);
+  std::vector<std::byte> host(std::size_t(count * number_bytes_of(problem_, tensor)));
+  store::fill_generated(*settings_.generate, store::seed_of(tensor), {rows}, host.data());
+  return to_double(host, *memory_type_of(problem_, tensor));
 }
 
 ResultRows rows_in(const store::InspectedFile& file) {
@@ -81,7 +70,7 @@ ResultRows rows_in(const store::InspectedFile& file) {
 
 RowReader::RowReader(const ResultRows& result, const std::string& dataset)
     : RowReader([&result, dataset](Interval row) { return result(dataset, row); }) {}
-RowReader::RowReader(const VerifyInput& input, TensorId tensor)
+RowReader::RowReader(const VerifyInput& input, StoredTensor tensor)
     : RowReader([&input, tensor](Interval row) { return input.rows(tensor, row); }) {}
 
 std::string VerifyInput::index_text(Index b, Index x, Index h, Index d) const {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "annulus/comm/communicator.hpp"
-#include "annulus/core/random.hpp"
+#include "annulus/core/row_store.hpp"
 #include "annulus/kernels/reference.hpp"
 #include "annulus/store/input_file.hpp"
 #include "annulus/strategies/problem.hpp"
@@ -69,7 +69,7 @@ class VerifyInput {
 
   /// Rows of a tensor, (B, rows, heads, D), where heads is kv_heads for k and v; for dlse (B, rows, H). Zeros if there
   /// is no dout or dlse. Local.
-  virtual Numbers rows(core::TensorId tensor, Interval rows) const = 0;
+  virtual Numbers rows(core::StoredTensor tensor, Interval rows) const = 0;
 
   /// The index in the file of number d of row x and head h: "[1, 5, 0, 3]".
   std::string index_text(Index b, Index x, Index h, Index d) const;
@@ -96,11 +96,11 @@ class AttentionInput : public VerifyInput {
   AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
                  const std::optional<store::TensorFile>& file);
 
-  Numbers rows(core::TensorId tensor, Interval rows) const override;
+  Numbers rows(core::StoredTensor tensor, Interval rows) const override;
 
  private:
+  strategies::Problem problem_;
   runfile::InputSettings settings_;
-  bool gradients_;  ///< whether there is a dout
   std::optional<store::InspectedFile> file_;
 };
 
@@ -115,7 +115,7 @@ class RowReader {
   /// `read` returns (B, 1, heads, ...) for a row.
   explicit RowReader(std::function<Numbers(Interval row)> read) : read_(std::move(read)) {}
   RowReader(const ResultRows& result, const std::string& dataset);
-  RowReader(const VerifyInput& input, core::TensorId tensor);
+  RowReader(const VerifyInput& input, core::StoredTensor tensor);
 
   const Numbers& row(Index x) {
     if (x != at_) numbers_ = read_({x, x + 1});

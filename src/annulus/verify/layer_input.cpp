@@ -8,7 +8,7 @@
 namespace annulus::verify {
 namespace {
 
-using core::TensorId;
+using core::StoredTensor;
 using layer::Weight;
 
 constexpr Index block_rows = 64;                 // rows of k or v in one cached block
@@ -54,15 +54,15 @@ LayerInput::LayerInput(const layer::LayerProblem& problem, const runfile::LayerS
   }
 }
 
-Numbers LayerInput::rows(TensorId tensor, Interval rows) const {
+Numbers LayerInput::rows(StoredTensor tensor, Interval rows) const {
   switch (tensor) {
-    case TensorId::q:
+    case StoredTensor::q:
       return project(Weight::wq, rows);
-    case TensorId::k:
+    case StoredTensor::k:
       return cached(Weight::wk, rows);
-    case TensorId::v:
+    case StoredTensor::v:
       return cached(Weight::wv, rows);
-    case TensorId::dlse:
+    case StoredTensor::dlse:
       return Numbers(std::size_t(shape.batch * rows.size() * shape.heads));
     default: {
       const Numbers dy = this->dy(rows);

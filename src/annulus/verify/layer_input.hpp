@@ -17,7 +17,7 @@ class LayerInput : public VerifyInput {
   LayerInput(const layer::LayerProblem& problem, const runfile::LayerSettings& settings,
              const store::InspectedFile& file, const layer::Weights& weights);
 
-  Numbers rows(core::TensorId tensor, Interval rows) const override;
+  Numbers rows(core::StoredTensor tensor, Interval rows) const override;
 
   /// Reads rows of x or dy, (B, rows, E). Local.
   Numbers x(Interval rows) const { return read_as_double(file_, settings_.x, rows); }

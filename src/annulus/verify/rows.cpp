@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "annulus/core/random.hpp"
+
 namespace annulus::verify {
 namespace {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 
@@ -154,10 +153,6 @@ ArrayTask array_task(const std::function<const char*(const char*)>& variable) {
                *id, *count, least, *count - 1);
   }
   return task;
-}
-
-ArrayTask array_task() {
-  return array_task([](const char* name) -> const char* { return std::getenv(name); });
 }
 
 bool belongs(const runfile::BenchCase& one, const BenchLaunch& launch) {

@@ -7,6 +7,7 @@
 // cases that take longer, which average over disturbances by themselves, are groups of their own.
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -25,8 +26,7 @@ struct ArrayTask {
 /// Reads Slurm's variables through `variable` (nullptr: not set). Throws Error(usage) for an array that is not a range,
 /// such as --array=1,5,6, because its tasks cannot be counted. Worked example: --array=10-19:3 has tasks 10, 13, 16,
 /// 19; task 16 is number 2 of 4.
-ArrayTask array_task(const std::function<const char*(const char*)>& variable);
-ArrayTask array_task();
+ArrayTask array_task(const std::function<const char*(const char*)>& variable = std::getenv);
 
 /// Task (i mod count) measures case i, in a launch with the ranks and threads that the case asks for.
 struct BenchLaunch {

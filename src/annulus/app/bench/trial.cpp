@@ -6,8 +6,6 @@
 
 #include "annulus/app/job/definition.hpp"
 #include "annulus/app/run_alone.hpp"
-#include "annulus/comm/staging.hpp"
-#include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/kept_memory.hpp"
@@ -160,9 +158,7 @@ Trial::Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector
       job_(jobs.job(*planned.one)),
       source_(input_rows(job_, comm)),
       work_(make_work(job_, *source_, comm)) {
-  comm::choose_transfers(job_.run.settings.distribution.gpu_aware, comm,
-                         [&] { return try_device_self_send_of(comm.size()); });
-  comm::choose_transport(job_.run.settings.distribution.transport, comm);
+  choose_links(job_.run.settings.distribution, comm);
   measured_.predicted_seconds = planned.seconds;
   measured_.predicted_peak_bytes = planned.bytes;
   if (shares_with(others)) return;
@@ -220,7 +216,9 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
 
 verify::Findings Trial::look() const {
   if (verify_rows_ == 0) return {};
-  const verify::SampledRows rows = sampled_rows(job_, verify_rows_);
+  // The rows that compare_with_definition() compares if there is no file: a result needs only these.
+  const verify::SampledRows rows =
+      sample_rows(verify::AttentionInput(job_.problem, job_.run.settings.input, job_.input), verify_rows_);
   const GatheredRows gathered(*work_, rows, job_.problem.shape.batch, comm_);
   verify::Sample sample{gathered, nullptr, job_.run.settings.compute.gradients && !job_.layer, verify_rows_, {}};
   return compare_with_definition(job_, sample, comm_);

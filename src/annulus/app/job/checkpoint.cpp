@@ -121,29 +121,26 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   return steps;
 }
 
+/// Why the file cannot be read, so that it may not replace the previous checkpoint; empty: it can.
+std::string why_torn(const std::string& file, const TrainingJob& training) {
+  try {
+    look_at_checkpoint(file, training.request);
+    return "";
+  } catch (const core::Error& error) {
+    return error.what();
+  }
+}
+
 /// The checkpoint to continue from: the named one or, if that cannot be read, the previous one. Empty if the named one
 /// does not exist: we only replace that file, so a user has removed it to begin anew. Call on rank 0.
 std::string newest(const std::string& named, const TrainingJob& training) {
   const std::string before = previous_of(named);
   if (!store::exists(named)) return "";
   if (!store::exists(before)) return named;
-  try {
-    look_at_checkpoint(named, training.request);
-    return named;
-  } catch (const core::Error& error) {
-    fmt::print(stderr, "annulus: warning: going on from the checkpoint before, {}: {}\n", before, error.what());
-  }
+  const std::string why = why_torn(named, training);
+  if (why.empty()) return named;
+  fmt::print(stderr, "annulus: warning: going on from the checkpoint before, {}: {}\n", before, why);
   return before;
-}
-
-/// Whether the file can be read, so that it may replace the previous checkpoint: a torn file may not.
-bool is_whole(const std::string& file, const TrainingJob& training) {
-  try {
-    look_at_checkpoint(file, training.request);
-    return true;
-  } catch (const core::Error&) {
-    return false;
-  }
 }
 
 }  // namespace
@@ -152,7 +149,7 @@ void keep_previous(const TrainingJob& training) {
   const std::string& checkpoint = training.request.run.settings.train->checkpoint;
   const std::string now = runfile::follow_links(checkpoint), before = previous_of(checkpoint);
   const comm::BlockingScope inside("the keeping of " + now);
-  if (!store::exists(now) || !is_whole(now, training)) return;
+  if (!store::exists(now) || !why_torn(now, training).empty()) return;
   // Link first, then rename: so the file never lacks a name when the next checkpoint takes its first one.
   store::remove_leftovers(before);  // left by a process that was killed between link and rename
   const std::string second = store::temporary_name(before);

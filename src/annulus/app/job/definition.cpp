@@ -1,7 +1,6 @@
 #include "annulus/app/job/definition.hpp"
 
 #include "annulus/app/job/layer_tensors.hpp"
-#include "annulus/verify/rows.hpp"
 
 namespace annulus::app {
 
@@ -14,10 +13,6 @@ verify::Findings compare_with_definition(const Request& request, const verify::S
   whole.sharding = layer::Sharding::none;  // here every rank needs all weights, whatever the run's sharding was
   const layer::Weights weights = load_weights(request, whole, comm);
   return verify_layer({whole, *request.run.settings.layer, request.layer_input->inspected(), weights}, sample, comm);
-}
-
-verify::SampledRows sampled_rows(const Request& request, Index count) {
-  return verify::sample_rows(verify::AttentionInput(request.problem, request.run.settings.input, request.input), count);
 }
 
 }  // namespace annulus::app

@@ -1,7 +1,6 @@
 // The tensors that a run of attention reads, and where they are.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "annulus/app/job/request.hpp"
@@ -9,14 +8,13 @@
 
 namespace annulus::app {
 
-/// The input tensors that the request reads.
+/// The input tensors that the request reads: q, k, v and, with gradients, dout and perhaps dlse.
 std::vector<core::StoredTensor> input_tensors(const Request& request);
-
-/// The dataset of q, k, v, dout or dlse in the input file; for generated inputs, the tensor's name.
-const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor);
-core::TensorId seeded_id(core::StoredTensor tensor);
 
 /// Where the rows of such a tensor come from: a file or a seed. Local. Throws Error(failure).
 store::RowOrigin input_origin(const Request& request, core::StoredTensor tensor);
+
+/// Sets where the rows of all these tensors are; reading fails only for numbers that `wanted` does not allow.
+void put_inputs(const Request& request, store::Wanted wanted, store::FileRows& rows);
 
 }  // namespace annulus::app

@@ -4,6 +4,7 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/machine.hpp"
+#include "annulus/core/gpu_driver.hpp"
 #include "annulus/planner/slice_memory.hpp"
 #include "annulus/report/text.hpp"
 
@@ -270,7 +271,8 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     job.problem.precision = kernels::default_precision(p.backend, p.type, p.statistics.any(), any_cut);
   }
   const bool same_bits = job.problem.reproducible;
-  const std::string others = same_bits && job.problem.backend != kernels::Backend::host ? other_kinds(comm) : "";
+  const std::string others =
+      same_bits && job.problem.backend != kernels::Backend::host ? other_kinds(comm.gather_all(core::gpu_kind())) : "";
   if (same_bits) job.why_no_granules = why_no_granules(job.problem, comm);
   make_reproducible(job.problem, same_bits, job.why_no_granules.empty());
   const std::optional<std::string>& machine = job.run.settings.distribution.machine;

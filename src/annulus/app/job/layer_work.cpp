@@ -106,7 +106,7 @@ class LayerWork : public Work {
     const comm::Scope scope("the writing of " + name);
     HostSide host(rows);
     host.from_device();
-    check_results(job_, {{name, host.data(), rows.bytes(), job_.problem.type}}, layer_.rows().intervals(), comm_);
+    check_result(job_, name, {host.data(), job_.problem.type}, rows.bytes(), layer_.rows().intervals(), comm_);
     if (file == nullptr) return;
     file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals(),
                 store::RowOwners(layer_.partition()));

@@ -24,16 +24,6 @@ using core::ErrorKind;
 using core::fail;
 using core::StoredTensor;
 
-/// The files that a run writes.
-struct Paths {
-  std::string result, part, journal;
-
-  explicit Paths(const Request& request)
-      : result(runfile::follow_links(request.run.settings.output.file)),
-        part(result + ".part"),
-        journal(result + ".journal") {}
-};
-
 /// The datasets of the result, and the scratch tensors.
 std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<store::TensorSpec>& scratch) {
   const strategies::Problem& problem = job.problem;
@@ -50,14 +40,14 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
   return all;
 }
 
-[[noreturn]] void refuse_without_locks(const Paths& paths) {
+[[noreturn]] void refuse_without_locks(const RunPaths& paths) {
   fail(ErrorKind::failure,
        "{}: this file system has no locks, which ranks of strategy stream need to share blocks: run it with one rank, "
        "or put output.file on another file system",
        paths.journal);
 }
 
-[[noreturn]] void refuse(const Paths& paths, const std::vector<std::string>& changes) {
+[[noreturn]] void refuse(const RunPaths& paths, const std::vector<std::string>& changes) {
   fail(ErrorKind::failure,
        "{}: an interrupted run has begun {}, and with other settings, input or program than these: {}; go back to what "
        "it was, name another output, or forget what it has finished with: annulus run --restart",
@@ -78,10 +68,15 @@ void forget_part(const store::Journal& journal, const std::string& part) {
 
 }  // namespace
 
+RunPaths::RunPaths(const Request& request)
+    : result(runfile::follow_links(request.run.settings.output.file)),
+      part(result + ".part"),
+      journal(result + ".journal") {}
+
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm) {
   if (!request.run.settings.output.writes_file()) return std::nullopt;
   const std::string identity = comm::from_root(comm, [&]() -> std::string {
-    const Paths paths(request);
+    const RunPaths paths(request);
     const comm::BlockingScope inside("the look at " + paths.journal);
     std::optional<store::Journal> journal = store::Journal::find(paths.journal);
     if (!journal || journal->head() == store::whole_head) return "";
@@ -109,227 +104,170 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
   return cuts_of(identity, request.run.settings.output.file + ".journal");
 }
 
-struct LongRun::State {
-  State(const Job& of, const Cuts& by, const std::vector<store::TensorSpec>& scratch, const comm::Communicator& ranks)
-      : job(of),
-        cuts(by),
-        comm(ranks),
-        paths(of),
-        keeps(units() > 1),
-        tensors(part_tensors(of, scratch)),
-        output(plan(), ranks, goes_on()) {}
-
-  const Job& job;
-  const Cuts cuts;
-  const comm::Communicator& comm;
-  const Paths paths;
-  const bool keeps;  // whether finished units are kept when the run ends early
-  const std::vector<store::PartTensor> tensors;
-  store::OutputFile output;
-  store::FileRows rows;
-  Index found_finished = 0;
-  Index claimed = 0;                    // used if `keeps` is false: the journal then has no units
-  std::vector<std::string> sink_notes;  // also used if `keeps` is false
-  std::size_t phase = 0;
-  bool stopped = false;
-
-  Index units() const { return std::accumulate(cuts.phases.begin(), cuts.phases.end(), Index(0)); }
-  Index finished() const { return keeps ? output.journal().done() : claimed; }
-  store::Journal& journal() { return output.journal(); }
-  const store::Journal& journal() const { return output.journal(); }
-
-  store::OutputPlan plan() const {
-    store::OutputPlan plan{store::target_of(job.run.settings.output), tensors};
-    plan.keeps_units = keeps;
-    if (keeps && comm.is_root()) plan.head = identity_text(job, cuts);
-    return plan;
-  }
-  store::OutputFile::GoesOn goes_on() const {
-    if (!keeps) return {};
-    return [this](const store::Journal& found, const store::PartLayout& layout) { return accept(found, layout); };
-  }
-  bool accept(const store::Journal& found, const store::PartLayout& layout) const;
-
-  /// Another launch has completed the result: the journal is removed, and the part file has the result's name.
-  bool is_over() const {
-    return keeps && !journal().is_there() &&
-           output.has_final_name(store::PartLayout::parse(journal().part(), paths.journal));
-  }
-  /// The locked journal; empty if the run is over.
-  std::optional<store::Journal::Turn> turn() {
-    try {
-      return std::optional<store::Journal::Turn>(std::in_place, journal());
-    } catch (const core::Error&) {
-      if (is_over()) return std::nullopt;
-      throw;
-    }
-  }
-
-  void put_origins();
-  void check_finished();
-  void note_done(const Unit& unit, const store::UnitChecks& checks, const std::string& sink_note);
-  std::optional<Unit> look_for_unit(bool& wait);
-  void check_input() const {
-    if (job.input) store::check_unchanged(job.input->inspected());
-  }
-};
-
 /// On rank 0: whether the files of another launch belong to this run. It may have begun after recorded_cuts() looked.
-bool LongRun::State::accept(const store::Journal& found, const store::PartLayout& layout) const {
-  const std::vector<std::string> other = changes(found, job, /*is_decided=*/true);
-  if (!other.empty()) refuse(paths, other);
-  if (!(cuts_of(found.head(), paths.journal) == cuts)) return false;
-  const bool has_name = !store::is_taken(paths.part) && store::is_taken(paths.result) &&
-                        store::state_of(paths.result).inode == layout.inode;
+bool LongRun::accept(const store::Journal& found, const store::PartLayout& layout) const {
+  const std::vector<std::string> other = changes(found, job_, /*is_decided=*/true);
+  if (!other.empty()) refuse(paths_, other);
+  if (!(cuts_of(found.head(), paths_.journal) == cuts_)) return false;
+  const bool has_name = !store::is_taken(paths_.part) && store::is_taken(paths_.result) &&
+                        store::state_of(paths_.result).inode == layout.inode;
   // Only if annulus gave it that name: a user who renames an unfinished file does not finish it.
   if (has_name && found.is_recording() && found.done() == units()) return true;
   if (has_name) {
     fail(ErrorKind::failure, "{}: is the unfinished file {} under another name: give it back its own, and run again",
-         paths.result, paths.part);
+         paths_.result, paths_.part);
   }
-  if (!store::is_taken(paths.part)) {
+  if (!store::is_taken(paths_.part)) {
     fail(ErrorKind::failure,
          "{}: is gone, with all that {} says is finished: put it back, or begin anew with annulus run --restart",
-         paths.part, paths.journal);
+         paths_.part, paths_.journal);
   }
-  if (!found.has_locks() && comm.size() > 1 && cuts.strategy == "stream") refuse_without_locks(paths);
-  store::check_can_be_made(paths.result, job.run.settings.output.overwrite);
+  if (!found.has_locks() && comm_.size() > 1 && cuts_.strategy == "stream") refuse_without_locks(paths_);
+  store::check_can_be_made(paths_.result, job_.run.settings.output.overwrite);
   return true;
 }
 
 /// Sets where the rows of every tensor are: in the input, or in what earlier phases wrote.
-void LongRun::State::put_origins() {
-  for (const StoredTensor tensor : input_tensors(job)) {
-    store::RowOrigin origin = input_origin(job, tensor);
-    if (!job.is_streamed()) store::allow(origin, store::Wanted::any_numbers);  // check_input() checks them
-    rows.put(tensor, std::move(origin));
-  }
-  store::PartFile* part = output.part();
-  if (part == nullptr || cuts.phases.size() == 1) return;
-  for (const store::PartTensor& tensor : tensors) {
+void LongRun::put_origins() {
+  // Without streaming, AttentionWork checks the numbers.
+  put_inputs(job_, job_.is_streamed() ? store::Wanted::finite_numbers : store::Wanted::any_numbers, rows_);
+  store::PartFile* part = output_.part();
+  if (part == nullptr || cuts_.phases.size() == 1) return;
+  for (const store::PartTensor& tensor : tensors_) {
     const std::optional<StoredTensor> stored = core::stored_tensor(tensor.spec.name);
-    if (stored) rows.put(*stored, part->place(tensor.spec.name));
+    if (stored) rows_.put(*stored, part->place(tensor.spec.name));
   }
 }
 
 /// Reads what earlier launches have finished, each rank some units. A unit whose numbers have changed is not finished
 /// any more. Reads nothing while another launch works: it may need that unit for what it computes.
-void LongRun::State::check_finished() {
-  const bool skip = output.part() == nullptr || journal().is_recording() || journal().worker(output.launch());
-  if (comm.max(Index(skip)) > 0) return;
-  comm::agree(comm, [&] {
+void LongRun::check_finished() {
+  const bool skip = output_.part() == nullptr || journal().is_recording() || journal().worker(output_.launch());
+  if (comm_.max(Index(skip)) > 0) return;
+  comm::agree(comm_, [&] {
     Index number = 0;
     for (const auto& [unit, text] : journal().checks()) {
-      if (number++ % comm.size() != comm.rank()) continue;
-      const auto changed = output.part()->changed(store::parse_checks(text));
+      if (number++ % comm_.size() != comm_.rank()) continue;
+      const auto changed = output_.part()->changed(store::parse_checks(text));
       if (changed.empty()) continue;
       fmt::print(stderr, "annulus: warning: {}: {} of part {} changed on disk after it was finished; computed again\n",
-                 paths.part, fmt::join(changed, ", "), unit.unit);
+                 paths_.part, fmt::join(changed, ", "), unit.unit);
       store::Journal::Turn(journal()).write(fmt::format("again {} {}", unit.phase, unit.unit));
     }
   });
-  comm::agree(comm, [&] { const store::Journal::Turn turn(journal()); });  // reads what the other ranks have found
+  comm::agree(comm_, [&] { const store::Journal::Turn turn(journal()); });  // reads what the other ranks have found
 }
 
-void LongRun::State::note_done(const Unit& unit, const store::UnitChecks& checks, const std::string& sink_note) {
+void LongRun::note_done(const Unit& unit, const store::UnitChecks& checks, const std::string& sink_note) {
   store::Journal::Turn turn(journal());
-  output.part()->write_borders();
+  output_.part()->write_borders();
   turn.write(fmt::format("check {} {} {}", unit.phase, unit.index, store::text_of(checks)));
   turn.write(fmt::format("done {} {} {}", unit.phase, unit.index, sink_note));
   turn.flush();
 }
 
 LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
-                 const comm::Communicator& comm) {
-  // Do this before the journal names this rank: from then on others rely on it to keep what is finished.
-  const bool keeps = std::accumulate(cuts.phases.begin(), cuts.phases.end(), Index(0)) > 1;
-  if (keeps) end_on_signals(comm, "what is finished stays so: run again to continue");
-  state_ = std::make_unique<State>(job, cuts, scratch, comm);
-  State& s = *state_;
-  if (!s.output.is_open()) {
+                 const comm::Communicator& comm)
+    : job_(job),
+      cuts_(cuts),
+      comm_(comm),
+      paths_(job),
+      keeps_(units() > 1),
+      tensors_(part_tensors(job, scratch)),
+      output_(open_output()) {
+  if (!output_.is_open()) {
     throw AnotherLaunchBegan(ErrorKind::failure,
-                             s.paths.journal + ": another launch has cut this run in other units meanwhile; run again");
+                             paths_.journal + ": another launch has cut this run in other units meanwhile; run again");
   }
   comm::agree(comm, [&] {
-    if (s.keeps && !s.journal().has_locks() && comm.size() > 1 && cuts.strategy == "stream") {
-      refuse_without_locks(s.paths);
-    }
-    if (!job.layer) s.put_origins();
+    if (keeps_ && !journal().has_locks() && comm.size() > 1 && cuts.strategy == "stream") refuse_without_locks(paths_);
+    if (!job.layer) put_origins();
   });
-  if (!s.keeps) return;
-  s.check_finished();
-  s.found_finished = s.finished();
-  if (comm.is_root() && s.found_finished > 0) {
-    fmt::print(stderr, "annulus: going on: {} of {} parts are there\n", s.found_finished, s.units());
+  if (!keeps_) return;
+  check_finished();
+  found_finished_ = finished();
+  if (comm.is_root() && found_finished_ > 0) {
+    fmt::print(stderr, "annulus: going on: {} of {} parts are there\n", found_finished_, units());
   }
   watch_for_stop(comm, job.run.settings.distribution.stall_timeout, /*seconds=*/18,
                  "annulus: stopped on request in the middle of a unit; those that are finished stay so: run again to "
                  "continue\n");
 }
 
-LongRun::~LongRun() = default;
+store::OutputFile LongRun::open_output() {
+  // Do this before the journal names this rank: from then on others rely on it to keep what is finished.
+  if (keeps_) end_on_signals(comm_, "what is finished stays so: run again to continue");
+  store::OutputPlan plan{store::target_of(job_.run.settings.output), tensors_};
+  plan.keeps_units = keeps_;
+  if (!keeps_) return store::OutputFile(plan, comm_);
+  if (comm_.is_root()) plan.head = identity_text(job_, cuts_);
+  return store::OutputFile(plan, comm_, [this](const store::Journal& found, const store::PartLayout& layout) {
+    return accept(found, layout);
+  });
+}
 
-bool LongRun::is_stopped() const { return state_->stopped; }
+/// Another launch has completed the result: the journal is removed, and the part file has the result's name.
+bool LongRun::is_over() const {
+  return keeps_ && !journal().is_there() && output_.has_final_name(store::PartLayout::parse(journal().part(), paths_.journal));
+}
+
+/// The locked journal; empty if the run is over.
+std::optional<store::Journal::Turn> LongRun::turn() {
+  try {
+    return std::optional<store::Journal::Turn>(std::in_place, journal());
+  } catch (const core::Error&) {
+    if (is_over()) return std::nullopt;
+    throw;
+  }
+}
+
+void LongRun::check_input() const {
+  if (job_.input) store::check_unchanged(job_.input->inspected());
+}
 
 WhyUnfinished LongRun::why_unfinished() const {
-  const State& s = *state_;
-  if (s.is_over()) return {s.paths.result + " is complete: another launch has done the rest"};
+  if (is_over()) return {paths_.result + " is complete: another launch has done the rest"};
   const std::string there =
-      fmt::format("{} of {} parts of {} are finished and stay so", s.finished(), s.units(), s.paths.result);
-  if (s.stopped) return {"stopped on request: " + there + "; run again to continue", stopped_status};
-  if (const auto worker = s.journal().worker(s.output.launch()))
+      fmt::format("{} of {} parts of {} are finished and stay so", finished(), units(), paths_.result);
+  if (stopped_) return {"stopped on request: " + there + "; run again to continue", stopped_status};
+  if (const auto worker = journal().worker(output_.launch()))
     return {fmt::format("{}; {} works on the rest", there, *worker)};
   return {there + "; run again for the rest, which a process that is gone had begun", stopped_status};
 }
 
-core::RowSource& LongRun::source() { return state_->rows; }
-core::RowSink* LongRun::sink() { return state_->output.part(); }
-store::OutputFile* LongRun::output() { return state_->output.part() == nullptr ? nullptr : &state_->output; }
-Index LongRun::found_finished() const { return state_->found_finished; }
-
-double LongRun::finished_share() const {
-  return double(state_->finished()) / double(std::max<Index>(1, state_->units()));
-}
-
-/// The first unit that no process has claimed. If there is none, `wait` says whether a later phase may have one.
-std::optional<Unit> LongRun::State::look_for_unit(bool& wait) {
+/// Claims the first unit that no process has claimed. If there is none, `wait` says whether a later phase may have one.
+std::optional<Unit> LongRun::claim_locked(bool& wait) {
   wait = false;
-  if (journal().is_stopped(output.launch())) {
-    stopped = true;
-    return std::nullopt;
+  std::optional<store::Journal::Turn> locked = turn();
+  if (!locked) return std::nullopt;
+  if (stop_requested() && !journal().is_stopped(output_.launch())) {
+    locked->write(fmt::format("stop {}", output_.launch()));
   }
-  for (std::size_t number = 0; number < cuts.phases.size(); ++number) {
-    if (journal().done_in(Index(number)) == cuts.phases[number]) continue;
-    for (Index unit = 0; unit < cuts.phases[number]; ++unit) {
-      const store::UnitName name{Index(number), unit};
-      if (!journal().is_done(name) && !journal().is_claimed(name)) return Unit{number, unit};
+  stopped_ = stopped_ || journal().is_stopped(output_.launch());
+  for (std::size_t phase = 0; !stopped_ && phase < cuts_.phases.size(); ++phase) {
+    if (journal().done_in(Index(phase)) == cuts_.phases[phase]) continue;
+    for (Index unit = 0; unit < cuts_.phases[phase]; ++unit) {
+      const store::UnitName name{Index(phase), unit};
+      if (journal().is_done(name) || journal().is_claimed(name)) continue;
+      locked->write(fmt::format("claim {} {} {}", phase, unit, journal().self()));
+      return Unit{phase, unit};
     }
-    wait = number + 1 < cuts.phases.size();  // wait for the processes that work on the last units of this phase
+    wait = phase + 1 < cuts_.phases.size();  // wait for the processes that work on the last units of this phase
     return std::nullopt;
   }
   return std::nullopt;
 }
 
 std::optional<Unit> LongRun::claim() {
-  State& s = *state_;
-  if (s.output.part() == nullptr) return std::nullopt;
-  if (!s.keeps) return s.claimed++ == 0 && s.comm.is_root() ? std::optional<Unit>(Unit{}) : std::nullopt;
+  if (output_.part() == nullptr) return std::nullopt;
+  if (!keeps_) return claimed_++ == 0 && comm_.is_root() ? std::optional<Unit>(Unit{}) : std::nullopt;
   for (;;) {
     bool wait = false;
-    std::optional<Unit> unit;
-    {
-      std::optional<store::Journal::Turn> turn = s.turn();
-      if (!turn) return std::nullopt;
-      if (stop_requested() && !s.journal().is_stopped(s.output.launch())) {
-        turn->write(fmt::format("stop {}", s.output.launch()));
-      }
-      unit = s.look_for_unit(wait);
-      if (unit) turn->write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal().self()));
-    }
-    if (unit && unit->phase != s.phase) {  // this phase reads what other ranks, perhaps on other machines, wrote
-      s.phase = unit->phase;
-      s.output.part()->reopen();
-      s.put_origins();
+    const std::optional<Unit> unit = claim_locked(wait);
+    if (unit && unit->phase != phase_) {  // this phase reads what other ranks, perhaps on other machines, wrote
+      phase_ = unit->phase;
+      output_.part()->reopen();
+      put_origins();
     }
     if (unit || !wait) return unit;
     poll(nullptr, 0, /*ms=*/100);
@@ -338,28 +276,21 @@ std::optional<Unit> LongRun::claim() {
 }
 
 void LongRun::finish(const Unit& unit, const std::string& sink_note) {
-  State& s = *state_;
-  s.output.part()->flush();
-  s.check_input();
-  s.sink_notes.push_back(sink_note);
-  if (!s.keeps) return s.output.part()->write_borders();
-  s.note_done(unit, s.output.part()->take_checks(), sink_note);
+  output_.part()->flush();
+  check_input();
+  sink_notes_.push_back(sink_note);
+  if (!keeps_) return output_.part()->write_borders();
+  note_done(unit, output_.part()->take_checks(), sink_note);
 }
 
 std::optional<Unit> LongRun::claim_together() {
-  State& s = *state_;
-  if (s.output.part() == nullptr) return std::nullopt;
-  if (!s.keeps) return s.claimed++ == 0 ? std::optional<Unit>(Unit{}) : std::nullopt;
-  const bool stop = s.comm.max(Index(stop_requested())) > 0;
-  if (stop) s.stopped = true;
-  const std::vector<Index> found = comm::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
-    if (stop) return {};
-    std::optional<store::Journal::Turn> turn = s.turn();
-    if (!turn) return {};
+  if (output_.part() == nullptr) return std::nullopt;
+  if (!keeps_) return claimed_++ == 0 ? std::optional<Unit>(Unit{}) : std::nullopt;
+  if (comm_.max(Index(stop_requested())) > 0) stopped_ = true;
+  const std::vector<Index> found = comm::numbers_from_root(comm_, [&]() -> std::vector<Index> {
     bool wait = false;
-    const std::optional<Unit> unit = s.look_for_unit(wait);
+    const std::optional<Unit> unit = stopped_ ? std::nullopt : claim_locked(wait);
     if (!unit) return {};
-    turn->write(fmt::format("claim {} {} {}", unit->phase, unit->index, s.journal().self()));
     return {Index(unit->phase), unit->index};
   });
   if (found.empty()) return std::nullopt;
@@ -367,45 +298,43 @@ std::optional<Unit> LongRun::claim_together() {
 }
 
 void LongRun::finish_together(const Unit& unit, const std::string& sink_note) {
-  State& s = *state_;
-  s.sink_notes.push_back(sink_note);
-  comm::agree(s.comm, [&] {
-    if (s.keeps && s.output.part()->has_borders()) {  // this rank wrote these rows on its own
-      const store::Journal::Turn turn(s.journal());
-      s.output.part()->write_borders();
+  sink_notes_.push_back(sink_note);
+  comm::agree(comm_, [&] {
+    if (keeps_ && output_.part()->has_borders()) {  // this rank wrote these rows on its own
+      const store::Journal::Turn turn(journal());
+      output_.part()->write_borders();
     }
-    if (s.keeps) s.output.part()->flush();  // otherwise publish() flushes
-    s.check_input();
+    if (keeps_) output_.part()->flush();  // otherwise publish() flushes
+    check_input();
   });
-  if (!s.keeps) return;
-  const auto checks = store::together(s.output.part()->take_checks(), s.comm);
-  comm::on_root(s.comm, [&] { s.note_done(unit, checks, sink_note); });
+  if (!keeps_) return;
+  const auto checks = store::together(output_.part()->take_checks(), comm_);
+  comm::on_root(comm_, [&] { note_done(unit, checks, sink_note); });
 }
 
 bool LongRun::complete(const std::function<store::Record()>& record) {
-  State& s = *state_;
   enum Found { unfinished, ours, done };
-  const Index found = comm::numbers_from_root(s.comm, [&]() -> std::vector<Index> {
-                        if (s.output.part() == nullptr) return {done};
-                        if (!s.keeps) return {ours};
-                        std::optional<store::Journal::Turn> turn = s.turn();
-                        if (!turn || s.finished() < s.units() || !s.journal().take_completion()) return {unfinished};
-                        turn->write("record");
-                        turn->flush();
+  const Index found = comm::numbers_from_root(comm_, [&]() -> std::vector<Index> {
+                        if (output_.part() == nullptr) return {done};
+                        if (!keeps_) return {ours};
+                        std::optional<store::Journal::Turn> locked = turn();
+                        if (!locked || finished() < units() || !journal().take_completion()) return {unfinished};
+                        locked->write("record");
+                        locked->flush();
                         return {ours};
                       }).at(0);
-  s.stopped = s.comm.max(Index(s.stopped)) > 0;
+  stopped_ = comm_.max(Index(stopped_)) > 0;
   if (found == unfinished) return false;
   if (found == done) {
-    comm::on_root(s.comm, [&] { s.journal().remove(); });
+    comm::on_root(comm_, [&] { journal().remove(); });
     return true;
   }
-  s.rows.forget();
-  if (s.job.problem.sink && s.job.problem.gradients) {
+  rows_.forget();
+  if (job_.problem.sink && job_.problem.gradients) {
     write_dsink(
-        s.job, [&] { return s.keeps ? s.journal().notes() : s.sink_notes; }, s.output, s.comm);
+        job_, [&] { return keeps_ ? journal().notes() : sink_notes_; }, output_, comm_);
   }
-  s.output.publish(record());
+  output_.publish(record());
   return true;
 }
 

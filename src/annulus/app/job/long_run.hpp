@@ -3,15 +3,17 @@
 // several launches (tasks of a job array) may share it. A run of one unit leaves no files when it ends early.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
-#include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "annulus/app/job/job.hpp"
 #include "annulus/core/row_store.hpp"
+#include "annulus/store/file_rows.hpp"
 #include "annulus/store/output_file.hpp"
 
 namespace annulus::app {
@@ -52,6 +54,13 @@ class AnotherLaunchBegan : public comm::AgreedError {
   using comm::AgreedError::AgreedError;
 };
 
+/// The files that a run writes.
+struct RunPaths {
+  std::string result, part, journal;
+
+  explicit RunPaths(const Request& request);
+};
+
 class LongRun {
  public:
   /// Makes NAME.part and NAME.journal with these cuts, or opens the existing ones; `cuts` are then those of
@@ -60,9 +69,6 @@ class LongRun {
   /// cuts.
   LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
           const comm::Communicator& comm);
-  ~LongRun();
-  LongRun(const LongRun&) = delete;
-  LongRun& operator=(const LongRun&) = delete;
 
   // Each rank computes units on its own (strategy stream):
 
@@ -83,27 +89,52 @@ class LongRun {
   // The numbers that units read and write:
 
   /// What the units read: the run's input, from its file or generated, and results and scratch of earlier phases.
-  core::RowSource& source();
+  core::RowSource& source() { return rows_; }
   /// Each rank alone writes to sink(), all ranks together write to output(). nullptr: the result is complete.
-  core::RowSink* sink();
-  store::OutputFile* output();
+  core::RowSink* sink() { return output_.part(); }
+  store::OutputFile* output() { return output_.part() == nullptr ? nullptr : &output_; }
 
   /// The share of all units that is finished, as far as this rank knows.
-  double finished_share() const;
+  double finished_share() const { return double(finished()) / double(std::max<Index>(1, units())); }
   /// Number of units that were finished when this launch began.
-  Index found_finished() const;
+  Index found_finished() const { return found_finished_; }
 
   /// Call it after the last claim(). If all units are finished, adds dsink and the record, and gives the file its final
   /// name. True on every rank of the launch that did this. False: a stop was requested, or another launch works on the
   /// rest; see why_unfinished(). Calls `record` on every rank. Collective.
   bool complete(const std::function<store::Record()>& record);
   /// Call it after complete(): a stop was requested on some rank, and units are left. The same on every rank.
-  bool is_stopped() const;
+  bool is_stopped() const { return stopped_; }
   WhyUnfinished why_unfinished() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  Index units() const { return std::accumulate(cuts_.phases.begin(), cuts_.phases.end(), Index(0)); }
+  Index finished() const { return keeps_ ? journal().done() : claimed_; }
+  store::Journal& journal() { return output_.journal(); }
+  const store::Journal& journal() const { return output_.journal(); }
+  store::OutputFile open_output();
+  bool accept(const store::Journal& found, const store::PartLayout& layout) const;
+  bool is_over() const;
+  std::optional<store::Journal::Turn> turn();
+  void put_origins();
+  std::optional<Unit> claim_locked(bool& wait);
+  void check_finished();
+  void note_done(const Unit& unit, const store::UnitChecks& checks, const std::string& sink_note);
+  void check_input() const;
+
+  const Job& job_;
+  const Cuts cuts_;
+  const comm::Communicator& comm_;
+  const RunPaths paths_;
+  const bool keeps_;  // whether finished units are kept when the run ends early
+  const std::vector<store::PartTensor> tensors_;
+  store::OutputFile output_;
+  store::FileRows rows_;
+  Index found_finished_ = 0;
+  Index claimed_ = 0;                    // used if `keeps_` is false: the journal then has no units
+  std::vector<std::string> sink_notes_;  // also used if `keeps_` is false
+  std::size_t phase_ = 0;
+  bool stopped_ = false;
 };
 
 }  // namespace annulus::app

@@ -131,6 +131,4 @@ std::string other_kinds(const std::vector<std::string>& kinds) {
   return fmt::format("rank {} has {}, rank {} {}", first - kinds.begin(), *first, other - kinds.begin(), *other);
 }
 
-std::string other_kinds(const comm::Communicator& comm) { return other_kinds(comm.gather_all(core::gpu_kind())); }
-
 }  // namespace annulus::app

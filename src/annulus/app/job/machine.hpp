@@ -50,7 +50,5 @@ std::string agree_on_instruction_set(const comm::Communicator& comm);
 /// the first two kinds, "rank 0 has sm_90, rank 3 sm_80"; empty: all are alike. Ranks without a GPU (an empty kind) are
 /// skipped; another check refuses them.
 std::string other_kinds(const std::vector<std::string>& kinds);
-/// Compares the kinds of GPUs of all ranks in this way; collective.
-std::string other_kinds(const comm::Communicator& comm);
 
 }  // namespace annulus::app

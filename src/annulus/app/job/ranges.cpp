@@ -107,7 +107,7 @@ void check_input(const Request& request, StoredTensor tensor, const void* rows_h
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm,
                  const store::Spacing& spacing) {
   if (!request.input) return;
-  const std::string& dataset = dataset_of(request.run.settings.input, tensor);
+  const std::string& dataset = store::dataset_of(request.run.settings.input, tensor);
   const store::InspectedFile& file = request.input->inspected();
   const core::DType type = *file.at(dataset).type.dtype();
   const SliceOfDataset part = slice_of(request, file.at(dataset), tensor);
@@ -117,30 +117,23 @@ void check_input(const Request& request, StoredTensor tensor, const void* rows_h
       part.info, comm, "expected finite numbers", part.first);
 }
 
-void check_results(const Request& request, const std::vector<HostRows>& tensors,
-                   const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
-  for (const HostRows& tensor : tensors) {
-    const auto found =
-        store::find_non_finite(tensor.data, tensor.type, tensor.bytes / Index(core::bytes_of(tensor.type)));
-    check_found(request, tensor.name, found, rows, comm);
-  }
+void check_result(const Request& request, const std::string& name, const store::Numbers& numbers, Index bytes,
+                  const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
+  const core::DType type = *numbers.type.dtype();
+  const auto found = store::find_non_finite(numbers.data, type, bytes / Index(core::bytes_of(type)));
+  check_found(request, name, found, rows, comm);
 }
 
-report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm) {
-  const core::Shape& s = job.problem.shape;
-  const pattern::StoredRows rows = strategies::in_tensor(job.problem, job.held_queries(comm.rank()));
-  const Index count = s.batch * rows.count() * s.heads;
-  std::optional<store::NonFinite> found;
-  for (Index i = 0; i < count && !found; ++i) {
+std::optional<store::NonFinite> find_wrong_lse(const Job& job, const void* lse, Index count) {
+  for (Index i = 0; i < count; ++i) {
     const double value = number_at(lse, core::lse_type(job.problem.type), i);
-    if (!std::isfinite(value) && !(value < 0)) found = {i, value};
+    if (!std::isfinite(value) && !(value < 0)) return store::NonFinite{i, value};
   }
-  check_found(job, "lse", found, rows.intervals(), comm);
-  return lse_findings(job, lse, count, comm);
+  return std::nullopt;
 }
 
-report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm) {
-  report::LseFindings findings;
+report::LseFindings own_lse_findings(const Job& job, const void* lse, Index count, Index none) {
+  report::LseFindings findings{count - none, -none, 0};
   for (Index i = 0; i < count; ++i) {
     const double value = number_at(lse, core::lse_type(job.problem.type), i);
     if (std::isinf(value)) {
@@ -149,11 +142,24 @@ report::LseFindings lse_findings(const Job& job, const void* lse, Index count, c
       findings.largest = std::max(findings.largest, std::abs(value));
     }
   }
+  return findings;
+}
+
+report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm) {
+  const core::Shape& s = job.problem.shape;
+  const pattern::StoredRows rows = strategies::in_tensor(job.problem, job.held_queries(comm.rank()));
+  const Index count = s.batch * rows.count() * s.heads;
+  check_found(job, "lse", find_wrong_lse(job, lse, count), rows.intervals(), comm);
+  return lse_findings(job, lse, count, comm);
+}
+
+report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm) {
   // Skips rows that do not exist: they are not "rows without keys".
   const std::vector<core::Interval> rows = job.held_queries(comm.rank()).intervals();
   const core::Shape& s = job.problem.shape;
   const Index none = pattern::count_in_gaps(job.problem.documents, rows) * s.batch * s.heads;
-  return {comm.sum(count - none), comm.sum(findings.keyless - none), comm.max(findings.largest)};
+  const report::LseFindings own = own_lse_findings(job, lse, count, none);
+  return {comm.sum(own.rows), comm.sum(own.keyless), comm.max(own.largest)};
 }
 
 std::string coarse_scores(const Job& job, const report::LseFindings& lse) {

@@ -25,21 +25,19 @@ void check_input(const Request& request, core::StoredTensor tensor, const void* 
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm,
                  const store::Spacing& spacing = {});
 
-/// Rows of one of the result's datasets in host memory.
-struct HostRows {
-  std::string name;
-  const void* data;
-  Index bytes;
-  core::DType type;
-};
-/// Throws AgreedError(failure) with the first NaN or infinity in these rows of this rank; collective.
-void check_results(const Request& request, const std::vector<HostRows>& tensors,
-                   const std::vector<core::Interval>& rows, const comm::Communicator& comm);
+/// Throws AgreedError(failure) with the first NaN or infinity in this rank's rows of the result's dataset `name`, which
+/// take `bytes` of host memory; collective.
+void check_result(const Request& request, const std::string& name, const store::Numbers& numbers, Index bytes,
+                  const std::vector<core::Interval>& rows, const comm::Communicator& comm);
 
-/// Checks this rank's lse (B, rows, H) in host memory, where -inf is valid. Throws as check_results(); collective.
+/// Checks this rank's lse (B, rows, H) in host memory, where -inf is valid. Throws as check_result(); collective.
 report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
 /// The same findings without the check, for `count` numbers that may belong to other ranks' rows; collective.
 report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
+/// The same findings for `count` numbers of this rank, of which `none` belong to rows that do not exist. Local.
+report::LseFindings own_lse_findings(const Job& job, const void* lse, Index count, Index none);
+/// The first of `count` log-sum-exps that is NaN or +inf.
+std::optional<store::NonFinite> find_wrong_lse(const Job& job, const void* lse, Index count);
 
 /// A warning if scores are so large that rounding one score to its neighbour changes its weight by a factor of 4 or
 /// more; otherwise empty.

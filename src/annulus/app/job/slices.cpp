@@ -9,14 +9,6 @@
 #include "annulus/report/progress.hpp"
 
 namespace annulus::app {
-namespace {
-
-bool is_made(PassKind kind, const strategies::Problem& problem) {
-  const std::vector<PassKind> all = passes_of(problem);
-  return std::find(all.begin(), all.end(), kind) != all.end();
-}
-
-}  // namespace
 
 void Tally::add(PassKind kind, const report::Pass& pass, const Work& work) {
   const std::vector<Index> from = work.bytes_from(kind);
@@ -33,10 +25,6 @@ void Tally::add(PassKind kind, const report::Pass& pass, const Work& work) {
   std::vector<core::HopMetrics>& sums = sum.pass.metrics.attention.hops;
   sums.resize(std::max(sums.size(), hops.size()));
   for (std::size_t h = 0; h < hops.size(); ++h) sums[h] += hops[h];
-}
-
-void Tally::add(const report::LseFindings& lse) {
-  lse_ = {lse_.rows + lse.rows, lse_.keyless + lse.keyless, std::max(lse_.largest, lse.largest)};
 }
 
 void Tally::add(const FileBytes& bytes) {
@@ -60,7 +48,8 @@ report::Measurements Tally::gathered(const Job& job, const comm::Communicator& c
   const auto of = [&](PassKind kind) -> std::optional<report::PassMeasurements> {
     const auto found = passes_.find(kind);
     if (found != passes_.end()) return gathered(found->second, job.layer.has_value(), comm);
-    if (!is_made(kind, job.problem)) return std::nullopt;
+    const std::vector<PassKind> all = passes_of(job.problem);
+    if (std::find(all.begin(), all.end(), kind) == all.end()) return std::nullopt;
     // This launch computed nothing if an earlier one has finished all slices.
     OfPass nothing;
     nothing.pass.metrics.attention.hops.resize(1);
@@ -85,42 +74,6 @@ report::Measurements Tally::gathered(const Job& job, const comm::Communicator& c
   return measured;
 }
 
-void compute(const Job& job, Work& work, const WorkSteps& steps, const comm::Communicator& comm, Tally& tally) {
-  const auto timed = [](const char* name, double& sum, const auto& part) {
-    core::Span span(name, core::SpanKind::file);
-    part();
-    sum += span.close();
-  };
-  const auto make = [&](PassKind kind) {
-    const std::vector<double> flops = comm.gather_all(work.predicted_flops(kind));
-    const report::ProgressLine::Work all{1e-9 * std::accumulate(flops.begin(), flops.end(), 0.0), "GFLOP"};
-    const report::Pass pass = report::run_pass(comm, work.name(kind), [&] {
-      report::ProgressLine line(comm.is_root(), all);
-      return work.pass(kind, [&](double share, const std::string& where) { line.show(share, steps.scope + where); });
-    });
-    tally.add(kind, pass, work);
-  };
-  core::memory_ledger().reset_peak();
-  timed("read", tally.read_seconds, [&] { work.read_inputs(); });
-  if (steps.after_reading) timed("read", tally.read_seconds, steps.after_reading);
-  make(PassKind::forward);
-  if (job.problem.statistics.need_pass()) {
-    core::memory_ledger().reset_peak();
-    make(PassKind::statistics);
-  }
-  report::LseFindings lse;
-  timed("write", tally.write_seconds, [&] { lse = work.write_outputs(steps.file); });
-  tally.add(lse);
-  if (job.run.settings.compute.gradients) {
-    check_gradients_mean_something(job, lse);
-    core::memory_ledger().reset_peak();
-    timed("read", tally.read_seconds, [&] { work.read_gradients(); });
-    make(PassKind::backward);
-    timed("write", tally.write_seconds, [&] { work.write_gradients(steps.file); });
-  }
-  tally.add(work.file_bytes());
-}
-
 Job job_of_slice(const Job& whole, Index i) {
   Job job = whole;
   if (whole.layer) return job;  // a layer is not cut
@@ -136,6 +89,54 @@ std::unique_ptr<SlicedRun::Prepared> SlicedRun::prepared(Index i) const {
   return made;
 }
 
+/// Begins to read the slice after this one, if memory allows.
+void SlicedRun::read_next(Prepared& now) {
+  if (!job_.reads_ahead || now.number + 1 >= job_.slice_count()) return;
+  next_ = prepared(now.number + 1);
+  next_->work->read_ahead();
+  now.work->set_read_ahead_bytes(input_bytes_of(next_->job, comm_.rank()));
+}
+
+/// Computes a slice from its input to its result.
+void SlicedRun::compute(Prepared& now, Tally& tally) {
+  Work& work = *now.work;
+  const std::string scope =
+      job_.slice_count() > 1 ? fmt::format("pass {} of {}, ", now.number + 1, job_.slice_count()) : "";
+  const auto timed = [](const char* name, double& sum, const auto& part) {
+    core::Span span(name, core::SpanKind::file);
+    part();
+    sum += span.close();
+  };
+  const auto make = [&](PassKind kind) {
+    const std::vector<double> flops = comm_.gather_all(work.predicted_flops(kind));
+    const report::ProgressLine::Work all{1e-9 * std::accumulate(flops.begin(), flops.end(), 0.0), "GFLOP"};
+    const report::Pass pass = report::run_pass(comm_, work.name(kind), [&] {
+      report::ProgressLine line(comm_.is_root(), all);
+      return work.pass(kind, [&](double share, const std::string& where) { line.show(share, scope + where); });
+    });
+    tally.add(kind, pass, work);
+  };
+  core::memory_ledger().reset_peak();
+  timed("read", tally.read_seconds, [&] { work.read_inputs(); });
+  timed("read", tally.read_seconds, [&] { read_next(now); });
+  make(PassKind::forward);
+  if (now.job.problem.statistics.need_pass()) {
+    core::memory_ledger().reset_peak();
+    make(PassKind::statistics);
+  }
+  report::LseFindings lse;
+  timed("write", tally.write_seconds, [&] { lse = work.write_outputs(output_); });
+  tally.add(lse);
+  if (now.job.run.settings.compute.gradients) {
+    check_gradients_mean_something(now.job, lse);
+    core::memory_ledger().reset_peak();
+    timed("read", tally.read_seconds, [&] { work.read_gradients(); });
+    make(PassKind::backward);
+    timed("write", tally.write_seconds, [&] { work.write_gradients(output_); });
+  }
+  tally.add(work.file_bytes());
+}
+
 std::string SlicedRun::compute(Index i, Tally& tally) {
   std::unique_ptr<Prepared> now = std::move(next_);
   const bool has_several = job_.slice_count() > 1;
@@ -144,18 +145,9 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
     now = prepared(i);
     if (has_several && job_.reads_ahead) now->work->read_ahead();
   }
-  WorkSteps steps;
-  steps.file = output_;
-  if (has_several) steps.scope = fmt::format("pass {} of {}, ", i + 1, job_.slice_count());
-  steps.after_reading = [&] {
-    if (!job_.reads_ahead || i + 1 >= job_.slice_count()) return;
-    next_ = prepared(i + 1);
-    next_->work->read_ahead();
-    now->work->set_read_ahead_bytes(input_bytes_of(next_->job, comm_.rank()));
-  };
   if (has_several)
     kernels::release_kept_memory();  // the buffers of the last backward pass are larger than a forward pass needs
-  app::compute(now->job, *now->work, steps, comm_, tally);
+  compute(*now, tally);
   return now->work->sink_note();
 }
 

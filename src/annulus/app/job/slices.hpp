@@ -16,7 +16,7 @@ class Tally {
   double write_seconds = 0;
 
   void add(PassKind kind, const report::Pass& pass, const Work& work);
-  void add(const report::LseFindings& lse);
+  void add(const report::LseFindings& lse) { lse_.add(lse); }
   void add(const FileBytes& bytes);
 
   /// Gathers the measurements of all ranks; collective; complete on rank 0.
@@ -35,16 +35,6 @@ class Tally {
   FileBytes files_;
   Index rows_ = 0;
 };
-
-/// What compute() does besides: it writes to `file`, calls `after_reading` when q, k and v have been read, and begins
-/// the progress line with `scope`.
-struct WorkSteps {
-  store::RowWriter* file = nullptr;  ///< nullptr: this rank's results are not written
-  std::function<void()> after_reading{};
-  std::string scope{};
-};
-/// Computes a Work from its input to its result; collective.
-void compute(const Job& job, Work& work, const WorkSteps& steps, const comm::Communicator& comm, Tally& tally);
 
 /// Makes the job that computes slice i of a job.
 Job job_of_slice(const Job& whole, Index i);
@@ -66,6 +56,8 @@ class SlicedRun {
     std::unique_ptr<Work> work;
   };
   std::unique_ptr<Prepared> prepared(Index i) const;
+  void read_next(Prepared& now);
+  void compute(Prepared& now, Tally& tally);
 
   const Job& job_;
   const comm::Communicator& comm_;

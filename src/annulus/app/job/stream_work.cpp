@@ -58,18 +58,11 @@ class CheckedRows final : public core::RowSink {
   }
 
   void look_at_lse(const core::RowPiece& piece) {
-    const Index row = piece.pitch / Index(core::bytes_of(lse_type()));
-    for (Index i = 0; i < piece.count * row; ++i) {
-      const double value = lse_type() == core::DType::float64 ? static_cast<const double*>(piece.memory)[i]
-                                                              : double(static_cast<const float*>(piece.memory)[i]);
-      if (!std::isfinite(value) && !(value < 0)) fail(StoredTensor::lse, piece, row, {i, value});
-      lse_.keyless += std::isinf(value);
-      if (std::isfinite(value)) lse_.largest = std::max(lse_.largest, std::abs(value));
-    }
+    const Index row = piece.pitch / Index(core::bytes_of(lse_type())), count = piece.count * row;
+    if (const auto found = find_wrong_lse(job_, piece.memory, count)) fail(StoredTensor::lse, piece, row, *found);
     const core::Interval rows{piece.first, piece.first + piece.count};
     const Index none = pattern::count_in_gaps(job_.problem.documents, {rows}) * row;  // these rows do not exist
-    lse_.keyless -= none;
-    lse_.rows += piece.count * row - none;
+    lse_.add(own_lse_findings(job_, piece.memory, count, none));
     if (job_.problem.gradients) check_gradients();
   }
 
@@ -145,7 +138,7 @@ class StreamWork {
   /// Used if no file is written: each rank computes an even share of the units, and drops the results.
   void run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {
     store::FileRows source;
-    for (const StoredTensor tensor : input_tensors(job_)) source.put(tensor, input_origin(job_, tensor));
+    put_inputs(job_, store::Wanted::finite_numbers, source);
     for (Index unit = comm.rank(); unit < passes_.units(); unit += comm.size()) {
       compute({0, unit}, source, nullptr, double(unit) / double(passes_.units()), progress);
     }

@@ -1,5 +1,4 @@
-#include "annulus/app/verbs/calibrate.hpp"
-
+// Measures this machine.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
-#include "annulus/app/verbs/dry_run.hpp"
-
+// Shows what a run would do.
 #include <algorithm>
 #include <set>
 
@@ -7,6 +6,7 @@
 #include "annulus/app/job/job.hpp"
 #include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/job/slices.hpp"
+#include "annulus/app/verbs/verb.hpp"
 #include "annulus/layer/predict.hpp"
 #include "annulus/report/text.hpp"
 #include "annulus/strategies/store/block_passes.hpp"

@@ -3,7 +3,6 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/job.hpp"
-#include "annulus/app/verbs/calibrate.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/report/text.hpp"
 

@@ -11,16 +11,13 @@
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/summary/summary.hpp"
-#include "annulus/app/verbs/dry_run.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/root.hpp"
-#include "annulus/comm/staging.hpp"
-#include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/report/trace_file.hpp"
 #include "annulus/store/files/file_system.hpp"
-#include "annulus/store/filter_plugins.hpp"
+#include "annulus/store/row_reading.hpp"
 #include "annulus/verify/result.hpp"
 
 namespace annulus::app {
@@ -116,8 +113,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     std::fprintf(stderr, "annulus: warning: %s\n", job.why_too_large.c_str());
   // Says how the input was understood, before hours of work.
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
-  comm::choose_transfers(settings.distribution.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
-  comm::choose_transport(settings.distribution.transport, comm);
+  choose_links(settings.distribution, comm);
   std::optional<store::AtomicFile> report_file;  // exists on rank 0
   // Several launches may share a run in units: the one that completes it writes the report.
   const bool is_shared = job.is_streamed() || job.slice_count() > 1;

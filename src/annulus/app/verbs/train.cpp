@@ -8,8 +8,6 @@
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/comm/root.hpp"
-#include "annulus/comm/staging.hpp"
-#include "annulus/comm/transport.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
@@ -207,8 +205,7 @@ int train(const RunFileArguments& words, const comm::Communicator& comm, const s
     report::print_line("strategy", fmt::format("{}{} on {} rank{}", job.strategy->name(), job.choice ? " (auto)" : "",
                                                comm.size(), comm.size() == 1 ? "" : "s"));
   }
-  comm::choose_transfers(settings.distribution.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
-  comm::choose_transport(settings.distribution.transport, comm);
+  choose_links(settings.distribution, comm);
   return Training(job, command_line, comm).run();
 }
 

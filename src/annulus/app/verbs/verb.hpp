@@ -76,6 +76,18 @@ struct Verb {
 inline constexpr const char* nothing_saved =
     "nothing was kept but a result that was complete already, the same command begins again";
 
+// What `plan` and `run` do in files of their own.
+
+/// `annulus plan --calibrate`: measures kernel rates, links, overlap and copies of this machine with the launched
+/// ranks, which takes some seconds, and writes the machine file. It replaces an existing file only with `overwrite`.
+/// Collective; returns 0. Throws core::Error.
+int calibrate(const std::string& path, bool overwrite, const comm::Communicator& comm);
+
+struct Job;
+/// `annulus run --dry-run`: prints the resolved settings, then rows, work, memory and traffic of each rank in each
+/// pass. With `rank` it prints that rank's schedule instead, step by step. Computes nothing; returns 0.
+int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& comm);
+
 /// All verbs, in the order of the help. Each call returns new options, with no value read yet.
 std::vector<Verb> verbs();
 

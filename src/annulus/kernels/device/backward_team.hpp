@@ -70,8 +70,8 @@ class BackwardTeam {
     int count = 0;
     for (Index first = met.begin; first < met.end; first += count) {
       count = tile_from(item, first, met.end);
-      const Sight sight = sight_between(c, met_row(item, first).t, met_row(item, first + count - 1).t);
-      if (sight == Sight::none) continue;
+      const Visible visible = visible_between(c, met_row(item, first).t, met_row(item, first + count - 1).t);
+      if (visible == Visible::none) continue;
       look_up(c, c.met_rows, count, !owns_queries, [&](int j) { return met_row(item, first + j); });
       typename Tile::Scores scores = {};
       c.products.add_scores(own_rows(c, owns_queries ? makes.operands.q : makes.operands.k, query_factor(true)),
@@ -79,7 +79,7 @@ class BackwardTeam {
                             scores);
       if constexpr (makes_gradients<Makes>) {
         const EndOfBlock end = end_of_block(item, first, count);
-        add_gradients(c, count, sight == Sight::some, end, scores, sums);
+        add_gradients(c, count, visible == Visible::some, end, scores, sums);
         if (end.is_here) end_kept(c, sums, end);
       } else {
         add_statistics(c, count, scores);
@@ -199,9 +199,9 @@ class BackwardTeam {
 
   /// What the owned rows and the rows met between comb indices `first` and `last`, in the order of meeting, see of each
   /// other.
-  KOKKOS_FUNCTION Sight sight_between(const Context& c, Index first, Index last) const {
-    return owns_queries ? sight_of(c.tile.item.band, c.owned_t, {last, first})
-                        : sight_of(c.tile.item.band, {first, last}, c.owned_t);
+  KOKKOS_FUNCTION Visible visible_between(const Context& c, Index first, Index last) const {
+    return owns_queries ? visible_of(c.tile.item.band, c.owned_t, {last, first})
+                        : visible_of(c.tile.item.band, {first, last}, c.owned_t);
   }
 
   KOKKOS_FUNCTION bool hidden(const Context& c, int i, int j) const {
@@ -386,10 +386,10 @@ class BackwardTeam {
     const core::HeadPair* const of_head = makes.operands.head_pairs + head * pairs;
     const Index x = row_of(c.own_rows.t[i]);
     const int most = pairs == 1 ? 1 : multiplicity(of_head, pairs, x, x);
-    const T caution = TopList<T>::caution(most);
+    const T skip_factor = TopList<T>::skip_factor(most);
     for (int j = 0; j < count; ++j) {
       const T weight = c.products.weights[i * Tile::weight_stride + j];
-      if (!(weight > list.last() * caution)) continue;
+      if (!(weight > list.last() * skip_factor)) continue;
       const Index y = row_of(c.met_rows.t[j]);
       const int times = most == 1 ? 1 : multiplicity(of_head, pairs, x, y);
       list.admit(T(times) * weight, item.document + y);

@@ -19,13 +19,13 @@ KOKKOS_INLINE_FUNCTION bool is_hidden(const core::Band& band, core::Index query_
 }
 
 /// What queries see of keys: none (then a tile of these need not be loaded), some, or all.
-enum class Sight { none, some, all };
+enum class Visible { none, some, all };
 
-KOKKOS_INLINE_FUNCTION Sight sight_of(const core::Band& band, CombRange queries, CombRange keys) {
+KOKKOS_INLINE_FUNCTION Visible visible_of(const core::Band& band, CombRange queries, CombRange keys) {
   // The largest distances between a query and a key, in both directions.
   const core::Index most_after = keys.highest - queries.lowest, least_after = keys.lowest - queries.highest;
-  if (least_after > band.right || -most_after > band.left) return Sight::none;
-  return most_after <= band.right && -least_after <= band.left ? Sight::all : Sight::some;
+  if (least_after > band.right || -most_after > band.left) return Visible::none;
+  return most_after <= band.right && -least_after <= band.left ? Visible::all : Visible::some;
 }
 
 /// How many rows of a map have a comb index of at most t; these are its first rows.

@@ -94,12 +94,12 @@ class ForwardTeam {
     for (Index first = keys.count - seen.end; first < keys.count - seen.begin; first += Tile::met) {
       const Index left = keys.count - seen.begin - first;
       const int count = left < Tile::met ? int(left) : Tile::met;
-      const Sight sight = sight_of(c.tile.item.band, c.query_t_range, key_range(c, first, count));
-      if (sight == Sight::none) continue;
+      const Visible visible = visible_of(c.tile.item.band, c.query_t_range, key_range(c, first, count));
+      if (visible == Visible::none) continue;
       look_up(
           c, count, [&](int j) { return key_at(keys, first + j); }, c.key_row, c.key_t);
       const auto v = rows_of(operands.v, c.tile.batch, c.tile.item.kv_head, c.key_row, count, T(1));
-      const Pairs pairs{sight == Sight::some,
+      const Pairs pairs{visible == Visible::some,
                         [&](int i, int j) { return !is_hidden(c.tile.item.band, c.query_t[i], c.key_t[j]); }};
       multiply_scores(c, count);
       c.products.load_chunk(v, 0, 0, pairs.some_hidden);

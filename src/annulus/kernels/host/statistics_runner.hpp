@@ -19,7 +19,7 @@ struct ListedRow {
   TopList<T> list;
   PickedRows* picked;  // of the pairs that pick the row
   int pairs;           // how many: the largest multiplicity of its keys
-  T caution;           // see TopList
+  T skip_factor;       // see TopList
 };
 
 /// A thread's memory for one task of `count` keys. Query rows are (query row, head) pairs, the head running fastest.
@@ -138,7 +138,7 @@ class ProbabilitySums {
   /// Works on the chunk; tasks of higher keys have finished with its lists.
   void add(Index count, Memory& w) const {
     const bool lists = statistics_.top_keys > 0;
-    for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.last() * w.listed[i].caution;
+    for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.last() * w.listed[i].skip_factor;
     (is_ruled() ? tiles_.add_ruled_statistics : tiles_.add_statistics)(
         w.queries, w.keys, {w.received, w.slots, w.factors, lists ? w.thresholds : nullptr, admit, &w, &w.rule});
   }
@@ -164,7 +164,7 @@ class ProbabilitySums {
     return {{static_cast<N*>(statistics_.top_weights) + at * size, statistics_.top_rows + at * size, size},
             picked,
             pairs,
-            TopList<N>::caution(pairs)};
+            TopList<N>::skip_factor(pairs)};
   }
 
   static void admit(void* memory, int row, int key, N weight) {
@@ -177,7 +177,7 @@ class ProbabilitySums {
       for (int i = 0; i < listed.pairs; ++i) times += listed.picked[i].contain(y);
     }
     listed.list.admit(N(times) * weight, w.document + y);
-    w.thresholds[row] = listed.list.last() * listed.caution;
+    w.thresholds[row] = listed.list.last() * listed.skip_factor;
   }
 
   const TileFunctions<T>& tiles_;

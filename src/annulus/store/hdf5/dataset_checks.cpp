@@ -43,6 +43,20 @@ std::size_t count_on_every_rank(const std::string& where, const std::vector<Inde
   return std::size_t(count);
 }
 
+/// Reads all numbers of a dataset, which every rank keeps; `type` is that of a Number in memory.
+template <class Number>
+std::vector<Number> read_all(hid_t dataset, const std::string& where, const std::vector<Index>& extents, hid_t type) {
+  refuse_packed(dataset, where);
+  if (std::count(extents.begin(), extents.end(), 0) == 0) refuse_unwritten(dataset, where);
+  std::vector<Number> numbers(count_on_every_rank(where, extents));
+  if (!numbers.empty()) check_filters(dataset, where);
+  check_hdf5(comm::blocking("H5Dread", H5Dread, dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                            static_cast<void*>(numbers.data())),
+             "{}: reading failed", where);
+  refuse_missing(dataset, where, numbers);
+  return numbers;
+}
+
 struct WholeNumbers {
   std::string where;  ///< "FILE: dataset /documents"
   std::vector<Index> extents;
@@ -59,14 +73,7 @@ WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::
     fail(ErrorKind::failure, "{} is {} with {} axes, expected int64 with {}", found.where, describe_type(type),
          found.extents.size(), axes);
   }
-  refuse_packed(dataset, found.where);
-  if (std::count(found.extents.begin(), found.extents.end(), 0) == 0) refuse_unwritten(dataset, found.where);
-  found.values.resize(count_on_every_rank(found.where, found.extents));
-  if (!found.values.empty()) check_filters(dataset, found.where);
-  check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                            static_cast<void*>(found.values.data())),
-             "{}: reading failed", found.where);
-  refuse_missing(dataset, found.where, found.values);
+  found.values = read_all<Index>(dataset, found.where, found.extents, H5T_NATIVE_INT64);
   return found;
 }
 
@@ -120,15 +127,7 @@ std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfil
 /// Reads all numbers of a dataset that look_at() has checked.
 std::vector<double> read_doubles(hid_t file, const std::string& path, const std::string& name,
                                  const FoundDataset& found) {
-  const DatasetId dataset = open_dataset(file, path, name);
-  refuse_packed(dataset, found.where);
-  refuse_unwritten(dataset, found.where);
-  std::vector<double> numbers(count_on_every_rank(found.where, found.extents), 0);
-  check_hdf5(comm::blocking("H5Dread", H5Dread, hid_t(dataset), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                            static_cast<void*>(numbers.data())),
-             "{}: reading failed", found.where);
-  refuse_missing(dataset, found.where, numbers);
-  return numbers;
+  return read_all<double>(open_dataset(file, path, name), found.where, found.extents, H5T_NATIVE_DOUBLE);
 }
 
 }  // namespace

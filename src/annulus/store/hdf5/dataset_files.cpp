@@ -144,8 +144,7 @@ struct Search {
     const std::string holder = file_of(dataset);
     note(holder);
     for (const std::string& parent : parents) note(parent);
-    const PropertyId creation(
-        check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
+    const PropertyId creation = creation_of(dataset, where);
     add_raw(creation, holder, where);
     if (H5Pget_layout(creation) != H5D_VIRTUAL) return;
     for (const auto& [source, source_name] : sources_of(creation, holder, where)) {
@@ -171,8 +170,7 @@ struct Search {
 bool is_in_another_file(hid_t dataset, const std::string& path) { return !is_same(file_of(dataset), path); }
 
 void check_sources(hid_t file, const std::string& path, const std::string& name, hid_t dataset) {
-  const PropertyId creation(
-      check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}: {}", path, name));
+  const PropertyId creation = creation_of(dataset, fmt::format("{}: {}", path, name));
   if (H5Pget_layout(creation) != H5D_VIRTUAL && H5Pget_external_count(creation) <= 0) return;
   std::set<std::string> others;
   add_other_files(file, path, name, others);

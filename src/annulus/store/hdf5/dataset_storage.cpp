@@ -21,10 +21,6 @@ void refuse_packed(hid_t dataset, const std::string& where) {
 
 namespace {
 
-PropertyId creation_of(hid_t dataset, const std::string& where) {
-  return PropertyId(check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
-}
-
 /// True if the numbers are in files that the dataset's own file names.
 bool is_stored_elsewhere(hid_t creation) {
   return H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0;

@@ -246,6 +246,10 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
   return dataset;
 }
 
+PropertyId creation_of(hid_t dataset, const std::string& where) {
+  return PropertyId(check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
+}
+
 GroupId make_group(hid_t parent, const std::string& name) {
   return GroupId(
       check_hdf5(comm::blocking("H5Gcreate2", H5Gcreate2, parent, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),

@@ -104,6 +104,9 @@ PropertyId link_access();
 /// the message ends with `asked_by`: what needs the dataset, and how to get it.
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by = "");
 
+/// The properties with which a dataset was made; `where` names it.
+PropertyId creation_of(hid_t dataset, const std::string& where);
+
 /// Makes a group in a file or group.
 GroupId make_group(hid_t parent, const std::string& name);
 

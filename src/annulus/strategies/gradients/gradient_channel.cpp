@@ -19,8 +19,8 @@ std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& r
 
 /// Which memory the two messages with a block's sums are sent from: straight from the block if the rows follow one
 /// another there, otherwise from a buffer into which they are collected first.
-struct Departure {
-  Departure(const Problem& problem, const PackedRows& carried, const GradientHop& gradients)
+struct OutgoingSums {
+  OutgoingSums(const Problem& problem, const PackedRows& carried, const GradientHop& gradients)
       : rows(KeyRows::packed(carried)),
         forward(copies_of(problem, rows, gradients.send_forward)),
         back(copies_of(problem, rows, gradients.send_back)),
@@ -57,9 +57,9 @@ GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops&
     Index& block = bytes.blocks[std::size_t(h % 2)];
     block = std::max(block, sum_bytes(problem, hops.rows_received(rank, h)));
     const GradientHop hop = hops.gradients(rank, h);
-    const Departure departure(problem, hops.hop(rank, h).receive, hop);
-    const Index forward = departure.forward_in_place ? 0 : gradient_bytes(problem, hop.send_forward);
-    const Index back = departure.back_in_place ? 0 : gradient_bytes(problem, hop.send_back);
+    const OutgoingSums outgoing(problem, hops.hop(rank, h).receive, hop);
+    const Index forward = outgoing.forward_in_place ? 0 : gradient_bytes(problem, hop.send_forward);
+    const Index back = outgoing.back_in_place ? 0 : gradient_bytes(problem, hop.send_back);
     bytes.outgoing = std::max(bytes.outgoing, forward + back);
     bytes.incoming = std::max(bytes.incoming,
                               gradient_bytes(problem, hop.receive_forward) + gradient_bytes(problem, hop.receive_back));
@@ -95,7 +95,7 @@ void GradientChannel::begin(std::size_t h) {
   hop_ = hops_.gradients(rank_, int(h));
   if (outgoing_.bytes() == 0) outgoing_ = core::Buffer("gradient buffers", bytes_.outgoing);
   const PackedRows carried = hops_.hop(rank_, int(h)).receive;
-  const Departure departure(problem_, carried, hop_);
+  const OutgoingSums outgoing(problem_, carried, hop_);
   const kernels::RowArray sums = block(h, pattern::head_rows(carried)).head_rows(problem_);
   const auto in_place = [&](const core::Interval& rows) -> comm::RowBlock {
     return {sums.data, sums.parts, sums.held, sums.row_bytes, rows};
@@ -104,17 +104,17 @@ void GradientChannel::begin(std::size_t h) {
     return {to.data, to.parts, to.held, to.row_bytes};
   };
   comm::RowBlock forward, back;
-  if (departure.forward_in_place) {
-    forward = in_place(*departure.forward_in_place);
+  if (outgoing.forward_in_place) {
+    forward = in_place(*outgoing.forward_in_place);
   } else {
     forward = as_message(hop_.send_forward, outgoing_.data());
-    kernels::move_rows(departure.forward, sums, collected(forward));
+    kernels::move_rows(outgoing.forward, sums, collected(forward));
   }
-  if (departure.back_in_place) {
-    back = in_place(*departure.back_in_place);
+  if (outgoing.back_in_place) {
+    back = in_place(*outgoing.back_in_place);
   } else {
-    back = as_message(hop_.send_back, outgoing_.at(departure.forward_in_place ? 0 : forward.bytes()));
-    kernels::gather_rows(departure.back, sums, collected(back));
+    back = as_message(hop_.send_back, outgoing_.at(outgoing.forward_in_place ? 0 : forward.bytes()));
+    kernels::gather_rows(outgoing.back, sums, collected(back));
   }
   messages_out_ = {{hop_.next, forward}, {hop_.owner, back}};
 }

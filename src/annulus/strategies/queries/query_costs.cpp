@@ -29,17 +29,17 @@ QueryCosts::QueryCosts(const Problem& problem, bool with_sums, Index ranks)
   const Index q = problem.query_row_bytes(), number = head_number_bytes(problem);
   if (!with_sums) {  // there: q; back: m, l, perhaps the sum of scores, and acc
     const Index scalars = problem.statistics.entropy ? 3 : 2;
-    there_ = q;
-    back_ = number * (problem.shape.dim_of_values() + scalars);
+    query_bytes_ = q;
+    returned_bytes_ = number * (problem.shape.dim_of_values() + scalars);
     tensors_ = 2 + scalars;
   } else if (problem.sums == Sums::received) {  // there: q and normalizers; back: lists
     const bool has_lists = problem.statistics.top_keys > 0;
-    there_ = q + problem.normalizer_row_bytes();
-    back_ = list_row_bytes(problem);
+    query_bytes_ = q + problem.normalizer_row_bytes();
+    returned_bytes_ = list_row_bytes(problem);
     tensors_ = 2 + (has_lists ? 2 : 0);
   } else {  // there: q, dout, normalizers and delta; back: sums of dq
-    there_ = q + problem.out_row_bytes() + problem.normalizer_row_bytes() + number;
-    back_ = problem.shape.heads * problem.head_query_sum_bytes();
+    query_bytes_ = q + problem.out_row_bytes() + problem.normalizer_row_bytes() + number;
+    returned_bytes_ = problem.shape.heads * problem.head_query_sum_bytes();
     tensors_ = 5;
   }
 }
@@ -66,7 +66,7 @@ Index QueryCosts::forward_memory(const RowCounts& own) const {
 
 Index QueryCosts::backward_memory(const RowCounts& own) const {
   const Index panels = backward_panels(problem_, all()), keys = key_sum_bytes(problem_, own.keys);
-  const Index arrived = batch() * all() * there_, home = query_sum_bytes(problem_, ranks_ * own.queries);
+  const Index arrived = batch() * all() * query_bytes_, home = query_sum_bytes(problem_, ranks_ * own.queries);
   const Index sums = query_sum_bytes(problem_, all());
   // At the end a rank turns its sums into results, as in any other backward pass.
   const Index end = backward_work(problem_, own, 0) - backward_panels(problem_, own.queries);
@@ -76,7 +76,7 @@ Index QueryCosts::backward_memory(const RowCounts& own) const {
 Index QueryCosts::statistics_memory(const RowCounts& own) const {
   const Index panels = statistics_panels(problem_, all()), keys = key_sum_bytes(problem_, own.keys);
   const Index lists = batch() * list_row_bytes(problem_);
-  const Index work = batch() * all() * there_ + statistics_work(problem_, {all(), own.keys}, 0);
+  const Index work = batch() * all() * query_bytes_ + statistics_work(problem_, {all(), own.keys}, 0);
   return statistics_inputs(problem_, own) +
          std::max(work, panels + keys + lists * (ranks_ * own.queries + std::max(all(), own.queries)));
 }

@@ -18,12 +18,14 @@ class QueryCosts {
   /// `problem` is from with_all_queries(); `with_sums`: the pass makes Problem::sums.
   QueryCosts(const Problem& problem, bool with_sums, Index ranks);
 
-  Index bytes_sent(Index own) const { return batch() * ((ranks_ - 1) * own * there_ + (all() - own) * back_); }
-  Index bytes_received(Index own) const { return batch() * (all() - own) * there_ + bytes_home(own); }
+  Index bytes_sent(Index own) const {
+    return batch() * ((ranks_ - 1) * own * query_bytes_ + (all() - own) * returned_bytes_);
+  }
+  Index bytes_received(Index own) const { return batch() * (all() - own) * query_bytes_ + bytes_home(own); }
   /// Those of the received bytes that return results for the own queries.
-  Index bytes_home(Index own) const { return batch() * (ranks_ - 1) * own * back_; }
+  Index bytes_home(Index own) const { return batch() * (ranks_ - 1) * own * returned_bytes_; }
   /// Bytes that come from a rank with `theirs` queries.
-  Index bytes_from(Index own, Index theirs) const { return batch() * (theirs * there_ + own * back_); }
+  Index bytes_from(Index own, Index theirs) const { return batch() * (theirs * query_bytes_ + own * returned_bytes_); }
   /// Number of messages that a rank with queries receives.
   Index messages() const { return tensors_ * (ranks_ - 1); }
   /// Peak bytes of a rank with this many rows, its tensors before the pass included.
@@ -39,8 +41,8 @@ class QueryCosts {
   const Problem& problem_;
   const bool with_sums_;
   const Index ranks_;
-  Index there_ = 0, back_ = 0;  ///< bytes of a row of queries, and of what returns for it
-  Index tensors_ = 0;           ///< number of tensors that travel
+  Index query_bytes_ = 0, returned_bytes_ = 0;  ///< bytes of a row of queries, and of what returns for it
+  Index tensors_ = 0;                           ///< number of tensors that travel
 };
 
 }  // namespace annulus::strategies

@@ -17,9 +17,9 @@ namespace {
 ///
 /// Worked example: queries 0 ... 5 on 2 ranks, zigzag: rank 0 has the rows 0 4 5. After bring() each rank has 0 1 2 3 4
 /// 5. With send_home() rank 0 sends what it made for 1 2 3 to rank 1, and gets 0 4 5 twice: its own, then rank 1's.
-class Traveller {
+class QueryExchange {
  public:
-  Traveller(const Schedule& schedule, const comm::Communicator& comm)
+  QueryExchange(const Schedule& schedule, const comm::Communicator& comm)
       : inner(schedule.of_all_queries()),
         comm_(comm),
         costs_(schedule.query_costs()),
@@ -124,25 +124,25 @@ void run_over_keys(const Schedule& inner, const comm::Communicator& comm, const 
 core::RankMetrics run_forward_queries(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                       const Progress& progress) {
   const Problem& problem = schedule.problem();
-  const Traveller traveller(schedule, comm);
+  const QueryExchange queries(schedule, comm);
   core::HopMetrics gathering;
   Tensors all = keys_of(tensors);
-  exchange(gathering, there, [&] { all.q = traveller.bring("q", tensors.q, problem.query_row_bytes()); });
+  exchange(gathering, there, [&] { all.q = queries.bring("q", tensors.q, problem.query_row_bytes()); });
   kernels::State states({}, 0, problem.precision);
-  core::RankMetrics metrics = run_forward(traveller.inner, comm, all, progress,
+  core::RankMetrics metrics = run_forward(queries.inner, comm, all, progress,
                                           [&](Computation& computation) { states = computation.take_states(); });
   core::HopMetrics& first = metrics.hops.front();
   first.wait_seconds += gathering.wait_seconds;
   all.q = {};
   kernels::State of_ranks({}, 0, problem.precision);
-  exchange(first, back, [&] { of_ranks = traveller.send_home(states); });
+  exchange(first, back, [&] { of_ranks = queries.send_home(states); });
   states = kernels::State({}, 0, problem.precision);
   all = {};  // the accumulator may have been part of it
   Computation home(problem, schedule.query_rows()[std::size_t(comm.rank())], tensors, 0, {});
   home.merge(of_ranks, comm.size(), first);
   of_ranks = kernels::State({}, 0, problem.precision);
   home.finish(first);
-  traveller.count(first);
+  queries.count(first);
   return metrics;
 }
 
@@ -150,22 +150,22 @@ core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Com
                                        const Progress& progress) {
   const Problem& problem = schedule.problem();
   const RowCounts rows = schedule.row_counts(comm.rank());
-  const Traveller traveller(schedule, comm);
+  const QueryExchange queries(schedule, comm);
   const Index number = problem.shape.heads * Index(core::bytes_of(problem.precision));
   core::RankMetrics metrics{rows.keys, {{}}};
   tensors.delta = make_delta(problem, rows.queries, tensors);
   make_sink_sums(problem, rows.queries, tensors);
   Tensors all = keys_of(tensors);
   exchange(metrics.hops.front(), there, [&] {
-    all.q = traveller.bring("q", tensors.q, problem.query_row_bytes());
-    all.dout = traveller.bring("dout", tensors.dout, problem.out_row_bytes());
-    all.normalizers = traveller.bring("normalizers", tensors.normalizers, problem.normalizer_row_bytes());
-    all.delta = traveller.bring("delta", tensors.delta, number);
+    all.q = queries.bring("q", tensors.q, problem.query_row_bytes());
+    all.dout = queries.bring("dout", tensors.dout, problem.out_row_bytes());
+    all.normalizers = queries.bring("normalizers", tensors.normalizers, problem.normalizer_row_bytes());
+    all.delta = queries.bring("delta", tensors.delta, number);
   });
   tensors.delta = tensors.dk = tensors.dv = {};
   BackwardComputation::Made sums;
   {
-    const Schedule& inner = traveller.inner;
+    const Schedule& inner = queries.inner;
     BackwardComputation computation(inner.problem(), inner.row_counts(comm.rank()), all, inner.kept(comm.rank()),
                                     progress);
     run_over_keys(inner, comm, all, computation, metrics, [&] { sums = computation.take_sums(); });
@@ -173,32 +173,32 @@ core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Com
   all = {};
   core::HopMetrics& first = metrics.hops.front();
   core::Buffer of_ranks;
-  exchange(first, back, [&] { of_ranks = traveller.send_home("dq", sums.queries, number * problem.shape.head_dim); });
+  exchange(first, back, [&] { of_ranks = queries.send_home("dq", sums.queries, number * problem.shape.head_dim); });
   sums.queries = {};
   tensors.dq = finish_query_sums(problem, rows.queries, comm.size(), of_ranks, tensors.dq, first);
   of_ranks = {};
   tensors.dkv = finish_keys(problem, rows.keys, std::move(sums.keys), first);
-  traveller.count(first);
+  queries.count(first);
   return metrics;
 }
 
 namespace {
 
 /// Makes tensors.top_rows and top_weights of the own queries from the lists of all ranks, and frees these.
-void merge_lists(const Problem& problem, const Traveller& traveller, Tensors& all, core::HopMetrics& metrics,
+void merge_lists(const Problem& problem, const QueryExchange& queries, Tensors& all, core::HopMetrics& metrics,
                  Tensors& tensors) {
   core::Buffer top_rows, weights;
   exchange(metrics, back, [&] {
-    top_rows = traveller.send_home("top rows", all.top_rows, top_rows_bytes(problem));
-    weights = traveller.send_home("top weights", all.top_weights, top_weights_bytes(problem));
+    top_rows = queries.send_home("top rows", all.top_rows, top_rows_bytes(problem));
+    weights = queries.send_home("top weights", all.top_weights, top_weights_bytes(problem));
   });
   all = {};
-  const Index own = problem.shape.batch * traveller.own();
+  const Index own = problem.shape.batch * queries.own();
   tensors.top_rows = core::Buffer("top rows", own * top_rows_bytes(problem));
   tensors.top_weights = core::Buffer("top weights", own * top_weights_bytes(problem));
   core::timed_compute(metrics, [&] {
-    kernels::merge_top(problem.shape, traveller.own(), core::lse_type(problem.type), problem.statistics.top_keys,
-                       {weights.data(), static_cast<Index*>(top_rows.data())}, traveller.ranks(),
+    kernels::merge_top(problem.shape, queries.own(), core::lse_type(problem.type), problem.statistics.top_keys,
+                       {weights.data(), static_cast<Index*>(top_rows.data())}, queries.ranks(),
                        {tensors.top_weights.data(), static_cast<Index*>(tensors.top_rows.data())});
   });
 }
@@ -209,23 +209,23 @@ core::RankMetrics run_statistics_queries(const Schedule& schedule, const comm::C
                                          const Progress& progress) {
   const Problem& problem = schedule.problem();
   const RowCounts rows = schedule.row_counts(comm.rank());
-  const Traveller traveller(schedule, comm);
+  const QueryExchange queries(schedule, comm);
   core::RankMetrics metrics{rows.keys, {{}}};
   Tensors all = keys_of(tensors);
   exchange(metrics.hops.front(), there, [&] {
-    all.q = traveller.bring("q", tensors.q, problem.query_row_bytes());
-    all.normalizers = traveller.bring("normalizers", tensors.normalizers, problem.normalizer_row_bytes());
+    all.q = queries.bring("q", tensors.q, problem.query_row_bytes());
+    all.normalizers = queries.bring("normalizers", tensors.normalizers, problem.normalizer_row_bytes());
   });
   {
-    const Schedule& inner = traveller.inner;
+    const Schedule& inner = queries.inner;
     StatisticsComputation computation(inner.problem(), inner.row_counts(comm.rank()), all, inner.kept(comm.rank()),
                                       progress);
     run_over_keys(inner, comm, all, computation, metrics,
                   [&] { tensors.received = computation.finish(metrics.hops.back()); });
   }
   all.q = all.normalizers = {};
-  if (problem.statistics.top_keys > 0) merge_lists(problem, traveller, all, metrics.hops.front(), tensors);
-  traveller.count(metrics.hops.front());
+  if (problem.statistics.top_keys > 0) merge_lists(problem, queries, all, metrics.hops.front(), tensors);
+  queries.count(metrics.hops.front());
   return metrics;
 }
 
