@@ -4,7 +4,7 @@ import subprocess
 
 from account import differences
 from case import RUN, SWEEP, ClusterTest
-from cluster import Cluster, Job, SlurmError
+from cluster import Cluster, Job, NotInTime, SlurmError
 
 
 def died_in_mpi_init(told):
@@ -36,7 +36,7 @@ class Scripts(ClusterTest):
             try:
                 job.wait_for("COMPLETED", 120)
                 break
-            except SlurmError:
+            except (NotInTime, SlurmError):
                 if attempts_left == 0 or not died_in_mpi_init(job.told()):
                     raise
         self.expect_same_as_direct(folder / "run.yaml")

@@ -208,7 +208,8 @@ store::OutputFile LongRun::open_output() {
 
 /// Another launch has completed the result: the journal is removed, and the part file has the result's name.
 bool LongRun::is_over() const {
-  return keeps_ && !journal().is_there() && output_.has_final_name(store::PartLayout::parse(journal().part(), paths_.journal));
+  return keeps_ && !journal().is_there() &&
+         output_.has_final_name(store::PartLayout::parse(journal().part(), paths_.journal));
 }
 
 /// The locked journal; empty if the run is over.
