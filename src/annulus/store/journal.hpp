@@ -11,7 +11,7 @@
 //   check PHASE UNIT TEXT  the checksums of what the unit has written (unit_checks.hpp)
 //   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is what else
 //                          must be known of the unit
-//   again PHASE UNIT       the unit's numbers are not there any more: neither it nor a unit of a later phase is finished
+//   again PHASE UNIT       the unit's numbers are not there any more: it is not finished, nor are units of later phases
 //   stop LAUNCH            the processes of this launch shall take no more units
 //   record                 HDF5 completes the part file now
 //
