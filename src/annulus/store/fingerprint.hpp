@@ -32,8 +32,8 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
 /// A sum over the 8-byte words of `count` bytes that belong at byte `begin` of a file. A word depends on its position
-/// and ends where a line of `line` bytes ends, so the sum does not depend on where a file's lines are divided. Zeros add
-/// 0. Local.
+/// and ends where a line of `line` bytes ends, so the sum does not depend on where a file's lines are divided. Zeros
+/// add 0. Local.
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line);
 
 /// What a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how the
