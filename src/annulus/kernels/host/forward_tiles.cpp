@@ -90,15 +90,22 @@ ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from
   return most;
 }
 
-/// Scores of a query block's vectors [first, first + NV) against keys [j, j + kScoreKeys).
-template <class T, bool kMaximum, class Rule>
+/// Scores of `vectors` vectors of a query block against keys [j, j + kScoreKeys). If all rows see all of these keys,
+/// `most` takes in the rows' maxima; otherwise scores must be masked first.
+template <class T, int NV, class Rule>
+ANNULUS_INLINE void score_some(const T* queries, const T* keys, int depth, Number<T> factor, Number<T>* scores,
+                               Vec<Number<T>>* most, Rule rule, bool all_see) {
+  if (all_see) return score_block<T, NV, true>(queries, keys, depth, factor, scores, most, rule);
+  score_block<T, NV, false>(queries, keys, depth, factor, scores, most, rule);
+}
+template <class T, class Rule>
 ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, Number<T> factor, Number<T>* scores,
-                                  Vec<Number<T>>* most, int vectors, Rule rule) {
+                                  Vec<Number<T>>* most, int vectors, Rule rule, bool all_see) {
   if constexpr (kQueryVectors == 3) {
-    if (vectors == 3) return score_block<T, 3, kMaximum>(queries, keys, depth, factor, scores, most, rule);
+    if (vectors == 3) return score_some<T, 3>(queries, keys, depth, factor, scores, most, rule, all_see);
   }
-  if (vectors == 2) return score_block<T, 2, kMaximum>(queries, keys, depth, factor, scores, most, rule);
-  score_block<T, 1, kMaximum>(queries, keys, depth, factor, scores, most, rule);
+  if (vectors == 2) return score_some<T, 2>(queries, keys, depth, factor, scores, most, rule, all_see);
+  score_some<T, 1>(queries, keys, depth, factor, scores, most, rule, all_see);
 }
 
 /// Scores of query block number `block` of the group for the strip's keys, masked where a row does not see a key.
@@ -114,7 +121,8 @@ ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T*
   const T* queries = strip.panels.queries + (strip.first_row + first_row) * depth;
   for (int j = any.begin / kScoreKeys * kScoreKeys; j < any.end; j += kScoreKeys) {
     Number<T>* const scores = strip.scores + j * kGroupRows<T> + first_row;
-    if (j >= all.begin && j + kScoreKeys <= all.end && first_row + kQueryBlock<T> <= round_up(strip.rows, n)) {
+    const bool all_see = j >= all.begin && j + kScoreKeys <= all.end;
+    if (all_see && first_row + kQueryBlock<T> <= round_up(strip.rows, n)) {
       score_block<T, kQueryVectors, true>(queries, keys + j * depth, depth, factor, scores, most + v0,
                                           rule.at(strip.first_row + first_row, j));
       continue;
@@ -123,9 +131,9 @@ ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T*
     while (first < end && (visible[v0 + first].begin >= j + kScoreKeys || visible[v0 + first].end <= j)) ++first;
     while (end > first && (visible[v0 + end - 1].begin >= j + kScoreKeys || visible[v0 + end - 1].end <= j)) --end;
     if (first == end) continue;
-    score_vectors<T, false>(queries + first * n, keys + j * depth, depth, factor, scores + first * n, most + v0 + first,
-                            end - first, rule.at(strip.first_row + first_row + first * n, j));
-    for (int v = v0 + first; v < v0 + end; ++v) most[v] = mask_scores(strip, v, j, most[v]);
+    score_vectors<T>(queries + first * n, keys + j * depth, depth, factor, scores + first * n, most + v0 + first,
+                     end - first, rule.at(strip.first_row + first_row + first * n, j), all_see);
+    for (int v = v0 + first; v < v0 + end && !all_see; ++v) most[v] = mask_scores(strip, v, j, most[v]);
   }
 }
 
