@@ -130,6 +130,13 @@ TEST(DeviceRule, CoordinatesAreKeptFromCallToCall) {
   const std::vector<std::int32_t> others{0, 0, whole(1), whole(1), 0, whole(4)};
   EXPECT_EQ(numbers_at(DeviceRule<float>({&other, 0}, 2).view().places, 6), others);
   EXPECT_EQ(numbers_at(DeviceRule<float>(call, 2).view().places, 6), places);
+  {
+    const ScoreRule brief{0, {0.5, 0.25}, 0, std::make_shared<Coordinates>(rule.coordinates->numbers())};
+    EXPECT_EQ(numbers_at(DeviceRule<float>({&brief, 0}, 2).view().places, 6), places);
+  }
+  const Index all = core::memory_ledger().current();
+  kept_list(1);
+  EXPECT_EQ(core::memory_ledger().current(), all - 24) << "no coordinates, no copy of them";
   EXPECT_EQ(rule_bytes(core::Backend::device, {20}, core::Precision::float32), 0) << "a cap has no table";
   release_kept_lists();
   EXPECT_EQ(core::memory_ledger().current(), before);

@@ -188,6 +188,9 @@ class Worker {
   }
 
   void start_kokkos() const {
+    using Device = Kokkos::DefaultExecutionSpace::memory_space;
+    static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, Device>::accessible,
+                  "the Python package takes arrays in host memory; expected a Kokkos without CUDA or HIP");
     run_on(processors_.numbers);  // a thread inherits where the one that starts it is pinned
 #ifdef KOKKOS_ENABLE_OPENMP
     omp_set_num_threads(pool_);

@@ -29,6 +29,7 @@ struct Kept {
   bool is_of(const std::shared_ptr<const void>& other) const {
     return !source.owner_before(other) && !other.owner_before(source);
   }
+  bool has_lost_source() const { return source.expired() && !is_of(nullptr); }
 };
 
 std::vector<Kept>& kept() {
@@ -36,6 +37,7 @@ std::vector<Kept>& kept() {
     Kokkos::push_finalize_hook(release_kept_lists);
     return std::vector<Kept>();
   }();
+  std::erase_if(all, [](const Kept& one) { return one.has_lost_source(); });
   return all;
 }
 
