@@ -37,7 +37,7 @@ YAML
   else
     failed+=("$strategy")
     echo "memcheck: $strategy: FAULT"
-    tail -n 3 out.txt
+    grep '^annulus' out.txt | tail -n 5 || true
     cat log.* | head -n 60
   fi
   rm -f log.*
