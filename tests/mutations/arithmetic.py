@@ -46,6 +46,9 @@ mutation("key-parts", "parts of the keys of few queries overlap", KERNELS + "hos
 mutation("sink-rescale", "a large sink does not rescale the output", KERNELS + "sink.cpp",
          "for (Index d = at * value_dim; d < (at + 1) * value_dim; ++d) acc[d] *= shrink;", "",
          "kernels_sink")
+mutation("sink-sign", "the gradient of a sink has the wrong sign", KERNELS + "sink.cpp",
+         "add_exactly(words, -p * load_number", "add_exactly(words, p * load_number",
+         "kernels_sink")
 mutation("bias-of-all", "every rank adds the bias to its share of the output", LAYER + "passes.cpp",
          "rank == pass.comm.rank() ? wo.bias : Matrix{}", "rank >= 0 ? wo.bias : Matrix{}",
          "layer_passes.np3")

@@ -49,7 +49,7 @@ mutation("ordered-sends", "the buffer of sums is filled while the last ones leav
          "strategies_races.np3:*Races.*")
 mutation("window-adds", "a block is zeroed while its sums are being added", STRATEGIES + "gradients/window_sums.cpp",
          "  wait(slot(s));\n", "",
-         "strategies_onesided.np3:Onesided.*")
+         "strategies_onesided.np4:Onesided.AHeldRankChangesNoGradient")
 mutation("home-order", "what ranks made for queries comes home in another order",
          STRATEGIES + "queries/query_exchange.cpp",
          "const Index first = Index(receives.size()) * own_;",

@@ -52,4 +52,4 @@ mutation("head-dims", "a machine file may name a head size twice", RUNFILE + "ma
 mutation("peak-of-passes", "the peak of memory is that of the last of several passes", APP + "job/slices.cpp",
          "sum.pass.peak_bytes = std::max(sum.pass.peak_bytes, pass.peak_bytes);",
          "sum.pass.peak_bytes = pass.peak_bytes;",
-         "app_slices.np1")
+         "app_slices.np1:Tally.KeepsTheHighestPeakOfSeveralPasses")
