@@ -65,6 +65,7 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
 /// A large message that nobody asks for yet does not keep a rank from what has come. Kinds tell the messages apart.
 TEST(Exchange, WaitsForWhatComesAlone) {
   const Communicator comm(MPI_COMM_WORLD);
+  const Watchdog watchdog(comm, 10);  // messages whose tags do not meet would be waited for
   const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
   const Index rows = 100000;
   Block large(1, rows), small(1, 2), large_in(1, rows), small_in(1, 2);

@@ -51,10 +51,10 @@ mutation("sink-sign", "the gradient of a sink has the wrong sign", KERNELS + "si
          "kernels_sink")
 mutation("bias-of-all", "every rank adds the bias to its share of the output", LAYER + "passes.cpp",
          "rank == pass.comm.rank() ? wo.bias : Matrix{}", "rank >= 0 ? wo.bias : Matrix{}",
-         "layer_passes.np3")
+         "layer_passes.np3:Passes.EqualTheDefinitionInFloat64")
 mutation("no-sum-of-shared", "gradients of keys that ranks share are not summed", LAYER + "passes.cpp",
          "if (is_of_keys(weight)) work_.sum_shared(", "if (is_of_keys(weight) && sum.rows < 0) work_.sum_shared(",
-         "layer_passes.np4")
+         "layer_passes.np4:Passes.EqualTheDefinitionInFloat64")
 mutation("tolerance", "verify allows twice the error", VERIFY + "attention.cpp",
          "return std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});",
          "return 2 * std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});",

@@ -3,9 +3,10 @@ from case import mutation
 
 COMM, STRATEGIES = "src/annulus/comm/", "src/annulus/strategies/"
 
-mutation("tag", "sums that go on and sums that return have one tag", STRATEGIES + "gradients/ordered_sums.cpp",
-         "ordered_kinds * (late + 2 * back)", "ordered_kinds * (late + 0 * back)",
-         "strategies_reproducible.np2:Reproducible.SemanticsCausalDocumentsAndGroupedHeads")
+mutation("tag", "receives do not tell kinds of messages apart", COMM + "exchange.cpp",
+         "comm::start_receive(requests_, comm_, message.peer, tag + message.kind,",
+         "comm::start_receive(requests_, comm_, message.peer, tag,",
+         "comm_exchange.np2:Exchange.WaitsForWhatComesAlone")
 mutation("sends-not-awaited", "buffers are freed while their rows are being sent", COMM + "exchange.cpp",
          "    progress();\n    return requests_.empty();", "    progress();\n    return true;",
          "comm_exchange.np2")
@@ -54,4 +55,4 @@ mutation("home-order", "what ranks made for queries comes home in another order"
          STRATEGIES + "queries/query_exchange.cpp",
          "const Index first = Index(receives.size()) * own_;",
          "const Index first = (Index(places_.size() - receives.size()) - 1) * own_;",
-         "strategies_reproducible.np3:Reproducible.SemanticsCausalDocumentsAndGroupedHeads")
+         "strategies_pass_q.np2")
