@@ -33,10 +33,11 @@ PAGE = """\
 # Which mistakes the tests notice
 
 `tests/mutations/run.py` makes a mistake in a copy of the source, builds what the tests that are named need, and runs
-them; then it does so with the next mistake. It fails unless each of these tests fails, and unless all of them pass when
-nothing is wrong. `./tools/test --full` does this. A test of every build holds the list to the source.
+these; then it does so with the next mistake. It fails unless each of these tests fails, and unless all of them pass
+while nothing is wrong. A test that runs into its time-out, or ends early, has noticed the mistake; one that cannot be
+built has not. `./tools/test --full` does this. In every build, a test holds the list of mistakes to the source.
 
-This is what the last run of all printed, of commit {commit} on {date}. The seconds are those of building and testing.
+This is what the last runs of all printed, of commit {commit} on {date}. The seconds are those of building and testing.
 
 {table}
 """
