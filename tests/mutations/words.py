@@ -19,10 +19,6 @@ mutation("range-end", "a range of a sweep leaves out its last value", RUNFILE + 
          "if (times ? at > words[\"to\"] / words[\"times\"] : at > words[\"to\"] - words[\"step\"]) break;",
          "if (times ? at >= words[\"to\"] / words[\"times\"] : at >= words[\"to\"] - words[\"step\"]) break;",
          "runfile_sweep")
-mutation("stride-of-v", "v is copied with the strides of k", LIBRARY + "passes.cpp",
-         "library::copy(v, place(v, to[1]));",
-         "library::copy({v.data, v.type, v.extents, k.strides}, place(v, to[1]));",
-         "library_attention.np2")
 mutation("rate", "a continued run shows the rate as if it had done all", REPORT + "progress.cpp",
          "const double done = share - begun;", "const double done = begun < 0 ? begun : share;",
          "report_progress")
