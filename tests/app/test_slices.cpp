@@ -263,5 +263,21 @@ TEST(Slices, SayWhatTheyLackWhereNotEvenOneHeadFits) {
   EXPECT_NE(cut.why_too_large.find("strategy stream"), std::string::npos) << cut.why_too_large;
 }
 
+TEST(Tally, KeepsTheHighestPeakOfSeveralPasses) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const Job whole = job({}, comm);
+  MemoryRows stored(whole);
+  const std::unique_ptr<Work> work = make_work(whole, stored, comm);
+  Tally tally;
+  for (const Index bytes : {300, 500, 400}) {
+    report::Pass pass;
+    pass.peak_bytes = bytes;
+    pass.metrics.attention.hops.resize(1);
+    tally.add(PassKind::forward, pass, *work);
+  }
+  const report::Measurements measured = tally.gathered(whole, comm);
+  EXPECT_EQ(measured.forward.of("peak_bytes"), std::vector<double>(comm.is_root() ? std::size_t(comm.size()) : 0, 500));
+}
+
 }  // namespace
 }  // namespace annulus::app

@@ -52,19 +52,20 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
   }
   pass_round(comm,
              [&](const Message& send, const Message& receive) { Exchange(comm).run_blocking({send}, {receive}, 0); });
-  // Large messages leave when they are received: ranks that all send first would wait for ever.
+  // Large messages of MPI leave when they are received: ranks that all send first would wait for ever.
   const Watchdog watchdog(comm, 10);
   const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
   const Index rows = 100000;
   Block own(1, rows), received(1, rows);
   own.fill([&](Index p, Index r, Index c) { return stamp(comm.rank(), p, r, c); });
-  Exchange(comm).run_blocking({{next, own.rows({0, rows})}}, {{before, received.rows({0, rows})}}, 0);
+  Exchange(comm, Carrier::mpi).run_blocking({{next, own.rows({0, rows})}}, {{before, received.rows({0, rows})}}, 0);
   EXPECT_EQ(received.at(0, rows - 1, 1), stamp(before, 0, rows - 1, 1));
 }
 
 /// A large message that nobody asks for yet does not keep a rank from what has come. Kinds tell the messages apart.
 TEST(Exchange, WaitsForWhatComesAlone) {
   const Communicator comm(MPI_COMM_WORLD);
+  const Watchdog watchdog(comm, 10);  // messages whose tags do not meet would be waited for
   const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
   const Index rows = 100000;
   Block large(1, rows), small(1, 2), large_in(1, rows), small_in(1, 2);

@@ -30,9 +30,6 @@ mutation("passed-on", "a ring sends the rows that arrived, although fewer go on"
 mutation("zigzag", "the second half of a zigzag is dealt in the wrong order", PATTERN + "partition.cpp",
          "rows[std::size_t(std::min(c, chunks - 1 - c))]", "rows[std::size_t(c % ranks)]",
          "pattern_combs")
-mutation("denormals", "denormal numbers count in products of bfloat16", KERNELS + "host/forward_tiles.cpp",
-         "const DenormalsAreZero as_pairs_have_it(kPerWord<T> > 1);", "const DenormalsAreZero as_pairs_have_it(false);",
-         "kernels_host_backward:HostPairs.*")
 mutation("dlse", "the gradient of the LSE is left out", KERNELS + "host/host_epilogue.cpp",
          "if (dlse.data) value -= load_number", "if (dlse.data && value != value) value -= load_number",
          "kernels_backward")
@@ -48,10 +45,10 @@ mutation("sink-rescale", "a large sink does not rescale the output", KERNELS + "
          "kernels_sink")
 mutation("bias-of-all", "every rank adds the bias to its share of the output", LAYER + "passes.cpp",
          "rank == pass.comm.rank() ? wo.bias : Matrix{}", "rank >= 0 ? wo.bias : Matrix{}",
-         "layer_passes.np3")
+         "layer_passes.np3:Passes.EqualTheDefinitionInFloat64")
 mutation("no-sum-of-shared", "gradients of keys that ranks share are not summed", LAYER + "passes.cpp",
          "if (is_of_keys(weight)) work_.sum_shared(", "if (is_of_keys(weight) && sum.rows < 0) work_.sum_shared(",
-         "layer_passes.np4")
+         "layer_passes.np4:Passes.EqualTheDefinitionInFloat64")
 mutation("tolerance", "verify allows twice the error", VERIFY + "attention.cpp",
          "return std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});",
          "return 2 * std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});",
@@ -66,11 +63,6 @@ mutation("as-good-as", "auto takes the fastest, not the one of fewest bytes amon
 mutation("ledger-peak", "the peak of memory is that of the last moment", CORE + "memory.cpp",
          "count->peak = std::max(count->peak, count->now);", "count->peak = count->now;",
          "core")
-mutation("barrier", "threads of a team use maxima that others have not written yet",
-         KERNELS + "device/forward_team.hpp",
-         "      c.part_m[part * rows + i] = largest;\n    });\n    c.team.team_barrier();",
-         "      c.part_m[part * rows + i] = largest;\n    });",
-         "kernels_device_fibres")
 mutation("free-blocks", "large blocks of memory are given back where a small one would do", CORE + "free_blocks.cpp",
          "release(enough != kept_.end() ? enough : std::prev(kept_.end()));",
          "release(enough == kept_.end() ? enough : std::prev(kept_.end()));",
@@ -96,10 +88,3 @@ mutation("memory-of-both", "auto knows only the memory of the forward pass", PLA
 mutation("blocking-cost", "a rank that blocks sends and receives at once", PLANNER + "cost.cpp",
          "shape.overlapped || both_at_once ? 1 : 2;", "shape.overlapped || both_at_once ? 1 : 1;",
          "planner_choose")
-mutation("slopes-of-others", "a rank that has later heads takes the slopes of the first ones, on devices",
-         KERNELS + "device/changed_scores.cpp",
-         "rule.slopes[std::size_t(call.first_head + head)]", "rule.slopes[std::size_t(head)]",
-         "strategies_forward.np2:Forward.RulesOfScores")
-mutation("league", "a launch has one team more than it was given", KERNELS + "device/work.cpp",
-         "const Index least = team == begin ? 1 : 0;", "const Index least = 1;",
-         "kernels_device:DeviceWork.*")

@@ -3,9 +3,10 @@ from case import mutation
 
 COMM, STRATEGIES = "src/annulus/comm/", "src/annulus/strategies/"
 
-mutation("tag", "sums that go on and sums that return have one tag", STRATEGIES + "gradients/ordered_sums.cpp",
-         "ordered_kinds * (late + 2 * back)", "ordered_kinds * (late + 0 * back)",
-         "strategies_reproducible.np2:Reproducible.SemanticsCausalDocumentsAndGroupedHeads")
+mutation("tag", "receives do not tell kinds of messages apart", COMM + "exchange.cpp",
+         "comm::start_receive(requests_, comm_, message.peer, tag + message.kind,",
+         "comm::start_receive(requests_, comm_, message.peer, tag,",
+         "comm_exchange.np2:Exchange.WaitsForWhatComesAlone")
 mutation("sends-not-awaited", "buffers are freed while their rows are being sent", COMM + "exchange.cpp",
          "    progress();\n    return requests_.empty();", "    progress();\n    return true;",
          "comm_exchange.np2")
@@ -49,9 +50,9 @@ mutation("ordered-sends", "the buffer of sums is filled while the last ones leav
          "strategies_races.np3:*Races.*")
 mutation("window-adds", "a block is zeroed while its sums are being added", STRATEGIES + "gradients/window_sums.cpp",
          "  wait(slot(s));\n", "",
-         "strategies_onesided.np3:Onesided.*")
+         "strategies_onesided.np4:Onesided.AHeldRankChangesNoGradient")
 mutation("home-order", "what ranks made for queries comes home in another order",
          STRATEGIES + "queries/query_exchange.cpp",
          "const Index first = Index(receives.size()) * own_;",
          "const Index first = (Index(places_.size() - receives.size()) - 1) * own_;",
-         "strategies_reproducible.np3:Reproducible.SemanticsCausalDocumentsAndGroupedHeads")
+         "strategies_pass_q.np2")

@@ -28,15 +28,17 @@ HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 FILES = ("arithmetic", "messages", "files", "words")
 LEFT_OUT = shutil.ignore_patterns("build", ".git", ".cache", "__pycache__")
-HEADING = ["| what is wrong then | file | noticed by | seconds |", "|---|---|---|---|"]
+HEADING = ["| what is wrong then | room | noticed by | seconds |", "|---|---|---|---|"]
 PAGE = """\
 # Which mistakes the tests notice
 
 `tests/mutations/run.py` makes a mistake in a copy of the source, builds what the tests that are named need, and runs
-them; then it does so with the next mistake. It fails unless each of these tests fails, and unless all of them pass when
-nothing is wrong. `./tools/test --full` does this. A test of every build holds the list to the source.
+these; then it does so with the next mistake. It fails unless each of these tests fails, and unless all of them pass
+while nothing is wrong. A test that runs into its time-out, or ends early, has noticed the mistake; one that cannot be
+built has not. `./tools/test --full` does this. In every build, a test holds the list of mistakes to the source.
 
-This is what the last run of all printed, of commit {commit} on {date}. The seconds are those of building and testing.
+This is what the last run of each printed, of commit {commit} on {date}. The seconds are those of building and
+testing, on two cores that others used, too.
 
 {table}
 """
@@ -150,7 +152,7 @@ class Copy:
         return Outcome(test.partition("::")[0], done.returncode == 1, first[1] if first else "passed")
 
     def try_mutation(self, mutation):
-        """The line of the table; raises Wrong when a test does not notice it."""
+        """The line of the table, and the cases that failed; raises Wrong when a test does not notice it."""
         begin, path = time.monotonic(), self.root / mutation.file
         before, after = path.read_text(encoding="utf-8"), applied(mutation, self.root)
         path.write_text(after, encoding="utf-8")
@@ -162,8 +164,8 @@ class Copy:
         passed = [outcome.test for outcome in outcomes if not outcome.failed]
         if passed:
             raise Wrong(f"NOT NOTICED by {', '.join(passed)}")
-        noticed = ", ".join(f"`{one.test}`: {one.how}" for one in outcomes)
-        return f"| {mutation.what} | `{mutation.file}` | {noticed} | {time.monotonic() - begin:.0f} |"
+        tests, cases = (", ".join(words) for words in zip(*((f"`{one.test}`", one.how) for one in outcomes)))
+        return f"| {mutation.what} | {mutation.room} | {tests} | {time.monotonic() - begin:.0f} |", cases
 
 
 def chosen(names):
@@ -206,8 +208,9 @@ def main():
     print("\n".join(lines), flush=True)
     for mutation in mutations:
         try:
-            lines.append(copy.try_mutation(mutation))
-            print(lines[-1], flush=True)
+            line, cases = copy.try_mutation(mutation)
+            lines.append(line)
+            print(f"{line} {cases}", flush=True)
         except Wrong as error:
             print(f"WRONG: {mutation.name}: {error}", flush=True)
     noticed = len(lines) - len(HEADING)
