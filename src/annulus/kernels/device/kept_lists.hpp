@@ -25,8 +25,8 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
   return buffer;
 }
 /// A buffer of `bytes` that `fill` has made of `source`, which does not change: an earlier call's if that had the same
-/// source and as many bytes, otherwise a new one. Only the last one for a purpose is kept, until the first call after its
-/// source is destroyed.
+/// source and as many bytes, otherwise a new one. Only the last one for a purpose is kept, until the first call after
+/// its source is destroyed.
 core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,
                        const std::function<void(void* device)>& fill);
 
