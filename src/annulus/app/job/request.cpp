@@ -42,6 +42,7 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
     problem.shape = file.shape();
     problem.type = file.type();
     problem.documents = file.documents();
+    problem.key_ranges = file.key_ranges();
     if (file.inspected().is_end_to_end) problem.shape.sequence *= std::exchange(problem.shape.batch, 1);
   };
   if (request.layer_input) {
@@ -152,7 +153,7 @@ std::vector<std::string> other_input_files(const Request& request) {
 
 /// Refuses rows that do not exist, because a layer multiplies all rows by its weights.
 void refuse_gaps(const Request& request) {
-  if (request.is_end_to_end()) {
+  if (request.run.settings.input.lengths) {
     refuse(request.run, "input.lengths",
            "input.lengths: a layer computes all rows of all batch entries, expected none");
   }
