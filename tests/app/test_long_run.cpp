@@ -304,6 +304,29 @@ TEST_F(LongRunTest, AFileThatWasCutShortIsNotTaken) {
   EXPECT_NE(error.find("was cut short"), std::string::npos) << error;
 }
 
+/// A line with a right checksum may still be damaged: the error names the journal, and --restart forgets it.
+TEST_F(LongRunTest, AJournalWhoseLayoutIsDamagedIsForgotten) {
+  const Job job = this->job();
+  leave_behind_a_unit(job);
+  const std::string part = result() + ".part", path = result() + ".journal";
+  if (comm_.is_root()) {
+    store::Journal journal(path);
+    store::Journal::Turn(journal).write("part {\"inode\": 3");
+  }
+  comm_.barrier();
+  const std::string error = test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); });
+  EXPECT_NE(error.find(path + ": the layout of the .part file that it has is damaged"), std::string::npos) << error;
+  EXPECT_NE(error.find("--restart"), std::string::npos) << error;
+  EXPECT_FALSE(recorded_cuts(job, true, comm_).has_value());
+  comm_.barrier();
+  for (const std::string& file : {part, path}) EXPECT_FALSE(std::filesystem::exists(file)) << file;
+  LongRun run(job, cuts(), scratch(job), comm_);
+  EXPECT_EQ(run.found_finished(), 0);
+  comm_.sum(work(run));
+  EXPECT_TRUE(run.complete([&] { return record(); }));
+  check_result();
+}
+
 TEST_F(LongRunTest, ARunThatIsAtWorkIsNotForgotten) {
   const Job job = this->job();
   LongRun run(job, cuts(), scratch(job), comm_);
@@ -316,17 +339,17 @@ TEST(Cuts, ThatCannotBeAreRefused) {
   const auto text = [](const std::string& strategy, const std::string& numbers, const std::string& phases) {
     return fmt::format(R"({{"cuts": {{"strategy": "{}", "numbers": {}, "phases": {}}}}})", strategy, numbers, phases);
   };
-  EXPECT_EQ(cuts_of(text("stream", R"({"block_rows": 8})", "[3, 2]")), (Cuts{"stream", {{"block_rows", 8}}, {3, 2}}));
+  EXPECT_EQ(cuts_of(text("stream", R"({"block_rows": 8})", "[3, 2]"), ""), (Cuts{"stream", {{"block_rows", 8}}, {3, 2}}));
   for (const std::string& bad :
        {text("stream", R"({"block_rows": 0})", "[3]"), text("stream", "{}", "[3]"),
         text("ring", R"({"kv_heads": -1})", "[3]"), text("ring", R"({"partition": 99})", "[3]"),
         text("ring", "{}", "[]"), text("ring", "{}", "[0]"), text("ring", "{}", "[9000000000000000000]"),
         text("ring", "3", "[3]"), std::string("{}"), std::string("["), std::string(100000, '[')}) {
     try {
-      cuts_of(bad);
+      cuts_of(bad, "x.journal");
       ADD_FAILURE() << bad.substr(0, 100);
     } catch (const core::Error& error) {
-      EXPECT_EQ(std::string(error.what()).find("the head of the journal of this run is damaged"), 0u) << error.what();
+      EXPECT_EQ(std::string(error.what()).find("x.journal: the head of this journal is damaged"), 0u) << error.what();
     }
   }
 }

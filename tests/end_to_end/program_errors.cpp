@@ -94,6 +94,11 @@ TEST_F(Errors, MistakesOfNewUsersGetASuggestion) {
   EXPECT_FALSE(exists("o.h5"));
 }
 
+TEST_F(Errors, AFileThatCannotBeMadeSaysWhy) {
+  expect(deck("input: {file: in.h5}\noutput: {file: /proc/x.h5}\n"), 1,
+         {"/proc/x.h5.journal: cannot be made: No such file or directory, though its folder exists"}, {0});
+}
+
 TEST_F(Errors, ARelativePathStartsAtTheRunFile) {
   ASSERT_EQ(shell("mkdir decks").status, 0);
   write("decks/run.yaml", "input: {file: in.h5}\noutput: {file: o.h5}\n");

@@ -60,6 +60,31 @@ TEST(Cost, IsTheSlowestRanksComputePlusWhatCannotBeHidden) {
   EXPECT_DOUBLE_EQ(cost.copy_seconds, 0) << "a collective packs nothing";
 }
 
+TEST(Cost, CapsAndBiasesTakeLonger) {
+  Problem plain = problem_of(64, {{}}, false);
+  RankCounts counts;
+  counts.kept = {1e6};
+  counts.sent = counts.received = counts.messages = {0};
+  const core::Machine machine = core::default_machine();
+  const auto factor = [&](double cap, bool bias, bool places, bool causal) {
+    Problem problem = plain;
+    problem.rule.cap = cap;
+    if (bias) problem.rule.slopes = {1, 0.5, 0.25, 0.125};
+    if (places) problem.rule.coordinates = std::make_shared<kernels::Coordinates>(std::vector<double>(128));
+    problem.pattern.causal = causal;
+    const auto seconds = [&](const Problem& one) {
+      return cost_of(counts, {CommunicationPattern::none, true}, one, machine).compute_seconds;
+    };
+    return seconds(problem) / seconds(plain);
+  };
+  EXPECT_DOUBLE_EQ(factor(0, false, false, true), 1);
+  EXPECT_DOUBLE_EQ(factor(30, false, false, true), 1.10);
+  EXPECT_DOUBLE_EQ(factor(0, true, false, true), 1.02);
+  EXPECT_DOUBLE_EQ(factor(0, true, false, false), 1.12);
+  EXPECT_DOUBLE_EQ(factor(0, true, true, false), 1.07);
+  EXPECT_DOUBLE_EQ(factor(30, true, false, true), 1.10 * 1.02);
+}
+
 TEST(Cost, RanksThatShareCoresFinishWhatOthersLeave) {
   core::Machine machine = core::default_machine();
   machine.kernel = {{256, 1.0}};

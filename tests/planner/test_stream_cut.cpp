@@ -122,6 +122,23 @@ TEST(StreamOffers, AreNotMadeForWhatItCannotDo) {
   EXPECT_FALSE(offer_stream(StreamOffer::always, problem, false, 2, machine, choice));
 }
 
+TEST(StreamCut, CountsValuesOfAnotherSize) {
+  core::Shape shape{1, 100, 1, 1, 16};
+  EXPECT_EQ(strategies::flops_of(shape, 10, 5), 2 * 10 * 5 * 16);
+  shape.set_value_dim(8);
+  EXPECT_EQ(strategies::flops_of(shape, 10, 2), 2 * 10 * (16 + 8));
+  EXPECT_EQ(strategies::flops_of(shape, 10, 5), 2 * 10 * (3 * 16 + 2 * 8)) << "q.k twice, P v, dout.v, dS k";
+  EXPECT_EQ(strategies::flops_of(shape, 10, 4), 2 * 10 * (2 * 16 + 2 * 8));
+  Problem problem = problem_of(100, {{}}, true);
+  problem.gradients = true;
+  problem.shape.set_value_dim(8);
+  const core::Machine machine = machine_of(2048 * mib);
+  const StreamCut cut = stream_cut(problem, false, 100, machine);
+  const double kept = 4 * 100 * 101 / 2;
+  EXPECT_DOUBLE_EQ(cut.compute_seconds, 1e-9 * 2 * kept * (5 * 16 + 4 * 8) *
+                                            machine.seconds_per_gflop(16, problem.type, problem.precision));
+}
+
 TEST(StreamCost, IsOfTheSlowerOneOfReadingAndComputing) {
   const Problem problem = problem_of(1 << 16, {{1024, 1}, {pattern::whole_document, 64}}, true);
   core::Machine machine = machine_of(64 * mib);

@@ -246,6 +246,14 @@ const Refusal refused[] = {
      labelled([](const std::string& p) { name_axes(p, "q", "batch seq_q seq_k dim"); }),
      {},
      "dataset /q names its axes (batch, seq_q, seq_k, dim), expected"},
+    {"more names than any dataset has axes",
+     labelled([](const std::string& p) {
+       const hid_t type = text_type(4);
+       add_text(p, "q", "DIMENSION_LABELS", type, {5000}, std::string(20000, ' ').data());
+       H5Tclose(type);
+     }),
+     {},
+     "/q: attribute DIMENSION_LABELS has 5000 elements, expected at most 4096"},
 };
 
 TEST_F(AxisNamesTest, AreRefusedWhereTheyCannotBeMeant) {

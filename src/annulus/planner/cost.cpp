@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "annulus/planner/score_rates.hpp"
+
 namespace annulus::planner {
 
 Cost sum_of(const Cost& forward, const Cost& backward) {
@@ -42,8 +44,7 @@ std::vector<double> shared(const std::vector<double>& busy, const core::Machine&
 }
 
 std::vector<double> compute_seconds(const RankCounts& counts, const Problem& problem, const core::Machine& machine) {
-  const double rate = 4e-9 * problem.shape.mean_dim() *
-                      machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
+  const double rate = 4e-9 * problem.shape.mean_dim() * seconds_per_gflop(problem, machine);
   std::vector<double> busy;
   for (std::size_t p = 0; p < counts.kept.size(); ++p) {
     busy.push_back(counts.kept[p] * rate + (counts.rows.empty() ? 0 : counts.rows[p] * machine.seconds_per_row));

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <random>
 
+#include "annulus/planner/score_rates.hpp"
+
 namespace annulus::planner {
 
 using strategies::KeyRound;
@@ -51,8 +53,7 @@ HopSchedule timed(const Schedule& schedule, Coupling coupling, const core::Machi
   const Problem& problem = schedule.problem();
   const KeyRound& keys = schedule.keys().round(0);
   const int ranks = keys.ranks();
-  const double rate = 4e-9 * problem.shape.mean_dim() *
-                      machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
+  const double rate = 4e-9 * problem.shape.mean_dim() * seconds_per_gflop(problem, machine);
   const core::Link link = ranks <= machine.ranks_per_node ? machine.inside_node : machine.between_nodes;
   const std::vector<double> none(static_cast<std::size_t>(ranks));
   std::vector<std::vector<double>> compute(none.size(), none), transfer = compute;

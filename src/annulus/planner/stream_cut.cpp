@@ -6,6 +6,7 @@
 
 #include "annulus/comm/activity.hpp"
 #include "annulus/pattern/counts.hpp"
+#include "annulus/planner/score_rates.hpp"
 
 namespace annulus::planner {
 namespace {
@@ -18,8 +19,7 @@ constexpr Index most_blocks = 1 << 14;  // since what each block reads of each o
 constexpr Index fewest_rows = 16;       // smaller blocks need as much memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
-  const double gflop = 2e-9 * double(products) * problem.shape.mean_dim() * kept;
-  return gflop * machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
+  return 1e-9 * strategies::flops_of(problem.shape, kept, products) * seconds_per_gflop(problem, machine);
 }
 
 /// Seconds that the longest unit computes, without reading.

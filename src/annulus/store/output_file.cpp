@@ -31,7 +31,7 @@ std::string about(const comm::Communicator& comm) {
 void discard(const std::string& path, const Journal& journal) {
   if (!is_taken(path)) return;
   const bool is_its =
-      journal.is_empty() ? journal.is_making() : state_of(path).inode == PartLayout::parse(journal.part()).inode;
+      journal.is_empty() ? journal.is_making() : state_of(path).inode == PartLayout::parse(journal.part(), journal.path()).inode;
   if (!is_its) {
     fail(
         ErrorKind::failure,
@@ -71,7 +71,7 @@ OutputFile::OutputFile(OutputPlan plan, const comm::Communicator& comm, const Go
       if (!found) fail(ErrorKind::failure, "{}: the journal of this run was removed meanwhile", journal_path_);
       journal_.emplace(std::move(*found));
     }
-    const PartLayout layout = PartLayout::parse(layout_text);
+    const PartLayout layout = PartLayout::parse(layout_text, journal_path_);
     if (is_recording && has_final_name(layout)) return;
     part_.emplace(part_path_, layout, plan_.tensors, /*has_scratch=*/!is_recording);
     if (plan_.keeps_units) return;
@@ -124,7 +124,7 @@ bool OutputFile::lay_out(const GoesOn& goes_on) {
     const std::optional<std::string> worker = journal_->worker();
     const Index done = journal_->done();
     if (goes_on && journal_->head() != whole_head && (worker || done > 0)) {
-      return goes_on(*journal_, PartLayout::parse(journal_->part())) && sign_on();
+      return goes_on(*journal_, PartLayout::parse(journal_->part(), journal_path_)) && sign_on();
     }
     if (worker) refuse_other_run(*worker);
     if (done > 0) {

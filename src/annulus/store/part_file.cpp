@@ -90,7 +90,7 @@ std::string PartLayout::text() const {
   return all.dump();
 }
 
-PartLayout PartLayout::parse(const std::string& text) {
+PartLayout PartLayout::parse(const std::string& text, const std::string& journal) {
   try {
     const Json all = parse_json(text);
     PartLayout layout{all.at("inode"), all.at("bytes"), all.at("offsets"), {}};
@@ -99,8 +99,9 @@ PartLayout PartLayout::parse(const std::string& text) {
     }
     return layout;
   } catch (const std::exception& error) {
-    fail(ErrorKind::failure, "the layout of the .part file in a journal is damaged ({}): {}", error.what(),
-         text.substr(0, 60));
+    fail(ErrorKind::failure,
+         "{}: the layout of the .part file that it has is damaged ({}): {}; begin anew with annulus run --restart",
+         journal, error.what(), text.substr(0, 60));
   }
 }
 

@@ -37,7 +37,8 @@ struct PartLayout {
   std::vector<Bytes> bookkeeping;
 
   std::string text() const;
-  static PartLayout parse(const std::string& text);
+  /// Throws Error(failure), which names `journal`, the file that has the text, if it is damaged.
+  static PartLayout parse(const std::string& text, const std::string& journal);
 };
 
 class PartFile final : public core::RowSink {

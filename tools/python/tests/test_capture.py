@@ -3,6 +3,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+import transformers
 from conftest import program
 from torch import nn
 from torch.nn import functional as F
@@ -211,6 +212,88 @@ def test_types_and_grouped_heads(tmp_path, dtype):
     assert tokens.k.shape == (1, 2, ROWS, 8)
 
 
+class Capped(nn.Module):
+    """Scores with a cap, as Gemma 2 computes them."""
+
+    def __init__(self, cap, mask=None, scale=0.5):
+        super().__init__()
+        self.cap, self.mask, self.scale = cap, mask, scale
+
+    def forward(self, q, k, v):
+        scores = torch.matmul(q, k.transpose(2, 3)) * self.scale
+        scores = torch.tanh(scores / self.cap) * self.cap
+        if self.mask is not None:
+            scores = scores + self.mask
+        weights = F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
+        return torch.matmul(F.dropout(weights, p=0.0, training=self.training), v)
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_scores_with_a_cap(tmp_path, window):
+    """The program computes what the model did, gradients included."""
+    mask = torch.ones(ROWS, ROWS, dtype=torch.bool).tril().triu(-ROWS if window is None else 1 - window)
+    model = Capped(2.5, torch.zeros(ROWS, ROWS, dtype=torch.float64).masked_fill(~mask, torch.finfo(torch.float64).min))
+    q, k, v = (3 * batch(2, HEADS, ROWS, 8).double().requires_grad_() for _ in range(3))
+    with annulus.capture(model, tmp_path / "t.h5", layer=0, dout=True) as captured:
+        out = model(q, k, v)
+        (out ** 2).sum().backward()
+    layer, = captured.layers
+    assert (layer.softcap, layer.scale) == (2.5, pytest.approx(0.5, rel=1e-15))
+    assert str(layer).endswith(", softcap 2.5") and layer.mask == ("causal" if window is None else "window [4, 0]")
+    for found, tensor in zip(held(tmp_path / "t.h5", *"qkv"), (q, k, v)):
+        assert torch.equal(found, tensor.detach())
+    (tmp_path / "run.yaml").write_text(captured.run_file("t.h5", "r.h5"))
+    program("run", "run.yaml", folder=tmp_path)
+    found, = held(tmp_path / "r.h5", "out")
+    assert (found - out.detach()).abs().max() < 1e-6, "the model's softmax is of float32"
+
+
+def test_gemma(tmp_path):
+    config = transformers.Gemma2Config(vocab_size=50, hidden_size=32, intermediate_size=64, num_hidden_layers=2, head_dim=8,
+                                       num_attention_heads=4, num_key_value_heads=2, sliding_window=6,
+                                       attn_logit_softcapping=3.0, query_pre_attn_scalar=16)
+    model = transformers.Gemma2Model._from_config(config, attn_implementation="eager").eval()
+    with torch.no_grad(), annulus.capture(model, tmp_path / "t.h5") as captured:
+        model(torch.arange(20)[None])
+    assert [(layer.module, layer.softcap, layer.scale) for layer in captured.layers] == [
+        (f"layers.{i}.self_attn", pytest.approx(3), pytest.approx(0.25)) for i in range(2)]
+    assert sorted(layer.mask for layer in captured.layers) == ["causal", "window [5, 0]"]
+    assert "softcap: 3.0" in captured.run_file("t.h5", "r.h5", layer=1)
+
+
+@pytest.mark.parametrize("rows, keys, mask, causal, offset", [
+    (5, 9, None, False, "none"), (12, 9, None, False, "none"), (5, 9, None, True, 0),
+    (5, 9, torch.ones(5, 9, dtype=torch.bool).tril(4), False, 4), (5, 9, torch.ones(5, 9, dtype=torch.bool).tril(2), False, 2)])
+def test_queries_of_another_number(tmp_path, rows, keys, mask, causal, offset):
+    class Cross(nn.Module):
+        def forward(self, q, k, v):
+            return scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+
+    model = Cross()
+    q, k, v = (batch(2, HEADS, n, 8).double().requires_grad_() for n in (rows, keys, keys))
+    with annulus.capture(model, tmp_path / "t.h5", layer=0, dout=True) as captured:
+        out = model(q, k, v)
+        (out ** 2).sum().backward()
+    text = captured.run_file("t.h5", "r.h5")
+    assert f"  query_offset: {offset}\n" in text
+    (tmp_path / "run.yaml").write_text(text)
+    program("run", "run.yaml", folder=tmp_path, ranks=2)
+    for name, expected in (("out", out.detach()), ("dq", q.grad), ("dk", k.grad), ("dv", v.grad)):
+        found, = held(tmp_path / "r.h5", name)
+        torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
+
+
+def test_where_queries_of_another_number_begin():
+    from annulus.capturing.masks import placed
+    band = torch.ones(4, 9, dtype=torch.bool).tril(5)
+    assert [placed(4, 9, mask, False) for mask in (None, band, band | True, torch.zeros(4, 9))] == \
+        [("dense", "none"), ("causal", 5), ("dense", "none"), ("dense", "none")]
+    for mask in (band.triu(1), band.tril(6).roll(1, 0), torch.ones(4, 9, dtype=torch.bool).tril(6), band[:1], torch.randn(4, 9)):
+        assert placed(4, 9, mask, False)[0] == "other", "a window, rows in another order, past the end, hidden keys, numbers"
+    assert [placed(9, 4, None, True)[0], placed(4, 9, band, True)[0], placed(9, 9, None, True)] == \
+        ["other", "other", ("causal", None)]
+
+
 def test_what_cannot_be_captured(tmp_path):
     model, x = Model("F", "F"), batch()
 
@@ -231,13 +314,14 @@ def test_what_cannot_be_captured(tmp_path):
     with torch.no_grad():
         attempt("needs no gradient", model, lambda: model(x), layer=0, dout=True)
 
-    class Cross(nn.Module):
-        def forward(self, q, k):
-            return F.scaled_dot_product_attention(q, k, k)
+    class Changed(nn.Module):
+        def forward(self, q):
+            scores = torch.tanh(q @ q.mT / 8) * 8
+            return torch.softmax(scores.clamp(-7, 7), dim=-1) @ q
 
-    cross = Cross()
-    attempt(r"k: has shape \(1, 2, 9, 4\); expected \(1, 2, 5, 4\)", cross,
-            lambda: cross(batch(1, 2, 5, 4), batch(1, 2, 9, 4)), layer=0)
+    changed = Changed()
+    attempt("the model itself.: its scores have a cap and go through clamp; expected factors, tanh, a mask", changed,
+            lambda: changed(batch(1, 2, 5, 4)), layer=0)
     with pytest.raises(ZeroDivisionError):
         with annulus.capture(model, tmp_path / "t.h5"):
             model(x)

@@ -64,6 +64,18 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
        paths.journal, paths.result, fmt::join(changes, "; "));
 }
 
+/// Removes the part file of a journal that is to be forgotten. If its layout is damaged, the part file is the one that
+/// exists, as it is while a launch lays it out.
+void forget_part(const store::Journal& journal, const std::string& part) {
+  if (!store::is_taken(part)) return;
+  bool is_its = journal.is_making();
+  try {
+    is_its = store::state_of(part).inode == store::PartLayout::parse(journal.part(), journal.path()).inode;
+  } catch (const core::Error&) {
+  }
+  if (is_its) unlink(part.c_str());
+}
+
 }  // namespace
 
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm) {
@@ -79,23 +91,22 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
         fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it", paths.journal,
              *worker);
       }
-      const store::PartLayout layout = store::PartLayout::parse(journal->part());
-      if (store::is_taken(paths.part) && store::state_of(paths.part).inode == layout.inode) unlink(paths.part.c_str());
+      forget_part(*journal, paths.part);
       journal->remove();
       return "";
     }
     if (journal->done() == 0 && !journal->worker()) return "";  // a new beginning would lose nothing
-    const std::vector<std::string> found = changes(journal->head(), request, /*is_decided=*/false);
+    const std::vector<std::string> found = changes(*journal, request, /*is_decided=*/false);
     if (!found.empty()) refuse(paths, found);
     const std::string& named = request.run.settings.distribution.strategy;
-    const Cuts cuts = cuts_of(journal->head());
+    const Cuts cuts = cuts_of(journal->head(), paths.journal);
     if (named != "auto" && named != cuts.strategy) {
       refuse(paths, {fmt::format("distribution.strategy: {} -> {}", cuts.strategy, named)});
     }
     return journal->head();
   });
   if (identity.empty()) return std::nullopt;
-  return cuts_of(identity);
+  return cuts_of(identity, request.run.settings.output.file + ".journal");
 }
 
 struct LongRun::State {
@@ -141,7 +152,8 @@ struct LongRun::State {
 
   /// Another launch has completed the result: the journal is removed, and the part file has the result's name.
   bool is_over() const {
-    return keeps && !journal().is_there() && output.has_final_name(store::PartLayout::parse(journal().part()));
+    return keeps && !journal().is_there() &&
+           output.has_final_name(store::PartLayout::parse(journal().part(), paths.journal));
   }
   /// The journal, locked; empty if the run is over.
   std::optional<store::Journal::Turn> turn() {
@@ -162,9 +174,9 @@ struct LongRun::State {
 
 /// On rank 0: whether the files of another launch belong to this run. It may have begun after recorded_cuts() looked.
 bool LongRun::State::accept(const store::Journal& found, const store::PartLayout& layout) const {
-  const std::vector<std::string> other = changes(found.head(), job, /*is_decided=*/true);
+  const std::vector<std::string> other = changes(found, job, /*is_decided=*/true);
   if (!other.empty()) refuse(paths, other);
-  if (!(cuts_of(found.head()) == cuts)) return false;
+  if (!(cuts_of(found.head(), paths.journal) == cuts)) return false;
   const bool has_name = !store::is_taken(paths.part) && store::is_taken(paths.result) &&
                         store::state_of(paths.result).inode == layout.inode;
   // Only if annulus gave it that name: a user who renames an unfinished file does not finish it.

@@ -102,14 +102,13 @@ namespace {
 
 /// Calls read(). Another program may have written the journal: any exception becomes Error(failure).
 template <class Read>
-auto from_journal(Read&& read) {
+auto from_journal(const std::string& journal, Read&& read) {
   try {
     return read();
   } catch (const Json::exception& error) {
     core::fail(core::ErrorKind::failure,
-               "the head of the journal of this run is damaged ({}): remove the journal, and the .part file beside it, "
-               "to begin anew",
-               error.what());
+               "{}: the head of this journal is damaged ({}): remove it, and the .part file beside it, to begin anew",
+               journal, error.what());
   }
 }
 
@@ -128,34 +127,38 @@ bool can_be(const Cuts& cuts) {
   return has_phases && has_block && std::all_of(cuts.numbers.begin(), cuts.numbers.end(), is_right);
 }
 
-std::vector<std::string> changes_since(const Json& before, const Request& request, bool is_decided);
+std::vector<std::string> changes_since(const Json& before, const std::string& journal, const Request& request,
+                                       bool is_decided);
 
 }  // namespace
 
-Cuts cuts_of(const std::string& identity) {
-  const Cuts cuts = from_journal([&] {
+Cuts cuts_of(const std::string& identity, const std::string& journal) {
+  const Cuts cuts = from_journal(journal, [&] {
     const Json found = store::parse_json(identity).at("cuts");
     return Cuts{found.at("strategy"), found.at("numbers"), found.at("phases")};
   });
   if (can_be(cuts)) return cuts;
   core::fail(
       core::ErrorKind::failure,
-      "the head of the journal of this run is damaged: strategy {} cut so ({}) in phases of {} units; remove the "
-      "journal, and the .part file beside it, to begin anew",
-      cuts.strategy, fmt::join(cuts.numbers, ", "), fmt::join(cuts.phases, ", "));
+      "{}: the head of this journal is damaged: strategy {} cut so ({}) in phases of {} units; remove it, and the .part "
+      "file beside it, to begin anew",
+      journal, cuts.strategy, fmt::join(cuts.numbers, ", "), fmt::join(cuts.phases, ", "));
 }
 
-std::vector<std::string> changes(const std::string& identity, const Request& request, bool is_decided) {
-  return from_journal([&] { return changes_since(store::parse_json(identity), request, is_decided); });
+std::vector<std::string> changes(const store::Journal& journal, const Request& request, bool is_decided) {
+  return from_journal(journal.path(), [&] {
+    return changes_since(store::parse_json(journal.head()), journal.path(), request, is_decided);
+  });
 }
 
 namespace {
 
-std::vector<std::string> changes_since(const Json& before, const Request& request, bool is_decided) {
+std::vector<std::string> changes_since(const Json& before, const std::string& journal, const Request& request,
+                                       bool is_decided) {
   if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
     return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // its keys may differ, too
   }
-  const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), "the journal", {});
+  const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), journal, {});
   std::vector<std::string> lines = runfile::differences(made.settings, request.run.settings);
   const auto compare = [&](const Json& then, const Json& now, const std::string& what) {
     for (const auto& [name, value] : now.items()) {

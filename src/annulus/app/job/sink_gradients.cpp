@@ -21,7 +21,7 @@ std::string sink_note(Index first_head, const std::vector<std::int64_t>& sums) {
   return text;
 }
 
-std::vector<double> sink_gradients(const std::vector<std::string>& notes, Index heads) {
+std::vector<double> sink_gradients(const std::vector<std::string>& notes, Index heads, const std::string& journal) {
   std::vector<std::int64_t> sums(std::size_t(heads * kernels::exact_words), 0);
   for (const std::string& note : notes) {
     std::vector<std::int64_t> words(sums.size(), 0);
@@ -30,9 +30,8 @@ std::vector<double> sink_gradients(const std::vector<std::string>& notes, Index 
       std::int64_t word = 0;
       if (!(numbers >> word) || at < 0 || at >= Index(words.size())) {
         core::fail(core::ErrorKind::failure,
-                   "the journal of the run says '{}' of a part's dsink, expected pairs of a "
-                   "number below {} and a number",
-                   note, words.size());
+                   "{}: says '{}' of a part's dsink, expected pairs of a number below {} and a number", journal, note,
+                   words.size());
       }
       words[std::size_t(at)] = word;
     }
@@ -48,7 +47,7 @@ void write_dsink(const Job& job, const std::function<std::vector<std::string>()>
   const core::DType type = core::lse_type(job.problem.type);
   std::vector<std::byte> stored(std::size_t(heads) * core::bytes_of(type));
   comm::on_root(comm, [&] {
-    std::vector<double> gradients = sink_gradients(notes(), heads);
+    std::vector<double> gradients = sink_gradients(notes(), heads, file.journal().path());
     store::convert({gradients.data(), core::DType::float64}, {stored.data(), type}, heads);
     for (std::size_t h = 0; h < gradients.size(); ++h) {
       if (std::isfinite(gradients[h])) continue;

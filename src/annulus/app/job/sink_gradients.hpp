@@ -17,8 +17,9 @@ namespace annulus::app {
 /// values of those words that are not 0.
 std::string sink_note(Index first_head, const std::vector<std::int64_t>& sums);
 
-/// Adds the notes of all units and returns the gradients (H). Throws Error(failure) if a note is not valid.
-std::vector<double> sink_gradients(const std::vector<std::string>& notes, Index heads);
+/// Adds the notes of all units and returns the gradients (H). Throws Error(failure), which names
+/// `journal`, if a note is not valid.
+std::vector<double> sink_gradients(const std::vector<std::string>& notes, Index heads, const std::string& journal);
 
 /// Writes the gradients as dsink. `notes` is called on rank 0. Collective; throws the same Error(failure) on every rank
 /// if a note is not valid, or a gradient is NaN or infinite.

@@ -184,12 +184,12 @@ class StreamWork {
   StreamMetrics metrics_;
 };
 
-/// The work of all phases, for the progress line. Each product takes D multiply-adds for each kept triple.
+/// The work of all phases, for the progress line.
 report::ProgressLine::Work all_work(const Job& job) {
   const int products = job.problem.gradients ? 2 + 3 + 4 : 2;
   const pattern::StoredRows all({{0, job.problem.shape.sequence}});
   const double kept = double(strategies::kept_of(job.problem, all));
-  return {2e-9 * products * job.problem.shape.mean_dim() * kept, "GFLOP"};
+  return {1e-9 * strategies::flops_of(job.problem.shape, kept, products), "GFLOP"};
 }
 
 /// Adds the columns of /run that every rank has, apart from those that passes measure.

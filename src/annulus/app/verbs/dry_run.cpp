@@ -73,7 +73,7 @@ void print_blocks(const Job& job) {
     for (Index block = 0; block < std::min<Index>(passes.blocks(), rows_shown); ++block) {
       const strategies::UnitCost unit = planner::unit_cost(passes, job.problem, phase, block);
       fmt::print("# {:>5}  {:>10}  {:>10.3g}  {:>10}  {:>10}  {:>10}  {}\n", block, passes.rows(block).count(),
-                 2e-9 * unit.products * job.problem.shape.mean_dim() * double(unit.kept),
+                 1e-9 * strategies::flops_of(job.problem.shape, double(unit.kept), unit.products),
                  describe_bytes(double(unit.memory_bytes)), describe_bytes(double(unit.bytes_read)),
                  describe_bytes(double(unit.bytes_written)), rows_text(passes.rows(block)));
     }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "annulus/comm/activity.hpp"
@@ -40,9 +41,13 @@ const char* kind_of_file(const struct stat& about) {
 Descriptor::Descriptor(const std::string& path, int flags, mode_t mode)
     : id_(open(path.c_str(), flags | O_CLOEXEC, mode)) {
   if (id_ >= 0) return;
-  const bool is_link = errno == ELOOP && (flags & O_NOFOLLOW) != 0;
-  core::fail(core::ErrorKind::failure, "{}: cannot be opened: {}", path,
-             is_link ? "it is a link, and links are not followed here" : std::strerror(errno));
+  const int code = errno;
+  const bool is_link = code == ELOOP && (flags & O_NOFOLLOW) != 0, makes = (flags & O_CREAT) != 0;
+  std::error_code ignored;
+  const bool has_folder = std::filesystem::is_directory(std::filesystem::path(path).parent_path(), ignored);
+  core::fail(core::ErrorKind::failure, "{}: cannot be {}: {}{}", path, makes ? "made" : "opened",
+             is_link ? "it is a link, and links are not followed here" : std::strerror(code),
+             makes && code == ENOENT && has_folder ? ", though its folder exists: no file can be made in it" : "");
 }
 
 Descriptor::~Descriptor() { close(); }

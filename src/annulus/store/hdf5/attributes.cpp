@@ -1,6 +1,7 @@
 #include "annulus/store/hdf5/attributes.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "annulus/comm/activity.hpp"
 
@@ -10,6 +11,14 @@ namespace {
 constexpr hssize_t most_elements = 4096;
 constexpr std::size_t most_text = 65536;  // bytes of a text with fixed length
 
+/// "in.h5: /q: attribute axes", for messages.
+std::string name_of(hid_t object, const std::string& attribute) {
+  std::array<char, 4096> file{}, name{};
+  H5Fget_name(object, file.data(), file.size());
+  H5Iget_name(object, name.data(), name.size());
+  return fmt::format("{}: {}: attribute {}", file.data(), name.data(), attribute);
+}
+
 struct OpenAttribute {
   AttributeId id;
   TypeId type;
@@ -18,11 +27,10 @@ struct OpenAttribute {
   bool is_there() const { return id >= 0; }
   /// Number of elements; 0 if there is none. Throws Error(failure) if it is larger than axis names or fill values need:
   /// a damaged file can claim elements that it does not contain, and many elements can share one text.
-  std::size_t count(const std::string& name) const {
+  std::size_t count(hid_t object, const std::string& name) const {
     const hssize_t count = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space));
     if (count > most_elements) {
-      core::fail(core::ErrorKind::failure,
-                 "attribute {} of an object in an HDF5 file has {} elements, expected at most {}", name, count,
+      core::fail(core::ErrorKind::failure, "{} has {} elements, expected at most {}", name_of(object, name), count,
                  most_elements);
     }
     return std::size_t(count);
@@ -74,14 +82,13 @@ std::string last_name(hid_t object) {
 }  // namespace
 
 std::vector<std::string> texts_of(hid_t object, const std::string& name) {
-  const OpenAttribute found = open_attribute(object, name, "attribute " + name);
+  const OpenAttribute found = open_attribute(object, name, name_of(object, name));
   if (!found.is_there() || H5Tget_class(found.type) != H5T_STRING) return {};
-  const std::size_t count = found.count(name);
+  const std::size_t count = found.count(object, name);
   if (count == 0) return {};
   const bool is_variable = H5Tis_variable_str(found.type) > 0;
   if (!is_variable && H5Tget_size(found.type) > most_text) {
-    core::fail(core::ErrorKind::failure,
-               "attribute {} of an object in an HDF5 file is text of {} bytes, expected at most {}", name,
+    core::fail(core::ErrorKind::failure, "{} is text of {} bytes, expected at most {}", name_of(object, name),
                H5Tget_size(found.type), most_text);
   }
   return is_variable ? read_variable(found.id, found.type, count) : read_fixed(found.id, found.type, count);
@@ -90,7 +97,7 @@ std::vector<std::string> texts_of(hid_t object, const std::string& name) {
 std::vector<double> numbers_of(hid_t object, const std::string& name, const std::string& where) {
   const OpenAttribute found = open_attribute(object, name, where + ": " + name);
   if (!found.is_there()) return {};
-  std::vector<double> numbers(found.count(name));
+  std::vector<double> numbers(found.count(object, name));
   const H5T_class_t kind = H5Tget_class(found.type);
   if (numbers.empty() || (kind != H5T_INTEGER && kind != H5T_FLOAT)) {
     core::fail(core::ErrorKind::failure, "{} has an attribute {} that holds {}, expected a number", where, name,
@@ -102,12 +109,13 @@ std::vector<double> numbers_of(hid_t object, const std::string& name, const std:
 
 std::vector<std::string> scale_names_of(hid_t dataset) {
   const char* const name = "DIMENSION_LIST";
-  const OpenAttribute found = open_attribute(dataset, name, std::string("attribute ") + name);
+  const OpenAttribute found = open_attribute(dataset, name, name_of(dataset, name));
   if (!found.is_there() || H5Tget_class(found.type) != H5T_VLEN) return {};
   const TypeId element(check_hdf5(H5Tget_super(found.type), "attribute {}", name));
   if (H5Tequal(element, H5T_STD_REF_OBJ) <= 0) return {};
-  std::vector<VariableList> lists(found.count(name));
-  check_hdf5(comm::blocking("H5Aread", H5Aread, found.id, found.type, lists.data()), "reading attribute {}", name);
+  std::vector<VariableList> lists(found.count(dataset, name));
+  check_hdf5(comm::blocking("H5Aread", H5Aread, found.id, found.type, lists.data()), "reading {}",
+             name_of(dataset, name));
   std::vector<std::string> names;
   for (const VariableList& list : lists) {
     names.emplace_back();

@@ -18,13 +18,20 @@
 
 namespace annulus::strategies {
 
+/// Flops of `products` products for each of `kept` triples, every other one with the numbers of a value instead of those
+/// of a key. Worked example: D = 16, Dv = 8. The forward pass has two, q.k and P v, with 16 and 8 multiply-adds. With dq
+/// there are three more, q.k again, dout.v and dS k, with 16, 8 and 16.
+inline double flops_of(const core::Shape& shape, double kept, int products) {
+  return 2 * kept * double((products + 1) / 2 * shape.head_dim + products / 2 * shape.dim_of_values());
+}
+
 /// What a unit costs.
 struct UnitCost {
   Index memory_bytes = 0;  ///< peak of tensors and buffers, as the memory ledger counts them
   Index bytes_read = 0;
   Index bytes_written = 0;
   core::Count kept = 0;  ///< kept triples of the block's rows
-  int products = 0;      ///< about this many products of D multiply-adds for each triple
+  int products = 0;      ///< of D or Dv multiply-adds for each triple: see flops_of()
 };
 
 /// What was measured in a unit; `backward` only where it made gradients.

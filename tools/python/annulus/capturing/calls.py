@@ -1,11 +1,12 @@
 """Sees every call of scaled_dot_product_attention inside a `with` block, in whatever way the function was imported.
 
 PyTorch passes calls of its own functions to a TorchFunctionMode, also if they were imported with `from
-torch.nn.functional import ...`, so that no module needs to be patched. Two calls need more:
+torch.nn.functional import ...`, so that no module needs to be patched. Three kinds of calls need more:
 
 - nn.MultiheadAttention that returns its weights (the default) computes attention by hand. Here it calls
   scaled_dot_product_attention instead, and if weights are wanted they are computed in addition.
 - Its fast path, and that of nn.TransformerEncoderLayer, are one fused function each. They are switched off.
+- Attention with capped scores is several functions: by_hand.py follows them.
 """
 import contextlib
 import inspect
@@ -13,6 +14,8 @@ import inspect
 import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
+
+from annulus.capturing.by_hand import Follower
 
 SDPA = F.scaled_dot_product_attention
 
@@ -32,7 +35,7 @@ def seen(on_call):
 class _Mode(TorchFunctionMode):
     def __init__(self, on_call):
         super().__init__()
-        self.on_call = on_call
+        self.on_call, self.by_hand = on_call, Follower(on_call)
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -40,7 +43,9 @@ class _Mode(TorchFunctionMode):
             return self.attention(*args, **kwargs)
         if function is F.multi_head_attention_forward:
             return self.multi_head(function, args, kwargs)
-        return function(*args, **kwargs)
+        output = function(*args, **kwargs)
+        self.by_hand.follow(function, args, kwargs, output)
+        return output
 
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **more):
         output = SDPA(query, key, value, attn_mask, dropout_p, is_causal, **more)

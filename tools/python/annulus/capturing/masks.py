@@ -2,6 +2,26 @@
 import torch
 
 
+def placed(queries, keys, mask, is_causal):
+    """(meaning, query_offset) of a mask of so many rows of q and of k. If they are as many, no offset is needed: None.
+    Otherwise it is the row of k at which q begins, or "none" if every query sees every key.
+
+    A window does not say where q begins, so it is "other" then."""
+    if queries == keys:
+        return meaning(keys, mask, is_causal), None
+    if is_causal:  # PyTorch's begins at the first rows
+        return ("causal", 0) if mask is None and queries <= keys else ("other", None)
+    allowed = mask if mask is None or mask.dtype == torch.bool else _allowed(mask)
+    if mask is None or (allowed is not None and bool(allowed.all())):
+        return "dense", "none"
+    if allowed is None or allowed.shape[-2:] != (queries, keys):
+        return "other", None
+    offset = int(allowed.reshape(-1, queries, keys)[0, 0].sum()) - 1
+    if not 0 <= offset <= keys - queries or not bool((allowed == torch.ones_like(allowed).tril(offset)).all()):
+        return "other", None
+    return "causal", offset
+
+
 def meaning(rows, mask, is_causal):
     """"dense", "causal", "window [left, right]", or "other" for any other mask. The mask is of `rows` rows, and a bool
     mask, an additive mask or None. In a window each row sees `left` rows before it and `right` after it."""

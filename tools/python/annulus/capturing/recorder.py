@@ -22,10 +22,13 @@ class Layer(NamedTuple):
     element: str
     mask: str        # dense, causal, window [left, right], other
     scale: Optional[float]
+    softcap: Optional[float] = None
+    query_offset: object = None  # where q begins if it has other rows than k: a row of k, or "none"
 
     def __str__(self):
         shapes = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
-        return f"layer {self.number}, {self.module or 'the model itself'}: {shapes} {self.element}, {self.mask}"
+        cap = "" if self.softcap is None else f", softcap {self.softcap:g}"
+        return f"layer {self.number}, {self.module or 'the model itself'}: {shapes} {self.element}, {self.mask}{cap}"
 
 
 _layer = arguments.either(arguments.text(), arguments.is_text, arguments.whole())
@@ -110,23 +113,26 @@ class Recorder:
         found = {name: _four_axes(where, name, tensor) for name, tensor in (("q", query), ("k", key), ("v", value))}
         described = {name: self._described(where, name, tensor) for name, tensor in found.items()}
         axes.check_input(described)
-        if found["q"].shape[2] != found["k"].shape[2]:
-            expected = (*found["k"].shape[:2], found["q"].shape[2], found["k"].shape[3])
-            raise AnnulusError(f"{where}: k: has shape {tuple(found['k'].shape)}; expected {expected}, as many rows as q")
+        if options.get("uncertain"):
+            raise AnnulusError(f"{where}: its scores have a cap and go through {options['uncertain']}; expected factors, "
+                               "tanh, a mask that is added and softmax over the keys")
         if self._alone and self._layers:
             self._replace(where)
         group = "/" if self._alone else f"/layer_{number:03d}"
-        mask = masks.meaning(found["q"].shape[2], options["attn_mask"], options["is_causal"])
+        mask, offset = masks.placed(found["q"].shape[2], found["k"].shape[2], options["attn_mask"], options["is_causal"])
         for name, tensor in found.items():
             self._write(f"{group}/{name}", tensor, axes.told_apart(name, described))
         attributes = self._file[group].attrs
         attributes["module"], attributes["layer"], attributes["mask"] = module, number, mask
-        if options.get("scale") is not None:
-            attributes["scale"] = float(options["scale"])
+        for name in ("scale", "softcap"):
+            if options.get(name) is not None:
+                attributes[name] = float(options[name])
         self._layers.append(Layer(number, module, group, {name: tuple(t.shape) for name, t in found.items()},
-                                  str(query.dtype).removeprefix("torch."), mask, options.get("scale")))
+                                  str(query.dtype).removeprefix("torch."), mask, options.get("scale"),
+                                  options.get("softcap"), offset))
         if self._dout:
-            self._await_gradient(where, group, output, (*AXES[:3], axes.told_apart("v", described)[3]))
+            names = axes.told_apart("q", described)[:3]
+            self._await_gradient(where, group, output, (*names, axes.told_apart("v", described)[3]))
 
     def _wants(self, number, module):
         if self._wanted is None:
@@ -183,7 +189,7 @@ class Recorder:
         if not self._seen:
             raise AnnulusError(f"{self._path}: the model called no scaled_dot_product_attention in the block; expected a "
                                "forward pass, of a model that is not compiled or scripted and whose attention is not "
-                               "computed by hand (Hugging Face: attn_implementation='sdpa')")
+                               "computed by hand without a cap (Hugging Face: attn_implementation='sdpa')")
         self._settle_numbers()
         for wanted in self._wanted or ():
             if not any(self._answers(wanted, layer) for layer in self._layers):
@@ -230,10 +236,13 @@ class Recorder:
             segments = [f"{{{chosen.mask.replace(' ', ': ', 1)}}}"]
         names = "" if chosen.group == "/" else "".join(
             f"  {name}: {chosen.group}/{name}\n" for name in ("q", "k", "v", *(("dout",) if self._dout else ())))
+        if chosen.query_offset is not None:
+            names += f"  query_offset: {chosen.query_offset}\n"
         lines = f"input:\n  file: {input_file}\n{names}attention:\n  segments: [{', '.join(map(str, segments))}]\n" \
                 f"  dilations: [{', '.join(map(str, dilations))}]\n  causal: {str(chosen.mask == 'causal' or chosen.mask.endswith(', 0]')).lower()}\n"
-        if chosen.scale is not None:
-            lines += f"  scale: {chosen.scale}\n"
+        for name in ("scale", "softcap"):
+            if getattr(chosen, name) is not None:
+                lines += f"  {name}: {getattr(chosen, name)}\n"
         if self._dout:
             lines += "compute:\n  backward: true\n"
         return lines + f"output:\n  file: {output_file}\n"

@@ -1,0 +1,26 @@
+#include "annulus/planner/score_rates.hpp"
+
+namespace annulus::planner {
+namespace {
+
+// Time of a forward pass divided by that of plain scores, float32, heads of 64, on one core of an AMD EPYC (Zen 4):
+// docs/scores.md. Backward passes were not measured; they are assumed to take as many times as long.
+constexpr double of_cap = 1.10;
+constexpr double of_causal_alibi = 1.02;
+constexpr double of_alibi = 1.12;  // a row's maximum rises key by key, and then a block is computed twice
+constexpr double of_alibi_in_plane = 1.07;
+
+double factor_of(const strategies::Problem& problem) {
+  const kernels::ScoreRule& rule = problem.rule;
+  const double cap = rule.has_cap() ? of_cap : 1;
+  if (!rule.has_bias()) return cap;
+  return cap * (rule.coordinates ? of_alibi_in_plane : problem.pattern.causal ? of_causal_alibi : of_alibi);
+}
+
+}  // namespace
+
+double seconds_per_gflop(const strategies::Problem& problem, const core::Machine& machine) {
+  return factor_of(problem) * machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
+}
+
+}  // namespace annulus::planner

@@ -1,0 +1,76 @@
+"""Follows attention with capped scores, which models compute by hand: PyTorch's function has no cap.
+
+Gemma 2, for example: softmax(a tanh(q k^T scale / a) + mask) v. Each result of PyTorch's functions on the way gets a
+note of what it is. A function that is not known here makes it uncertain, and then the attention is refused, not guessed.
+"""
+import numbers
+from typing import NamedTuple, Optional
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+
+LIKE_BEFORE = ("to", "float", "half", "bfloat16", "double", "type_as", "contiguous", "dropout")
+
+
+class Scores(NamedTuple):
+    """What a tensor (B, H, Sq, S) is: cap * tanh(scale * q k^T), or scale * q k^T; plus mask; perhaps their softmax."""
+    query: torch.Tensor
+    key: torch.Tensor
+    scale: float = 1.0
+    cap: Optional[float] = None
+    mask: Optional[torch.Tensor] = None
+    is_weight: bool = False
+    uncertain: str = ""     # name of a function that changed it in a way that is not known
+
+
+class Follower:
+    """follow() sees every call of a function of PyTorch, and calls on_call as calls.seen() does."""
+
+    def __init__(self, on_call):
+        self._on_call, self._notes = on_call, WeakIdKeyDictionary()
+
+    def follow(self, function, args, kwargs, output):
+        if not isinstance(output, torch.Tensor) or output.dim() != 4:
+            return
+        name = getattr(function, "__name__", "").strip("_")
+        given = next((x for x in args if isinstance(x, torch.Tensor) and x in self._notes), None)
+        note = None if given is None else self._notes[given]
+        if name == "matmul" and (note is None or note.is_weight):
+            self._multiplied(note, *args[:2], output)
+        elif note is not None and output.shape == given.shape:
+            others = [x for x in args if x is not given]
+            made = _changed(note, name, others[0] if others else None, args[0] is given, kwargs)
+            self._notes[output] = made or note._replace(uncertain=note.uncertain or name)
+
+    def _multiplied(self, note, left, right, output):
+        """q times a transposed k, which makes scores; or weights times v."""
+        if note is None:
+            self._notes[output] = Scores(left, right.mT)
+        elif note.cap is not None:  # a tanh(scale q k^T) is a tanh(s / a) for s = scale a q k^T
+            self._on_call(note.query, note.key, right, {
+                "attn_mask": note.mask, "is_causal": False, "scale": note.scale * note.cap, "softcap": note.cap,
+                "uncertain": note.uncertain}, output)
+
+
+def _changed(note, name, other, is_first, kwargs):
+    """The note of a result, None if it is not known. `other`: the argument beside the scores, which are the first."""
+    factor = None
+    if isinstance(other, numbers.Number) and name in ("mul", "rmul", "imul"):
+        factor = other
+    elif isinstance(other, numbers.Number) and name in ("div", "truediv", "true_divide", "idiv", "itruediv") and is_first:
+        factor = 1 / other
+    if name in LIKE_BEFORE:
+        return note
+    if note.is_weight:
+        return None
+    if name == "softmax":
+        return note._replace(is_weight=True) if kwargs.get("dim", other) in (-1, 3) else None
+    if note.mask is not None:
+        return None
+    if factor is not None:
+        return note._replace(scale=note.scale * factor) if note.cap is None else note._replace(cap=note.cap * factor)
+    if name == "tanh" and note.cap is None:
+        return note._replace(cap=1.0)
+    if name in ("add", "iadd") and isinstance(other, torch.Tensor) and other.dim() >= 2:
+        return note._replace(mask=other)
+    return None
