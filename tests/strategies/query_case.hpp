@@ -41,6 +41,10 @@ struct QueryTruth {
     dlse = draw(core::TensorId::dlse, count, s.heads, core::lse_type(problem.type));
     pattern = Case{one.name, problem, one.seed}.numbers().pattern;
     if (problem.has_rows_of_queries()) pattern.documents = {0, s.sequence};
+    if (!problem.key_ranges.empty()) {
+      pattern.documents = {0, problem.key_ranges[0].begin, problem.key_ranges[0].end, s.sequence};
+      pattern.gaps = {0, 2};
+    }
     out.resize(dout.size());
     lse.resize(dlse.size());
     entropy.resize(dlse.size());
@@ -55,6 +59,7 @@ struct QueryTruth {
 
   /// The row of the sequence of query i; without row numbers any row will do.
   Index row_of(Index i) const {
+    if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
     return problem.has_rows_of_queries() ? 0 : problem.queries.value_or(core::Interval{}).begin + i;
   }
 
@@ -313,6 +318,31 @@ inline std::vector<QueryCase> awkward_queries() {
       make_queries("no row numbers, one", {1, 40, 2, 1, 12}, dense, std::nullopt, 1),
       make_queries("queries that see nothing", {1, 40, 2, 2, 12}, {Semantics::longnet, {{20, 7}}, false, false}, 3, 9),
   };
+}
+
+/// Queries that all exist, of keys of which only a range does.
+inline std::vector<QueryCase> ranged_queries() {
+  const pattern::Pattern dense{pattern::Semantics::longnet, {{}}, false, false};
+  std::vector<QueryCase> cases;
+  for (const auto& [keys, count, range] :
+       std::vector<std::tuple<Index, Index, core::Interval>>{{40, 7, {5, 33}},
+                                                             {40, 40, {0, 40}},
+                                                             {40, 40, {11, 12}},
+                                                             {23, 61, {3, 23}},
+                                                             {23, 61, {0, 9}},
+                                                             {24, 24, {7, 7}},
+                                                             {24, 30, {24, 24}},
+                                                             {3, 5, {2, 3}}}) {
+    Problem problem = make_case("keys", {2, keys, 4, 2, 12}, dense, {}, core::DType::float32).problem;
+    problem.key_ranges = {range};
+    QueryCase one{fmt::format("keys [{}, {}) of {}, {} queries", range.begin, range.end, keys, count), problem, 1};
+    one.problem.gradients = true;
+    one.problem.statistics = {true, true, 3};
+    one.problem.sink = cases.size() % 2 == 1;
+    place_queries(one.problem, std::nullopt, count);
+    cases.push_back(one);
+  }
+  return cases;
 }
 
 /// Semantics, causal or not, documents, grouped heads, windows, sinks; offsets at both ends and in between.

@@ -42,6 +42,8 @@ std::vector<QueryCase> value_queries() {
 
 TEST(Queries, Awkward) { check_all(awkward_queries(), false); }
 
+TEST(Queries, KeysThatDoNotExist) { check_all(ranged_queries(), false); }
+
 TEST(Queries, Patterns) { check_all(pattern_queries(), false); }
 
 TEST(Queries, EveryStorageType) { check_all(stored_queries(), false); }
@@ -51,6 +53,8 @@ TEST(Queries, RandomSettings) { check_all(random_queries(), false); }
 TEST(Queries, ValuesOfAnotherSize) { check_all(value_queries(), false); }
 
 TEST(QueriesInOrder, Awkward) { check_all(awkward_queries(), true); }
+
+TEST(QueriesInOrder, KeysThatDoNotExist) { check_all(ranged_queries(), true); }
 
 TEST(QueriesInOrder, Patterns) { check_all(pattern_queries(), true); }
 
@@ -63,7 +67,9 @@ TEST(QueriesInOrder, ValuesOfAnotherSize) { check_all(value_queries(), true); }
 TEST(QueriesInOrder, BitsAreThoseOfOneRank) {
   const comm::Communicator comm(MPI_COMM_WORLD), self(MPI_COMM_SELF);
   int compared = 0;
-  for (QueryCase one : pattern_queries()) {
+  std::vector<QueryCase> cases = pattern_queries();
+  for (const QueryCase& one : ranged_queries()) cases.push_back(one);
+  for (QueryCase one : cases) {
     one.problem.reproducible = true;
     const QueryTruth truth(one);
     const Case alone_case{one.name, one.problem, one.seed};

@@ -127,7 +127,6 @@ void check_scores(const RunFile& run) {
     refuse(run, "input.coordinates", "input.coordinates: without attention.bias nothing reads them, expected none");
   }
   if (!settings.attention.bias) return;
-  if (settings.layer) refuse(run, "attention.bias", "attention.bias: a layer's attention has none yet, expected none");
   if (settings.attention.pattern.semantics == pattern::Semantics::torchscale) {
     refuse(
         run, "attention.bias",
