@@ -339,7 +339,8 @@ TEST(Cuts, ThatCannotBeAreRefused) {
   const auto text = [](const std::string& strategy, const std::string& numbers, const std::string& phases) {
     return fmt::format(R"({{"cuts": {{"strategy": "{}", "numbers": {}, "phases": {}}}}})", strategy, numbers, phases);
   };
-  EXPECT_EQ(cuts_of(text("stream", R"({"block_rows": 8})", "[3, 2]"), ""), (Cuts{"stream", {{"block_rows", 8}}, {3, 2}}));
+  EXPECT_EQ(cuts_of(text("stream", R"({"block_rows": 8})", "[3, 2]"), ""),
+            (Cuts{"stream", {{"block_rows", 8}}, {3, 2}}));
   for (const std::string& bad :
        {text("stream", R"({"block_rows": 0})", "[3]"), text("stream", "{}", "[3]"),
         text("ring", R"({"kv_heads": -1})", "[3]"), text("ring", R"({"partition": 99})", "[3]"),

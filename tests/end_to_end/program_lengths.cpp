@@ -122,13 +122,15 @@ TEST_F(Lengths, RangesReproducibleWithSinksAndOnOneRank) {
 
 /// With query_offset: none every query exists, and sees the keys of its entry: fewer queries than keys, as many, more.
 TEST_F(Lengths, OfKeysOnly) {
-  const std::vector<std::string> kinds{"ring",      "rotation", "allgather", "pass_q",  "ulysses", "onesided", "hybrid",
-                                       "allgather_overlap", "single",   "ring_bidirectional", "auto"};
+  const std::vector<std::string> kinds{"ring",    "rotation",           "allgather", "pass_q",
+                                       "ulysses", "onesided",           "hybrid",    "allgather_overlap",
+                                       "single",  "ring_bidirectional", "auto"};
   std::size_t turn = 0;
   for (const std::size_t queries : {19, 67, 90}) {
-    const Outcome made = annulus(0, fmt::format("generate --output in.h5 --overwrite --sequence 67 --queries {} --heads 4 "
-                                                "--kv-heads 2 --head-dim 8 --batch 3 --dtype float64 --dout --dlse",
-                                                queries));
+    const Outcome made =
+        annulus(0, fmt::format("generate --output in.h5 --overwrite --sequence 67 --queries {} --heads 4 "
+                               "--kv-heads 2 --head-dim 8 --batch 3 --dtype float64 --dout --dlse",
+                               queries));
     ASSERT_EQ(made.status, 0) << made.err;
     put("ranges", {3, 2}, {5, 41, 0, 67, 67, 67});
     const auto exists = [](std::size_t b, std::size_t row) { return b == 1 || (b == 0 && row >= 5 && row < 41); };
@@ -140,8 +142,10 @@ TEST_F(Lengths, OfKeysOnly) {
     }
     write_run("lengths: ranges, query_offset: none");
     for (const std::string& kind : kinds) {
-      const std::string more = " --set attention.segments=[all] --set attention.dilations=[1] --set "
-                               "attention.causal=false --set distribution.strategy=" + kind;
+      const std::string more =
+          " --set attention.segments=[all] --set attention.dilations=[1] --set "
+          "attention.causal=false --set distribution.strategy=" +
+          kind;
       SCOPED_TRACE(fmt::format("{} queries, {}", queries, more));
       const Outcome ran = annulus(int(1 + turn++ % 4), "run run.yaml" + more);
       ASSERT_EQ(ran.status, 0) << ran.err;
@@ -161,7 +165,8 @@ TEST_F(Lengths, OfKeysOnly) {
   }
   spoil(folder / "out.h5", "/out", ((1 * 90 + 33) * H + 2) * D + 3, 1);
   spoil(folder / "out.h5", "/dk", ((1 * S + 33) * 2 + 1) * D + 3, 1);
-  const std::string dense = " --set attention.segments=[all] --set attention.dilations=[1] --set attention.causal=false";
+  const std::string dense =
+      " --set attention.segments=[all] --set attention.dilations=[1] --set attention.causal=false";
   const Outcome wrong = annulus(2, "verify run.yaml --rows 300" + dense + " --set distribution.strategy=auto");
   EXPECT_EQ(wrong.status, 3) << wrong.out;
   EXPECT_NE(wrong.out.find("WRONG, largest at [1, 33, 2, 3]"), std::string::npos) << wrong.out;

@@ -69,8 +69,9 @@ TEST_F(Values, InBlocksOutOfTheFile) {
   ran(2, "run stream.yaml" + stream);
   expect_verified("stream.yaml" + stream);
   // One block of 4 x 67 x 68 / 2 triples: 3 products of 12 and 2 of 7 multiply-adds, then 2 and 2.
-  const Outcome dry = ran(0, "run --dry-run stream.yaml --set distribution.strategy=stream --set attention.segments=[all]"
-                             " --set attention.dilations=[1] --set distribution.block_size=67");
+  const Outcome dry = ran(0,
+                          "run --dry-run stream.yaml --set distribution.strategy=stream --set attention.segments=[all]"
+                          " --set attention.dilations=[1] --set distribution.block_size=67");
   for (const char* gflop : {" 0.000911 ", " 0.000693 "}) EXPECT_NE(dry.out.find(gflop), std::string::npos) << dry.out;
 }
 

@@ -33,7 +33,8 @@ void look_at(store::Journal& journal) {
   is_accepted([&] {
     const store::PartLayout layout = store::PartLayout::parse(journal.part(), journal.path());
     const std::string text = layout.text();
-    expect(store::PartLayout::parse(text, journal.path()).text() == text, "written out twice, a layout differs: " + text);
+    expect(store::PartLayout::parse(text, journal.path()).text() == text,
+           "written out twice, a layout differs: " + text);
   });
   Index done = 0;
   for (Index phase = 0; phase < 3; ++phase) done += journal.done_in(phase);

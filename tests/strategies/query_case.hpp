@@ -324,15 +324,14 @@ inline std::vector<QueryCase> awkward_queries() {
 inline std::vector<QueryCase> ranged_queries() {
   const pattern::Pattern dense{pattern::Semantics::longnet, {{}}, false, false};
   std::vector<QueryCase> cases;
-  for (const auto& [keys, count, range] :
-       std::vector<std::tuple<Index, Index, core::Interval>>{{40, 7, {5, 33}},
-                                                             {40, 40, {0, 40}},
-                                                             {40, 40, {11, 12}},
-                                                             {23, 61, {3, 23}},
-                                                             {23, 61, {0, 9}},
-                                                             {24, 24, {7, 7}},
-                                                             {24, 30, {24, 24}},
-                                                             {3, 5, {2, 3}}}) {
+  for (const auto& [keys, count, range] : std::vector<std::tuple<Index, Index, core::Interval>>{{40, 7, {5, 33}},
+                                                                                                {40, 40, {0, 40}},
+                                                                                                {40, 40, {11, 12}},
+                                                                                                {23, 61, {3, 23}},
+                                                                                                {23, 61, {0, 9}},
+                                                                                                {24, 24, {7, 7}},
+                                                                                                {24, 30, {24, 24}},
+                                                                                                {3, 5, {2, 3}}}) {
     Problem problem = make_case("keys", {2, keys, 4, 2, 12}, dense, {}, core::DType::float32).problem;
     problem.key_ranges = {range};
     QueryCase one{fmt::format("keys [{}, {}) of {}, {} queries", range.begin, range.end, keys, count), problem, 1};

@@ -73,8 +73,8 @@ struct Pattern {
   /// 0 = d0 <= d1 <= ... <= S: rows of different documents [d0, d1), [d1, d2), ... do not see each other. Rows after
   /// the last document do not exist, whatever their numbers are: out is 0, lse -inf, gradients 0.
   std::vector<Index> documents = {};
-  std::optional<double> scale = {};   ///< factor of q.k; none: 1 / sqrt(D)
-  bool group_scale = false;           ///< only for grouped: divides out by the number of pairs
+  std::optional<double> scale = {};  ///< factor of q.k; none: 1 / sqrt(D)
+  bool group_scale = false;          ///< only for grouped: divides out by the number of pairs
   /// Instead of documents: rows [begin, end) that exist, ascending. With no_rows (see query_offset): one range, the keys
   /// that exist; all queries do.
   std::vector<Interval> ranges = {};

@@ -47,9 +47,9 @@ struct DatasetInfo {
   std::vector<Index> extents;  ///< in the file's order of axes
   NumberType type = core::DType::float32;
   core::AxisOrder order = core::AxisOrder::bshd;
-  Index offset = not_known;  ///< byte of the file at which the numbers begin; from there they are contiguous
-  MissingValues missing{};   ///< numbers that must not be read
-  Index first_row = 0;       ///< row of the sequence that is its first row: q may have fewer rows than k
+  Index offset = not_known;   ///< byte of the file at which the numbers begin; from there they are contiguous
+  MissingValues missing{};    ///< numbers that must not be read
+  Index first_row = 0;        ///< row of the sequence that is its first row: q may have fewer rows than k
   bool has_all_rows = false;  ///< InspectedFile::left_out is not about this dataset
 };
 

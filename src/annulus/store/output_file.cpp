@@ -30,8 +30,9 @@ std::string about(const comm::Communicator& comm) {
 /// Removes a part file on which no process works any more, if the path still leads to it.
 void discard(const std::string& path, const Journal& journal) {
   if (!is_taken(path)) return;
-  const bool is_its =
-      journal.is_empty() ? journal.is_making() : state_of(path).inode == PartLayout::parse(journal.part(), journal.path()).inode;
+  const bool is_its = journal.is_empty()
+                          ? journal.is_making()
+                          : state_of(path).inode == PartLayout::parse(journal.part(), journal.path()).inode;
   if (!is_its) {
     fail(
         ErrorKind::failure,

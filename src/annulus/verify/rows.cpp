@@ -56,8 +56,7 @@ Index numbered(const std::vector<Interval>& rows, Index i) {
 /// Chooses `count` of the rows in `range`. `have_numbers`: they are rows of the sequence, some of which may not exist.
 std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count, bool have_numbers = true) {
   count = std::min(count, range.size());
-  const std::vector<Interval> there =
-      have_numbers ? existing_rows(input.pattern, range) : std::vector<Interval>{range};
+  const std::vector<Interval> there = have_numbers ? existing_rows(input.pattern, range) : std::vector<Interval>{range};
   Index existing = 0;
   for (const Interval& document : there) existing += document.size();
   std::vector<Index> borders = border_rows(input.pattern, input.shape.sequence);

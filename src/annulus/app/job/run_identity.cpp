@@ -138,11 +138,11 @@ Cuts cuts_of(const std::string& identity, const std::string& journal) {
     return Cuts{found.at("strategy"), found.at("numbers"), found.at("phases")};
   });
   if (can_be(cuts)) return cuts;
-  core::fail(
-      core::ErrorKind::failure,
-      "{}: the head of this journal is damaged: strategy {} cut so ({}) in phases of {} units; remove it, and the .part "
-      "file beside it, to begin anew",
-      journal, cuts.strategy, fmt::join(cuts.numbers, ", "), fmt::join(cuts.phases, ", "));
+  core::fail(core::ErrorKind::failure,
+             "{}: the head of this journal is damaged: strategy {} cut so ({}) in phases of {} units; remove it, and "
+             "the .part "
+             "file beside it, to begin anew",
+             journal, cuts.strategy, fmt::join(cuts.numbers, ", "), fmt::join(cuts.phases, ", "));
 }
 
 std::vector<std::string> changes(const store::Journal& journal, const Request& request, bool is_decided) {
