@@ -320,30 +320,6 @@ inline std::vector<QueryCase> awkward_queries() {
   };
 }
 
-/// Queries that all exist, of keys of which only a range does.
-inline std::vector<QueryCase> ranged_queries() {
-  const pattern::Pattern dense{pattern::Semantics::longnet, {{}}, false, false};
-  std::vector<QueryCase> cases;
-  for (const auto& [keys, count, range] : std::vector<std::tuple<Index, Index, core::Interval>>{{40, 7, {5, 33}},
-                                                                                                {40, 40, {0, 40}},
-                                                                                                {40, 40, {11, 12}},
-                                                                                                {23, 61, {3, 23}},
-                                                                                                {23, 61, {0, 9}},
-                                                                                                {24, 24, {7, 7}},
-                                                                                                {24, 30, {24, 24}},
-                                                                                                {3, 5, {2, 3}}}) {
-    Problem problem = make_case("keys", {2, keys, 4, 2, 12}, dense, {}, core::DType::float32).problem;
-    problem.key_ranges = {range};
-    QueryCase one{fmt::format("keys [{}, {}) of {}, {} queries", range.begin, range.end, keys, count), problem, 1};
-    one.problem.gradients = true;
-    one.problem.statistics = {true, true, 3};
-    one.problem.sink = cases.size() % 2 == 1;
-    place_queries(one.problem, std::nullopt, count);
-    cases.push_back(one);
-  }
-  return cases;
-}
-
 /// Semantics, causal or not, documents, grouped heads, windows, sinks; offsets at both ends and in between.
 inline std::vector<QueryCase> pattern_queries() {
   using pattern::Window;

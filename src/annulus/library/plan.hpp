@@ -75,8 +75,8 @@ struct Pattern {
   std::vector<Index> documents = {};
   std::optional<double> scale = {};  ///< factor of q.k; none: 1 / sqrt(D)
   bool group_scale = false;          ///< only for grouped: divides out by the number of pairs
-  /// Instead of documents: rows [begin, end) that exist, ascending. With no_rows (see query_offset): one range, the keys
-  /// that exist; all queries do.
+  /// Instead of documents: rows [begin, end) that exist, ascending. With no_rows (see query_offset): one range, of
+  /// the keys that exist; all queries do.
   std::vector<Interval> ranges = {};
   bool sink = false;  ///< a row that sees a key sees one more, of value 0, with its score in ForwardTensors::sink
   std::optional<double> softcap = {};  ///< scores s become softcap tanh(s / softcap)

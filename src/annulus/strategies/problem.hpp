@@ -57,8 +57,8 @@ struct Problem {
   pattern::Documents documents;
   /// Rows of the sequence at which the queries are; empty: at all rows. See place_queries().
   std::optional<core::Interval> queries;
-  /// Rows of k that exist: one interval for each batch entry, or one for all; empty: all rows. With it `queries` have no
-  /// row numbers, and exist. Entries with intervals of their own are computed one by one: see narrowed().
+  /// Rows of k that exist: one interval for each batch entry, or one for all; empty: all rows. With it `queries` have
+  /// no row numbers, and exist. Entries with intervals of their own are computed one by one: see narrowed().
   std::vector<core::Interval> key_ranges = {};
   bool all_queries = false;  ///< every rank computes all queries with its own keys: queries/query_exchange.hpp
   kernels::Backend backend = kernels::Backend::host;

@@ -47,8 +47,8 @@ struct Request {
   /// Set if this is one slice of a larger request: `problem` is then only the slice, `results` are those of all of it.
   std::optional<strategies::Slice> slice;
 
-  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end. If they
-  /// are lengths of keys only, it has all entries, and Problem::key_ranges.
+  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end; if
+  /// lengths are of keys only, it has all entries, and Problem::key_ranges.
   core::Shape file_shape() const { return input ? input->shape() : layer_input ? layer_input->shape() : problem.shape; }
   /// Number of rows of q. They may be other rows than those of k.
   Index query_rows() const {

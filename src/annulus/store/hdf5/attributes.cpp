@@ -14,8 +14,8 @@ constexpr std::size_t most_text = 65536;  // bytes of a text with fixed length
 /// "in.h5: /q: attribute axes", for messages.
 std::string name_of(hid_t object, const std::string& attribute) {
   std::array<char, 4096> file{}, name{};
-  H5Fget_name(object, file.data(), file.size());
-  H5Iget_name(object, name.data(), name.size());
+  comm::blocking("H5Fget_name", H5Fget_name, object, file.data(), file.size());
+  comm::blocking("H5Iget_name", H5Iget_name, object, name.data(), name.size());
   return fmt::format("{}: {}: attribute {}", file.data(), name.data(), attribute);
 }
 
