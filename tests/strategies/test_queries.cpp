@@ -50,6 +50,26 @@ std::vector<QueryCase> ranged_queries() {
   return cases;
 }
 
+/// 60 random cases, others for every number of ranks.
+std::vector<QueryCase> random_queries() {
+  const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
+  std::mt19937_64 random(own_seed);
+  std::vector<QueryCase> cases;
+  for (int i = 0; i < 60; ++i) {
+    const test::RandomLayout drawn = test::draw_layout(random, 70);
+    const Index count = 1 + Index(random() % std::uint64_t(drawn.n)), head_dim = 1 + Index(random() % 40);
+    const Index offset = Index(random() % std::uint64_t(drawn.n - count + 1));
+    QueryCase one =
+        make_queries("seed " + std::to_string(own_seed) + " case " + std::to_string(i) + ": " + test::describe(drawn),
+                     {1 + Index(random() % 2), drawn.n, drawn.layout.heads, drawn.layout.kv_heads, head_dim},
+                     drawn.layout.pattern, offset, count, drawn.layout.documents);
+    one.problem.sink = i % 3 == 0;
+    one.seed = random();
+    cases.push_back(one);
+  }
+  return cases;
+}
+
 /// Some of all of them with values of another head size than keys.
 std::vector<QueryCase> value_queries() {
   std::vector<QueryCase> some;
