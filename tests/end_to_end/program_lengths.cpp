@@ -120,6 +120,66 @@ TEST_F(Lengths, RangesReproducibleWithSinksAndOnOneRank) {
   EXPECT_EQ(*std::max_element(rows.end() - std::ptrdiff_t(7 * H * 8), rows.end()), 66) << "rows of their own entry";
 }
 
+/// With query_offset: none every query exists, and sees the keys of its entry: fewer queries than keys, as many, more.
+TEST_F(Lengths, OfKeysOnly) {
+  const std::vector<std::string> kinds{"ring",    "rotation",           "allgather", "pass_q",
+                                       "ulysses", "onesided",           "hybrid",    "allgather_overlap",
+                                       "single",  "ring_bidirectional", "auto"};
+  std::size_t turn = 0;
+  for (const std::size_t queries : {19, 67, 90}) {
+    const Outcome made =
+        annulus(0, fmt::format("generate --output in.h5 --overwrite --sequence 67 --queries {} --heads 4 "
+                               "--kv-heads 2 --head-dim 8 --batch 3 --dtype float64 --dout --dlse",
+                               queries));
+    ASSERT_EQ(made.status, 0) << made.err;
+    put("ranges", {3, 2}, {5, 41, 0, 67, 67, 67});
+    const auto exists = [](std::size_t b, std::size_t row) { return b == 1 || (b == 0 && row >= 5 && row < 41); };
+    for (const char* name : {"k", "v"}) {
+      std::vector<double> values = numbers(folder / "in.h5", name);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (!exists(i / 16 / S, i / 16 % S)) values[i] = std::nan("");
+      rewrite(folder / "in.h5", name, values);
+    }
+    write_run("lengths: ranges, query_offset: none");
+    for (const std::string& kind : kinds) {
+      const std::string more =
+          " --set attention.segments=[all] --set attention.dilations=[1] --set "
+          "attention.causal=false --set distribution.strategy=" +
+          kind;
+      SCOPED_TRACE(fmt::format("{} queries, {}", queries, more));
+      const Outcome ran = annulus(int(1 + turn++ % 4), "run run.yaml" + more);
+      ASSERT_EQ(ran.status, 0) << ran.err;
+      EXPECT_NE(ran.out.find("103 of 201 keys exist"), std::string::npos) << ran.out;
+      for (const char* name : {"dk", "dv", "received"}) {
+        const std::vector<double> found = numbers(folder / "out.h5", name);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          const std::size_t row = i / (found.size() / (B * S));
+          if (!exists(row / S, row % S)) ASSERT_EQ(found[i], 0) << name << " " << i;
+        }
+      }
+      const std::vector<double> out = numbers(folder / "out.h5", "out"), lse = numbers(folder / "out.h5", "lse");
+      EXPECT_TRUE(std::all_of(out.end() - std::ptrdiff_t(out.size() / 3), out.end(), [](double x) { return x == 0; }));
+      EXPECT_EQ(std::count(lse.begin(), lse.end(), -INFINITY), std::ptrdiff_t(lse.size() / 3));
+      expect_verified(more, fmt::format("{} of {} ", std::min<std::size_t>(201, 3 * queries), 3 * queries));
+    }
+  }
+  spoil(folder / "out.h5", "/out", ((1 * 90 + 33) * H + 2) * D + 3, 1);
+  spoil(folder / "out.h5", "/dk", ((1 * S + 33) * 2 + 1) * D + 3, 1);
+  const std::string dense =
+      " --set attention.segments=[all] --set attention.dilations=[1] --set attention.causal=false";
+  const Outcome wrong = annulus(2, "verify run.yaml --rows 300" + dense + " --set distribution.strategy=auto");
+  EXPECT_EQ(wrong.status, 3) << wrong.out;
+  EXPECT_NE(wrong.out.find("WRONG, largest at [1, 33, 2, 3]"), std::string::npos) << wrong.out;
+  EXPECT_NE(wrong.out.find("WRONG, largest at [1, 33, 1, 3]"), std::string::npos) << wrong.out;
+  const Outcome stream = annulus(1, "run run.yaml --set distribution.strategy=stream" + dense);
+  EXPECT_EQ(stream.status, 2);
+  EXPECT_NE(stream.err.find("input.query_offset: strategy stream cannot do this"), std::string::npos) << stream.err;
+  const Outcome causal = annulus(1, "run run.yaml");
+  EXPECT_EQ(causal.status, 1);
+  EXPECT_NE(causal.err.find("input.query_offset: none: queries without row numbers see every key"), std::string::npos)
+      << causal.err;
+}
+
 TEST_F(Lengths, TheOrderOfAxesStreamAndPassesChangeNothing) {
   spoil_others(of_ranges);
   for (const char* name : {"q", "k", "v", "dout", "dlse"}) {

@@ -78,6 +78,33 @@ TEST_F(Layers, LossCurveIsTheSameForStrategiesShardingsAndRankCounts) {
   }
 }
 
+/// A batch whose second entry has no rows trains as the first entry alone.
+TEST_F(Layers, RowsThatDoNotExistDoNotTrain) {
+  const std::size_t entry = 53 * 24;
+  for (const char* name : {"x", "target"}) {
+    std::vector<double> values = numbers(folder / "in.h5", name);
+    add_numbers(folder / "one.h5", name, {1, 53, 24}, {values.begin(), values.begin() + entry});
+    std::fill(values.begin() + entry, values.end(), std::nan(""));
+    rewrite(folder / "in.h5", name, values);
+  }
+  for (const char* name : {"wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo"}) {
+    const std::vector<double> values = numbers(folder / "in.h5", name);
+    std::vector<hsize_t> extents{values.size()};
+    if (name[0] == 'w') extents = {name[1] == 'o' ? values.size() / 24 : 24, name[1] == 'o' ? 24 : values.size() / 24};
+    add_numbers(folder / "one.h5", name, extents, values);
+  }
+  add_numbers(folder / "in.h5", "rows", {2}, {53, 0}, H5T_STD_I64LE);
+  const Outcome alone = train(1, "--set input.file=one.h5");
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  const auto loss = result("loss"), bo = result("bo");
+  for (const char* sharding : {"none", "fsdp", "tensor"}) {
+    const Outcome trained = train(2, fmt::format("--set input.lengths=rows --set layer.sharding={}", sharding));
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    EXPECT_LT(largest_difference(result("loss"), loss), 1e-10) << sharding;
+    EXPECT_LT(largest_difference(result("bo"), bo), 1e-9) << sharding;
+  }
+}
+
 TEST_F(Layers, TrainingGoesOnFromACheckpointOnOtherRanksAndShardings) {
   ASSERT_EQ(train(2).status, 0);
   const auto loss = result("loss"), wo = result("wo");

@@ -69,6 +69,82 @@ TEST_F(VerifyLayer, HoldsEveryNumberAgainstTheDefinition) {
   }
 }
 
+/// Rows that do not exist: y and dx are 0 there, whatever x and dy hold, and no gradient of a weight is made of them.
+TEST_F(VerifyLayer, RowsThatDoNotExist) {
+  const auto spoil_rows = [&](const std::function<bool(std::size_t, std::size_t)>& exists) {
+    for (const char* name : {"x", "dy"}) {
+      std::vector<double> values = numbers(folder / "in.h5", name);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (!exists(i / 24 / 53, i / 24 % 53)) values[i] = std::nan("");
+      rewrite(folder / "in.h5", name, values);
+    }
+  };
+  const auto expect_zeros = [&](const std::function<bool(std::size_t, std::size_t)>& exists) {
+    for (const char* name : {"y", "dx"}) {
+      const std::vector<double> found = numbers(folder / "result.h5", name);
+      std::size_t zeros = 0, others = 0;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        if (exists(i / 24 / 53, i / 24 % 53)) continue;
+        ++others;
+        zeros += found[i] == 0;
+      }
+      EXPECT_EQ(zeros, others) << name;
+      EXPECT_GT(others, 0u);
+    }
+  };
+  const std::vector<const char*> kinds{"none", "fsdp", "tensor"};
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    for (const bool lengths : {true, false}) {
+      generate("float64");
+      const auto exists = [=](std::size_t b, std::size_t row) {
+        return lengths ? (b == 0 ? row >= 3 && row < 50 : row < 20) : row < 41;
+      };
+      add_numbers(folder / "in.h5", "rows", {2, 2}, {3, 50, 0, 20}, H5T_STD_I64LE);
+      add_numbers(folder / "in.h5", "documents", {3}, {0, 11, 41}, H5T_STD_I64LE);
+      spoil_rows(exists);
+      const std::string more = fmt::format(" --set layer.sharding={} --set input.{}", kinds[i],
+                                           lengths ? "lengths=rows" : "documents=documents");
+      SCOPED_TRACE(more);
+      const Outcome ran = annulus(int(1 + (i + 1) % 3), "run run.yaml" + more);
+      ASSERT_EQ(ran.status, 0) << ran.err;
+      EXPECT_NE(ran.out.find("rows exist"), std::string::npos) << ran.out;
+      expect_zeros(exists);
+      const Outcome verified = annulus(2, "verify run.yaml" + more);
+      EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+      EXPECT_EQ(count(verified.out, " ok"), 10) << verified.out;
+    }
+  }
+  rewrite(folder / "result.h5", "y", std::vector<double>(2 * 53 * 24, 1));
+  const Outcome wrong = annulus(1, "verify run.yaml --set layer.sharding=tensor --set input.documents=documents");
+  EXPECT_EQ(word_on(wrong.out, "y"), "WRONG") << wrong.out;
+}
+
+TEST_F(VerifyLayer, BiasInTheSequenceAndInThePlane) {
+  generate("float64");
+  std::vector<double> places;
+  for (int row = 0; row < 53; ++row) places.insert(places.end(), {double(row % 7), double(row * row % 11)});
+  add_numbers(folder / "in.h5", "places", {53, 2}, places, H5T_IEEE_F64LE);
+  add_numbers(folder / "in.h5", "rows", {2}, {53, 20}, H5T_STD_I64LE);
+  const std::vector<std::string> more{
+      " --set 'attention.bias={alibi: auto}' --set layer.sharding=tensor",
+      " --set 'attention.bias={alibi: [0.5, 0.1, 0, 2], exempt: 2}' --set layer.sharding=fsdp"
+      " --set input.coordinates=places --set attention.causal=false",
+      " --set 'attention.bias={alibi: auto}' --set attention.softcap=2 --set input.coordinates=places"
+      " --set input.lengths=rows"};
+  std::vector<std::vector<double>> made;
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    SCOPED_TRACE(more[i]);
+    const Outcome ran = annulus(int(i) + 2, "run run.yaml" + more[i]);
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    const Outcome verified = annulus(2, "verify run.yaml" + more[i]);
+    EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+    EXPECT_EQ(count(verified.out, " ok"), 10) << verified.out;
+    made.push_back(numbers(folder / "result.h5", "y"));
+  }
+  ASSERT_EQ(annulus(1, "run run.yaml").status, 0);
+  for (const std::vector<double>& y : made) EXPECT_NE(y, numbers(folder / "result.h5", "y"));
+}
+
 TEST_F(VerifyLayer, FindsOneWrongNumberInAnyDataset) {
   generate("float32");
   ASSERT_EQ(annulus(2, "run run.yaml").status, 0);

@@ -41,6 +41,10 @@ struct QueryTruth {
     dlse = draw(core::TensorId::dlse, count, s.heads, core::lse_type(problem.type));
     pattern = Case{one.name, problem, one.seed}.numbers().pattern;
     if (problem.has_rows_of_queries()) pattern.documents = {0, s.sequence};
+    if (!problem.key_ranges.empty()) {
+      pattern.documents = {0, problem.key_ranges[0].begin, problem.key_ranges[0].end, s.sequence};
+      pattern.gaps = {0, 2};
+    }
     out.resize(dout.size());
     lse.resize(dlse.size());
     entropy.resize(dlse.size());
@@ -55,6 +59,7 @@ struct QueryTruth {
 
   /// The row of the sequence of query i; without row numbers any row will do.
   Index row_of(Index i) const {
+    if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
     return problem.has_rows_of_queries() ? 0 : problem.queries.value_or(core::Interval{}).begin + i;
   }
 
@@ -374,26 +379,6 @@ inline std::vector<QueryCase> stored_queries() {
   device.problem.statistics = {};
   device.name += ", device tiles";
   cases.push_back(device);
-  return cases;
-}
-
-/// 60 random cases, others for every number of ranks.
-inline std::vector<QueryCase> random_queries() {
-  const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
-  std::mt19937_64 random(own_seed);
-  std::vector<QueryCase> cases;
-  for (int i = 0; i < 60; ++i) {
-    const test::RandomLayout drawn = test::draw_layout(random, 70);
-    const Index count = 1 + Index(random() % std::uint64_t(drawn.n)), head_dim = 1 + Index(random() % 40);
-    const Index offset = Index(random() % std::uint64_t(drawn.n - count + 1));
-    QueryCase one =
-        make_queries("seed " + std::to_string(own_seed) + " case " + std::to_string(i) + ": " + test::describe(drawn),
-                     {1 + Index(random() % 2), drawn.n, drawn.layout.heads, drawn.layout.kv_heads, head_dim},
-                     drawn.layout.pattern, offset, count, drawn.layout.documents);
-    one.problem.sink = i % 3 == 0;
-    one.seed = random();
-    cases.push_back(one);
-  }
   return cases;
 }
 

@@ -26,6 +26,50 @@ void check_all(const std::vector<QueryCase>& cases, bool reproducible) {
   }
 }
 
+/// Queries that all exist, of keys of which only a range does.
+std::vector<QueryCase> ranged_queries() {
+  const pattern::Pattern dense{pattern::Semantics::longnet, {{}}, false, false};
+  std::vector<QueryCase> cases;
+  for (const auto& [keys, count, range] : std::vector<std::tuple<Index, Index, core::Interval>>{{40, 7, {5, 33}},
+                                                                                                {40, 40, {0, 40}},
+                                                                                                {40, 40, {11, 12}},
+                                                                                                {23, 61, {3, 23}},
+                                                                                                {23, 61, {0, 9}},
+                                                                                                {24, 24, {7, 7}},
+                                                                                                {24, 30, {24, 24}},
+                                                                                                {3, 5, {2, 3}}}) {
+    Problem problem = make_case("keys", {2, keys, 4, 2, 12}, dense, {}, core::DType::float32).problem;
+    problem.key_ranges = {range};
+    QueryCase one{fmt::format("keys [{}, {}) of {}, {} queries", range.begin, range.end, keys, count), problem, 1};
+    one.problem.gradients = true;
+    one.problem.statistics = {true, true, 3};
+    one.problem.sink = cases.size() % 2 == 1;
+    place_queries(one.problem, std::nullopt, count);
+    cases.push_back(one);
+  }
+  return cases;
+}
+
+/// 60 random cases, others for every number of ranks.
+std::vector<QueryCase> random_queries() {
+  const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
+  std::mt19937_64 random(own_seed);
+  std::vector<QueryCase> cases;
+  for (int i = 0; i < 60; ++i) {
+    const test::RandomLayout drawn = test::draw_layout(random, 70);
+    const Index count = 1 + Index(random() % std::uint64_t(drawn.n)), head_dim = 1 + Index(random() % 40);
+    const Index offset = Index(random() % std::uint64_t(drawn.n - count + 1));
+    QueryCase one =
+        make_queries("seed " + std::to_string(own_seed) + " case " + std::to_string(i) + ": " + test::describe(drawn),
+                     {1 + Index(random() % 2), drawn.n, drawn.layout.heads, drawn.layout.kv_heads, head_dim},
+                     drawn.layout.pattern, offset, count, drawn.layout.documents);
+    one.problem.sink = i % 3 == 0;
+    one.seed = random();
+    cases.push_back(one);
+  }
+  return cases;
+}
+
 /// Some of all of them with values of another head size than keys.
 std::vector<QueryCase> value_queries() {
   std::vector<QueryCase> some;
@@ -42,6 +86,8 @@ std::vector<QueryCase> value_queries() {
 
 TEST(Queries, Awkward) { check_all(awkward_queries(), false); }
 
+TEST(Queries, KeysThatDoNotExist) { check_all(ranged_queries(), false); }
+
 TEST(Queries, Patterns) { check_all(pattern_queries(), false); }
 
 TEST(Queries, EveryStorageType) { check_all(stored_queries(), false); }
@@ -51,6 +97,8 @@ TEST(Queries, RandomSettings) { check_all(random_queries(), false); }
 TEST(Queries, ValuesOfAnotherSize) { check_all(value_queries(), false); }
 
 TEST(QueriesInOrder, Awkward) { check_all(awkward_queries(), true); }
+
+TEST(QueriesInOrder, KeysThatDoNotExist) { check_all(ranged_queries(), true); }
 
 TEST(QueriesInOrder, Patterns) { check_all(pattern_queries(), true); }
 
@@ -63,7 +111,9 @@ TEST(QueriesInOrder, ValuesOfAnotherSize) { check_all(value_queries(), true); }
 TEST(QueriesInOrder, BitsAreThoseOfOneRank) {
   const comm::Communicator comm(MPI_COMM_WORLD), self(MPI_COMM_SELF);
   int compared = 0;
-  for (QueryCase one : pattern_queries()) {
+  std::vector<QueryCase> cases = pattern_queries();
+  for (const QueryCase& one : ranged_queries()) cases.push_back(one);
+  for (QueryCase one : cases) {
     one.problem.reproducible = true;
     const QueryTruth truth(one);
     const Case alone_case{one.name, one.problem, one.seed};

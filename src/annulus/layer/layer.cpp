@@ -31,7 +31,25 @@ Layer::Layer(LayerProblem problem, const strategies::Strategy& strategy, const c
 
 ForwardResult Layer::forward(const Weights& weights, const core::Buffer& x,
                              const strategies::Progress& progress) const {
-  return layer::forward({problem_, partition_, strategy_, attention_comm(), own_comm_, progress}, weights, x);
+  ForwardResult made =
+      layer::forward({problem_, partition_, strategy_, attention_comm(), own_comm_, progress}, weights, x);
+  clear_missing_rows(made.y);
+  return made;
+}
+
+/// Rows that do not exist have no output: without this, y has the bias there.
+void Layer::clear_missing_rows(core::Buffer& y) const {
+  const strategies::Problem& attention = problem_.attention;
+  const Index row_bytes = problem_.width * Index(core::bytes_of(attention.type));
+  for (std::size_t i = 0; i < rows().intervals().size(); ++i) {
+    const core::Interval& held = rows().intervals()[i];
+    for (const core::Interval& missing : pattern::in_gaps(attention.documents, held)) {
+      for (Index b = 0; b < attention.shape.batch; ++b) {
+        const Index first = b * rows().count() + rows().stored_begin(i) + missing.begin - held.begin;
+        core::fill_zero(y.at(first * row_bytes), missing.size() * row_bytes);
+      }
+    }
+  }
 }
 
 BackwardResult Layer::backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
@@ -42,7 +60,8 @@ BackwardResult Layer::backward(const Weights& weights, const core::Buffer& x, st
 
 double Layer::loss(core::Buffer& y, const core::Buffer& target) const {
   const core::Shape& s = problem_.attention.shape;
-  const double numbers = double(s.batch) * double(s.sequence) * double(problem_.width);
+  const Index missing = pattern::count_in_gaps(problem_.attention.documents, {{0, s.sequence}});
+  const double numbers = double(s.batch) * double(s.sequence - missing) * double(problem_.width);
   const auto matrix = [&](const core::Buffer& buffer) {
     return matrix_at(buffer.data(), problem_.attention.type, s.batch * rows().count(), problem_.width);
   };

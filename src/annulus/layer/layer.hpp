@@ -54,12 +54,14 @@ class Layer {
                           const core::Buffer& dy, const strategies::Progress& progress = {},
                           InputGradient dx = InputGradient::wanted) const;
 
-  /// Returns the regression loss 1/(2 N) sum (y - target)^2 over all N = B S E numbers; it is the same on every rank.
+  /// Returns the regression loss 1/(2 N) sum (y - target)^2 over all N = B S E numbers, without those of rows that do
+  /// not exist, which must be 0 in the target; it is the same on every rank.
   /// Replaces `y` by the gradient of the loss, (y - target) / N. Sums are in float64, row by row; the ranks' sums are
   /// added in the order of the ranks. Collective.
   double loss(core::Buffer& y, const core::Buffer& target) const;
 
  private:
+  void clear_missing_rows(core::Buffer& y) const;
   const comm::Communicator& attention_comm() const { return problem_.sharding == Sharding::tensor ? alone_ : comm_; }
 
   LayerProblem problem_;

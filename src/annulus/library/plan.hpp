@@ -73,9 +73,11 @@ struct Pattern {
   /// 0 = d0 <= d1 <= ... <= S: rows of different documents [d0, d1), [d1, d2), ... do not see each other. Rows after
   /// the last document do not exist, whatever their numbers are: out is 0, lse -inf, gradients 0.
   std::vector<Index> documents = {};
-  std::optional<double> scale = {};   ///< factor of q.k; none: 1 / sqrt(D)
-  bool group_scale = false;           ///< only for grouped: divides out by the number of pairs
-  std::vector<Interval> ranges = {};  ///< instead of documents: rows [begin, end) that exist, ascending
+  std::optional<double> scale = {};  ///< factor of q.k; none: 1 / sqrt(D)
+  bool group_scale = false;          ///< only for grouped: divides out by the number of pairs
+  /// Instead of documents: rows [begin, end) that exist, ascending. With no_rows (see query_offset): one range, of
+  /// the keys that exist; all queries do.
+  std::vector<Interval> ranges = {};
   bool sink = false;  ///< a row that sees a key sees one more, of value 0, with its score in ForwardTensors::sink
   std::optional<double> softcap = {};  ///< scores s become softcap tanh(s / softcap)
   std::optional<Bias> bias = {};       ///< subtracted after the softcap

@@ -25,6 +25,9 @@ std::string identity_of(const MadePlan& plan) {
   add("batch", p.shape.batch);
   add("sequence", p.shape.sequence);
   add("queries", p.queries ? fmt::format("{} from row {} on", p.query_count(), p.queries->begin) : "of all rows");
+  std::vector<std::string> ranges;
+  for (const core::Interval& one : p.key_ranges) ranges.push_back(fmt::format("[{}, {})", one.begin, one.end));
+  add("keys", fmt::format("{}", fmt::join(ranges, " ")));
   add("heads", p.shape.heads);
   add("kv_heads", p.shape.kv_heads);
   add("head_dim", p.shape.head_dim);

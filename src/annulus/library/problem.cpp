@@ -188,6 +188,12 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.scale = pattern.scale.value_or(1 / std::sqrt(double(shape.head_dim)));
   problem.pattern = make_pattern(pattern);
   problem.documents = make_documents(pattern, shape.kv_sequence);
+  if (pattern.query_offset == no_rows && !pattern.ranges.empty()) {
+    if (pattern.ranges.size() > 1)
+      refuse("ranges are {}, and queries have no row numbers; expected one range, the keys", pattern.ranges.size());
+    problem.key_ranges = pattern.ranges;
+    problem.documents = {0, shape.kv_sequence};
+  }
   problem.rule = make_rule(pattern, shape);
   if (const auto found = place_asked_queries(offset_of(pattern.query_offset), shape.sequence, problem))
     refuse("{} is {}", found->name(), found->reason);

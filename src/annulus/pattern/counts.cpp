@@ -33,7 +33,8 @@ Count KeptCounts::in_segment(const PairHeads& heads, Index length, Index y) cons
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
     const Index offset = cuts[c];  // stands for all offsets of its class
     // If some rows are not keys (Layout::keys), the segment is the whole sequence and r is 1.
-    const Count m = y / r + (offset < y % r), t = std::min(length / r + (offset < length % r), keys_);
+    const Count m = y / r + (offset < y % r);
+    const Count t = core::intersect({0, length / r + (offset < length % r)}, keys_).size();
     kept += heads.heads_in(offset, cuts[c + 1]) * (causal_ ? m * (m + 1) / 2 : m * t);
   }
   return kept;

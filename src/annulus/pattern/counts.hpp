@@ -44,7 +44,7 @@ class KeptCounts {
 
   bool causal_;
   Interval queries_;
-  Index keys_;
+  Interval keys_;
   Documents documents_;
   std::vector<PairHeads> pairs_;
 };

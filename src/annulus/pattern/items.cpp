@@ -126,7 +126,8 @@ class ItemMaker {
   bool find_ranges(const Comb& comb, Index kv) {
     const std::size_t mark = list_.runs.size();
     const Band& band = visible_.band;
-    const Interval seen{0, std::min(comb.count, visible_.keys)};
+    // If some rows are not keys, the comb is the whole sequence, and its indices are rows.
+    const Interval seen = core::intersect({0, std::min(comb.count, visible_.keys)}, layout_.keys);
     query_ranges_.assign(1, {0, comb.count});
     key_ranges_.assign(1, seen);
     if (band == Band::all) return true;

@@ -30,8 +30,8 @@ struct Layout {
   Interval pairs{0, every_pair};   ///< pairs of the pattern to work on; the others count as if they picked no row
   Index granule = 1;               ///< comb rows that are added in one step: rows are cut only where a CutGrid allows
   Interval queries{0, every_row};  ///< rows that are queries; the others are only keys
-  Index keys = every_row;          ///< rows before this one are keys. Fewer than all only in dense attention of one
-                                   ///< document, where all queries come after all keys
+  Interval keys{0, every_row};     ///< rows that are keys. Fewer than all only in dense attention of one document, not
+                                   ///< causal, whose queries have no row numbers
 
   /// Query heads that read one key/value head.
   Index group() const { return heads / kv_heads; }

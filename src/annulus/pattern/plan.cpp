@@ -45,9 +45,10 @@ class PairReader {
     if (pair_.window) return append_window(segment, owned);
     look_at(segment);
     const Index after = layout_.pattern.causal ? owned.rows.end : 0;
-    combs_.visit(segment, owned.rows, [&](const UsedOffset& used, std::size_t i) {
+    const Interval rows = core::intersect(owned.rows, layout_.keys);
+    combs_.visit(segment, rows, [&](const UsedOffset& used, std::size_t i) {
       const Comb comb = comb_of(segment, pair_.dilation, used.offset);
-      const Interval t = indices_within(comb, owned.rows);
+      const Interval t = indices_within(comb, rows);
       if (t.empty() || last_rows_[i] < after) return;
       for_each_key_head(layout_, used.heads, [&](Index kv, const HeadSet&) {
         owned.heads[std::size_t(kv)].push_back({comb.row(t.begin), comb.stride, t.size()});

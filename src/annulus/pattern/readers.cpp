@@ -167,6 +167,9 @@ std::vector<Index> Readers::key(Index owner, const std::vector<ReaderRun>& runs,
   const auto& own = owners_[std::size_t(owner)].intervals();
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (!coarse) key.push_back(own[i].size());
+    const Interval read = core::intersect(own[i], layout_.keys);
+    key.push_back(coarse ? Index(read.empty()) : read.begin - own[i].begin);
+    if (!coarse) key.push_back(read.size());
     for (std::size_t j = 0; j < crossings[i].size(); ++j) {
       const Pair& pair = layout_.pattern.pairs[std::size_t(pairs_.begin) + j];
       const Index r = pair.dilation;

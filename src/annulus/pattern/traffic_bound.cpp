@@ -48,7 +48,8 @@ bool is_affordable(const Layout& layout, const Partition& partition) {
 
 Traffic dense_traffic(const Layout& layout, const Partition& partition) {
   Traffic traffic;
-  const Index n = std::min(layout.documents.back(), layout.keys);
+  Index n = 0;
+  for (const StoredRows& rows : partition) n += rows.count();
   for (const StoredRows& rows : partition) {
     const Index others = (n - rows.count()) * layout.kv_heads;
     traffic.received.push_back(others);

@@ -206,6 +206,7 @@ std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& 
     return *predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine);
   };
   const auto size = strategies::largest_slices(cut.shape, [&](const strategies::SliceSize& tried) {
+    if (cut.has_own_keys() && tried.batch_entries > 1) return false;
     return tried != strategies::whole_of(cut.shape) && cost(tried).memory_bytes <= machine.memory_per_rank;
   });
   if (!size) return std::nullopt;

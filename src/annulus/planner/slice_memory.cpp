@@ -38,6 +38,13 @@ void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Pa
   }
 }
 
+/// Slice `i`. If batch entries have keys of their own, it stands for all of them: it has the rows that any of them has.
+Problem widest_slice(const Problem& whole, const strategies::SliceSize& size, Index i) {
+  Problem slice = narrowed(whole, strategies::slice_of(whole.shape, size, i));
+  if (whole.has_own_keys()) slice.key_ranges = {whole.existing_keys()};
+  return slice;
+}
+
 }  // namespace
 
 SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
@@ -45,7 +52,7 @@ SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const
   const core::Shape& s = problem.shape;
   SliceMemory most;
   if (Index(partition.size()) > largest_enumerated) {
-    const Problem slice = narrowed(problem, strategies::slice_of(s, size, 0));
+    const Problem slice = widest_slice(problem, size, 0);
     if (const auto cost = predict(strategy, slice, partition, machine)) {
       const strategies::RowCounts rows{most_rows(query_rows(slice, partition)), most_rows(partition)};
       most = memory_of(slice, rows, cost->memory_bytes, cost->memory_bytes);
@@ -54,7 +61,7 @@ SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const
   }
   const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // all entries have the same slices
   for (Index i = 0; i < of_entry; ++i) {
-    add_ranks(strategy, narrowed(problem, strategies::slice_of(s, size, i)), partition, most);
+    add_ranks(strategy, widest_slice(problem, size, i), partition, most);
     comm::watchdog_progress();  // other ranks may be waiting for this one
   }
   return most;

@@ -29,8 +29,10 @@ void check_input(const RunFile& run) {
     refuse(run, "input.lengths", "input.lengths and input.documents ({}) exclude each other",
            location_name(run, "input.documents"));
   }
-  if (input.lengths && input.query_offset.kind != pattern::QueryOffset::Kind::last) {
-    refuse(run, "input.query_offset", "input.query_offset: with input.lengths ({}) q has the rows of k, expected auto",
+  if (input.lengths && input.query_offset.kind == pattern::QueryOffset::Kind::row) {
+    refuse(run, "input.query_offset",
+           "input.query_offset: with input.lengths ({}) q has the rows of k, expected auto; or none, then lengths are "
+           "of k and v only",
            location_name(run, "input.lengths"));
   }
   if (!generate) return;
@@ -125,7 +127,6 @@ void check_scores(const RunFile& run) {
     refuse(run, "input.coordinates", "input.coordinates: without attention.bias nothing reads them, expected none");
   }
   if (!settings.attention.bias) return;
-  if (settings.layer) refuse(run, "attention.bias", "attention.bias: a layer's attention has none yet, expected none");
   if (settings.attention.pattern.semantics == pattern::Semantics::torchscale) {
     refuse(
         run, "attention.bias",

@@ -56,6 +56,9 @@ struct InputSettings {
   std::optional<std::string> sink;         ///< dataset of sink logits; empty: none
   std::optional<std::string> lengths{};    ///< dataset: how many rows each batch entry has; empty: all exist
   pattern::QueryOffset query_offset{};     ///< which row of k the first row of q is
+
+  /// Whether `lengths` are rows of k and v only: queries without row numbers all exist.
+  bool has_lengths_of_keys() const { return lengths && query_offset.kind == pattern::QueryOffset::Kind::none; }
 };
 
 /// attention.bias: slope * distance is subtracted from scores.

@@ -22,6 +22,8 @@ struct FileContents {
   Index query_rows = 0;                           ///< Sq, the rows of q, dout and dlse; for a layer S
   /// {0, S} without input.documents and input.lengths. With lengths: all batch entries end to end, B S rows.
   pattern::Documents documents;
+  /// The rows of k and v that exist in each batch entry, if input.lengths are of these only; otherwise empty.
+  std::vector<core::Interval> key_ranges = {};
   std::vector<double> sink = {};         ///< (H) sink logits; empty if input.sink is empty
   std::vector<double> coordinates = {};  ///< (S, 2), for all batch entries; empty without input.coordinates
 };
@@ -34,6 +36,7 @@ class InputFile {
   Index width() const { return contents_.width; }
   Index query_rows() const { return contents_.query_rows; }
   const pattern::Documents& documents() const { return contents_.documents; }
+  const std::vector<core::Interval>& key_ranges() const { return contents_.key_ranges; }
   const std::vector<double>& sink() const { return contents_.sink; }
   const std::vector<double>& coordinates() const { return contents_.coordinates; }
 

@@ -47,9 +47,10 @@ struct DatasetInfo {
   std::vector<Index> extents;  ///< in the file's order of axes
   NumberType type = core::DType::float32;
   core::AxisOrder order = core::AxisOrder::bshd;
-  Index offset = not_known;  ///< byte of the file at which the numbers begin; from there they are contiguous
-  MissingValues missing{};   ///< numbers that must not be read
-  Index first_row = 0;       ///< row of the sequence that is its first row: q may have fewer rows than k
+  Index offset = not_known;   ///< byte of the file at which the numbers begin; from there they are contiguous
+  MissingValues missing{};    ///< numbers that must not be read
+  Index first_row = 0;        ///< row of the sequence that is its first row: q may have fewer rows than k
+  bool has_all_rows = false;  ///< InspectedFile::left_out is not about this dataset
 };
 
 struct InspectedFile {
@@ -61,6 +62,8 @@ struct InspectedFile {
   /// Rows that do not exist, ascending; counted in that one sequence, or in each batch entry. They are not read; in
   /// memory they are zeros.
   std::vector<core::Interval> left_out{};
+  /// They are counted in that one sequence although entries do not lie end to end: each entry has rows of its own.
+  bool is_left_out_by_entry = false;
   /// Other files that hold numbers of the datasets, or through which links lead to them.
   std::map<std::string, FileState> others{};
 

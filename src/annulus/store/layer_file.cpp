@@ -64,7 +64,13 @@ FileContents describe(hid_t file, const runfile::Settings& settings, LayerExtras
   if (extras.dy) check_like_x(layer.dy, "layer.dy names it, compute.backward: true reads it");
   if (extras.target) check_like_x(settings.train->target, "train.target names it");
   const Index rows = x.extents[1];
-  return {{x.extents[0], rows, layer.heads, layer.kv_heads, head_dim}, x.type, core::AxisOrder::bshd, width, rows, {}};
+  FileContents contents{
+      {x.extents[0], rows, layer.heads, layer.kv_heads, head_dim}, x.type, core::AxisOrder::bshd, width, rows, {}};
+  if (const auto& places = settings.input.coordinates) {
+    const std::string to_fit = fmt::format("x {} of {} rows", x.shape_text(), rows);
+    contents.coordinates = read_coordinates(file, path, *places, rows, to_fit);
+  }
+  return contents;
 }
 
 }  // namespace
@@ -81,7 +87,9 @@ LayerFile::LayerFile(const runfile::Settings& settings, LayerExtras extras, cons
     file_.datasets[weight.dataset] = {weight.extents, type()};
   }
   std::vector<std::string> small;
-  if (settings.input.documents) small.push_back(*settings.input.documents);
+  for (const auto& name : {settings.input.documents, settings.input.lengths, settings.input.coordinates}) {
+    if (name) small.push_back(*name);
+  }
   look_at_storage(file_, small, comm);
 }
 

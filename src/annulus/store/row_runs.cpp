@@ -66,11 +66,12 @@ std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<
     const auto add = [&](core::Interval part) {
       if (!part.empty()) all.push_back(taken(piece, part));
     };
+    const Index before = layout.is_left_out_by_entry ? piece.batch * layout.extents[1] : 0;
     Index done = 0;
     auto gap = std::partition_point(layout.left_out.begin(), layout.left_out.end(),
-                                    [&](const core::Interval& one) { return one.end <= piece.first; });
+                                    [&](const core::Interval& one) { return one.end <= before + piece.first; });
     for (; gap != layout.left_out.end() && done < piece.count; ++gap) {
-      const core::Interval inside{rows_before(piece, gap->begin), rows_before(piece, gap->end)};
+      const core::Interval inside{rows_before(piece, gap->begin - before), rows_before(piece, gap->end - before)};
       add({done, inside.begin});
       fill_with_zeros(layout, taken(piece, inside));
       done = inside.end;

@@ -29,6 +29,7 @@ struct RowLayout {
   MissingValues missing{};  ///< these numbers are errors, too
   std::size_t axes = 4;     ///< number of the dataset's axes. 4: all; 3: no last one; 2: rows, heads; 1: rows
   std::vector<core::Interval> left_out{};  ///< rows that existing() leaves out, from InspectedFile
+  bool is_left_out_by_entry = false;       ///< they are counted over all entries: row S is row 0 of entry 1
 
   void allow(Wanted wanted) {
     if (wanted != Wanted::finite_numbers) is_finite = false;

@@ -212,10 +212,10 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
   }
   if (dout) check_gradients(*dout, dlse, q, v);
   const Index rows = k.extents[sequence_axis(q.order)];
-  if (input.lengths && rows != q.rows()) {
+  if (input.lengths && !input.has_lengths_of_keys() && rows != q.rows()) {
     fail(ErrorKind::failure,
          "{} has {} rows, {} has {}: with input.lengths q and k have the same ones, expected input.lengths: none or {} "
-         "rows",
+         "rows, or input.query_offset: none",
          q.found.where, q.rows(), k.where, rows, rows);
   }
   FileContents contents{
@@ -250,8 +250,10 @@ TensorFile::TensorFile(const runfile::InputSettings& input, const comm::Communic
   const pattern::QueryOffset& offset = input.query_offset;
   const bool is_last = offset.kind == pattern::QueryOffset::Kind::last;
   for (const std::string& name : {input.q, input.dout, input.dlse.value_or("")}) {
-    if (const auto found = file_.datasets.find(name); found != file_.datasets.end())
-      found->second.first_row = std::max<Index>(0, is_last ? sequence - query_rows() : offset.row);
+    const auto found = file_.datasets.find(name);
+    if (found == file_.datasets.end()) continue;
+    found->second.first_row = std::max<Index>(0, is_last ? sequence - query_rows() : offset.row);
+    found->second.has_all_rows = input.has_lengths_of_keys();
   }
   std::vector<std::string> small;
   for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {

@@ -28,13 +28,20 @@ kernels::ReferencePattern reference_pattern(const Problem& problem) {
   reference.causal = problem.pattern.causal;
   reference.group_scale = problem.pattern.group_scale;
   reference.scale = problem.scale;
-  const pattern::Documents documents = problem.key_documents();
+  pattern::Documents documents = problem.key_documents();
+  if (!problem.key_ranges.empty()) {  // of all entries, end to end; the rows between them are keys of no one
+    const Index rows = problem.shape.sequence;
+    std::vector<core::Interval> ranges;
+    for (const core::Interval& one : problem.key_ranges)
+      ranges.push_back({Index(ranges.size()) * rows + one.begin, Index(ranges.size()) * rows + one.end});
+    documents = pattern::documents_at(ranges, Index(ranges.size()) * rows);
+  }
   reference.documents.assign(documents.begin(), documents.end());
   reference.softcap = problem.rule.cap;
   reference.slopes = problem.rule.slopes;
   reference.exempt = problem.rule.exempt;
   if (problem.rule.coordinates) reference.coordinates = problem.rule.coordinates->numbers();
-  reference.gaps = problem.documents.gaps;
+  reference.gaps = documents.gaps;
   return reference;
 }
 

@@ -11,7 +11,7 @@ core::Shape narrowed(core::Shape whole, core::Interval query) {
 void place_queries(Problem& problem, std::optional<Index> offset, Index count) {
   const Index keys = problem.shape.sequence;
   const Index first = offset ? *offset : count <= keys ? 0 : keys;
-  if (first == 0 && count == keys) return;
+  if (first == 0 && count == keys && problem.key_ranges.empty()) return;
   problem.queries = {first, first + count};
   if (problem.has_rows_of_queries()) problem.documents = {0, problem.queries->end};
 }

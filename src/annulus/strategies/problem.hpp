@@ -1,6 +1,7 @@
 // What a strategy gets: the problem, and this rank's tensors.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -56,6 +57,9 @@ struct Problem {
   pattern::Documents documents;
   /// Rows of the sequence at which the queries are; empty: at all rows. See place_queries().
   std::optional<core::Interval> queries;
+  /// Rows of k that exist: one interval for each batch entry, or one for all; empty: all rows. With it `queries` have
+  /// no row numbers, and exist. Entries with intervals of their own are computed one by one: see narrowed().
+  std::vector<core::Interval> key_ranges = {};
   bool all_queries = false;  ///< every rank computes all queries with its own keys: queries/query_exchange.hpp
   kernels::Backend backend = kernels::Backend::host;
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
@@ -81,10 +85,19 @@ struct Problem {
 
   pattern::Layout layout() const {
     const core::Interval rows = queries.value_or(core::Interval{0, pattern::every_row});
-    const Index keys = has_rows_of_queries() ? shape.sequence : pattern::every_row;
+    const core::Interval keys = existing_keys();
     if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs, granule, rows, keys};
     return {pattern, documents, shape.heads, shape.kv_heads, {0, pattern::every_head}, pairs, granule, rows, keys};
   }
+  /// The rows that are keys of some batch entry, from the first to the last; of all entries, if they have the same.
+  core::Interval existing_keys() const {
+    if (key_ranges.empty()) return {0, has_rows_of_queries() ? shape.sequence : pattern::every_row};
+    core::Interval all = key_ranges.front();
+    for (const core::Interval& one : key_ranges) all = {std::min(all.begin, one.begin), std::max(all.end, one.end)};
+    return all;
+  }
+  /// Whether batch entries have keys of their own, so that no two of them can be computed together.
+  bool has_own_keys() const { return key_ranges.size() > 1; }
   /// Rows of q and of the tensors with the same rows.
   Index query_count() const { return queries ? queries->size() : shape.sequence; }
   /// Whether the queries are not at rows of keys, but after all keys.

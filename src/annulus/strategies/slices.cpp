@@ -26,6 +26,8 @@ Problem narrowed(const Problem& whole, const Slice& slice) {
   Problem narrow =
       slice.kv_heads.size() == whole.shape.kv_heads ? whole : narrowed(whole, slice.query_heads(whole.shape.group()));
   narrow.shape.batch = slice.batch.size();
+  if (whole.has_own_keys())
+    narrow.key_ranges = {whole.key_ranges.begin() + slice.batch.begin, whole.key_ranges.begin() + slice.batch.end};
   return narrow;
 }
 

@@ -87,7 +87,7 @@ Probability probability(const VerifyInput& input, Index h, Index query, Index p,
 void VectorCheck::compare(Index b, Index x, Index h, const Numbers& expected) {
   const double* const found = rows_.row(x).data() + (b * heads_ + h) * Index(expected.size());
   for (std::size_t d = 0; d < expected.size(); ++d) {
-    deviation.compare(found[d], expected[d], [&] { return input_.index_text(b, x, h, Index(d)); });
+    deviation.compare(found[d], expected[d], [&] { return input_.index_text(b, x, h, Index(d), of_key_); });
   }
 }
 

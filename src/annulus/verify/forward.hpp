@@ -45,7 +45,7 @@ Probability probability(const VerifyInput& input, Index h, Index query, Index p,
 class VectorCheck {
  public:
   VectorCheck(const VerifyInput& input, const ResultRows& result, const std::string& dataset, Index heads)
-      : input_(input), rows_(result, dataset), heads_(heads) {}
+      : input_(input), rows_(result, dataset), heads_(heads), of_key_(dataset == "dk" || dataset == "dv") {}
 
   void compare(Index b, Index x, Index h, const Numbers& expected);
 
@@ -55,6 +55,7 @@ class VectorCheck {
   const VerifyInput& input_;
   RowReader rows_;
   Index heads_;
+  bool of_key_;
 };
 
 /// The errors of rows of out and lse in a result, compared with recomputed rows.

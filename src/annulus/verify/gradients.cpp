@@ -59,7 +59,7 @@ class Definition {
 /// Numbers in q of the queries that may see key p in some head: those in the key's segments and, if attention is
 /// causal, from p on.
 Interval viewers_of(const VerifyInput& input, Index p) {
-  if (!input.has_query_rows) return {0, input.queries};
+  if (!input.has_query_rows) return input.viewers_of(p);
   const Shape& s = input.shape;
   const ReferencePattern viewers = kernels::mirrored(input.pattern);
   Interval all{p, p + 1};
@@ -74,7 +74,7 @@ Interval viewers_of(const VerifyInput& input, Index p) {
 
 /// Numbers in q of the queries of head h that see key p. A query occurs once for each run that contains it.
 WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
-  if (!input.has_query_rows) return {{0, input.queries, 1}};
+  if (!input.has_query_rows) return {{input.viewers_of(p).begin, input.viewers_of(p).end, 1}};
   WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);
   for (kernels::RowRun& run : runs) {
     if (input.pattern.causal) run.first = p;  // p is in the run
@@ -283,7 +283,7 @@ KeyDeviations compare_keys(const VerifyInput& input, const ResultRows& result, c
     for (Index i = 0; sums.received && i < s.group(); ++i) {
       const Index h = row.head * s.group() + i;
       received.compare(found.row(row.p)[std::size_t(row.b * s.heads + h)], row.received[std::size_t(i)],
-                       [&] { return input.index_text(row.b, row.p, h); });
+                       [&] { return input.index_text(row.b, row.p, h, true); });
     }
   }
   return {dk.deviation, dv.deviation, received};

@@ -1,6 +1,7 @@
 #include "annulus/verify/input.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "annulus/store/file_rows.hpp"
 #include "annulus/store/generated.hpp"
@@ -39,8 +40,17 @@ AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile
     : VerifyInput(problem, file ? file->order() : core::AxisOrder::bshd), problem_(problem), settings_(settings) {
   if (!file) return;
   file_ = file->inspected();
-  if (file_->is_end_to_end) entry_rows = file->shape().sequence;
+  if (file_->is_end_to_end) entry_rows = entry_queries = file->shape().sequence;
   pattern.sink = file->sink();
+  if (problem.key_ranges.empty()) return;
+  file_->is_end_to_end = true;  // here; a run reads entry by entry
+  entry_rows = shape.sequence;
+  entry_queries = queries;
+  has_query_rows = false;
+  for (const core::Interval& keys : problem.key_ranges)
+    entry_begins.push_back(Index(entry_begins.size()) * entry_rows + (keys.empty() ? 0 : keys.begin));
+  queries *= shape.batch;
+  shape.sequence *= std::exchange(shape.batch, 1);
 }
 
 Numbers AttentionInput::rows(StoredTensor tensor, Interval rows) const {
@@ -54,15 +64,15 @@ Numbers AttentionInput::rows(StoredTensor tensor, Interval rows) const {
   return to_double(host, *memory_type_of(problem_, tensor));
 }
 
-ResultRows rows_in(const store::InspectedFile& file) {
-  return [&file](const std::string& dataset, Interval rows) {
+ResultRows rows_in(const store::InspectedFile& file, Index sequence) {
+  return [&file, sequence](const std::string& dataset, Interval rows) {
     Numbers numbers = read_as_double(file, dataset, rows);
     if (dataset != core::name_of(core::StoredTensor::top_rows) || !file.is_end_to_end) return numbers;
     const store::DatasetInfo& info = file.at(dataset);  // top_rows: its lists count rows in their own batch entry
-    const Index sequence = info.extents[core::sequence_axis(info.order)];
+    const Index queries = info.extents[core::sequence_axis(info.order)];
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const Index row = rows.begin + Index(i) / (Index(numbers.size()) / rows.size());
-      if (numbers[i] >= 0) numbers[i] += double(row - row % sequence);
+      if (numbers[i] >= 0) numbers[i] += double(row / queries * sequence);
     }
     return numbers;
   };
@@ -73,12 +83,12 @@ RowReader::RowReader(const ResultRows& result, const std::string& dataset)
 RowReader::RowReader(const VerifyInput& input, StoredTensor tensor)
     : RowReader([&input, tensor](Interval row) { return input.rows(tensor, row); }) {}
 
-std::string VerifyInput::index_text(Index b, Index x, Index h, Index d) const {
-  if (entry_rows > 0) b = x / entry_rows, x %= entry_rows;
+std::string VerifyInput::index_text(Index b, Index x, Index h, Index d, bool of_key) const {
+  if (const Index rows = of_key ? entry_rows : entry_queries; rows > 0) b = x / rows, x %= rows;
   return fmt::format("[{}]", fmt::join(core::reordered<Index>({b, x, h, d}, order), ", "));
 }
-std::string VerifyInput::index_text(Index b, Index x, Index h) const {
-  if (entry_rows > 0) b = x / entry_rows, x %= entry_rows;
+std::string VerifyInput::index_text(Index b, Index x, Index h, bool of_key) const {
+  if (const Index rows = of_key ? entry_rows : entry_queries; rows > 0) b = x / rows, x %= rows;
   return fmt::format("[{}]", fmt::join(core::reordered<Index>({b, x, h}, order), ", "));
 }
 

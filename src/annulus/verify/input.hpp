@@ -72,17 +72,29 @@ class VerifyInput {
   virtual Numbers rows(core::StoredTensor tensor, Interval rows) const = 0;
 
   /// The index in the file of number d of row x and head h: "[1, 5, 0, 3]".
-  std::string index_text(Index b, Index x, Index h, Index d) const;
-  std::string index_text(Index b, Index x, Index h) const;
+  std::string index_text(Index b, Index x, Index h, Index d, bool of_key = false) const;
+  std::string index_text(Index b, Index x, Index h, bool of_key = false) const;
 
-  /// The row of the sequence that is query number `query`; 0 for queries without row numbers, which see every key.
-  Index row_of(Index query) const { return has_query_rows ? first_query + query : 0; }
+  /// The row of the sequence that is query number `query`. For queries without row numbers, which see every key of
+  /// their batch entry, a row of their entry that exists, if there is one.
+  Index row_of(Index query) const {
+    if (!entry_begins.empty()) return entry_begins[std::size_t(query / entry_queries)];
+    return has_query_rows ? first_query + query : 0;
+  }
+  /// The queries without row numbers that may see key p.
+  Interval viewers_of(Index p) const {
+    if (entry_begins.empty()) return {0, queries};
+    return {p / entry_rows * entry_queries, (p / entry_rows + 1) * entry_queries};
+  }
 
   core::Shape shape;
   Index queries = 0;           ///< number of rows of q
   Index first_query = 0;       ///< the row of the sequence that is the first row of q
   bool has_query_rows = true;  ///< false: queries have no row numbers, and see every key
   Index entry_rows = 0;        ///< S if `shape` is one sequence of B S rows, all batch entries end to end; 0: it is not
+  Index entry_queries = 0;     ///< the same for `queries`
+  /// Where keys of entries begin, if only keys have lengths; otherwise empty.
+  std::vector<Index> entry_begins = {};
   core::DType type;
   core::Precision precision;
   core::AxisOrder order;              ///< for tensors in the input and in the result
@@ -107,7 +119,8 @@ class AttentionInput : public VerifyInput {
 /// Returns rows of a dataset of a result, (B, rows, heads, ...). They are read from a file, or were gathered from the
 /// ranks that made them. Local.
 using ResultRows = std::function<Numbers(const std::string& dataset, Interval rows)>;
-ResultRows rows_in(const store::InspectedFile& file);
+/// `sequence`: the rows of k in a batch entry, if entries lie end to end.
+ResultRows rows_in(const store::InspectedFile& file, Index sequence);
 
 /// Reads a tensor row by row, and keeps the last row: callers ask for its heads and entries before the next row.
 class RowReader {

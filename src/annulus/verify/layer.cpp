@@ -142,7 +142,8 @@ class Comparison {
           const Numbers& head = queries_[row * std::size_t(s.heads) + std::size_t(h)].out;
           out.insert(out.end(), head.begin(), head.end());
         }
-        compare_row(y_, y, at, input_.output(out), b, rows.begin + i);
+        const bool exists = !kernels::document_of(input_.pattern, s.sequence, rows.begin + i).empty();
+        compare_row(y_, y, at, exists ? input_.output(out) : Numbers(std::size_t(width)), b, rows.begin + i);
         if (!dx_) continue;
         const Heads d = gradient_of_heads(row, rows.begin + i);
         compare_row(found_dx_, dx, at, input_.input_gradient(d.q.values, d.k.values, d.v.values), b, rows.begin + i);
@@ -162,7 +163,7 @@ class Comparison {
 
   void compare_row(Deviation& deviation, const Numbers& found, Index at, const Numbers& expected, Index b, Index x) {
     for (std::size_t e = 0; e < expected.size(); ++e) {
-      deviation.compare(found[std::size_t(at) + e], expected[e], [&] { return fmt::format("[{}, {}, {}]", b, x, e); });
+      deviation.compare(found[std::size_t(at) + e], expected[e], [&] { return input_.index_text(b, x, Index(e)); });
     }
   }
 

@@ -47,6 +47,7 @@ void add_transposed(std::span<const double> a, const Numbers& w, Index columns, 
 LayerInput::LayerInput(const layer::LayerProblem& problem, const runfile::LayerSettings& settings,
                        const store::InspectedFile& file, const layer::Weights& weights)
     : VerifyInput(problem.attention, core::AxisOrder::bshd), file_(file), settings_(settings), problem_(problem) {
+  if (file.is_end_to_end) entry_rows = entry_queries = file.at(settings.x).extents[1];
   for (const Weight w : layer::all_weights) {
     std::vector<std::byte> host(std::size_t(weights[w].bytes()));
     core::copy_to_host(host.data(), weights[w].data(), weights[w].bytes());

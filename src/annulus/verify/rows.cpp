@@ -55,10 +55,10 @@ Index numbered(const std::vector<Interval>& rows, Index i) {
   return -1;
 }
 
-/// Chooses `count` of the rows in `range`.
-std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count) {
+/// Chooses `count` of the rows in `range`. `have_numbers`: they are rows of the sequence, some of which may not exist.
+std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count, bool have_numbers = true) {
   count = std::min(count, range.size());
-  const std::vector<Interval> there = existing_rows(input.pattern, range);
+  const std::vector<Interval> there = have_numbers ? existing_rows(input.pattern, range) : std::vector<Interval>{range};
   Index existing = 0;
   for (const Interval& document : there) existing += document.size();
   std::vector<Index> borders = border_rows(input.pattern, input.shape.sequence);
@@ -90,7 +90,7 @@ SampledRows sample_rows(const VerifyInput& input, Index count) {
   const Interval keys{0, input.shape.sequence}, queries{input.first_query, input.first_query + input.queries};
   SampledRows rows{{}, sample_range(input, keys, count)};
   if (!input.has_query_rows) {
-    rows.queries = sample_range(input, {0, input.queries}, count);
+    rows.queries = sample_range(input, {0, input.queries}, count, false);
   } else if (input.queries == keys.size()) {
     rows.queries = rows.keys;
   } else {

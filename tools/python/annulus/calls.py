@@ -25,7 +25,6 @@ PROGRESS = optional(function("a function of (share, where)"))
 INT_MOST = 2**31 - 1  # the core has a C int
 RANK = whole(0, INT_MOST)
 OFFSETS = {"auto": -1, "none": -2}  # the core's numbers for these words
-OF_KEYS = ("k", "v", "dk", "dv", "received")
 STATISTICS_OF_CORE = ("entropy", "received", "top_weights", "top_rows", "normalizers")
 NOTHING = {"lse": -np.inf, "top_rows": -1}  # what queries without a key get; all other results are 0
 
@@ -38,7 +37,7 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
     rows of every entry, so the partition is block_cyclic with blocks of S / P rows."""
     batch, rows = extents[0], extents[5]
     partition, block = settings.partition, 0
-    if settings.lengths:
+    if settings.lengths and settings.query_offset != "none":
         if extents[1] != rows:
             raise AnnulusError(f"lengths are given with {extents[1]} rows of q and {rows} of k, expected as many")
         extents = (1, batch * rows, *extents[2:5], batch * rows, extents[6])
@@ -51,8 +50,8 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
             partition, block = "block_cyclic", rows // ranks
     elif partition == "auto":
         # plan() and attention() choose with what both know, so that attention() takes the rows that plan() names. That
-        # excludes gradients, a sink, statistics, type, batch, the heads of k and Dv.
-        plain = settings._replace(statistics=(), top_keys=0, precision="auto")
+        # excludes gradients, a sink, statistics, type, batch, the heads of k, Dv and lengths.
+        plain = settings._replace(statistics=(), top_keys=0, precision="auto", lengths=())
         alike = (1, extents[1], extents[2], extents[2], extents[4], rows, extents[4])
         partition = _made(alike, "float32", plain, "auto", 0, ranks, False, False).partition
     return _made(extents, kind, settings, partition, block, ranks, gradients, sink)
@@ -61,7 +60,7 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
 def _made(extents, kind, settings, partition, block, ranks, gradients, sink):
     """core_plan() for a given partition and block size."""
     entries = len(settings.lengths) or 1  # they are concatenated
-    rows = extents[1] // entries
+    rows = extents[5] // entries
     options = {key: getattr(settings, key) for key in ("strategy", "precision", "reproducible", "top_keys")}
     options |= {"partition": partition, "block_size": block,
                 "ranges": [(b * rows + begin, b * rows + end) for b, (begin, end) in enumerate(settings.lengths)]}
@@ -96,15 +95,13 @@ def extents_of(described, axes):
 
 
 class Part(NamedTuple):
-    """What one call of the core computes: some batch entries, with all their queries and some keys."""
+    """What one call of the core computes: some batch entries."""
     plan: object
     entries: slice = slice(None)
-    keys: slice = slice(None)
 
     def of(self, arrays):
-        """This part's rows of arrays (B, rows, ...), given by name, with the rows of q or k; None stays None."""
-        return {name: None if array is None else array[self.entries, self.keys] if name in OF_KEYS else array[self.entries]
-                for name, array in arrays.items()}
+        """This part's entries of arrays (B, rows, ...), given by name; None stays None."""
+        return {name: None if array is None else array[self.entries] for name, array in arrays.items()}
 
 
 def lse_type_of(kind):
@@ -156,12 +153,9 @@ class Call:
         self.lies_end_to_end = bool(settings.lengths) and settings.query_offset != "none"
         if not settings.lengths or self.lies_end_to_end:
             return [Part(core_plan(extents, self.type, settings, self.comm.size, self.gradients, self.sink is not None))]
-        if self.comm.size > 1:
-            raise AnnulusError("lengths of keys alone (query_offset='none') are given on several ranks, expected one rank")
-        settings = settings._replace(lengths=())
-        return [Part(core_plan((1, *extents[1:5], end - begin, extents[6]), self.type, settings, 1, self.gradients, self.sink is not None),
-                     slice(entry, entry + 1), slice(begin, end))
-                for entry, (begin, end) in enumerate(self.settings.lengths) if begin < end]
+        return [Part(core_plan((1, *extents[1:]), self.type, settings._replace(lengths=(keys,)), self.comm.size,
+                               self.gradients, self.sink is not None), slice(entry, entry + 1))
+                for entry, keys in enumerate(settings.lengths) if keys[0] < keys[1]]
 
     def _take_sink(self, sink, heads):
         """Stores sink logits (H), as (1, 1, H) for the core."""
@@ -184,7 +178,7 @@ class Call:
         for rank, (_, other, _) in enumerate(said):
             if other != said[0][1]:
                 raise AnnulusError(f"rank {rank} calls with other arrays or settings than rank 0: {other} and {said[0][1]}")
-        if self.settings.lengths and len({rows for _, _, rows in said}) > 1:
+        if self.settings.lengths and self.settings.query_offset != "none" and len({rows for _, _, rows in said}) > 1:
             raise AnnulusError(f"ranks have {[keys for _, _, (_, keys) in said]} rows, expected as many on each: lengths are "
                                "given")
         queries, keys = (sum(rows) for rows in zip(*(rows for _, _, rows in said)))
@@ -226,9 +220,9 @@ class Call:
         made = {"out": core_out, "lse": core_lse} | core
         for part, arrays, shown in self.each(made, progress=progress):
             _core.forward(self.comm, part.plan, sink=self.sink, progress=shown, **arrays, **self.threads)
-            if self.settings.lengths and "top_rows" in told:  # these row numbers start at the part's first key
+            if self.lies_end_to_end and "top_rows" in told:
                 rows = arrays["top_rows"]
-                rows[rows >= 0] = (rows[rows >= 0] + (part.keys.start or 0)) % self.rows
+                rows[rows >= 0] %= self.rows
         return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
 
     def each(self, made, given=None, progress=None):
@@ -396,5 +390,7 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     [(2048, 6144)]
     """
     settings = fitted(settings_of(**words), batch, sequence)
+    if settings.query_offset == "none":  # which rows are whose does not depend on how many keys of an entry exist
+        settings = settings._replace(lengths=())
     extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence, value_dim or head_dim)
     return Plan(core_plan(extents, type, settings, ranks, False), sequence)

@@ -8,7 +8,7 @@ from mpi4py import MPI
 from test_combined import drawn
 
 import annulus
-from annulus.torch import dilated_attention
+from annulus.torch import dilated_attention, scaled_dot_product_attention
 
 comm = MPI.COMM_WORLD
 ROWS, HEADS = 41, 4
@@ -85,6 +85,45 @@ def padded_batches():
         top = annulus.attention(*[x[:, mine] for x in padded], statistics=["top"], **words)[2]["top_rows"]
         assert top[0].max() < 31 and top[1].max() < 17
     assert comm.size == 1 or "rows, expected as many on each" in said_by(lengths=[41, 3], comm=comm)
+
+
+def keys_that_do_not_exist():
+    """lengths with query_offset='none', and masks of keys: every query exists. NaN stays out, and the rest is the definition."""
+    for queries, lengths in ((9, [[4, 31], [0, 17]]), (41, [[40, 41], [0, 0]]), (50, [[0, 41], [13, 13]])):
+        given = [np.random.default_rng(i).standard_normal((2, n, h, 8)) for i, (n, h) in enumerate(((queries, HEADS), (ROWS, 2), (ROWS, 2)))]
+        out, dq, dk, dv, lse = [np.zeros_like(x) for x in (given[0], *given)] + [np.full((2, queries, HEADS), -np.inf)]
+        there = np.zeros((2, ROWS), bool)
+        for b, (begin, end) in enumerate(lengths):
+            there[b, begin:end] = True
+            given[1][b, ~there[b]] = given[2][b, ~there[b]] = np.nan
+            if begin < end:
+                q, k, v = (torch.from_numpy(x).requires_grad_() for x in (given[0][b:b + 1], given[1][b:b + 1, begin:end], given[2][b:b + 1, begin:end]))
+                made, own = composed(q, k, v, torch.ones(HEADS, queries, end - begin))
+                made.square().sum().backward()
+                out[b], lse[b], dq[b], dk[b, begin:end], dv[b, begin:end] = (
+                    x.detach().numpy()[0] for x in (made, own, q.grad, k.grad, v.grad))
+        for strategy in ("auto", "ring", "rotation", "allgather", "ulysses", "onesided", "pass_q"):
+            for partition in ("contiguous", "zigzag", "auto"):
+                words = {"query_offset": "none", "strategy": strategy, "partition": partition}
+                plan = annulus.plan(ROWS, HEADS, 8, ranks=comm.size, batch=2, kv_heads=2, queries=queries, lengths=lengths, **words)
+                mine, keys = plan.query_row_numbers(comm.rank), plan.row_numbers(comm.rank)
+                ours = given[0][:, mine], given[1][:, keys], given[2][:, keys]
+                found = annulus.attention(*ours, comm=comm, lengths=lengths, statistics=["received", "top"], top_keys=41, **words)
+                assert np.allclose(found[0], out[:, mine], atol=1e-12), (strategy, partition)
+                assert np.allclose(found[1], lse[:, mine], atol=1e-12)
+                assert (found[2]["received"][~there[:, keys]] == 0).all()
+                listed = found[2]["top_rows"]
+                assert all(set(listed[b].ravel()) <= {-1, *np.flatnonzero(there[b])} for b in range(2))
+                assert ((listed >= 0).sum(axis=-1) == there.sum(axis=1)[:, None, None]).all()
+                tensors = [torch.from_numpy(x.copy()).requires_grad_() for x in ours]
+                dilated_attention(*tensors, comm=comm, lengths=lengths, **words).square().sum().backward()
+                for x, expected in zip(tensors, (dq[:, mine], dk[:, keys], dv[:, keys])):
+                    assert np.allclose(x.grad.numpy(), expected, atol=1e-11), (strategy, partition)
+        plan = annulus.plan(ROWS, HEADS, 8, ranks=comm.size, batch=2, kv_heads=2, queries=queries, query_offset="none")
+        mine, keys = plan.query_row_numbers(comm.rank), plan.row_numbers(comm.rank)
+        q, k, v = (torch.from_numpy(x).transpose(1, 2) for x in (given[0][:, mine], given[1][:, keys], given[2][:, keys]))
+        masked = scaled_dot_product_attention(q, k, v, attn_mask=torch.from_numpy(there)[:, None, None], enable_gqa=True, comm=comm)
+        assert np.allclose(masked.transpose(1, 2), out[:, mine], atol=1e-12)
 
 
 def said_by(**words):
@@ -213,7 +252,7 @@ def all_together():
 
 
 for test in (forward_of_every_strategy, all_together, fewer_queries_or_more, gradients, partition_that_is_chosen,
-             padded_batches, mistakes, one_rank_with_no_array, more_heads_than_rows, other_communicators,
+             padded_batches, keys_that_do_not_exist, mistakes, one_rank_with_no_array, more_heads_than_rows, other_communicators,
              ranks_without_rows):
     test()
     comm.Barrier()

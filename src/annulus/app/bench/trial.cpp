@@ -133,7 +133,14 @@ Job JobMaker::job(const runfile::BenchCase& one) const {
     JobOptions options;
     options.ranks = ranks_of(one, comm_);
     options.nodes = &nodes(run.settings.distribution.machine, *options.ranks);
-    return make_job(make_request(std::move(run), Purpose::run, comm_), options, comm_);
+    Job job = make_job(make_request(std::move(run), Purpose::run, comm_), options, comm_);
+    comm::agree(comm_, [&] {
+      if (!job.problem.has_own_keys()) return;
+      refuse(job.run, "input.lengths",
+             "input.lengths: with input.query_offset: none a run computes one batch entry after another, and bench "
+             "computes all at once; expected none, or one batch entry");
+    });
+    return job;
   } catch (const comm::AgreedError& error) {
     throw comm::AgreedError(error.kind(), fmt::format("bench: {}: {}", one.name(), error.what()));
   }

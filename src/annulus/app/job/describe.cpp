@@ -31,6 +31,10 @@ std::string describe_pattern(const Problem& problem) {
   if (problem.documents.count() > 1) text += fmt::format(", {} documents", problem.documents.count());
   if (const Index none = pattern::count_in_gaps(problem.documents, {{0, problem.documents.back()}}); none > 0)
     text += fmt::format(", {} of {} rows exist", problem.documents.back() - none, problem.documents.back());
+  Index keys = 0;
+  for (const core::Interval& one : problem.key_ranges) keys += one.size();
+  if (const Index all = Index(problem.key_ranges.size()) * problem.shape.sequence; all > 0)
+    text += fmt::format(", {} of {} keys exist", keys, all);
   return text;
 }
 

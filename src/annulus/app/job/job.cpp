@@ -210,8 +210,10 @@ void decide_slices(Job& job, const JobOptions& options) {
   if (options.recorded) {
     job.slices = options.recorded->size;
   } else {
-    auto size = strategies::largest_slices(job.problem.shape,
-                                           [&](const strategies::SliceSize& one) { return memory(one).alone <= most; });
+    auto size = strategies::largest_slices(job.problem.shape, [&](const strategies::SliceSize& one) {
+      if (job.problem.has_own_keys() && one.batch_entries > 1) return false;
+      return memory(one).alone <= most;
+    });
     if (!size) job.why_too_large = explain_too_large(job, memory({1, 1}).alone);
     while (size && !keeps_bits(job, *size)) {
       *size = {1, size->kv_heads - 1};

@@ -108,8 +108,9 @@ class LayerWork : public Work {
     host.from_device();
     check_result(job_, name, {host.data(), job_.problem.type}, rows.bytes(), layer_.rows().intervals(), comm_);
     if (file == nullptr) return;
-    file->write({{name, host.data(), job_.problem.type}}, layer_.rows().intervals(),
-                store::RowOwners(layer_.partition()));
+    const Index entry_rows = job_.is_end_to_end() ? job_.file_shape().sequence : 0;
+    file->write({{name, host.data(), job_.problem.type, core::Interval{0, job_.problem.shape.batch}}},
+                layer_.rows().intervals(), store::RowOwners(layer_.partition(), entry_rows));
     const Index each = Index(bytes_of(job_.results.front().type)), in_memory = Index(core::bytes_of(job_.problem.type));
     files_.written += rows.bytes() / in_memory * each;
   }

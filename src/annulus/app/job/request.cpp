@@ -31,8 +31,10 @@ kernels::ScoreRule make_rule(const runfile::Settings& settings, const Request& r
                "{}attention.bias: {} slopes, expected one for each of the {} query heads",
                request.run.where("attention.bias"), rule.slopes.size(), heads);
   }
-  if (request.input && settings.input.coordinates)
-    rule.coordinates = std::make_shared<kernels::Coordinates>(request.input->coordinates());
+  if (settings.input.coordinates) {
+    rule.coordinates = std::make_shared<kernels::Coordinates>(request.layer_input ? request.layer_input->coordinates()
+                                                                                  : request.input->coordinates());
+  }
   return rule;
 }
 
@@ -42,6 +44,7 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
     problem.shape = file.shape();
     problem.type = file.type();
     problem.documents = file.documents();
+    problem.key_ranges = file.key_ranges();
     if (file.inspected().is_end_to_end) problem.shape.sequence *= std::exchange(problem.shape.batch, 1);
   };
   if (request.layer_input) {
@@ -151,25 +154,10 @@ std::vector<std::string> other_input_files(const Request& request) {
   return files;
 }
 
-/// Refuses rows that do not exist, because a layer multiplies all rows by its weights.
-void refuse_gaps(const Request& request) {
-  if (request.is_end_to_end()) {
-    refuse(request.run, "input.lengths",
-           "input.lengths: a layer computes all rows of all batch entries, expected none");
-  }
-  if (request.problem.documents.gaps.empty()) return;
-  const Index sequence = request.problem.shape.sequence;
-  core::fail(
-      core::ErrorKind::failure,
-      "{}input.documents: the last document ends at row {}: a layer computes all rows, expected offsets 0 ... {}",
-      request.run.where("input.documents"), *(request.problem.documents.end() - 2), sequence);
-}
-
 /// Makes the layer that contains the request's attention. Throws Error(usage) at the key that makes no sense.
 layer::LayerProblem make_layer(const Request& request) {
   const runfile::LayerSettings& settings = *request.run.settings.layer;
   layer::LayerProblem problem;
-  refuse_gaps(request);
   problem.width = request.layer_input->width();
   problem.attention = request.problem;
   problem.biases = {settings.bq.has_value(), settings.bk.has_value(), settings.bv.has_value(), settings.bo.has_value()};
@@ -211,9 +199,13 @@ std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
   const core::DType type = request.run.settings.output.type.value_or(request.problem.type);
   std::vector<store::TensorSpec> all;
   if (request.layer) {
-    all.push_back(rows_spec("y", *request.layer, type));
+    const auto add_rows = [&](const char* name) {
+      all.push_back(rows_spec(name, *request.layer, type));
+      all.back().extents = {request.file_shape().batch, request.file_shape().sequence, request.layer->width};
+    };
+    add_rows("y");
     if (!gradients) return all;
-    all.push_back(rows_spec("dx", *request.layer, type));
+    add_rows("dx");
     for (const store::TensorSpec& gradient : weight_specs("d", *request.layer, type)) all.push_back(gradient);
     return all;
   }

@@ -47,7 +47,8 @@ struct Request {
   /// Set if this is one slice of a larger request: `problem` is then only the slice, `results` are those of all of it.
   std::optional<strategies::Slice> slice;
 
-  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end.
+  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end; if
+  /// lengths are of keys only, it has all entries, and Problem::key_ranges.
   core::Shape file_shape() const { return input ? input->shape() : layer_input ? layer_input->shape() : problem.shape; }
   /// Number of rows of q. They may be other rows than those of k.
   Index query_rows() const {
@@ -55,7 +56,9 @@ struct Request {
     return layer_input ? layer_input->query_rows() : run.settings.input.generate->query_rows();
   }
   bool has_own_queries() const { return query_rows() != file_shape().sequence; }
-  bool is_end_to_end() const { return run.settings.input.lengths.has_value(); }
+  bool is_end_to_end() const {
+    return run.settings.input.lengths.has_value() && !run.settings.input.has_lengths_of_keys();
+  }
 
   /// Files other than input.file that contain parts of its datasets.
   const std::map<std::string, store::FileState>& other_input_files() const {

@@ -18,7 +18,11 @@ int verify(const Given& given, const comm::Communicator& comm) {
   const Request request = read_request(given.words, Purpose::verify, comm);
   const store::InspectedFile result = verify::look_at_result(request.run, request.results, comm);
   report::ProgressLine line(comm.is_root(), {double(given.rows), "row"});
-  verify::Sample sample{verify::rows_in(result), &result, request.run.settings.compute.gradients, given.rows, {}};
+  verify::Sample sample{verify::rows_in(result, request.file_shape().sequence),
+                        &result,
+                        request.run.settings.compute.gradients,
+                        given.rows,
+                        {}};
   sample.progress = line.shown();
   sample.statistics = request.problem.statistics;
   const verify::Findings findings = compare_with_definition(request, sample, comm);

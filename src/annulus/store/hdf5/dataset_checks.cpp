@@ -210,7 +210,7 @@ FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& 
                              const std::function<FileContents(hid_t)>& look) {
   const std::vector<Index> seen = comm::numbers_from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
-    const auto [s, type, order, width, query_rows, none, sink, coordinates] = look(open);
+    const auto [s, type, order, width, query_rows, none, no_ranges, sink, coordinates] = look(open);
     check_sizes(file.path, s, query_rows);
     std::vector<Index> numbers{s.batch,     s.sequence,   s.heads, s.kv_heads,         s.head_dim,
                                Index(type), Index(order), width,   Index(sink.size()), Index(coordinates.size()),
@@ -232,15 +232,24 @@ FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& 
                         seen[10],
                         {},
                         {},
+                        {},
                         {}};
   append(sink, coordinates, contents.sink);
-  file.is_end_to_end = input.lengths.has_value();
-  const Index entries = file.is_end_to_end ? contents.shape.batch : 1, rows = entries * contents.shape.sequence;
-  for (Index b = 0; b < entries; ++b) append(coordinates, ranges, contents.coordinates);
+  file.is_left_out_by_entry = input.has_lengths_of_keys();
+  file.is_end_to_end = input.lengths && !file.is_left_out_by_entry;
+  const Index sequence = contents.shape.sequence, rows = (input.lengths ? contents.shape.batch : 1) * sequence;
+  for (Index b = 0; b < (file.is_end_to_end ? contents.shape.batch : 1); ++b)
+    append(coordinates, ranges, contents.coordinates);
   std::vector<Interval> documents;
   for (auto one = ranges; one != seen.end(); one += 2) documents.push_back({one[0], one[1]});
   contents.documents = pattern::documents_at(documents, rows);
   file.left_out = pattern::in_gaps(contents.documents, {0, rows});
+  if (!file.is_left_out_by_entry) return contents;
+  contents.documents = {0, sequence};
+  for (const Interval& one : documents) {
+    const Index begin = Index(contents.key_ranges.size()) * sequence;
+    contents.key_ranges.push_back({one.begin - begin, one.end - begin});
+  }
   return contents;
 }
 

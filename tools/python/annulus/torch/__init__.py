@@ -17,7 +17,7 @@ from annulus.processors import THREADS
 from annulus.torch.models import register
 from annulus.torch.operator import attend, encoded, progress_of_call
 
-MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths", "comm")  # not with attn_mask
+MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths")  # not with attn_mask
 
 
 @checked(comm=anything, name=optional(text("a name, a text")))
@@ -66,7 +66,8 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
 
 
 def _taken_mask(mask, query, rows, batch, words, is_causal):
-    """The mask (..., Sq or 1, S) of S `rows`, checked, as bool (1 or B, 1 or H, Sq or 1, S)."""
+    """The mask (..., Sq or 1, S) of S `rows`, checked, as bool (1 or B, 1 or H, Sq or 1, S). With comm it hides keys only,
+    (..., 1, S), and S are the rows of all ranks, which only the call itself knows."""
     dense(mask, "attn_mask")
     if mask.dtype != torch.bool:
         raise AnnulusError(f"attn_mask has numbers of type {mask.dtype}, expected torch.bool: what is added to scores is not "
@@ -75,6 +76,11 @@ def _taken_mask(mask, query, rows, batch, words, is_causal):
         if name in MASKED_ALREADY and value is not None and value is not False:
             raise AnnulusError(f"attn_mask and {name} are given, expected one of them")
     is_matrix = mask.dim() >= 2
+    if words.get("comm") is not None and is_matrix:
+        if mask.shape[-2] != 1:
+            raise AnnulusError(f"attn_mask is {tuple(mask.shape)} and comm is given, expected a mask of keys, (..., 1, S), of "
+                               "the rows of all ranks")
+        rows = mask.shape[-1]
     while mask.dim() < 2 + len(batch) + 1:
         mask = mask[None]
     scores = (*batch, *query.shape[-3:-1], rows)
@@ -98,7 +104,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.
 
     attn_mask : of bool. (S, S) or (..., S, S): a causal mask, a window of keys around each query, or padding, that is
-        rows that see nothing and that no row sees. (..., 1, S) or (..., Sq, S): keys that no query of their entry sees.
+        rows that see nothing and that no row sees. (..., 1, S) or (..., Sq, S): keys that no query of their entry sees;
+        with comm the mask is (..., 1, S), of the rows of all ranks.
         The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused; `lengths`
         is another way to say which rows of a batch exist.
 
@@ -129,6 +136,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                            "before the heads that are equal, or 1") from None
     if attn_mask is not None:
         words["lengths"] = _taken_mask(attn_mask, query, key.shape[-2], batch, words, is_causal)
+        if words.get("comm") is not None:
+            words["query_offset"] = "none"
     batched = [tensor.expand(*batch, *tensor.shape[-3:]).flatten(0, -4) if batch else tensor[None]
                for tensor in (query, key, value)]
     out = dilated_attention(*batched, axes="bhsd", causal=is_causal, scale=scale, **words)
