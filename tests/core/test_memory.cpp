@@ -125,7 +125,7 @@ TEST(Buffer, TooLargeNamesPurposeAndSize) {
     const std::string message = error.what();
     EXPECT_NE(message.find("ring buffers"), std::string::npos) << message;
     EXPECT_NE(message.find(std::to_string(bytes)), std::string::npos) << message;
-    EXPECT_NE(message.find("annulus plan tells"), std::string::npos) << message;
+    EXPECT_NE(message.find("`annulus plan` shows"), std::string::npos) << message;
   }
   EXPECT_EQ(memory_ledger().current(), before);
 }
