@@ -40,7 +40,8 @@ PARTS = {
     "tsan": (["src/annulus/core", "src/annulus/comm", "tests/comm", "tests/core"],
              "thread sanitizer (clang): watchdog, messages, core"),
     "asan-O0": (["src/annulus", "tests"], "as asan-rooms, nothing inlined; the program, too"),
-    "aarch64": ([*STRATEGIES, "tests/kernels", "tests/library"], "64-bit Arm, emulated: the library, one process"),
+    "aarch64": ([*STRATEGIES, "tests/core", "tests/kernels", "tests/strategies", "tests/library"],
+                "64-bit Arm, emulated: the library, one process"),
     "mpich": (["src/annulus", "tests", "job_scripts"], "all on 1 and 2 ranks of MPICH; two job scripts"),
 }
 for group, (folders, rooms) in GROUPS.items():

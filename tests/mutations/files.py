@@ -17,7 +17,7 @@ mutation("replaces-silently", "a result replaces a file that appeared meanwhile"
          "const int code = !overwrite_ ? rename_to_new(", "const int code = final_path_.empty() ? rename_to_new(",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
 mutation("said-before-flush", "a unit is noted as finished before its rows are on the disk", JOB + "long_run.cpp",
-         "if (s.keeps) s.output.part()->flush();", "",
+         "if (keeps_) output_.part()->flush();", "",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
 mutation("borders-unsafe", "rows at borders of blocks are not flushed before their unit is noted as finished",
          STORE + "part_file.cpp",

@@ -97,7 +97,11 @@ class Environment:
                 file.write("".join(entry.text for entry in missing))
                 file.flush()
                 self.pip("--no-deps", "--require-hashes", "-r", file.name)
-            now = before | {f"{entry.name}=={entry.version}" for entry in missing}
+            replaced = {entry.name for entry in missing}
+            now = {line for line in before if line.split("==")[0] not in replaced}
+            now |= {f"{entry.name}=={entry.version}" for entry in missing}
+            if "torch" in replaced:
+                (self.folder / "annulus-torch.txt").unlink(missing_ok=True)  # its stand-ins are gone, too
             done.write_text("\n".join(sorted(now)) + "\n", encoding="utf-8")
 
     def install_torch(self):

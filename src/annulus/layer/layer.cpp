@@ -61,6 +61,7 @@ BackwardResult Layer::backward(const Weights& weights, const core::Buffer& x, st
 double Layer::loss(core::Buffer& y, const core::Buffer& target) const {
   const core::Shape& s = problem_.attention.shape;
   const Index missing = pattern::count_in_gaps(problem_.attention.documents, {{0, s.sequence}});
+  if (missing == s.sequence) return 0;  // no row exists
   const double numbers = double(s.batch) * double(s.sequence - missing) * double(problem_.width);
   const auto matrix = [&](const core::Buffer& buffer) {
     return matrix_at(buffer.data(), problem_.attention.type, s.batch * rows().count(), problem_.width);

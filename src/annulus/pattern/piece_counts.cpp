@@ -51,6 +51,7 @@ bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   const Pair& its = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)];
   const PairCombs& combs = combs_[std::size_t(pair)];
   if (its.window || pieces_.size() + combs.offsets().size() > most_pieces) return false;
+  rows = core::intersect(rows, layout_.keys);  // others are not read
   at_offset_.assign(combs.offsets().size(), 0);
   combs.visit(segment, rows, [&](const UsedOffset& used, std::size_t i) {
     const Comb comb = comb_of(segment, its.dilation, used.offset);

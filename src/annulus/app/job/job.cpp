@@ -202,6 +202,7 @@ bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
 /// Sets how the problem is cut into slices: as an earlier launch has cut it, otherwise into the fewest that fit.
 void decide_slices(Job& job, const JobOptions& options) {
   job.slices = strategies::whole_of(job.problem.shape);
+  if (job.problem.has_own_keys()) job.slices.batch_entries = 1;
   if (job.layer || job.is_streamed()) return;
   const double most = job.machine.memory_per_rank;
   const auto memory = [&](const strategies::SliceSize& size) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <sstream>
 
 #include "annulus/app/job/run_identity.hpp"
 #include "annulus/app/job/sink_gradients.hpp"
@@ -140,22 +141,39 @@ void LongRun::put_origins() {
 }
 
 /// Reads what earlier launches have finished, each rank some units. A unit whose numbers have changed is not finished
-/// any more. Reads nothing while another launch works: it may need that unit for what it computes.
+/// any more. Reads nothing while another launch works: it may need that unit for what it computes. If such a launch came
+/// meanwhile, a change is an error.
 void LongRun::check_finished() {
   const bool skip = output_.part() == nullptr || journal().is_recording() || journal().worker(output_.launch());
   if (comm_.max(Index(skip)) > 0) return;
+  std::string found;  // lines for the journal
   comm::agree(comm_, [&] {
-    Index number = 0;
     for (const auto& [unit, text] : journal().checks()) {
-      if (number++ % comm_.size() != comm_.rank()) continue;
+      if ((unit.phase + unit.unit) % comm_.size() != comm_.rank()) continue;
       const auto changed = output_.part()->changed(store::parse_checks(text));
       if (changed.empty()) continue;
-      fmt::print(stderr, "annulus: warning: {}: {} of part {} changed on disk after it was finished; computed again\n",
-                 paths_.part, fmt::join(changed, ", "), unit.unit);
-      store::Journal::Turn(journal()).write(fmt::format("again {} {}", unit.phase, unit.unit));
+      fmt::print(stderr, "annulus: warning: {}: {} of part {} changed on disk after it was finished\n", paths_.part,
+                 fmt::join(changed, ", "), unit.unit);
+      found += fmt::format("again {} {}\n", unit.phase, unit.unit);
     }
   });
-  comm::agree(comm_, [&] { const store::Journal::Turn turn(journal()); });  // reads what the other ranks have found
+  const std::vector<std::string> of_ranks = comm_.gather_all(found);
+  comm::on_root(comm_, [&] { compute_again(fmt::format("{}", fmt::join(of_ranks, ""))); });
+  comm::agree(comm_, [&] { (void)turn(); });  // reads what rank 0 has written
+}
+
+/// Writes lines that say which units are to be computed again.
+void LongRun::compute_again(const std::string& lines) {
+  if (lines.empty()) return;
+  std::optional<store::Journal::Turn> locked = turn();
+  if (!locked) return;
+  if (const auto worker = journal().worker(output_.launch())) {
+    fail(ErrorKind::failure,
+         "{}: numbers that were finished have changed on disk, and {} works with them: stop it, and run again",
+         paths_.part, *worker);
+  }
+  std::istringstream each(lines);
+  for (std::string line; std::getline(each, line);) locked->write(line);
 }
 
 void LongRun::note_done(const Unit& unit, const store::UnitChecks& checks, const std::string& sink_note) {

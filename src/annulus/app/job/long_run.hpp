@@ -119,6 +119,7 @@ class LongRun {
   void put_origins();
   std::optional<Unit> claim_locked(bool& wait);
   void check_finished();
+  void compute_again(const std::string& lines);
   void note_done(const Unit& unit, const store::UnitChecks& checks, const std::string& sink_note);
   void check_input() const;
 

@@ -54,6 +54,7 @@ std::string sampled_rows(const Request& request) {
 std::string small_datasets(const Request& request) {
   std::vector<Index> numbers(request.problem.documents.begin(), request.problem.documents.end());
   numbers.insert(numbers.end(), request.problem.documents.gaps.begin(), request.problem.documents.gaps.end());
+  for (const core::Interval& keys : request.problem.key_ranges) numbers.insert(numbers.end(), {keys.begin, keys.end});
   for (const std::vector<double>* const some : {&request.input->sink(), &request.input->coordinates()}) {
     for (const double number : *some) numbers.push_back(std::bit_cast<Index>(number));
   }

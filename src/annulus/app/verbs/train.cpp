@@ -1,4 +1,5 @@
 // `annulus train`: trains the attention layer on a regression target by plain gradient descent.
+#include <bit>
 #include <cmath>
 #include <cstdio>
 
@@ -79,6 +80,16 @@ class Training {
     add("target", settings_.target, fingerprint_of(target_, layer_, comm_));
     const auto& documents = job_.run.settings.input.documents;
     if (documents) add("documents", *documents, store::fingerprint(job_.problem.documents));
+    if (const auto& lengths = job_.run.settings.input.lengths) {
+      std::vector<Index> rows(job_.problem.documents);
+      rows.insert(rows.end(), job_.problem.documents.gaps.begin(), job_.problem.documents.gaps.end());
+      add("lengths", *lengths, store::fingerprint(rows));
+    }
+    if (const auto& coordinates = job_.run.settings.input.coordinates) {
+      std::vector<Index> bits;
+      for (const double number : job_.layer_input->coordinates()) bits.push_back(std::bit_cast<Index>(number));
+      add("coordinates", *coordinates, store::fingerprint(bits));
+    }
   }
 
   /// True on every rank at the same step.

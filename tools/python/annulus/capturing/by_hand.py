@@ -36,7 +36,8 @@ class Follower:
         given = next((x for x in args if isinstance(x, torch.Tensor) and x in self._notes), None)
         note = None if given is None else self._notes[given]
         if name == "matmul" and (note is None or note.is_weight):
-            self._multiplied(note, *args[:2], output)
+            if [isinstance(x, torch.Tensor) and x.dim() for x in args[:2]] == [4, 4]:
+                self._multiplied(note, *args[:2], output)
         elif note is not None and output.shape == given.shape:
             others = [x for x in args if x is not given]
             made = _changed(note, name, others[0] if others else None, args[0] is given, kwargs)
@@ -55,6 +56,8 @@ class Follower:
 def _changed(note, name, other, is_first, kwargs):
     """The note of a result, None if it is not known. `other`: the argument beside the scores, which are the first."""
     factor = None
+    if kwargs.keys() & {"alpha", "rounding_mode"}:
+        return None
     if isinstance(other, numbers.Number) and name in ("mul", "rmul", "imul"):
         factor = other
     elif isinstance(other, numbers.Number) and name in ("div", "truediv", "true_divide", "idiv", "itruediv") and is_first:
