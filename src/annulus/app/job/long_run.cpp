@@ -141,8 +141,8 @@ void LongRun::put_origins() {
 }
 
 /// Reads what earlier launches have finished, each rank some units. A unit whose numbers have changed is not finished
-/// any more. Reads nothing while another launch works: it may need that unit for what it computes. If such a launch came
-/// meanwhile, a change is an error.
+/// any more. Reads nothing while another launch works: it may need that unit for what it computes. If such a launch
+/// came meanwhile, a change is an error.
 void LongRun::check_finished() {
   const bool skip = output_.part() == nullptr || journal().is_recording() || journal().worker(output_.launch());
   if (comm_.max(Index(skip)) > 0) return;
