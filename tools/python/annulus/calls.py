@@ -116,9 +116,10 @@ def sum_type_of(kind, settings):
 class Call:
     """One call of attention: its arrays in the order (B, S, heads, D), and the plan for them."""
 
-    def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, sink=None, **threads):
+    def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, sink=None, mask_rows=None, **threads):
         self.comm = core_communicator(comm)
         self.settings, self.axes, self.kind, self.gradients = settings, axes, q, gradients
+        self.mask_rows = mask_rows  # the rows of k that a mask of all ranks has
         problem = extents = None
         try:
             self.threads, extents = threads_of_call(**threads), self._take(q, k, v)
@@ -135,6 +136,9 @@ class Call:
             if extent == 0:
                 raise AnnulusError(f"{what}, expected 1 or more")
         self.rows = extents[5]  # on all ranks together
+        if mask_rows not in (None, self.rows):
+            raise AnnulusError(f"attn_mask has {mask_rows} rows of key, and the ranks have {self.rows} together, expected as "
+                               "many")
         self.settings = fitted(settings, extents[0], self.rows)
         self.parts = self._parts(extents)
         self.core_q, self.core_k, self.core_v = map(self.laid, (self.q, self.k, self.v))
@@ -169,7 +173,8 @@ class Call:
 
     def _of_all_ranks(self, comm, problem, extents):
         """The extents with the rows of all ranks together. A mistake on one rank is raised on every rank."""
-        rest = None if problem else (*extents[:1], *extents[2:5], extents[6], self.type, self.settings)
+        rest = None if problem else (*extents[:1], *extents[2:5], extents[6], self.type, self.settings,
+                                       self.mask_rows)
         rest = rest and rest + ("sink",) * (self.sink is not None)
         said = comm.allgather((problem, rest, None if problem else (extents[1], extents[5])))
         for rank, (found, _, _) in enumerate(said):

@@ -76,12 +76,9 @@ def _call(q, k, v, request, gradients, sink, lengths):
             raise AnnulusError(f"lengths is a mask {numbers.shape}, expected {shape}, q's entries and rows, and no comm")
         else:
             settings = settings._replace(lengths=(lengths_of_mask if is_mask else lengths_of)(numbers, "lengths"))
-    call = Call(q, k, v, settings, request.axes, request.comm, gradients, sink, threads=request.threads,
+    mask_rows = lengths.shape[3] if lengths is not None and lengths.dim() == 4 else None
+    return Call(q, k, v, settings, request.axes, request.comm, gradients, sink, mask_rows, threads=request.threads,
                 suggested=torch.get_num_threads())
-    if lengths is not None and lengths.dim() == 4 and lengths.shape[3] != call.rows:
-        raise AnnulusError(f"attn_mask is {tuple(lengths.shape)} and the ranks have {call.rows} rows of key together, "
-                           "expected as many")
-    return call
 
 
 @torch.library.custom_op("annulus::attention", mutates_args=(), schema=FORWARD, device_types="cpu")
