@@ -137,8 +137,7 @@ class Call:
                 raise AnnulusError(f"{what}, expected 1 or more")
         self.rows = extents[5]  # on all ranks together
         if mask_rows not in (None, self.rows):
-            raise AnnulusError(f"attn_mask has {mask_rows} rows of key, and the ranks have {self.rows} together, expected as "
-                               "many")
+            raise AnnulusError(f"attn_mask has {mask_rows} keys, and the ranks have {self.rows} together, expected as many")
         self.settings = fitted(settings, extents[0], self.rows)
         self.parts = self._parts(extents)
         self.core_q, self.core_k, self.core_v = map(self.laid, (self.q, self.k, self.v))
