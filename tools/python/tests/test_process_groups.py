@@ -17,10 +17,16 @@ HERE = Path(__file__).parent
 PAGE = (ROOT / "docs/process-groups.md").read_text(encoding="utf-8")
 
 
+def own(told):
+    """What was printed, without the lines of PyTorch 2.8's gloo."""
+    return re.sub(r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is : \d\n?", "",
+                  told)
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_ranks_compute_together(ranks, tmp_path):
     told, _ = run(*LAUNCHER, "-n", ranks, sys.executable, "-P", HERE / "on_groups.py", tmp_path, PYTHONPATH=path())
-    assert told == f"all well on {ranks} ranks\n"
+    assert own(told) == f"all well on {ranks} ranks\n"
 
 
 def path():
@@ -32,7 +38,7 @@ def path():
 def test_the_script_of_the_page(ranks, tmp_path):
     assert re.findall(r"^<!-- tools/python/tests/(\w+_example.py) -->$", PAGE, re.MULTILINE) == ["group_example.py"]
     told, _ = run(*LAUNCHER, "-n", ranks, sys.executable, "-P", HERE / "group_example.py", folder=tmp_path)
-    assert told == "DTensor (1, 8, 3072, 64) True\n"
+    assert own(told) == "DTensor (1, 8, 3072, 64) True\n"
 
 
 def test_torchrun_alone():
@@ -47,7 +53,7 @@ def test_torchrun_alone():
                   "-c", script)
     line = ("comm: no MPI joins the 2 ranks of the process group (torchrun starts ranks without one); expected ranks that "
             "mpirun or srun has started: mpirun -n 2 python ...")
-    assert told.replace("\n", "") == line * 2
+    assert own(told).replace("\n", "") == line * 2
 
 
 def test_two_mpi_libraries_in_one_process(tmp_path):
