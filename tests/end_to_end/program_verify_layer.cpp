@@ -126,10 +126,10 @@ TEST_F(VerifyLayer, BiasInTheSequenceAndInThePlane) {
   add_numbers(folder / "in.h5", "places", {53, 2}, places, H5T_IEEE_F64LE);
   add_numbers(folder / "in.h5", "rows", {2}, {53, 20}, H5T_STD_I64LE);
   const std::vector<std::string> more{
-      " --set 'attention.bias={alibi: auto}' --set layer.sharding=tensor",
-      " --set 'attention.bias={alibi: [0.5, 0.1, 0, 2], exempt: 2}' --set layer.sharding=fsdp"
+      " --set attention.bias.alibi=auto --set layer.sharding=tensor",
+      " --set attention.bias.alibi=[0.5,0.1,0,2] --set attention.bias.exempt=2 --set layer.sharding=fsdp"
       " --set input.coordinates=places --set attention.causal=false",
-      " --set 'attention.bias={alibi: auto}' --set attention.softcap=2 --set input.coordinates=places"
+      " --set attention.bias.alibi=auto --set attention.softcap=2 --set input.coordinates=places"
       " --set input.lengths=rows"};
   std::vector<std::vector<double>> made;
   for (std::size_t i = 0; i < more.size(); ++i) {

@@ -107,6 +107,7 @@ std::vector<std::int32_t> numbers_at(const std::int32_t* device, Index count) {
 // Calls of one rule share its coordinates, which are counted and are gone when other ones come.
 TEST(DeviceRule, CoordinatesAreKeptFromCallToCall) {
   release_kept_lists();
+  core::memory_ledger().reset_peak();
   const Index before = core::memory_ledger().current();
   const ScoreRule rule{0, {0.5, 0.25}, 0, std::make_shared<Coordinates>(std::vector<double>{3, 0, 1, 4, 2, 2})};
   const CallRule call{&rule, 0};
