@@ -22,7 +22,8 @@ namespace annulus::strategies {
 /// those of a key. Worked example: D = 16, Dv = 8. The forward pass has two, q.k and P v, with 16 and 8 multiply-adds.
 /// With dq there are three more, q.k again, dout.v and dS k, with 16, 8 and 16.
 inline double flops_of(const core::Shape& shape, double kept, int products) {
-  return 2 * kept * double((products + 1) / 2 * shape.head_dim + products / 2 * shape.dim_of_values());
+  const core::Index of_each = (products + 1) / 2 * shape.head_dim + products / 2 * shape.dim_of_values();
+  return 2 * kept * double(of_each);
 }
 
 /// What a unit costs.
