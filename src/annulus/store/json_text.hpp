@@ -23,4 +23,14 @@ inline nlohmann::ordered_json parse_json(const std::string& text) {
   return parsed;
 }
 
+/// The same value. Throws an exception of the library if a number in it is not a whole one of 64 bits: without this,
+/// converting 1e300 to an Index would be undefined behaviour.
+inline const nlohmann::ordered_json& whole_numbers(const nlohmann::ordered_json& json) {
+  if (json.is_number()) json.get_ref<const nlohmann::ordered_json::number_integer_t&>();
+  if (json.is_structured()) {
+    for (const nlohmann::ordered_json& one : json) whole_numbers(one);
+  }
+  return json;
+}
+
 }  // namespace annulus::store

@@ -94,6 +94,7 @@ std::string PartLayout::text() const {
 PartLayout PartLayout::parse(const std::string& text, const std::string& journal) {
   try {
     const Json all = parse_json(text);
+    whole_numbers(all);
     PartLayout layout{all.at("inode"), all.at("bytes"), all.at("offsets"), {}};
     for (const Json& one : all.at("bookkeeping")) {
       layout.bookkeeping.push_back({one.at("begin"), from_hex(one.at("hex").get<std::string>())});

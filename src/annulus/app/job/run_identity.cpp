@@ -135,7 +135,7 @@ std::vector<std::string> changes_since(const Json& before, const std::string& jo
 
 Cuts cuts_of(const std::string& identity, const std::string& journal) {
   const Cuts cuts = from_journal(journal, [&] {
-    const Json found = store::parse_json(identity).at("cuts");
+    const Json found = store::whole_numbers(store::parse_json(identity).at("cuts"));
     return Cuts{found.at("strategy"), found.at("numbers"), found.at("phases")};
   });
   if (can_be(cuts)) return cuts;
