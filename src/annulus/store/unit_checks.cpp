@@ -30,31 +30,44 @@ void UnitCheck::add_bytes(const RowLayout& layout, Index begin, const std::byte*
   sum += fingerprint_at(begin, bytes, count, layout.head_numbers() * layout.number_bytes());
 }
 
-UnitChecks together(const UnitChecks& here, const comm::Communicator& comm) {
-  UnitChecks all;
-  for (const auto& [dataset, check] : here) {
-    std::array<Index, 3> begin, end;  // of entries, rows and heads
-    begin.fill(INT64_MAX);
-    end.fill(0);
-    const auto include = [&](std::size_t axis, core::Interval range) {
-      begin[axis] = std::min(begin[axis], range.begin);
-      end[axis] = std::max(end[axis], range.end);
-    };
-    for (const core::RowPiece& piece : check.pieces) {
-      include(0, {piece.batch, piece.batch + 1});
-      include(1, {piece.first, piece.first + (piece.count - 1) * piece.stride + 1});
-      include(2, piece.heads);
-    }
-    for (std::size_t axis = 0; axis < begin.size(); ++axis) {
-      begin[axis] = -comm.max(-begin[axis]);
-      end[axis] = comm.max(end[axis]);
-    }
-    UnitCheck& sum = all[dataset];
-    for (Index b = begin[0]; b < end[0]; ++b) {
-      sum.pieces.push_back({b, begin[1], 1, end[1] - begin[1], {begin[2], end[2]}});
-    }
-    for (const Index part : comm.gather_all(Index(check.sum))) sum.sum += std::uint64_t(part);
+namespace {
+
+/// The smallest box of entries, rows and heads that contains all pieces, with one piece for each entry.
+std::vector<core::RowPiece> box_of(const std::vector<core::RowPiece>& pieces) {
+  std::array<Index, 3> begin, end;
+  begin.fill(INT64_MAX);
+  end.fill(0);
+  const auto include = [&](std::size_t axis, core::Interval range) {
+    begin[axis] = std::min(begin[axis], range.begin);
+    end[axis] = std::max(end[axis], range.end);
+  };
+  for (const core::RowPiece& piece : pieces) {
+    if (piece.count == 0) continue;
+    include(0, {piece.batch, piece.batch + 1});
+    include(1, {piece.first, piece.first + (piece.count - 1) * piece.stride + 1});
+    include(2, piece.heads);
   }
+  std::vector<core::RowPiece> box;
+  for (Index b = begin[0]; b < end[0]; ++b) {
+    box.push_back({b, begin[1], 1, end[1] - begin[1], {begin[2], end[2]}});
+  }
+  return box;
+}
+
+}  // namespace
+
+// Ranks may have written different datasets, so they exchange names, too.
+UnitChecks together(const UnitChecks& here, const comm::Communicator& comm) {
+  UnitChecks own, all;
+  for (const auto& [dataset, check] : here) own[dataset] = {box_of(check.pieces), check.sum};
+  for (const std::string& text : comm.gather_all(text_of(own))) {
+    for (const auto& [dataset, check] : parse_checks(text)) {
+      UnitCheck& sum = all[dataset];
+      sum.pieces.insert(sum.pieces.end(), check.pieces.begin(), check.pieces.end());
+      sum.sum += check.sum;
+    }
+  }
+  for (auto& [dataset, check] : all) check.pieces = box_of(check.pieces);
   return all;
 }
 
