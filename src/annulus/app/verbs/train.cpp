@@ -81,8 +81,9 @@ class Training {
     const auto& documents = job_.run.settings.input.documents;
     if (documents) add("documents", *documents, store::fingerprint(job_.problem.documents));
     if (const auto& lengths = job_.run.settings.input.lengths) {
-      std::vector<Index> rows(job_.problem.documents);
-      rows.insert(rows.end(), job_.problem.documents.gaps.begin(), job_.problem.documents.gaps.end());
+      const pattern::Documents& cut = job_.problem.documents;
+      std::vector<Index> rows(cut.begin(), cut.end());
+      rows.insert(rows.end(), cut.gaps.begin(), cut.gaps.end());
       add("lengths", *lengths, store::fingerprint(rows));
     }
     if (const auto& coordinates = job_.run.settings.input.coordinates) {
