@@ -65,7 +65,8 @@ TEST_F(Hang, InTheMakingOfAWindow) {
 
 TEST_F(Hang, InTheMakingOfTheWatchdogItself) {
   expect_stalled(slowed(2, std::string(stopped) + "MPI_Win_allocate SLOW_RANK=1", "run run.yaml"),
-                 {"stalled: rank 0: a call of MPI did not return for 10 s", "inside MPI_Win_allocate for"});
+                 {"stalled: rank 0: a call of MPI did not return for 10 s (ANNULUS_STALL_TIMEOUT)",
+                  "inside MPI_Win_allocate for"});
 }
 
 TEST_F(Hang, InTheOpeningOfTheInput) {

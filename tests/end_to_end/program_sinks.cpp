@@ -73,7 +73,8 @@ TEST_F(ProgramSinks, ResultsAreTheDefinition) {
   EXPECT_EQ(other.status, 1) << "another function";
 }
 
-/// dsink is a sum over rows of out: where out is stored in fewer bits, nobody can know it better.
+/// dsink is a sum over the rows of out. `verify` reads them from the result, so it knows dsink only as well as they are
+/// stored.
 TEST_F(ProgramSinks, OutStoredInFewerBits) {
   generate(" --dtype float64 --overwrite");
   put_sink({0.5, -infinity, 3, -2, 0, 8});

@@ -43,9 +43,11 @@ int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
   }
 }
 
+constexpr const char* stall_variable = "ANNULUS_STALL_TIMEOUT";
+
 /// The stall timeout while MPI starts, before the run file sets another, and for verbs without a run file.
 runfile::Parsed<double> first_stall_timeout() {
-  const char* const text = std::getenv("ANNULUS_STALL_TIMEOUT");
+  const char* const text = std::getenv(stall_variable);
   return text == nullptr ? runfile::Parsed<double>{comm::default_stall_timeout, ""} : runfile::parse_positive(text);
 }
 
@@ -57,13 +59,12 @@ int main(int argc, char** argv, const Launch& launch) {
   const runfile::Parsed<double> timeout = first_stall_timeout();
   if (!timeout.number) {
     if (comm.is_root()) {
-      fmt::print(stderr,
-                 "annulus: error: the environment variable ANNULUS_STALL_TIMEOUT is '{}', expected seconds: {}\n",
-                 std::getenv("ANNULUS_STALL_TIMEOUT"), timeout.expected);
+      fmt::print(stderr, "annulus: error: the environment variable {} is '{}', expected seconds: {}\n", stall_variable,
+                 std::getenv(stall_variable), timeout.expected);
     }
     return int(core::ErrorKind::usage);
   }
-  const comm::Watchdog watchdog(comm, *timeout.number);
+  const comm::Watchdog watchdog(comm, *timeout.number, stall_variable);
   return run_or_explain(line, comm);
 }
 
@@ -101,8 +102,9 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit fails with a message, without killing the job
   const annulus::app::Launch launch = annulus::app::read_launch();  // MPI libraries add variables of their own
   annulus::app::end_on_signals_from_the_start();                    // because MPI may take long to start
-  const auto timeout = annulus::app::first_stall_timeout().number;  // if there is none, the user is told later
-  annulus::comm::set_stall_timeout(timeout.value_or(annulus::comm::default_stall_timeout));
+  const auto timeout = annulus::app::first_stall_timeout().number;  // main() above refuses what is no number
+  annulus::comm::set_stall_timeout(timeout.value_or(annulus::comm::default_stall_timeout),
+                                   annulus::app::stall_variable);
   const annulus::comm::Runtime runtime(argc, argv, launch.alone);
   annulus::app::buffer_standard_output();
   if (argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word) {

@@ -25,6 +25,7 @@ constexpr double longest_interval = 0.25;  // s; an alarm is noticed within two 
 
 std::atomic<double> timeout{default_stall_timeout};
 static_assert(std::atomic<double>::is_always_lock_free, "a signal handler changes it");
+std::atomic<const char*> source_of_timeout{"distribution.stall_timeout"};
 std::atomic<bool> is_shortened{false};
 Guard* guard = nullptr;  // used by the thread that owns MPI
 
@@ -32,8 +33,9 @@ std::chrono::duration<double> seconds(double number) { return std::chrono::durat
 
 }  // namespace
 
-void set_stall_timeout(double seconds) {
+void set_stall_timeout(double seconds, const char* source) {
   timeout = seconds;
+  source_of_timeout = source;
   is_shortened = false;
   if (guard != nullptr) guard->wake();
 }
@@ -42,7 +44,7 @@ void shorten_stall_timeout(double seconds) {
   timeout = seconds;
   is_shortened = true;
 }
-const char* stall_timeout_source() { return is_shortened ? "as told to end" : "distribution.stall_timeout"; }
+const char* stall_timeout_source() { return is_shortened ? "as told to end" : source_of_timeout.load(); }
 double stall_timeout() { return timeout; }
 double look_interval() { return std::min(longest_interval, timeout / 8); }
 double counted(double seconds) { return std::min({seconds, longest_step, timeout / 8}); }

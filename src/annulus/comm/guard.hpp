@@ -17,13 +17,14 @@ inline constexpr int stalled_status = 4;
 /// distribution.stall_timeout, unless it is set.
 inline constexpr double default_stall_timeout = 300;  // s
 
-/// From now on a run without any progress for this long is stalled. To be called on all ranks alike.
-void set_stall_timeout(double seconds);
+/// From now on a run without any progress for this long is stalled. Call it on all ranks alike. `source`: the setting
+/// that has the number, for messages; a string that stays.
+void set_stall_timeout(double seconds, const char* source = "distribution.stall_timeout");
 /// From now on the time-out is at most this long, on this rank: the process has received a signal to end, and will be
 /// killed if it stays. May be called in a signal handler.
 void shorten_stall_timeout(double seconds);
 double stall_timeout();
-/// What set the time-out: "distribution.stall_timeout", or a signal ("as told to end").
+/// What set the time-out: the source of set_stall_timeout(), or a signal ("as told to end").
 const char* stall_timeout_source();
 /// Seconds between two looks at other ranks: a small part of the time-out.
 double look_interval();

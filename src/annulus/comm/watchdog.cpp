@@ -36,9 +36,10 @@ void watchdog_progress() {
 
 bool is_watched() { return current != nullptr; }
 
-Watchdog::Watchdog(const Communicator& comm, double timeout_seconds) : comm_(comm), timeout_before_(stall_timeout()) {
+Watchdog::Watchdog(const Communicator& comm, double timeout_seconds, const char* source)
+    : comm_(comm), timeout_before_(stall_timeout()), source_before_(stall_timeout_source()) {
   core::require(current == nullptr, [] { return "a second watchdog"; });
-  set_stall_timeout(timeout_seconds);
+  set_stall_timeout(timeout_seconds, source);
   if (comm.size() == 1) return;
   try {
     heartbeat_.emplace(comm);
@@ -60,7 +61,7 @@ Watchdog::~Watchdog() {
   }
   current = nullptr;
   heartbeat_.reset();
-  set_stall_timeout(timeout_before_);
+  set_stall_timeout(timeout_before_, source_before_);
 }
 
 void Watchdog::begin_wait() {

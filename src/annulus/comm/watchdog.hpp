@@ -52,10 +52,10 @@ bool is_watched();
 /// At most one per process, constructed and destroyed by all ranks together. The guard exists since MPI started.
 class Watchdog {
  public:
-  /// Sets the time-out, > 0, until it is destroyed. With one rank there is no other rank to wait for, and only the
-  /// guard watches. If MPI makes no windows, rank 0 warns on stderr: stalled waits are then not ended, because no rank
-  /// knows whether another one still computes.
-  Watchdog(const Communicator& comm, double timeout_seconds);
+  /// Sets the time-out, > 0, and its source until it is destroyed. With one rank there is no other to wait for, and
+  /// only the guard watches. If MPI makes no windows, rank 0 warns on stderr: stalled waits are then not ended, because
+  /// no rank knows whether another one still computes.
+  Watchdog(const Communicator& comm, double timeout_seconds, const char* source = "distribution.stall_timeout");
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -76,6 +76,7 @@ class Watchdog {
 
   const Communicator& comm_;
   const double timeout_before_;
+  const char* const source_before_;
   std::optional<Heartbeat> heartbeat_;  // none with one rank, or if MPI makes no windows
   double last_look_ = 0, next_read_ = 0, idle_ = 0;
   Index progress_seen_ = 0, beat_seen_ = 0;
