@@ -136,7 +136,7 @@ std::uint64_t fingerprint_of(const layer::Weights& weights, const LayerProblem& 
         std::uint64_t(weight));
     comm::watchdog_progress();  // other ranks may wait for this one
   }
-  std::uint64_t all = 0;  // unsigned, because sums of MPI are signed
+  std::uint64_t all = 0;  // added here as unsigned numbers: MPI would add signed ones
   for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);
   return all;
 }

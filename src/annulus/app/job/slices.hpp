@@ -66,7 +66,7 @@ class SlicedRun {
   std::unique_ptr<Prepared> next_;  // the slice that is being read
 };
 
-/// The job's slices as units of one phase, and the inverse, which is empty if the units are not slices.
+/// The job's slices as units of one phase. slices_in() is the inverse; it is empty if the units are not slices.
 Cuts cuts_of(const Job& job);
 std::optional<RecordedSlices> slices_in(const Cuts& cuts);
 
