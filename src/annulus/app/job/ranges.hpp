@@ -1,5 +1,5 @@
-// Finds numbers outside the range of the type in which a run computes. If q and k show that scores may overflow, the run
-// is refused. Otherwise the result shows it: inputs are finite, so a NaN or infinity in it came from such a number.
+// Finds numbers outside the range of the type in which a run computes. If q and k show that scores may overflow, the
+// run is refused. Otherwise the result shows it: inputs are finite, so a NaN or infinity in it came from such a number.
 #pragma once
 
 #include <string>
