@@ -223,7 +223,7 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
 
 verify::Findings Trial::look() const {
   if (verify_rows_ == 0) return {};
-  // The rows that compare_with_definition() compares if there is no file: a result needs only these.
+  // Without a result file, compare_with_definition() compares these rows, so only these are gathered.
   const verify::SampledRows rows =
       sample_rows(verify::AttentionInput(job_.problem, job_.run.settings.input, job_.input), verify_rows_);
   const GatheredRows gathered(*work_, rows, job_.problem.shape.batch, comm_);
