@@ -69,7 +69,7 @@ FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& reque
     }
     const std::string settings = store::read_text_dataset(file, "/run/settings");
     return {losses[0], runfile::parse_run_file(settings, file + ":/run/settings", {})};
-  } catch (const std::exception& error) {  // no HDF5 file, no checkpoint, or another version: names the file
+  } catch (const std::exception& error) {  // the file is not HDF5, no checkpoint, or of another version
     fail(ErrorKind::failure,
          "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this training, or none",
          request.run.where("train.checkpoint"), error.what());

@@ -204,7 +204,7 @@ class Training {
 /// train.save_every steps, at the end, and when asked to stop (SIGUSR1, SIGTERM); it then ends with exit status 75.
 /// Prints some of the losses. The result file gets the weights and all losses, including the one after the last step.
 int train(const RunFileArguments& words, const comm::Communicator& comm, const std::string& command_line) {
-  watch_for_stop(20);  // s; after TERM, no rank may wait longer for another one: the batch system kills soon
+  watch_for_stop(20);  // s; after TERM no rank may wait longer for another: the batch system soon kills the job
   const Job job = make_job({words, Purpose::train}, comm);
   comm::agree(comm, core::require_device);
   const runfile::Settings& settings = job.run.settings;
