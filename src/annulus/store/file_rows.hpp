@@ -21,7 +21,7 @@ struct SeededTensor {
   core::TensorId id = core::TensorId::q;
 };
 
-/// Which random numbers of a seed q, k, v, dout or dlse has.
+/// Which random numbers of a seed are those of q, k, v, dout or dlse.
 core::TensorId seed_of(core::StoredTensor tensor);
 /// The name of this tensor's dataset in the input file; for generated inputs, the tensor's own name.
 const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor);
@@ -39,12 +39,12 @@ void allow(RowOrigin& origin, Wanted wanted);
 /// Error(failure).
 void read_rows(const RowOrigin& from, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Knows where tensors are, and reads them. The thread reads RawTensors; start() returns before they are in memory.
-/// Hdf5Tensors and SeededTensors are in memory when start() returns, because only the caller's thread may call HDF5.
+/// Knows where tensors are, and reads them. A thread reads rows of RawTensors after start() has returned. start() makes
+/// rows of SeededTensors itself, and reads those of Hdf5Tensors, because only one thread may call HDF5.
 class FileRows final : public core::RowSource {
  public:
   FileRows();
-  /// Waits until the thread has finished its present read of at most 64 MiB; later ones are dropped.
+  /// Waits until the thread has finished the read that it is doing, at most 64 MiB. Drops those that have not begun.
   ~FileRows() override;
 
   /// Sets where a tensor's rows are. Do not call it while they are read.

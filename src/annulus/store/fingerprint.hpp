@@ -31,9 +31,9 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 /// The fingerprint of numbers that are the same on every rank.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
-/// Adds up a hash of each 8-byte word, and of its position, in `count` bytes that belong at byte `begin` of a file. No
-/// word crosses the end of a line of `line` bytes. So if a file is cut between two lines, the sums of its pieces add up
-/// to that of the file. Zeros add 0. Local.
+/// Adds up the hashes of the 8-byte words of `count` bytes that belong at byte `begin` of a file, each times a factor
+/// from its position. No word crosses the end of a line of `line` bytes. If a file is cut between two lines, the sums
+/// of its pieces add up to that of the file. Zeros add 0. Local.
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line);
 
 /// What a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how the

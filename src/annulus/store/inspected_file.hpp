@@ -62,7 +62,7 @@ struct InspectedFile {
   /// Rows that do not exist, ascending. They are not read; in memory they are zeros. If entries lie end to end, rows
   /// are counted over all entries. Otherwise every entry lacks the same rows.
   std::vector<core::Interval> left_out{};
-  /// `left_out` is counted over all entries although they do not lie end to end, because each entry lacks other rows.
+  /// Entries do not lie end to end, but `left_out` counts rows over all entries: each entry lacks different rows.
   bool is_left_out_by_entry = false;
   /// Other files that hold numbers of the datasets, or through which links lead to them.
   std::map<std::string, FileState> others{};

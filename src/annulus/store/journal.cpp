@@ -97,8 +97,7 @@ void Journal::read_new() {
   const std::size_t first = text.find('\n');
   if (read_ == 0 && first != std::string::npos && !opened(text.substr(0, first))) {
     fail(ErrorKind::failure,
-         "{}: is damaged: its first line does not have its checksum; which units it says are finished is not known any "
-         "more. "
+         "{}: is damaged: its first line does not have its checksum, so it is not known which units are finished. "
          "Remove it, and the .part file beside it, to begin anew",
          path_);
   }

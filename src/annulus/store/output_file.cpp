@@ -203,7 +203,7 @@ void OutputFile::write_parts(const std::vector<MatrixPart>& parts,
 }
 
 void OutputFile::publish(const Record& record) {
-  struct RootsBusiness {  // only rank 0 renames, keeps or removes the files, also if it fails
+  struct RootsBusiness {  // only rank 0 renames, keeps or removes the files, even if publishing fails
     OutputFile& file;
     ~RootsBusiness() {
       if (file.comm_.is_root()) return;

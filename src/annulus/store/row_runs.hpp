@@ -68,8 +68,8 @@ std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<
 /// head 1.
 std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece);
 
-/// Puts the pieces into groups, so that a rank can report to the watchdog between two groups. A group is at
-/// most `most_bytes` of a file, or one row of one piece. Only pieces larger than a group are cut.
+/// Puts the pieces into groups, so that a rank can report to the watchdog between two groups. A group is
+/// at most `most_bytes` of a file, or one row of one piece. Pieces are cut only where a group is full.
 std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, const std::vector<core::RowPiece>& pieces,
                                                    Index most_bytes);
 

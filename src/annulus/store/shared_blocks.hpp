@@ -32,8 +32,8 @@ using RankOf = std::function<int(const OneNumber&)>;
 /// Finds the rank that has a row, by bisection.
 class RowOwners {
  public:
-  /// `entry_rows`: S if batch entries lie end to end and the partition is of B S rows; 0: every entry is dealt in the
-  /// same way.
+  /// `entry_rows`: S if batch entries lie end to end and the partition is of B S rows; 0: the partition is of the
+  /// S rows of every entry.
   explicit RowOwners(const pattern::Partition& partition, Index entry_rows = 0);
 
   int rank_of(Index row) const;

@@ -1,6 +1,6 @@
 // Names processes in text, so that other processes can find out later whether they are alive. Names unfinished files
 // after them: NAME.tmp.<process>.<random> beside NAME. Such a name cannot be guessed, no two processes use the same,
-// and it contains the process that made the file.
+// and it names the process that makes the file.
 #pragma once
 
 #include <ctime>
