@@ -44,7 +44,7 @@ void check_input(const RunFile& run) {
     if (*dataset) refuse(run, key, "{} needs input.file: it names a dataset of it", key);
   }
   if (input.axes == core::AxisOrder::bhsd) {
-    refuse(run, "input.axes", "input.axes: bhsd needs input.file: it says how its datasets lie");
+    refuse(run, "input.axes", "input.axes: bhsd needs input.file: it is the order of axes of its datasets");
   }
 }
 
@@ -85,7 +85,7 @@ void check_distribution(const RunFile& run) {
   if (distribution.block_size && distribution.partition != pattern::PartitionKind::block_cyclic &&
       distribution.strategy != "stream") {
     refuse(run, "distribution.block_size",
-           "distribution.block_size needs partition: block_cyclic, or strategy: stream, which is {}",
+           "distribution.block_size needs partition: block_cyclic, or strategy: stream; strategy is {}",
            distribution.strategy);
   }
   if (distribution.ulysses_ranks && distribution.strategy != "hybrid") {
@@ -108,7 +108,7 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
   }
 }
 
-/// Sets what windows see on the right to 0 if attention is causal, so that both ways of writing mean one pattern.
+/// If attention is causal, windows see nothing on the right: {window: 4} and {window: [3, 0]} become the same pattern.
 void complete_windows(RunFile& run) {
   pattern::Pattern& pattern = run.settings.attention.pattern;
   for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {

@@ -25,8 +25,8 @@ struct TensorSpec {
   core::AxisOrder order = core::AxisOrder::bshd;
   std::string units = "1";
 };
-/// A tensor (B, S, heads, D), or a log-sum-exp (or its gradient) (B, S, H), of `shape`; its axes have this order or
-/// `order`. If there are fewer key/value heads than heads, their axis has the name kv_head.
+/// tensor_spec(): a tensor (B, S, heads, D). lse_spec(): a log-sum-exp or its gradient (B, S, H). With `order` bhsd the
+/// heads come before the rows. If `heads` is not shape.heads, their axis has the name kv_head.
 TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
                        core::AxisOrder order = core::AxisOrder::bshd);
 TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape,
@@ -63,7 +63,7 @@ struct Record {
   std::string settings;         ///< resolved run file, dataset /run/settings; empty: no group /run
   std::vector<Column> columns;  ///< datasets of /run
   std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
-  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file itself, from its input only
+  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file; from its input only
   std::vector<std::pair<std::string, std::string>> decisions = {};   ///< attributes of /run
 };
 

@@ -35,8 +35,8 @@ double negligible(const VerifyInput& input) {
 /// Errors in the lists of the k rows p with the largest P(x, p), and in their weights, for all query rows.
 struct TopDeviations {
   /// By how much P of an unlisted row exceeds the last listed weight. Infinite for an invalid list (it names a row
-  /// twice or an unseen row, its ties do not ascend, a row follows an empty entry), and for a list that ends although a
-  /// key that is left out has a P that the type of computation can store.
+  /// twice or an unseen row, its ties do not ascend, a row follows an empty entry), and for a list with empty entries
+  /// although P of an unlisted row is above negligible().
   Deviation rows;
   /// How much the listed weights differ from P of their rows, and how much a weight exceeds the one before it.
   Deviation weights;
@@ -192,7 +192,7 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   }
   if (sums.gradients) add("dq", core::gradient_tolerance, dq);
   if (sums.gradients && sample.file != nullptr && !input.pattern.sink.empty()) {
-    // compare_dsink() reads out from the result, so it knows dsink only as well as out is stored
+    // compare_dsink() reads out from the result, so what it expects is only as accurate as the stored out
     const Deviation dsink = compare_dsink(input, sample.result, read_dsink(*sample.file, comm), comm);
     const auto tolerance = [&](const char* name) {
       return allowed(core::gradient_tolerance, input, sample.stored(name, input.type));

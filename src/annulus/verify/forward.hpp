@@ -16,7 +16,7 @@ struct QueryRow {
   Index b, x, h;
   WantedRows keys;  ///< the keys that it sees
   Numbers q;        ///< (D)
-  Numbers out;      ///< (D)
+  Numbers out;      ///< (Dv)
   double lse = 0;
   double entropy = 0;
 };
@@ -25,15 +25,15 @@ struct QueryRow {
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
                                      const ShareShown& shown = {});
 
-/// Reads k and v in stretches, and calls visit(i, p, k, v) once for every row i and every key p that it sees. k and v
-/// are the vectors (D) of the key/value head that belongs to the row's head. Local.
+/// Reads k and v in stretches, and calls visit(i, p, k, v) once for every row i and every key p that it sees. k (D) and
+/// v (Dv) are the vectors of the key/value head that belongs to the row's head. Local.
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
 
-/// probability() returns P of a query, which has number `query` in q, and key row p in head h; 0 if the query does not
-/// see p. slope: the derivative of the score by scale * q.k.
+/// p: P of query number `query` of q and key row p, in head h; 0 if the query does not see the key. slope: the
+/// derivative of the score by scale * q.k.
 struct Probability {
   double p;
   double slope;
@@ -41,7 +41,7 @@ struct Probability {
 Probability probability(const VerifyInput& input, Index h, Index query, Index p, std::span<const double> q,
                         std::span<const double> k, double lse);
 
-/// Compares vectors (D) of recomputed rows with a (B, S, heads, D) tensor of the result. Rows must ascend.
+/// Compares vectors of recomputed rows with a tensor of the result, (B, S, heads, D or Dv). Rows must ascend.
 class VectorCheck {
  public:
   VectorCheck(const VerifyInput& input, const ResultRows& result, const std::string& dataset, Index heads)
