@@ -1,5 +1,5 @@
 // 16-bit storage types. We define them because Kokkos' half_t and bhalf_t are plain float without a GPU backend. They
-// only store: every kernel converts while packing and computes in float or double.
+// only store numbers: every kernel converts them when it packs rows, and computes in float or double.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,8 +1,8 @@
-// The vocabulary that all rooms share: index type, axis order, storage types.
+// Types that all rooms share: index type, axis order, storage types.
 //
 // Axis order, stated once: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv),
 // lse (B, S, H), all row-major, so the D numbers of one (batch, row, head) are contiguous and the next row of the same
-// head lies H * D numbers further on. Dv is D, where nothing else is said.
+// head lies H * D numbers further on. Dv is D unless the text says otherwise.
 //   B batch   S sequence   H query heads   Hkv key/value heads   D head size (Dv of values)
 //   P ranks   w segment    r dilation      o offset
 #pragma once
@@ -27,7 +27,7 @@ struct Shape {
   Index heads = 1;
   Index kv_heads = 1;
   Index head_dim = 1;
-  Index value_dim = 0;  ///< Dv, where it is not D; else 0: see set_value_dim()
+  Index value_dim = 0;  ///< Dv if it is not D, otherwise 0: see set_value_dim()
 
   /// Numbers of a head of v, out and dout; q and k have head_dim. Worked example: 576 and 512 of latent attention.
   Index dim_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
