@@ -17,7 +17,7 @@
 
 namespace annulus::pattern {
 
-/// Why rows cannot be cut between granules; empty if they can, even if at few places. Depends on the pattern alone, so
+/// Why rows cannot be cut between granules; empty if they can, even if at few rows. Depends on the pattern alone, so
 /// that the rows of a document are treated alike, whatever other documents there are.
 /// "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
 std::string why_no_grid(const Pattern& pattern, Index granule);

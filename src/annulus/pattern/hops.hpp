@@ -1,5 +1,5 @@
 // Which rank sends which rows to which rank in each hop, and where the sums of their gradients go. Integers only: one
-// process can make, print and check the hops of every rank, and makes a hop only when it is asked for.
+// process can make, print and check the hops of every rank. Each hop is made only when it is asked for.
 #pragma once
 
 #include "annulus/pattern/gradient_hops.hpp"

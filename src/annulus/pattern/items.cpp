@@ -121,7 +121,7 @@ class ItemMaker {
                            comb.stride, document});
   }
 
-  /// Leaves out rows that have no partner in the band: first keys that no query sees, then queries that see none of the
+  /// Leaves out rows that meet no row in the band: first keys that no query sees, then queries that see none of the
   /// other keys. False if no query sees a key. Worked example: `upto` drops keys after the last query and queries
   /// before the first key; `after` drops keys up to the first query and queries from the last key on.
   bool find_ranges(const Comb& comb, Index kv) {

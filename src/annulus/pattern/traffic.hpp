@@ -1,6 +1,6 @@
 // What every rank receives in each kind of exchange, for any P, without looking at pairs of ranks.
 //
-// Runs of readers (readers.hpp) stand for P ranks, difference arrays add them up, and owners that look alike are
+// Difference arrays add up runs of readers (readers.hpp) instead of P single ranks, and owners that look alike are
 // evaluated once.
 #pragma once
 
