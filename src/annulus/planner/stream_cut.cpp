@@ -45,7 +45,7 @@ bool is_short(const Problem& problem, Index block_rows, int ranks, const core::M
          longest_unit(problem, block_rows, machine) <= most_unit_seconds;
 }
 
-/// To price a cut, at most this many pairs of blocks are looked at: about one second of work.
+/// For the cost of a cut, at most this many pairs of blocks are looked at: about one second of work.
 constexpr Index most_lookups = Index(1) << 17;
 
 }  // namespace

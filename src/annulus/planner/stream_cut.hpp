@@ -44,14 +44,14 @@ StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int r
 /// Cost of a cut for `ranks` ranks, each of which computes unit after unit.
 Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine);
 
-/// When to price strategy stream besides the other strategies.
+/// When to compute the cost of strategy stream, too.
 ///   never      the verb cannot compute unit by unit
 ///   if_needed  if no other strategy fits
 ///   always     to show it
 enum class StreamOffer { never, if_needed, always };
 
 /// Adds strategy stream to a choice among other strategies, and chooses it if it fits and none of them does. Returns
-/// how it would cut the problem, if it was priced.
+/// how it would cut the problem, if its cost was computed.
 std::optional<StreamCut> offer_stream(StreamOffer offer, const strategies::Problem& problem, bool dlse, int ranks,
                                       const core::Machine& machine, Choice& choice);
 
