@@ -80,7 +80,7 @@ class Communicator {
   int exceptions_ = 0;  // std::uncaught_exceptions() at construction
 };
 
-/// An error that every rank knows and throws: so the program can end in good order, with one message.
+/// An error that every rank knows and throws: so the program can end on all ranks together, with one message.
 class AgreedError : public core::Error {
  public:
   using core::Error::Error;

@@ -1,6 +1,6 @@
 // The only file that knows whether MPI may access the execution space's memory. Host memory goes to MPI directly;
 // device memory, too, if distribution.gpu_aware allows it. Otherwise device memory is staged through host memory:
-// copies run beside the kernels, in one queue per direction, so that neither the host nor the kernels wait for them.
+// copies run while kernels run, in one queue per direction, so that neither the host nor the kernels wait for them.
 #pragma once
 
 #include <functional>
