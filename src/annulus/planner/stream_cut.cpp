@@ -15,7 +15,7 @@ using strategies::BlockPasses;
 using strategies::UnitCost;
 
 constexpr Index units_per_rank = 4;     // at least this many, so that ranks end at about the same time
-constexpr Index most_blocks = 1 << 14;  // of more it takes long to count what each block reads of each other one
+constexpr Index most_blocks = 1 << 14;  // what each block reads of each other one is counted: more would take long
 constexpr Index fewest_rows = 16;       // smaller blocks need as much memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
