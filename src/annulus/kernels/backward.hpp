@@ -60,7 +60,7 @@ void backward_delta(Backend backend, const core::Shape& shape, core::Index rows,
 /// (key row, key/value head) is in at most one item of the list. In an item the order of additions is fixed for any
 /// number of threads: dq takes keys in descending comb order; dk and dv take queries in ascending comb order (in a row,
 /// the group's heads ascending), one after another inside a block of rows, and block after block. Matrix units, which
-/// are used unless any_cut is set, add granules of 16. `poll` as in attend().
+/// are used unless any_cut is set, add granules (granule_of()). `poll` as in attend().
 /// Complete on return.
 ///   rows  query rows: those of q, dout, normalizers, delta and dq
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,

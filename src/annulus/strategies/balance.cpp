@@ -167,7 +167,7 @@ PartitionKind kind_of(const Problem& problem, const Partition& partition) {
                                     [](const auto& a, const auto& b) { return a.intervals() == b.intervals(); });
     if (is_same) return kind;
   }
-  return PartitionKind::contiguous;  // this kind keeps all rows in order on one rank
+  return PartitionKind::contiguous;  // such as all rows on one rank, where they are in order
 }
 
 }  // namespace annulus::strategies

@@ -270,8 +270,8 @@ std::string why_out_of_order(const Problem& problem, int ranks);
 /// ordered_partition() and why_out_of_order() for strategies whose keys may come part after part.
 pattern::Partition parted_partition(Problem problem, int ranks);
 std::string why_no_ordered_parts(const Problem& problem, int ranks);
-/// Parts of a partition in whose order keys and sums can travel (pattern/parts.hpp); empty: there are none. Without a
-/// causal mask only whole ranks in order will do: a part would also need the keys after its own, which come last.
+/// Parts in whose order keys and sums can travel (pattern/parts.hpp); empty: none. They are whole ranks if not all rows
+/// are queries, or without a causal mask: a smaller part would also need the keys after its own, which come last.
 std::optional<pattern::Partition> ordered_parts(const Problem& problem, const pattern::Partition& partition);
 
 /// The kind of a partition that a strategy has chosen itself.
