@@ -49,7 +49,7 @@ def table_keys(text):
 
 
 def reference_keys(text):
-    """{key: value} of input/reference.yaml; keys behind "# " are those that exclude others, or make another run."""
+    """{key: value} of input/reference.yaml; commented-out keys exclude others, or make another run."""
     keys, path = {}, []
     for line in text.splitlines():
         line = re.sub(r"^(?:# (?=(?:layer|train|bench):|  [a-z_]+: )|(  )# (?=generate:|  [a-z_]+:))", r"\1", line)
@@ -118,7 +118,7 @@ class Checker:
                 self.complain(page, quote, f"quotes {quote[1]}, which is no file")
                 continue
             quoted, original = quote[2], source.read_text(encoding="utf-8")
-            if source.suffix == ".yaml":  # a page may comment otherwise
+            if source.suffix == ".yaml":  # comments may differ
                 quoted, original = (re.sub(r"^ *#.*\n| *#.*", "", text, flags=re.MULTILINE) for text in (quoted, original))
             if quoted not in original:
                 lines = set(original.splitlines())

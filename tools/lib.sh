@@ -7,7 +7,7 @@ annulus_cache() {
   echo "${ANNULUS_CACHE:-${XDG_CACHE_HOME:-${home:-/tmp}/.cache}/annulus}"
 }
 
-# mpi_for_one_machine: Open MPI as root (containers) and with more ranks than cores. Other MPIs ignore these.
+# mpi_for_one_machine: lets Open MPI run as root (containers) and with more ranks than cores. Other MPIs ignore these.
 mpi_for_one_machine() {
   if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
   export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
