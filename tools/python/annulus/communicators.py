@@ -12,7 +12,7 @@ EXPECTED = "an intracommunicator of mpi4py, a process group of torch.distributed
 
 
 class Known(NamedTuple):
-    """Stored in a communicator of mpi4py as an attribute: our duplicate of it, which lives as long, and its name."""
+    """An attribute of a communicator of mpi4py: our duplicate of it, which lives as long as it does, and its name."""
     core: object
     name: str
 
