@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that README.md and docs/ are right where a program can check: links, columns, keys, quoted code, names, counts.
+"""Proves that README.md and docs/ are right where a program can check: links, keys, columns, quotes, names, counts.
 
     check_docs.py [ROOT] [--program PATH]   check the pages (default: of this repository); one line per finding, exit 1 if any.
                                             With a program also that tables name its strategies and verbs, and commands
