@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that README.md and docs/ are right where a program can check: links, keys, columns, quotes, names, counts.
 
-    check_docs.py [ROOT] [--program PATH]   check the pages (default: of this repository); one line per finding, exit 1 if any.
+    check_docs.py [ROOT] [--program PATH]   check the pages (of this repository); a line per finding, exit 1 if any.
                                             With a program also that tables name its strategies and verbs, and commands
                                             its options
     check_docs.py --self-test               show on small made-up pages that every rule fires, and that good ones pass

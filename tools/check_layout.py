@@ -16,8 +16,8 @@ LOCAL_CALLS = re.compile(
     r"|I(bcast|reduce|allreduce|gather|allgather|scatter|alltoall)\w*|R(get|put|accumulate)|Cancel|Request_free"
     r"|T_\w+)|H5[PSTEI]\w+|H5D(get_type|get_space)|H5(free_memory|dont_atexit)|H5_VERSION_GE"
 )
-# "May include": app -> {verify, planner, report}; verify -> {layer, store}; report -> store -> runfile -> {comm, pattern};
-# planner -> strategies; layer -> strategies -> {kernels, comm, pattern} -> core; library -> planner.
+# "May include": app -> {verify, planner, report}; verify -> {layer, store}; report -> store; store -> runfile;
+# runfile -> {comm, pattern}; planner -> strategies; layer -> strategies -> {kernels, comm, pattern} -> core; library -> planner.
 ARROWS = {
     "app": {"verify", "planner", "report"},
     "verify": {"layer", "store"},

@@ -85,7 +85,7 @@ def shared_cycles(loop):
 
 
 def short_name(symbol):
-    """What Kokkos launches, without what all kernels share: "Called<ForwardTeam<BFloat16, float>, 0>"; or the program of
+    """What Kokkos launches, without what all names share: "Called<ForwardTeam<BFloat16, float>, 0>"; or the program of
     a kernel of our own: "ForwardBlock<Engine16, Half, TileSizes{64, 4, 2, 64, true}>"."""
     found = (re.search(r"Parallel(?:For|Reduce|Scan)<(.*?), Kokkos::(?:Range|Team)Policy", symbol)
              or re.match(r"void annulus::kernels::cuda::\w+<(.*?\}(?:, \w+)?>) ?>\(", symbol))

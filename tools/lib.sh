@@ -1,6 +1,6 @@
 # Sourced by the scripts beside it: what more than one of them needs.
 
-# annulus_cache: the folder for what tools/setup builds. HOME may be unset (CI, containers): then the account's own home.
+# annulus_cache: the folder for what tools/setup builds. If HOME is unset (CI, containers), it is in the account's home.
 # tools/cmake/AnnulusDependencies.cmake looks in the same place.
 annulus_cache() {
   local home=${HOME:-$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)}
