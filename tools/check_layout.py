@@ -17,7 +17,7 @@ LOCAL_CALLS = re.compile(
     r"|T_\w+)|H5[PSTEI]\w+|H5D(get_type|get_space)|H5(free_memory|dont_atexit)|H5_VERSION_GE"
 )
 # "May include": app -> {verify, planner, report}; verify -> {layer, store}; report -> store; store -> runfile;
-# runfile -> {comm, pattern}; planner -> strategies; layer -> strategies -> {kernels, comm, pattern} -> core; library -> planner.
+# runfile -> {comm, pattern}; library -> planner -> strategies; layer -> strategies -> {kernels, comm, pattern} -> core.
 ARROWS = {
     "app": {"verify", "planner", "report"},
     "verify": {"layer", "store"},
