@@ -244,13 +244,17 @@ __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Rang
 }
 
 /// Turns scores of query block number `block`, whose rows all see all of the strip's keys, into weights with the
-/// current maxima. False if a row has no maximum yet or one must rise: then nothing but the strip has changed.
+/// current maxima. False if a row has no maximum yet, or one must rise or, with a bias, probably must: then nothing but
+/// the strip has changed.
 template <class T, bool kEntropy, class Rule>
 ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth, Rule rule) {
   using N = Number<T>;
   constexpr int n = kLanes<T>, vectors = kQueryVectors;
   const int first_row = block * kQueryBlock<T>;
   const std::int64_t row = strip.first_row + first_row;
+  if constexpr (Rule::changes) {
+    if (rule.at(row, 0).likely_grows(strip.keys)) return false;
+  }
   StandingRows<N, vectors> rows;
   for (int v = 0; v < vectors; ++v) {
     const Vec<N> max = load<Vec<N>>(strip.panels.max + row + v * n);

@@ -37,30 +37,34 @@ struct RunningRows {
   int columns;
 };
 
-/// Brings row number i of the vector to another scale. The factor is the square of `root`, a power of two. It is
-/// applied in two steps, because with a biased exponent the factor itself may be too small for a number.
+/// Brings a number of each row to another scale: times the row's `step` twice, because with a biased exponent the
+/// factor 2^(m_old - m_new) = step^2 itself may be too small for a number. Rows whose step is 1 keep their bits.
 template <class T>
-void rescale_accumulator(const RunningRows<T>& rows, int i, T root) {
-  T* number = rows.acc + i;
-  for (int column = 0; column < rows.columns; ++column, number += kGroupRows<T>) *number = *number * root * root;
+ANNULUS_INLINE void rescale(T* numbers, Vec<T> step) {
+  const Vec<T> x = load<Vec<T>>(numbers);
+  store(numbers, step < broadcast(T(1)) ? x * step * step : x);
 }
 
-/// Raises m of rows that need it above their scores `most`, and brings their sums and accumulators to the new scale.
+/// Raises m of rows above their scores `most`, and brings their sums and accumulators to the new scale. A row whose
+/// scores fill half of its headroom is raised, too, although it need not be: then rows whose scores grow key after key
+/// (ALiBi, keys before the row) rise together. If each rose at a time of its own, nearly every strip would have a row
+/// that rises: with a slope of 0.01, a row rises once in 17 strips, but a query block has 48 rows.
 template <class T>
 void raise_maxima(const RunningRows<T>& rows, const T* most) {
+  alignas(kVectorBytes) T lower[kLanes<T>];
   for (int i = 0; i < kLanes<T>; ++i) {
     const T before = rows.max[i];
-    if (!(most[i] > before)) continue;
+    lower[i] = 0;
+    if (!(most[i] > before - kHeadroom / 2)) continue;
     const T now = maximum_for(most[i]) < kLargest<T> ? maximum_for(most[i]) : kLargest<T>;
     rows.max[i] = now;
-    if (before == -kInfinity<T>) continue;  // empty: zero on any scale
-    Vec<T> root[1] = {broadcast((before - now) / 2)};
-    exp2_of<T>(root);
-    rows.sum[i] *= root[0][0];
-    rows.sum[i] *= root[0][0];
-    if (rows.score_sum != nullptr) rows.score_sum[i] = rows.score_sum[i] * root[0][0] * root[0][0];
-    rescale_accumulator(rows, i, root[0][0]);
+    if (before > -kInfinity<T>) lower[i] = (before - now) / 2;  // an empty row is zero on any scale
   }
+  Vec<T> step[1] = {load<Vec<T>>(lower)};
+  exp2_of<T>(step);
+  rescale<T>(rows.sum, step[0]);
+  if (rows.score_sum != nullptr) rescale<T>(rows.score_sum, step[0]);
+  for (int column = 0; column < rows.columns; ++column) rescale<T>(rows.acc + column * kGroupRows<T>, step[0]);
 }
 
 /// Scores that overflowed to +inf become the largest number, so that they share the row's weight instead of making NaN.
@@ -108,7 +112,7 @@ ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& s
 template <class Word, bool kEntropy, class T = Number<Word>>
 ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, Word* words, int keys, Vec<T> most, T bias) {
   constexpr int at_once = kVectorRegisters == 32 ? 2 : 4;
-  if (any_above(most, load<Vec<T>>(rows.max))) {
+  if (any_above(most, load<Vec<T>>(rows.max) - broadcast(T(kHeadroom / 2)))) {
     if (any_above(most, broadcast(kLargest<T>))) cut_infinite_scores(scores, keys);
     alignas(kVectorBytes) T lanes[kLanes<T>];
     store(lanes, most);

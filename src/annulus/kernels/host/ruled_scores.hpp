@@ -86,6 +86,12 @@ struct RuledRows {
     return {pairs, int(of_row), key + of_key};
   }
 
+  /// Whether the bias alone lifts the scores of the first row by more than 1 (base 2) over the next `keys` keys: the
+  /// keys come nearer, as those before the row do, so its maximum may have to rise. A guess that costs time only.
+  ANNULUS_INLINE_MEMBER bool likely_grows(int keys) const {
+    return pairs->slopes != nullptr && pairs->slopes[row] * (distance_to(key) - distance_to(key + keys - 1)) > 1;
+  }
+
   template <int C, int NV>
   ANNULUS_INLINE_MEMBER void change(Vec<T> (&c)[C][NV]) const {
     const RuledPairs<T>& all = *pairs;
@@ -106,6 +112,13 @@ struct RuledRows {
   }
 
  private:
+  /// Distance of the first row to a key.
+  ANNULUS_INLINE_MEMBER T distance_to(int other) const {
+    const T x = T(pairs->row_x[row] - pairs->key_x[other]);
+    const T y = pairs->row_y == nullptr ? T(0) : T(pairs->row_y[row] - pairs->key_y[other]);
+    return T(__builtin_sqrt(x * x + y * y));
+  }
+
   template <bool kPlane, int C, int NV>
   ANNULUS_INLINE_MEMBER void take_off(Vec<T> (&c)[C][NV]) const {
     using Places = Vec<IntOf<T>>;
