@@ -1,6 +1,7 @@
 // Few query rows against many keys, whose keys are cut into parts, against the definition.
 #include "annulus/kernels/host/key_parts.hpp"
 #include "kernels/band_case.hpp"
+#include "kernels/host_backward_case.hpp"
 #include "kernels/host_case.hpp"
 #include "kernels/rule_case.hpp"
 #include "support/tolerance.hpp"
@@ -59,44 +60,52 @@ TEST(HostParts, AreThePiecesOfTheKeysFromTheLastOnesDown) {
   EXPECT_EQ(parts.items[1].key, (core::RowMap{3, 2, 3}));
 }
 
+Index backward_parts_of(const WorkCase& test, const kernels::BackwardOperands& operands,
+                        const kernels::GradientViews& gradients) {
+  return key_parts(test.calls[0], test.shape, test.query_rows, operands, gradients);
+}
+
+TEST(HostParts, OfGradientsUnlessBitsAreTheSameForAnyCut) {
+  const WorkCase test = few_rows(8, 8, Band::all);
+  kernels::BackwardOperands any_cut, by_granules;
+  any_cut.any_cut = by_granules.by_granules = true;
+  kernels::GradientViews in_blocks;
+  in_blocks.begun_dk.data = &in_blocks;
+  EXPECT_EQ(backward_parts_of(test, {}, {}), 2);
+  EXPECT_EQ(backward_parts_of(test, any_cut, {}), 1);
+  EXPECT_EQ(backward_parts_of(test, by_granules, {}), 1);
+  EXPECT_EQ(backward_parts_of(test, {}, in_blocks), 1);
+}
+
+void expect_definition_in_parts(BackwardCase test) {
+  test.fill_all();
+  ASSERT_GT(parts_of(test), 1);
+  ASSERT_GT(backward_parts_of(test, {}, {}), 1);
+  expect_both_passes(test, "in parts");
+}
+
 TEST(HostParts, GiveTheDefinition) {
+  expect_definition_in_parts({few_rows(24, 24, Band::all)});
+  expect_definition_in_parts({few_rows(24, 40, Band::upto)});
   for (const auto& [type, precision] : types_and_precisions()) {
-    for (const Band& band : {Band::all, Band::upto, Band{3000, 100}}) {
-      for (const Index value_dim : {24, 40}) {
-        const WorkCase test = few_rows(24, value_dim, band);
-        WorkCase one = test;
-        one.type = type;
-        one.precision = precision;
-        one.fill();
-        ASSERT_GT(parts_of(one), 1);
-        const kernels::ReferenceResult expected = naive_answer(one);
-        for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
-          SCOPED_TRACE(fmt::format("{}, {}, {}, Dv {}", name_of(set), name_of(type), name_of(band), value_dim));
-          const kernels::ReferenceResult actual = host_answer(one, set);
-          const double allowed =
-              std::max(core::forward_tolerance(type), core::forward_tolerance(core::type_of(precision)));
-          EXPECT_TRUE(close_to(actual.out, expected.out, allowed));
-          EXPECT_TRUE(close_to(actual.lse, expected.lse, allowed));
-        }
-      }
-    }
+    BackwardCase test{few_rows(8, 16, Band{3000, 100})};
+    test.type = type;
+    test.precision = precision;
+    expect_definition_in_parts(test);
   }
 }
 
 // A second call goes on from the states of the first, and scores follow their rule.
 TEST(HostParts, GoOnFromEarlierKeys) {
-  WorkCase test = with_rule(few_rows(16, 16, Band::all), {3, {0.5, 0.001, 0, 0.01}});
+  BackwardCase test{with_rule(few_rows(16, 16, Band::all), {3, {0.5, 0.001, 0, 0.01}})};
   core::WorkList more = test.calls[0];
   more.runs = {more.runs[0], more.runs[1], {20'000, keys + 3, 1, 18'000}};
   for (core::WorkItem& item : more.items) item.key = {2, 1, 18'000};
   test.calls.push_back(more);
   test.key_rows = keys + 3 + 18'000;
-  test.fill();
+  test.fill_all();
   ASSERT_GT(key_parts(more, kernels::State(test.shape, test.query_rows, test.precision)), 1);
-  const kernels::ReferenceResult expected = naive_answer(test),
-                                 actual = host_answer(test, kernels::host::best_instruction_set());
-  EXPECT_TRUE(close_to(actual.out, expected.out, 1e-5));
-  EXPECT_TRUE(close_to(actual.lse, expected.lse, 1e-5));
+  expect_both_passes(test, "two calls");
 }
 
 }  // namespace

@@ -74,6 +74,16 @@ void attend_together(const WorkList& work, const Operands& operands, State& stat
   });
 }
 
+/// attend_backward() with all keys of an item in one chain of tasks.
+void backward_together(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
+                       const BackwardOperands& operands, const GradientViews& gradients,
+                       const std::function<void()>& poll, InstructionSet set) {
+  run_key_tasks(
+      "annulus::attend_backward", work, shape, rows, precision, poll, set,
+      why_not_matrix(shape).empty() && why_not_matrix(operands, gradients).empty(),
+      [&](const auto& tiles, const auto& layout) { return GradientSums(tiles, layout, work, operands, gradients); });
+}
+
 }  // namespace
 
 void host_attend(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
@@ -83,7 +93,7 @@ void host_attend(const WorkList& work, const Operands& operands, State& state, c
     State of_parts(state.shape, parts * state.rows, state.precision, 0, state.score_sum.bytes() > 0);
     of_parts.exact_sums = state.exact_sums;
     Operands repeating = operands;
-    const core::Buffer q = repeated(operands.q, state.shape, state.rows, parts);
+    const core::Buffer q = repeated(operands.q, state.shape, state.shape.head_dim, state.rows, parts);
     repeating.q =
         core::contiguous_view(q.data(), operands.q.type, of_parts.rows, state.shape.heads, state.shape.head_dim);
     attend_together(in_parts(work, state.rows, parts), repeating, of_parts, poll, set, sizes);
@@ -108,10 +118,13 @@ Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision pr
 void host_attend_backward(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                           const BackwardOperands& operands, const GradientViews& gradients,
                           const std::function<void()>& poll, InstructionSet set) {
-  run_key_tasks(
-      "annulus::attend_backward", work, shape, rows, precision, poll, set,
-      why_not_matrix(shape).empty() && why_not_matrix(operands, gradients).empty(),
-      [&](const auto& tiles, const auto& layout) { return GradientSums(tiles, layout, work, operands, gradients); });
+  if (const Index parts = key_parts(work, shape, rows, operands, gradients); parts > 1) {
+    const BackwardParts cut(shape, rows, parts, operands, gradients);
+    backward_together(in_parts(work, rows, parts), shape, parts * rows, precision, cut.operands, cut.gradients, poll,
+                      set);
+    return cut.add_to(gradients.dq);
+  }
+  backward_together(work, shape, rows, precision, operands, gradients, poll, set);
 }
 
 void host_attend_statistics(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,

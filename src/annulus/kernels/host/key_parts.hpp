@@ -6,19 +6,42 @@
 // and of a copy of q; part 0 sees the keys 15,000 ... 19,999, part 3 the keys 0 ... 4,999.
 #pragma once
 
+#include <vector>
+
 #include "annulus/kernels/attention.hpp"
+#include "annulus/kernels/backward.hpp"
 
 namespace annulus::kernels::host {
 
 /// How many parts the keys of a list are cut into: enough to make tasks for a large node, but so that no part has few
-/// keys. It is a function of the list and the states alone, so that bits do not depend on the number of threads. 1: the
-/// keys stay together, as they do where results are to be the same for any cut.
+/// keys, and that what each part has of its own, `bytes`, takes little memory. It is a function of the list and the
+/// shape alone, so that bits do not depend on the number of threads. 1: the keys stay together.
+core::Index key_parts(const core::WorkList& work, const core::Shape& shape, core::Index bytes);
+/// The same for attend() and attend_backward(). 1, too, where results are to be the same for any cut.
 core::Index key_parts(const core::WorkList& work, const State& state);
+core::Index key_parts(const core::WorkList& work, const core::Shape& shape, core::Index rows,
+                      const BackwardOperands& operands, const GradientViews& gradients);
 
 /// The list with the keys of each item in `parts`, for states of parts * rows rows.
 core::WorkList in_parts(const core::WorkList& work, core::Index rows, core::Index parts);
 
-/// Query rows as the list of in_parts() sees them: q of (B, rows, H, D), `parts` times in turn.
-core::Buffer repeated(const core::TensorView& q, const core::Shape& shape, core::Index rows, core::Index parts);
+/// Numbers of query rows as the list of in_parts() sees them: (B, rows, H, dim), `parts` times in turn.
+core::Buffer repeated(const core::TensorView& from, const core::Shape& shape, core::Index dim, core::Index rows,
+                      core::Index parts);
+
+/// Operands of attend_backward() as the list of in_parts() sees them, and the dq of each part, zero at first.
+struct BackwardParts {
+  BackwardParts(const core::Shape& shape, core::Index rows, core::Index parts, const BackwardOperands& operands,
+                const GradientViews& gradients);
+  /// Adds what all parts give to dq, part after part.
+  void add_to(const core::TensorView& dq) const;
+
+  core::Shape shape;
+  core::Index rows;  // of one part
+  core::Index parts;
+  std::vector<core::Buffer> buffers;
+  BackwardOperands operands;
+  GradientViews gradients;
+};
 
 }  // namespace annulus::kernels::host
