@@ -16,8 +16,8 @@ namespace {
 /// bytes) in the order of rows; what P ranks made for the own queries is (B, P own rows, row bytes), rank after rank.
 ///
 /// Worked example: queries 0 ... 5 on 2 ranks, zigzag: rank 0 has the rows 0 4 5. After bring() each rank has 0 1 2 3 4
-/// 5. With return_to_owners() rank 0 sends what it made for 1 2 3 to rank 1, and gets 0 4 5 twice: from itself, then from
-/// rank 1.
+/// 5. With return_to_owners() rank 0 sends what it made for 1 2 3 to rank 1, and gets 0 4 5 twice: from itself, then
+/// from rank 1.
 class QueryExchange {
  public:
   QueryExchange(const Schedule& schedule, const comm::Communicator& comm)
