@@ -111,29 +111,29 @@ TEST(DeviceRule, CoordinatesAreKeptFromCallToCall) {
   const Index before = core::memory_ledger().current();
   const ScoreRule rule{0, {0.5, 0.25}, 0, std::make_shared<Coordinates>(std::vector<double>{3, 0, 1, 4, 2, 2})};
   const CallRule call{&rule, 0};
-  const std::int32_t* const first = DeviceRule<float>(call, 2).view().places;
+  const std::int32_t* const first = DeviceRule<float>(call, 2).view().coordinates;
   const double unit = rule.coordinates->unit(30);
   const auto whole = [&](double number) { return std::int32_t(number / unit); };
   const std::vector<std::int32_t> places{whole(2), 0, 0, whole(4), whole(1), whole(2)};
   EXPECT_EQ(numbers_at(first, 6), places);
-  EXPECT_EQ(DeviceRule<float>(call, 1).view().places, first);
+  EXPECT_EQ(DeviceRule<float>(call, 1).view().coordinates, first);
   EXPECT_EQ(core::memory_ledger().peak_by_purpose()["coordinates"],
             rule_bytes(core::Backend::device, rule, core::Precision::float32));
   {
     const DeviceRule<double> wide(call, 2);
-    EXPECT_NE(static_cast<const void*>(wide.view().places), first) << "64 bits each";
+    EXPECT_NE(static_cast<const void*>(wide.view().coordinates), first) << "64 bits each";
     std::int64_t last = 0;
-    core::copy_to_host(&last, wide.view().places + 3, Index(sizeof last));
+    core::copy_to_host(&last, wide.view().coordinates + 3, Index(sizeof last));
     EXPECT_EQ(last, std::int64_t(4 / rule.coordinates->unit(60)));
   }
   // The memory of the next coordinates may be the same again; what is in it may not.
   const ScoreRule other{0, {0.5, 0.25}, 0, std::make_shared<Coordinates>(std::vector<double>{0, 0, 1, 1, 0, 4})};
   const std::vector<std::int32_t> others{0, 0, whole(1), whole(1), 0, whole(4)};
-  EXPECT_EQ(numbers_at(DeviceRule<float>({&other, 0}, 2).view().places, 6), others);
-  EXPECT_EQ(numbers_at(DeviceRule<float>(call, 2).view().places, 6), places);
+  EXPECT_EQ(numbers_at(DeviceRule<float>({&other, 0}, 2).view().coordinates, 6), others);
+  EXPECT_EQ(numbers_at(DeviceRule<float>(call, 2).view().coordinates, 6), places);
   {
     const ScoreRule brief{0, {0.5, 0.25}, 0, std::make_shared<Coordinates>(rule.coordinates->numbers())};
-    EXPECT_EQ(numbers_at(DeviceRule<float>({&brief, 0}, 2).view().places, 6), places);
+    EXPECT_EQ(numbers_at(DeviceRule<float>({&brief, 0}, 2).view().coordinates, 6), places);
   }
   const Index all = core::memory_ledger().current();
   kept_list(1);

@@ -51,7 +51,7 @@ mutation("ordered-sends", "the buffer of sums is filled while the last ones leav
 mutation("window-adds", "a block is zeroed while its sums are being added", STRATEGIES + "gradients/window_sums.cpp",
          "  wait(slot(s));\n", "",
          "strategies_onesided.np4:Onesided.AHeldRankChangesNoGradient")
-mutation("home-order", "what ranks made for queries comes home in another order",
+mutation("return-order", "what ranks made for queries is returned in another order",
          STRATEGIES + "queries/query_exchange.cpp",
          "const Index first = Index(receives.size()) * own_;",
          "const Index first = (Index(places_.size() - receives.size()) - 1) * own_;",

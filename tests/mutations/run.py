@@ -32,10 +32,10 @@ HEADING = ["| what is wrong then | room | noticed by | seconds |", "|---|---|---
 PAGE = """\
 # Which mistakes the tests notice
 
-`tests/mutations/run.py` makes a mistake in a copy of the source, builds what the tests that are named need, and runs
-these; then it does so with the next mistake. It fails unless each of these tests fails, and unless all of them pass
-while nothing is wrong. A test that runs into its time-out, or ends early, has noticed the mistake; one that cannot be
-built has not. `./tools/test --full` does this. In every build, a test holds the list of mistakes to the source.
+`tests/mutations/run.py` makes a mistake in a copy of the source, builds the tests that are named for it, and runs them;
+then it does so with the next mistake. It fails if one of these tests passes in spite of the mistake, or fails without
+it. A test that runs into its time-out, or ends early, has noticed the mistake; one that cannot be built has not.
+`./tools/test --full` does this. In every build, a test checks that the list of mistakes fits the source.
 
 This is what the last run of each printed, of commit {commit} on {date}. The seconds are those of building and
 testing, on two cores that others used, too.

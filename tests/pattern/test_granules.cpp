@@ -84,10 +84,10 @@ TEST(CutGrid, PartitionsOnItHaveAllRowsOnceAndWorkListsOfWholeGranules) {
       ASSERT_EQ(partition.size(), anywhere.size());
       EXPECT_EQ(united(partition, {0, ranks}).intervals(), (std::vector<Interval>{{0, drawn.n}}));
       std::vector<Partition> all{partition};
-      for (Index slice = 0; slice < 2; ++slice) all.push_back(slice_of(partition, 2, slice, grid));
+      for (Index slice = 0; slice < 2; ++slice) all.push_back(nth_share_of_rows(partition, 2, slice, grid));
       if (const auto parts = ordered_parts(drawn.layout.documents, partition, grid)) {
         all.push_back(*parts);
-        for (Index slice = 0; slice < 2; ++slice) all.push_back(slice_of(*parts, 2, slice, grid));
+        for (Index slice = 0; slice < 2; ++slice) all.push_back(nth_share_of_rows(*parts, 2, slice, grid));
       }
       for (const Partition& one : all) {
         for (const StoredRows& queries : one) {
@@ -118,8 +118,8 @@ TEST(CutGrid, SlicesAndBlocksAreAsEvenAsPlacesAllow) {
   EXPECT_EQ(grid.widest(), 64);
   EXPECT_EQ(CutGrid().widest(), 1);
   const Partition anywhere{StoredRows({{0, 5}}), StoredRows({{5, 7}, {9, 11}})};
-  EXPECT_EQ(slice_of(anywhere, 2, 0)[0].intervals(), (std::vector<Interval>{{3, 5}}));
-  EXPECT_EQ(slice_of(anywhere, 2, 0)[1].intervals(), (std::vector<Interval>{{9, 11}}));
+  EXPECT_EQ(nth_share_of_rows(anywhere, 2, 0)[0].intervals(), (std::vector<Interval>{{3, 5}}));
+  EXPECT_EQ(nth_share_of_rows(anywhere, 2, 0)[1].intervals(), (std::vector<Interval>{{9, 11}}));
 }
 
 /// Places are every 4 rows here, and the end: 0, 4, 8, 10.

@@ -73,7 +73,7 @@ TEST(Windows, AreWrittenAsInARunFile) {
 Index rows_seen(const test::RandomLayout& drawn, const test::Triples& triples, const StoredRows& owner,
                 const StoredRows& reader) {
   const auto held = [](const StoredRows& rows, Index row) {
-    const std::size_t i = rows.first_behind(row);
+    const std::size_t i = rows.first_ending_after(row);
     return i < rows.intervals().size() && rows.intervals()[i].begin <= row;
   };
   std::set<std::pair<Index, Index>> seen;

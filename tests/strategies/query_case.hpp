@@ -40,7 +40,7 @@ struct QueryTruth {
     dout = draw(core::TensorId::dout, count, s.heads * s.dim_of_values(), problem.type);
     dlse = draw(core::TensorId::dlse, count, s.heads, core::lse_type(problem.type));
     pattern = Case{one.name, problem, one.seed}.numbers().pattern;
-    if (problem.has_rows_of_queries()) pattern.documents = {0, s.sequence};
+    if (problem.has_queries_after_all_keys()) pattern.documents = {0, s.sequence};
     if (!problem.key_ranges.empty()) {
       pattern.documents = {0, problem.key_ranges[0].begin, problem.key_ranges[0].end, s.sequence};
       pattern.gaps = {0, 2};
@@ -60,7 +60,7 @@ struct QueryTruth {
   /// The row of the sequence of query i; without row numbers any row will do.
   Index row_of(Index i) const {
     if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
-    return problem.has_rows_of_queries() ? 0 : problem.queries.value_or(core::Interval{}).begin + i;
+    return problem.has_queries_after_all_keys() ? 0 : problem.queries.value_or(core::Interval{}).begin + i;
   }
 
   Problem problem;

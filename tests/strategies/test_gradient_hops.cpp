@@ -88,7 +88,7 @@ std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, c
       received[std::size_t(hop.next)] = leave(problem, block, blocks[p], hop.send_forward, true);
       const auto owner = std::size_t(hop.owner);
       if (hop.send_back.empty()) continue;
-      EXPECT_EQ(plan.gradients[owner][h].reader, int(p));
+      EXPECT_EQ(plan.gradients[owner][h].reader_of_own_rows, int(p));
       arrive(problem, KeyRows::raw(partition[owner]), back[owner], plan.gradients[owner][h].receive_back,
              leave(problem, block, blocks[p], hop.send_back, false));
     }
@@ -209,7 +209,7 @@ TEST(GradientHops, OrderedSumsVisitTheirReadersUpwardAndComeHome) {
     const Index pair = Index(random() % layout.pattern.pairs.size());
     layout.pairs = {pair, pair + 1};
     const Partition partition = pattern::contiguous_partition(drawn.n, ranks);
-    const Partition owners = pattern::slice_of(partition, slices, slice);
+    const Partition owners = pattern::nth_share_of_rows(partition, slices, slice);
     const auto count = std::size_t(ranks);
     std::vector<Chains> back(count), expected(count), here(count);
     std::vector<GradientHops> plan;
@@ -239,7 +239,7 @@ TEST(GradientHops, OrderedSumsVisitTheirReadersUpwardAndComeHome) {
         const pattern::GradientHop& hop = plan[rank][at];
         const auto owner = std::size_t(hop.owner);
         EXPECT_EQ(hop.owner, (p - s + ranks) % ranks);
-        EXPECT_EQ(plan[owner][at].reader, p);
+        EXPECT_EQ(plan[owner][at].reader_of_own_rows, p);
         EXPECT_EQ(plan[std::size_t(hop.next)][at].previous, p);
         if (s > 0) {
           for_each_row(pattern::rows_read(layout, owners[owner], partition[rank]), [&](const auto& row) {

@@ -10,7 +10,8 @@ namespace {
 
 using core::Index;
 
-constexpr Index granule = 1 << 16;  // sizes are rounded up to it, because messages of a ring differ by a few rows
+// Sizes are rounded up to a multiple of it, because messages of a ring differ by a few rows.
+constexpr Index rounding_bytes = 1 << 16;
 
 struct Kept {
   core::HostMemory memory;
@@ -51,7 +52,7 @@ core::HostMemory take_host_memory(Index bytes) {
     kept.erase(kept.begin() + (best - kept.data()));
   } else {
     release_host_memory();  // kept memory that is too small
-    taken = core::HostMemory(core::ceil_div(bytes, granule) * granule);
+    taken = core::HostMemory(core::ceil_div(bytes, rounding_bytes) * rounding_bytes);
   }
   pool().in_use += taken.bytes();
   return taken;
@@ -62,10 +63,10 @@ void keep_host_memory(core::HostMemory memory, core::CopyQueue& queue, core::Whe
   pool().kept.push_back({std::move(memory), &queue, std::move(until)});
 }
 
-void leave_host_memory(core::HostMemory memory) {
-  static auto* const left = new std::vector<core::HostMemory>();  // never destroyed
+void abandon_host_memory(core::HostMemory memory) {
+  static auto* const abandoned = new std::vector<core::HostMemory>();  // never destroyed
   pool().in_use -= memory.bytes();
-  left->push_back(std::move(memory));
+  abandoned->push_back(std::move(memory));
 }
 
 Index kept_host_bytes() {

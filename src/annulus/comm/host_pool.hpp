@@ -13,7 +13,7 @@ core::HostMemory take_host_memory(core::Index bytes);
 void keep_host_memory(core::HostMemory memory, core::CopyQueue& queue, core::When until);
 
 /// Gives memory back that must never be used again: after an error MPI may still read or write there.
-void leave_host_memory(core::HostMemory memory);
+void abandon_host_memory(core::HostMemory memory);
 
 /// Bytes of all this memory: in use by messages and their copies, or kept for later ones.
 core::Index kept_host_bytes();

@@ -16,7 +16,7 @@ namespace annulus::comm {
 namespace {
 
 std::mutex mutex;
-std::string& place() {
+std::string& base_name() {
   static std::string* const one = new std::string;  // the guard's thread may need it while the program ends
   return *one;
 }
@@ -34,17 +34,17 @@ bool write_new(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-void leave_events_beside(const std::string& file) {
+void write_last_events_beside(const std::string& file) {
   const std::lock_guard<std::mutex> lock(mutex);
-  place() = file;
+  base_name() = file;
 }
 
-std::string leave_events(int rank, const std::string& doing) {
+std::string write_last_events(int rank, const std::string& doing) {
   std::string path;
   {
     const std::lock_guard<std::mutex> lock(mutex);
-    if (place().empty() || rank < 0) return "";
-    path = fmt::format("{}.stalled.{}.jsonl", place(), rank);
+    if (base_name().empty() || rank < 0) return "";
+    path = fmt::format("{}.stalled.{}.jsonl", base_name(), rank);
   }
   std::string safe = doing;
   for (char& letter : safe) {

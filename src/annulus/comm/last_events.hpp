@@ -5,12 +5,13 @@
 
 namespace annulus::comm {
 
-/// From now on leave_events() of this rank writes FILE.stalled.RANK.jsonl, with `file` as FILE; "": none, as at first.
-void leave_events_beside(const std::string& file);
+/// From now on write_last_events() of this rank writes FILE.stalled.RANK.jsonl, with `file` as FILE; "": none, as at
+/// first.
+void write_last_events_beside(const std::string& file);
 
 /// Writes the last spans (core/last_spans.hpp) and, as the last line, what this rank is `doing` now; returns the file's
 /// name. Returns "" if it makes no file, or does not finish it within a second: the file system may be what hangs.
 /// Any thread may call it.
-std::string leave_events(int rank, const std::string& doing);
+std::string write_last_events(int rank, const std::string& doing);
 
 }  // namespace annulus::comm

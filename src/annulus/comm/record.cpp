@@ -77,7 +77,7 @@ std::string Record::kind_of_call() {
 
 void Record::diagnose(const std::string& reason) {
   const std::string who = rank >= 0 ? fmt::format("rank {}", rank.load()) : fmt::format("process {}", getpid());
-  const std::string doing = text(), events = leave_events(rank, doing);
+  const std::string doing = text(), events = write_last_events(rank, doing);
   const std::string line = fmt::format("annulus: stalled: {}: {} ({}); {}{}\n", who, reason, stall_timeout_source(),
                                        doing, events.empty() ? "" : "; its last steps are in " + events);
   std::fwrite(line.data(), 1, line.size(), stderr);  // in one call, so that lines of several ranks do not mix

@@ -48,13 +48,13 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   if (done()) return;
   const double start = core::wall_seconds();
   const Waiting waiting;
-  std::vector<Outstanding> told;
+  std::vector<Outstanding> reported;
   while (!done()) {
     Requests::begin_ready();  // even of other Requests: other ranks may wait for their messages
     progress_nccl();
-    if (std::vector<Outstanding> now = outstanding(); now != told) {
+    if (std::vector<Outstanding> now = outstanding(); now != reported) {
       waiting.about(now);
-      told = std::move(now);
+      reported = std::move(now);
     }
     waiting.look();
     if (core::wall_seconds() - start < eager_seconds) {

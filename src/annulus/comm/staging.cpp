@@ -125,7 +125,7 @@ Staged::Staged(const RowBlock& block)
 Staged::~Staged() {
   if (!is_staged()) return;
   if (std::uncaught_exceptions() > exceptions_) {
-    leave_host_memory(std::move(memory_));
+    abandon_host_memory(std::move(memory_));
   } else if (stored_) {
     keep_host_memory(std::move(memory_), *queues_.to_device, std::move(stored_));
   } else {

@@ -46,15 +46,15 @@ int channel_key() {
 
 }  // namespace
 
-void require_own_gpus(const std::vector<std::pair<std::string, std::string>>& places) {
+void require_own_gpus(const std::vector<std::pair<std::string, std::string>>& locations) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> ranks;
-  for (std::size_t rank = 0; rank < places.size(); ++rank) ranks[places[rank]].push_back(rank);
-  for (const auto& [place, sharing] : ranks) {
+  for (std::size_t rank = 0; rank < locations.size(); ++rank) ranks[locations[rank]].push_back(rank);
+  for (const auto& [location, sharing] : ranks) {
     if (sharing.size() == 1) continue;
     core::fail(core::ErrorKind::usage,
                "distribution.transport: nccl needs a GPU for every rank, but ranks {} share GPU {} of {}; start fewer "
                "ranks a node, or take transport: mpi",
-               fmt::join(sharing, ", "), place.second, place.first);
+               fmt::join(sharing, ", "), location.second, location.first);
   }
 }
 
@@ -67,9 +67,9 @@ void choose_transport(Transport wanted, const Communicator& comm) {
     }
   });
   const std::vector<std::string> hosts = comm.gather_all(host_name()), gpus = comm.gather_all(core::gpu_address());
-  std::vector<std::pair<std::string, std::string>> places;
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank) places.emplace_back(hosts[rank], gpus[rank]);
-  agree(comm, [&] { require_own_gpus(places); });
+  std::vector<std::pair<std::string, std::string>> locations;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) locations.emplace_back(hosts[rank], gpus[rank]);
+  agree(comm, [&] { require_own_gpus(locations); });
   way() = {&nccl_library(), &own_queue()};
 }
 

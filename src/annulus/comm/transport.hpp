@@ -11,8 +11,8 @@ enum class Transport { mpi, nccl };
 /// one GPU per rank: throws an AgreedError that says what is missing, or which ranks share a GPU.
 void choose_transport(Transport wanted, const Communicator& comm);
 
-/// Throws Error(usage) if two ranks use the same GPU, which NCCL forbids. `places` has every rank's {host, GPU}.
-void require_own_gpus(const std::vector<std::pair<std::string, std::string>>& places);
+/// Throws Error(usage) if two ranks use the same GPU, which NCCL forbids. `locations` has every rank's {host, GPU}.
+void require_own_gpus(const std::vector<std::pair<std::string, std::string>>& locations);
 
 /// The channel of a communicator, made at the first call, which is collective; null if MPI carries messages. It lives
 /// as long as the communicator.

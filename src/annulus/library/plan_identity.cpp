@@ -50,9 +50,9 @@ std::string identity_of(const MadePlan& plan) {
   add("softcap", p.rule.cap);
   add("bias", fmt::format("of slopes {}, {} rows exempt", fmt::join(p.rule.slopes, " "), p.rule.exempt));
   const std::vector<double> none;
-  const std::vector<double>& places = p.rule.coordinates ? p.rule.coordinates->numbers() : none;
-  add("coordinates", fmt::format("of fingerprint {:x}", hash_of({reinterpret_cast<const char*>(places.data()),
-                                                                 places.size() * sizeof(double)})));
+  const std::vector<double>& coordinates = p.rule.coordinates ? p.rule.coordinates->numbers() : none;
+  add("coordinates", fmt::format("of fingerprint {:x}", hash_of({reinterpret_cast<const char*>(coordinates.data()),
+                                                                 coordinates.size() * sizeof(double)})));
   add("sink logits", p.sink);
   add("strategy", plan.strategy_name);
   add("partition", plan.partition_name);

@@ -50,7 +50,7 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
   // If queries have no row numbers, all of them see every key that exists: one row that exists represents them all.
   const auto row_of = [&](Index query) -> Index {
     if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
-    if (problem.has_rows_of_queries()) return 0;
+    if (problem.has_queries_after_all_keys()) return 0;
     return query + (problem.queries ? problem.queries->begin : 0);
   };
   const Index count = Index(rows.size()), dim = s.value_dim;

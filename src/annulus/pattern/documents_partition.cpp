@@ -17,7 +17,7 @@ struct Document {
   Count work = 0;
 };
 
-using Places = std::vector<std::size_t>;  // indices of some documents, ascending
+using DocumentIndices = std::vector<std::size_t>;  // indices of some documents, ascending
 
 /// Deals documents to ranks; if `apart`, the `light` ones first.
 class Dealer {
@@ -27,7 +27,7 @@ class Dealer {
     for (const Document& one : documents) total_ += one.work, rows_ += one.rows.size();
     share_ = (total_ + ranks - 1) / ranks;
     grain_ = share_ / grains;
-    Places light, longer, large, small;
+    DocumentIndices light, longer, large, small;
     for (std::size_t d = 0; d < documents.size(); ++d) {
       (apart && is_light(documents[d]) ? light
        : documents[d].work > share_    ? longer
@@ -50,7 +50,7 @@ class Dealer {
   }
 
   /// How bad the worst rank is: its work divided by F, or half its rows divided by the mean, whichever is larger.
-  double strain(const Partition& partition) const {
+  double imbalance(const Partition& partition) const {
     double worst = double(*std::max_element(loads_.begin(), loads_.end())) / double(share_);
     for (const StoredRows& one : partition) {
       worst = std::max(worst, double(one.count()) * double(ranks_) / (2 * double(rows_)));
@@ -62,7 +62,7 @@ class Dealer {
   bool is_light(const Document& one) const {
     return one.work <= share_ && one.work * rows_ <= total_ * one.rows.size();
   }
-  Count work(const Places& some) const {
+  Count work(const DocumentIndices& some) const {
     return std::accumulate(some.begin(), some.end(), Count(0),
                            [&](Count sum, std::size_t d) { return sum + documents_[d].work; });
   }
@@ -73,7 +73,7 @@ class Dealer {
     loads_[std::size_t(rank)] += work;
   }
 
-  std::vector<Count> even_rows(const Places& some) const {
+  std::vector<Count> even_rows(const DocumentIndices& some) const {
     Index rows = 0;
     for (const std::size_t d : some) rows += documents_[d].rows.size();
     std::vector<Count> shares;
@@ -97,7 +97,7 @@ class Dealer {
 
   /// Deals in the order of the sequence: a document goes to the rank in whose share its middle lies.
   template <class Size>
-  void deal_runs(const Places& some, const std::vector<Count>& shares, Size&& size) {
+  void deal_runs(const DocumentIndices& some, const std::vector<Count>& shares, Size&& size) {
     Index rank = 0;
     Count end = shares.front(), dealt = 0;
     for (const std::size_t d : some) {
@@ -108,7 +108,7 @@ class Dealer {
   }
 
   /// Deals each document to the rank with the least work, or, if it does not fit there, cuts it over the fewest ranks.
-  void deal_largest_first(Places some) {
+  void deal_largest_first(DocumentIndices some) {
     std::stable_sort(some.begin(), some.end(),
                      [&](std::size_t a, std::size_t b) { return documents_[a].work > documents_[b].work; });
     std::set<std::pair<Count, Index>> least;
@@ -141,14 +141,14 @@ class Dealer {
 
   /// Fills the room of one rank after another. A document begins at the next rank if it then needs one rank less, as
   /// long as the room left empty is within `spare`: other documents will fill that room.
-  void cut(const Places& some, Count spare) {
+  void cut(const DocumentIndices& some, Count spare) {
     Index rank = 0;
     for (const std::size_t d : some) {
-      const auto begins_behind = [&] {
+      const auto begins_on_next_rank = [&] {
         if (rank + 1 == ranks_ || room(rank) > spare) return false;
         return room(rank) == 0 || ranks_needed(rank + 1, documents_[d].work) < ranks_needed(rank, documents_[d].work);
       };
-      for (; begins_behind(); ++rank) spare -= room(rank);
+      for (; begins_on_next_rank(); ++rank) spare -= room(rank);
       for (Count left = documents_[d].work; left > 0;) {
         const Count most = rank + 1 == ranks_ ? left : std::min(left, room(rank));
         const Count part = left - most <= grain_ ? left : most;  // no tiny parts
@@ -181,11 +181,11 @@ Partition documents_partition(const Layout& layout, int ranks) {
   }
   const Dealer together(documents, ranks, false);
   Partition partition = together.partition(kept, causal);
-  const double strain = together.strain(partition);
-  if (strain <= 1 + 1.0 / allowances) return partition;
+  const double imbalance = together.imbalance(partition);
+  if (imbalance <= 1 + 1.0 / allowances) return partition;
   const Dealer apart(documents, ranks, true);
   Partition other = apart.partition(kept, causal);
-  return apart.strain(other) < strain ? other : partition;
+  return apart.imbalance(other) < imbalance ? other : partition;
 }
 
 }  // namespace annulus::pattern

@@ -119,7 +119,7 @@ GradientHop OrderedRoute::step(int rank, int s) const {
   hop.next = wrap(rank + 1, ranks);
   hop.previous = wrap(rank - 1, ranks);
   hop.owner = wrap(rank - s, ranks);
-  hop.reader = wrap(rank + s, ranks);
+  hop.reader_of_own_rows = wrap(rank + s, ranks);
   hop.send_forward = carried(hop.owner, s + 1);
   if (s > 0) hop.send_back = difference(carried(hop.owner, s), hop.send_forward);
   if (s > 0) hop.receive_back = difference(carried(rank, s), carried(rank, s + 1));

@@ -18,7 +18,7 @@ struct GradientHop {
   int next = 0;                ///< the rank that gets `send_forward`
   int owner = 0;               ///< the rank that owns the rows; it gets `send_back`
   int previous = 0;            ///< the rank that sends `receive_forward`
-  int reader = 0;              ///< the rank that read this rank's rows at hop d; it sends `receive_back`
+  int reader_of_own_rows = 0;  ///< the rank that read this rank's rows at hop d; it sends `receive_back`
   PackedRows send_forward;     ///< leaves the block before `send_back`; hop d + 1 brings these rows to `next`
   PackedRows send_back;        ///< whole ranges of the block; rows that went forward are zero in them
   PackedRows receive_forward;  ///< sums for the rows that hop d + 1 brings here

@@ -11,14 +11,14 @@ namespace annulus::pattern {
 namespace {
 
 /// granule * lcm of the dilations; if that is more than `most`, some number above `most`.
-Index unit_of(const Pattern& pattern, Index granule, Index most) {
-  Index unit = granule;
+Index spacing_of(const Pattern& pattern, Index granule, Index most) {
+  Index spacing = granule;
   for (const Pair& pair : pattern.pairs) {
-    const Index part = pair.dilation / std::gcd(unit / granule, pair.dilation);
-    if (part > most / unit) return most + 1;
-    unit *= part;
+    const Index part = pair.dilation / std::gcd(spacing / granule, pair.dilation);
+    if (part > most / spacing) return most + 1;
+    spacing *= part;
   }
-  return unit;
+  return spacing;
 }
 
 }  // namespace
@@ -34,21 +34,21 @@ std::string why_no_grid(const Pattern& pattern, Index granule) {
 }
 
 CutGrid::CutGrid(const Pattern& pattern, const Documents& documents, Index granule)
-    : documents_(&documents), unit_(granule == 1 ? 1 : unit_of(pattern, granule, documents.back())) {}
+    : documents_(&documents), spacing_(granule == 1 ? 1 : spacing_of(pattern, granule, documents.back())) {}
 
 Index CutGrid::nearest(Index row) const {
-  if (unit_ == 1 || row == documents_->back()) return row;
+  if (spacing_ == 1 || row == documents_->back()) return row;
   const Interval document = document_of(*documents_, row);
-  const Index below = document.begin + (row - document.begin) / unit_ * unit_;
-  const Index above = std::min(below + unit_, document.end);
+  const Index below = document.begin + (row - document.begin) / spacing_ * spacing_;
+  const Index above = std::min(below + spacing_, document.end);
   return row - below <= above - row ? below : above;
 }
 
 Index CutGrid::widest() const {
   Index longest = 1;
-  for (std::size_t i = 1; unit_ > 1 && i < documents_->size(); ++i)
+  for (std::size_t i = 1; spacing_ > 1 && i < documents_->size(); ++i)
     longest = std::max(longest, (*documents_)[i] - (*documents_)[i - 1]);
-  return std::min(unit_, longest);
+  return std::min(spacing_, longest);
 }
 
 Partition on_grid(const Partition& partition, const CutGrid& grid) {
@@ -75,10 +75,10 @@ Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& 
   return {moved(part.begin), moved(part.end)};
 }
 
-Partition slice_of(const Partition& partition, Index slices, Index i, const CutGrid& grid) {
-  Partition slice;
-  for (const StoredRows& rows : partition) slice.push_back(taken(rows, even_part(rows, slices, slices - 1 - i, grid)));
-  return slice;
+Partition nth_share_of_rows(const Partition& partition, Index shares, Index i, const CutGrid& grid) {
+  Partition share;
+  for (const StoredRows& rows : partition) share.push_back(taken(rows, even_part(rows, shares, shares - 1 - i, grid)));
+  return share;
 }
 
 }  // namespace annulus::pattern

@@ -2,12 +2,13 @@
 // results have the same bits for every number of ranks only if each step has the same rows.
 //
 // A granule is `granule` consecutive comb rows, counted from the comb's start; the last granule of a comb may have
-// fewer. In a document that begins at row `begin`, cuts at begin + k * unit with unit = granule * lcm of all dilations
-// cut no granule: a comb of dilation r has k * unit / r rows before the cut, if segments are multiples of granule * r.
+// fewer. In a document that begins at row `begin`, cuts at begin + k * spacing with spacing = granule * lcm of all
+// dilations cut no granule: a comb of dilation r has k * spacing / r rows before the cut, if segments are multiples of
+// granule * r.
 //
-// Worked example: granules of 16, pairs (2048, 1), (4096, 2), (all, 4): unit 64. A document of 1000 rows may be cut at
-// its rows 64, 128, ..., 960, and at its ends. With a pair (1000, 1) this is impossible: 1000 is no multiple of 16, and
-// granules of the second segment begin at row 1000.
+// Worked example: granules of 16, pairs (2048, 1), (4096, 2), (all, 4): spacing 64. A document of 1000 rows may be cut
+// at its rows 64, 128, ..., 960, and at its ends. With a pair (1000, 1) this is impossible: 1000 is no multiple of 16,
+// and granules of the second segment begin at row 1000.
 #pragma once
 
 #include <string>
@@ -33,13 +34,13 @@ class CutGrid {
   /// The cut nearest to `row`; of two, the lower one. A higher row never gives a lower cut.
   Index nearest(Index row) const;
   /// Rows between two neighbouring cuts of a document, or a number larger than all rows.
-  Index unit() const { return unit_; }
+  Index spacing() const { return spacing_; }
   /// The most rows between two neighbouring cuts; the ends of documents are cuts, too.
   Index widest() const;
 
  private:
   const Documents* documents_ = nullptr;
-  Index unit_ = 1;
+  Index spacing_ = 1;
 };
 
 /// Moves the ends of each interval to the nearest cuts. Ranks may end up without rows.
@@ -49,8 +50,8 @@ Partition on_grid(const Partition& partition, const CutGrid& grid);
 /// Worked example: cuts every 64 rows, rows [128, 328), 2 parts: [0, 128) and [128, 200).
 Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& grid = {});
 
-/// Slice `i` of `slices` of every rank's rows; slice 0 has the highest rows. Worked example: slice 0 of 2 of {[0, 5)},
+/// Share `i` of `shares` of every rank's rows; share 0 has the highest rows. Worked example: share 0 of 2 of {[0, 5)},
 /// {[5, 7), [9, 11)}, cut anywhere, is {[3, 5)}, {[9, 11)}.
-Partition slice_of(const Partition& partition, Index slices, Index i, const CutGrid& grid = {});
+Partition nth_share_of_rows(const Partition& partition, Index shares, Index i, const CutGrid& grid = {});
 
 }  // namespace annulus::pattern

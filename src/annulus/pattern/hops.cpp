@@ -71,7 +71,7 @@ GradientHop Hops::ring_gradients(int rank, int h) const {
   hop.next = at(rank, 1);
   hop.previous = at(rank, -1);
   hop.owner = owner(rank, h);
-  hop.reader = at(rank, d);
+  hop.reader_of_own_rows = at(rank, d);
   hop.send_forward = forward(hop.owner, d);
   hop.send_back = back(hop.owner, d);
   hop.receive_back = back(rank, d);

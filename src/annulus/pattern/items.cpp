@@ -33,7 +33,7 @@ RowMap append_queries(const Comb& comb, const StoredRows& rows, const Ranges& ra
   RowMap map{Index(runs.size()), 0, 0};
   for (const Interval& range : ranges) {
     const Interval hull = hull_of(comb, range);
-    for (std::size_t i = rows.first_behind(hull.begin); i < rows.intervals().size(); ++i) {
+    for (std::size_t i = rows.first_ending_after(hull.begin); i < rows.intervals().size(); ++i) {
       const Interval& stored = rows.intervals()[i];
       if (stored.begin >= hull.end) break;
       const Interval t = core::intersect(indices_within(comb, stored), range);
@@ -53,7 +53,7 @@ RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, const Ranges
   RowMap map{Index(runs.size()), 0, 0};
   for (const Interval& wanted : ranges) {
     const Interval hull = hull_of(comb, wanted);
-    for (std::size_t i = keys.first_behind(hull.begin); i < keys.owned().size(); ++i) {
+    for (std::size_t i = keys.first_ending_after(hull.begin); i < keys.owned().size(); ++i) {
       if (keys.owned()[i].rows.begin >= hull.end) break;
       const Interval t = core::intersect(indices_within(comb, keys.owned()[i].rows), wanted);
       if (t.empty()) continue;

@@ -40,7 +40,7 @@ KeyRows KeyRows::packed(const PackedRows& packed) {
   return keys;
 }
 
-std::size_t KeyRows::first_behind(Index row) const {
+std::size_t KeyRows::first_ending_after(Index row) const {
   const auto found = std::partition_point(owned_.begin(), owned_.end(),
                                           [&](const StoredInterval& owned) { return owned.rows.end <= row; });
   return std::size_t(found - owned_.begin());

@@ -40,7 +40,7 @@ class KeyRows {
   Index count() const { return count_; }
 
   /// Index of the first owner interval that ends after global row `row`; owned().size() if there is none.
-  std::size_t first_behind(Index row) const;
+  std::size_t first_ending_after(Index row) const;
   /// The stored range of owner interval `i` with all rows of `piece` for key/value head `kv`; nullptr if there is none.
   const StoredRange* find(std::size_t i, Index kv, const StridedRange& piece) const;
 

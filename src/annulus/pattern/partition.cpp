@@ -19,7 +19,7 @@ StoredRows::StoredRows(const StoredRows& whole, const std::vector<Interval>& int
   for (std::size_t i = 0; i < at.size(); ++i) begins_[i] = at[i].begin;
 }
 
-std::size_t StoredRows::first_behind(Index row) const {
+std::size_t StoredRows::first_ending_after(Index row) const {
   const auto found = std::partition_point(intervals_.begin(), intervals_.end(),
                                           [&](const Interval& interval) { return interval.end <= row; });
   return std::size_t(found - intervals_.begin());

@@ -49,7 +49,7 @@ class StoredRows {
   /// Stored row of the first row of interval `i`.
   Index stored_begin(std::size_t i) const { return begins_[i]; }
   /// Index of the first interval that ends after `row`, found by bisection; intervals().size() if there is none.
-  std::size_t first_behind(Index row) const;
+  std::size_t first_ending_after(Index row) const;
 
  private:
   std::vector<Interval> intervals_;

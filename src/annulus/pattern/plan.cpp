@@ -10,7 +10,7 @@ namespace {
 Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   if (comb.count == 0) return -1;
   const auto& intervals = consumer.intervals();
-  std::size_t i = consumer.first_behind(comb.row(comb.count - 1));
+  std::size_t i = consumer.first_ending_after(comb.row(comb.count - 1));
   if (i < intervals.size()) ++i;  // it may hold the comb's last row
   for (; i > 0 && intervals[i - 1].end > comb.base; --i) {
     const Interval t = indices_within(comb, intervals[i - 1]);
@@ -91,8 +91,8 @@ class PairReader {
     const auto& intervals = consumer_.intervals();
     if (window.first > 0 && last_row_held(consumer_, comb) >= (layout_.pattern.causal ? rows.end : 0))
       append_reach(comb, {0, window.first}, {0, 0}, layout_.granule, window_);
-    for (std::size_t i = consumer_.first_behind(near.begin); i < intervals.size() && intervals[i].begin < near.end;
-         ++i) {
+    for (std::size_t i = consumer_.first_ending_after(near.begin);
+         i < intervals.size() && intervals[i].begin < near.end; ++i) {
       const Interval t = indices_within(comb, intervals[i]);
       if (!t.empty() && t.begin < window.viewers) window_.assign(1, {0, comb.count});
       if (!t.empty()) append_reach(comb, t, band, layout_.granule, window_);

@@ -202,7 +202,7 @@ void Readers::append_window_key(const Pair& pair, Interval viewers, Interval own
   }
   for (const ReaderRun& run : runs) {
     const StoredRows& reader = run.rows(readers_);
-    for (std::size_t i = reader.first_behind(viewers.begin); i < reader.intervals().size(); ++i) {
+    for (std::size_t i = reader.first_ending_after(viewers.begin); i < reader.intervals().size(); ++i) {
       const Interval held = core::intersect(reader.intervals()[i], viewers);
       if (held.empty()) break;
       key.insert(key.end(), {coarse ? 0 : held.begin - own.begin, coarse ? 0 : held.size()});
@@ -217,7 +217,7 @@ void Readers::append_hits(Interval segment, Interval own, Index r, const StoredR
                           std::vector<Index>& key) const {
   const std::size_t mark = key.size();
   const Interval seen{layout_.pattern.causal ? std::max(segment.begin, own.end) : segment.begin, segment.end};
-  for (std::size_t i = reader.first_behind(seen.begin); i < reader.intervals().size(); ++i) {
+  for (std::size_t i = reader.first_ending_after(seen.begin); i < reader.intervals().size(); ++i) {
     const Interval held = core::intersect(reader.intervals()[i], seen);
     if (reader.intervals()[i].begin >= seen.end) break;
     if (held.size() >= r) {

@@ -53,24 +53,26 @@ Routes::Legs Routes::spell_out(int q, const std::vector<ReaderRun>& runs) const 
   return legs;
 }
 
-std::unique_ptr<Routes::Kind> Routes::count(int q, const std::vector<ReaderRun>& runs) const {
-  auto kind = std::make_unique<Kind>();
+std::unique_ptr<Routes::OwnerClass> Routes::count(int q, const std::vector<ReaderRun>& runs) const {
+  auto owner_class = std::make_unique<OwnerClass>();
   const Legs& legs = keep(spell_out(q, runs));
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    kind->read.push_back(head_rows(pattern::rows_read(layout_, owners_[std::size_t(q)], runs[i].rows(readers_))));
-    kind->carried.push_back(head_rows(legs.carried[i]));
-    kind->passes_on_all.push_back(i + 1 < runs.size() && legs.carried[i] == legs.carried[i + 1]);
+    owner_class->read.push_back(
+        head_rows(pattern::rows_read(layout_, owners_[std::size_t(q)], runs[i].rows(readers_))));
+    owner_class->carried.push_back(head_rows(legs.carried[i]));
+    owner_class->passes_on_all.push_back(i + 1 < runs.size() && legs.carried[i] == legs.carried[i + 1]);
   }
-  return kind;
+  return owner_class;
 }
 
-const Routes::Kind& Routes::kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const {
+const Routes::OwnerClass& Routes::owner_class(int q, const std::vector<ReaderRun>& runs,
+                                              const Crossings& crossings) const {
   if (crossings.size() > named_intervals) return *singular_.emplace_back(count(q, runs));
   std::vector<Index> key = lookup().key(q, runs, crossings);
   key.push_back(Index(runs.size()));
-  std::unique_ptr<Kind>& kind = kinds_[std::move(key)];
-  if (!kind) kind = count(q, runs);
-  return *kind;
+  std::unique_ptr<OwnerClass>& owner_class = classes_[std::move(key)];
+  if (!owner_class) owner_class = count(q, runs);
+  return *owner_class;
 }
 
 const Routes::Owner& Routes::owner(int q) const {
@@ -81,7 +83,7 @@ const Routes::Owner& Routes::owner(int q) const {
   if (!Readers::is_any(crossings)) return owner;
   if (crossings.size() > named_intervals && count_pieces(q, crossings)) return owner;
   const std::vector<ReaderRun> runs = this->runs(q, crossings);
-  owner.kind = &kind(q, runs, crossings);
+  owner.owner_class = &owner_class(q, runs, crossings);
   owner.ends = ends_of(q, runs);
   return owner;
 }
@@ -100,17 +102,17 @@ bool Routes::count_pieces(int q, const Crossings& crossings) const {
   const std::optional<DistanceCounts> counts = pieces_->of(q, owners_[std::size_t(q)], crossings);
   if (!counts) return false;
   Owner& owner = known_[std::size_t(q)];
-  Kind& kind = *singular_.emplace_back(std::make_unique<Kind>());
-  owner.kind = &kind;
+  OwnerClass& owner_class = *singular_.emplace_back(std::make_unique<OwnerClass>());
+  owner.owner_class = &owner_class;
   for (std::size_t d = 1; d <= std::size_t(reach_); ++d) {
-    const bool is_same = d > 1 && kind.passes_on_all.back() && kind.read.back() == counts->read[d];
+    const bool is_same = d > 1 && owner_class.passes_on_all.back() && owner_class.read.back() == counts->read[d];
     if (!is_same) {
-      kind.read.push_back(counts->read[d]);
-      kind.carried.push_back(counts->carried[d]);
-      kind.passes_on_all.push_back(true);
+      owner_class.read.push_back(counts->read[d]);
+      owner_class.carried.push_back(counts->carried[d]);
+      owner_class.passes_on_all.push_back(true);
       owner.ends.push_back(0);
     }
-    kind.passes_on_all.back() = counts->passes_on_all[d];
+    owner_class.passes_on_all.back() = counts->passes_on_all[d];
     owner.ends.back() = int(d) + 1;
   }
   return true;
@@ -139,13 +141,13 @@ std::size_t Routes::leg(const std::vector<int>& ends, int distance) {
 Index Routes::rows_read(int q, int distance) const {
   const Owner& owner = this->owner(q);
   const std::size_t i = leg(owner.ends, distance);
-  return i < owner.ends.size() ? owner.kind->read[i] : 0;
+  return i < owner.ends.size() ? owner.owner_class->read[i] : 0;
 }
 
 Index Routes::rows_carried(int q, int distance) const {
   const Owner& owner = this->owner(q);
   const std::size_t i = leg(owner.ends, distance);
-  return i < owner.ends.size() ? owner.kind->carried[i] : 0;
+  return i < owner.ends.size() ? owner.owner_class->carried[i] : 0;
 }
 
 bool Routes::passes_on_all(int q, int distance) const {
@@ -153,7 +155,7 @@ bool Routes::passes_on_all(int q, int distance) const {
   const std::size_t i = leg(owner.ends, distance);
   if (i >= owner.ends.size()) return true;  // nothing is carried so far
   if (distance + 1 < owner.ends[i]) return true;
-  return owner.kind->passes_on_all[i] || owner.kind->carried[i] == 0;
+  return owner.owner_class->passes_on_all[i] || owner.owner_class->carried[i] == 0;
 }
 
 int Routes::farthest() const {
@@ -162,7 +164,7 @@ int Routes::farthest() const {
   for (int q = 0; q < ranks(); ++q) {
     const Owner& owner = this->owner(q);
     for (std::size_t i = 0; i < owner.ends.size(); ++i) {
-      if (owner.kind->carried[i] > 0) farthest_ = std::max(farthest_, owner.ends[i] - 1);
+      if (owner.owner_class->carried[i] > 0) farthest_ = std::max(farthest_, owner.ends[i] - 1);
     }
   }
   return farthest_;
@@ -181,7 +183,7 @@ PackedRows Routes::carried(int q, int distance) const {
 }
 
 PackedRows Routes::read_until(int q, int distance) const {
-  if (owner(q).kind == nullptr) return {};
+  if (owner(q).owner_class == nullptr) return {};
   const Legs& legs = this->legs(q);
   return legs.ends.empty() ? PackedRows{} : legs.read_until[std::min(leg(legs.ends, distance), legs.ends.size() - 1)];
 }

@@ -40,14 +40,14 @@ class Routes {
 
  private:
   /// Legs of owners that look alike, the nearest first.
-  struct Kind {
+  struct OwnerClass {
     std::vector<Index> read, carried;
     std::vector<bool> passes_on_all;
   };
   struct Owner {
     bool known = false;
-    const Kind* kind = nullptr;  ///< null: no rank reads its rows
-    std::vector<int> ends;       ///< distances at which its legs end
+    const OwnerClass* owner_class = nullptr;  ///< null: no rank reads its rows
+    std::vector<int> ends;                    ///< distances at which its legs end
   };
   struct Legs {
     int owner = -1;
@@ -60,10 +60,10 @@ class Routes {
   std::vector<int> ends_of(int q, const std::vector<ReaderRun>& runs) const;
   std::vector<ReaderRun> runs(int q, const Crossings& crossings) const;
   Legs spell_out(int q, const std::vector<ReaderRun>& runs) const;
-  std::unique_ptr<Kind> count(int q, const std::vector<ReaderRun>& runs) const;
+  std::unique_ptr<OwnerClass> count(int q, const std::vector<ReaderRun>& runs) const;
   /// Counts for an owner of many intervals, distance by distance; false if its rows must be listed instead.
   bool count_pieces(int q, const Crossings& crossings) const;
-  const Kind& kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const;
+  const OwnerClass& owner_class(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const;
   const Legs& keep(Legs legs) const;
   const Legs& legs(int q) const;
 
@@ -75,9 +75,9 @@ class Routes {
   mutable std::optional<PieceCounts> pieces_;  // it uses lookup_
   mutable std::optional<Readers> lookup_;      // made at first use: a plan for thousands of ranks may not need it
   mutable std::vector<Owner> known_;
-  mutable std::unordered_map<std::vector<Index>, std::unique_ptr<Kind>, HashKey> kinds_;
-  mutable std::vector<std::unique_ptr<Kind>> singular_;  // of owners with more intervals than named_intervals
-  mutable std::vector<Legs> recent_;                     // of the owners used last: a hop uses two
+  mutable std::unordered_map<std::vector<Index>, std::unique_ptr<OwnerClass>, HashKey> classes_;
+  mutable std::vector<std::unique_ptr<OwnerClass>> singular_;  // of owners with more intervals than named_intervals
+  mutable std::vector<Legs> recent_;                           // of the owners used last: a hop uses two
   mutable int farthest_ = -1;
 };
 

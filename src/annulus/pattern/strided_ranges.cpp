@@ -18,7 +18,7 @@ namespace {
 /// A range in the order of combs; a comb is a stride and a remainder.
 struct Placed {
   explicit Placed(const StridedRange& range) : range(range), rest(range.first % range.stride) {}
-  std::tuple<Index, Index, Index, Index> place() const { return {range.stride, rest, range.first, -range.count}; }
+  std::tuple<Index, Index, Index, Index> sort_key() const { return {range.stride, rest, range.first, -range.count}; }
 
   StridedRange range;
   Index rest;
@@ -29,7 +29,7 @@ struct Placed {
 /// several strides have the same single row, the range of the smallest stride stays.
 std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges) {
   std::vector<Placed> all(ranges.begin(), ranges.end()), combs;
-  std::sort(all.begin(), all.end(), [](const Placed& a, const Placed& b) { return a.place() < b.place(); });
+  std::sort(all.begin(), all.end(), [](const Placed& a, const Placed& b) { return a.sort_key() < b.sort_key(); });
   std::vector<Index> strides;
   for (const Placed& one : all) {
     if (strides.empty() || strides.back() != one.range.stride) strides.push_back(one.range.stride);
@@ -40,7 +40,7 @@ std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges
       if (stride == range.stride || (range.count > 1 && range.stride % stride != 0)) return false;
       const std::tuple<Index, Index, Index, Index> last{stride, range.first % stride, range.first, 0};
       const auto next =
-          std::partition_point(combs.begin(), combs.end(), [&](const Placed& one) { return one.place() <= last; });
+          std::partition_point(combs.begin(), combs.end(), [&](const Placed& one) { return one.sort_key() <= last; });
       if (next == combs.begin()) return false;
       const StridedRange& outer = (next - 1)->range;
       return contains(outer, range) && (outer.count > 1 || outer.stride < range.stride);

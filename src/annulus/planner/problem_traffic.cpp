@@ -37,8 +37,8 @@ TrafficCounts of_ranks(TrafficCounts counts, std::size_t ranks) {
 /// as many bytes are sent as received.
 Traffic ordered_sums(const Problem& problem, const Partition& parts, const Traffic& rows) {
   Traffic sums = rows;
-  for (const Problem& pass : rounds_of(problem)) {
-    const pattern::Layout layout = pass.layout();
+  for (const Problem& round : rounds_of(problem)) {
+    const pattern::Layout layout = round.layout();
     const pattern::OrderedRoute route(layout, parts, parts);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       const Index back = route.rows_sent_back(int(p));
@@ -58,9 +58,9 @@ TrafficCounts traffic_of(const Problem& problem, const Partition& partition, Cou
   const Partition parts = ordered_parts(problem, partition).value_or(partition);
   const Partition queries = query_rows(problem, partition);
   TrafficCounts all;
-  for (const Problem& pass : rounds_of(problem)) {
+  for (const Problem& round : rounds_of(problem)) {
     const Partition& readers = problem.queries ? queries : parts;
-    const TrafficCounts one = traffic_counts(pass.layout(), parts, readers, CountedTraffic::rows);
+    const TrafficCounts one = traffic_counts(round.layout(), parts, readers, CountedTraffic::rows);
     for (const auto kind : {&TrafficCounts::direct, &TrafficCounts::ring, &TrafficCounts::both_ways}) {
       for (const auto number : {&Traffic::received, &Traffic::sent, &Traffic::messages}) {
         add((all.*kind).*number, (one.*kind).*number);

@@ -102,13 +102,13 @@ void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& p
 }
 
 /// Two numbers, one for q, one for k and v: the bytes of a row of one head that a group exchanges, or counts of rows.
-struct RowBytes {
+struct QueryKeyAmounts {
   double query = 0, key = 0;
   double of(double queries, double keys) const { return query * queries + key * keys; }
 };
 
 /// Bytes of a row that go to the ranks that compute its heads, and that return from them.
-std::pair<RowBytes, RowBytes> exchanged(const Problem& problem, Pass pass) {
+std::pair<QueryKeyAmounts, QueryKeyAmounts> exchanged(const Problem& problem, Pass pass) {
   const double row = double(problem.head_row_bytes()), value = double(problem.head_value_bytes());
   const double heads = double(problem.shape.heads), kv = row + value;
   if (pass == Pass::forward) return {{row, kv}, {double(problem.output_row_bytes()) / heads, 0}};
@@ -147,8 +147,8 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
   for (std::size_t p = 0; p < partition.size(); ++p) {
     const std::size_t g = p / members.size();
     const core::Shape& here = members[p % members.size()];
-    const RowBytes own{double(queries_of[p].count()), double(partition[p].count())};
-    const RowBytes others{double(all_queries[g].count()) - own.query, double(rows[g].count()) - own.key};
+    const QueryKeyAmounts own{double(queries_of[p].count()), double(partition[p].count())};
+    const QueryKeyAmounts others{double(all_queries[g].count()) - own.query, double(rows[g].count()) - own.key};
     const double queries = double(here.heads), keys = double(here.kv_heads), share = keys / double(s.kv_heads);
     const double other_queries = double(s.heads) - queries, other_keys = served - keys;
     counts.kept[p] = kept[g] * queries / double(s.heads);
@@ -225,7 +225,7 @@ RankCounts of_all_queries(const strategies::Schedule& schedule, Pass pass, const
     counts.kept.push_back(factor * (ranks <= largest_enumerated ? double(schedule.kept(p)) : all * share));
     counts.sent.push_back(double(costs.bytes_sent(rows.queries)));
     counts.received.push_back(double(costs.bytes_received(rows.queries)));
-    counts.copied.push_back(double(costs.bytes_home(rows.queries)));
+    counts.copied.push_back(double(costs.bytes_returned(rows.queries)));
     counts.messages.push_back(double(costs.messages()));
   }
   counts.memory = double(schedule.most({}).memory);

@@ -60,8 +60,8 @@ strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const Prob
 }
 
 std::string why_no_stream(const Problem& problem) {
-  const strategies::Statistics& told = problem.statistics;
-  if (told.received || told.top_keys > 0) return "it does not make the statistics received and top";
+  const strategies::Statistics& wanted = problem.statistics;
+  if (wanted.received || wanted.top_keys > 0) return "it does not make the statistics received and top";
   return "";
 }
 

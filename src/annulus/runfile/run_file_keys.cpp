@@ -101,7 +101,7 @@ void add_input(Keys& keys) {
       .field("axes", &I::axes,
              one_named<std::optional<core::AxisOrder>>(std::array{core::AxisOrder::bshd, core::AxisOrder::bhsd}),
              "{} (PyTorch's order): axes of q, k, v, dout, dlse, and of the output; not given: as the file names them, "
-             "else bshd")
+             "otherwise bshd")
       .has_use = [](const Settings& s) { return s.input.file && !s.layer; };
   input.field("q", &I::q, text(), "dataset, (batch, sequence, heads, head_dim)").has_use = attention_alone;
   input.field("k", &I::k, text(), "dataset, (batch, sequence, kv_heads, head_dim)").has_use = attention_alone;
@@ -143,7 +143,8 @@ void add_attention(Keys& keys) {
   attention.field("softcap", &AttentionSettings::softcap, optional("none", positive()),
                   "none, or a number above 0: scores s become softcap * tanh(s / softcap)");
   attention.field("bias", &AttentionSettings::bias, optional("none", bias(max_rows)),
-                  "none, or {alibi: auto | [slope, ...], exempt: e}: scores less slope * distance of the two rows");
+                  "none, or {alibi: auto | [slope, ...], exempt: e}: subtracts slope * distance of the two rows "
+                  "from each score");
   pattern.field("group_scale", &Pattern::group_scale, flag(),
                 "{}; true needs semantics grouped: output / number of pairs");
 }
@@ -155,13 +156,13 @@ void add_compute(Keys& keys) {
   compute
       .field("backend", &C::backend,
              one_named<std::optional<core::Backend>>(core::all_backends, {{"auto", std::nullopt}}),
-             "{}; auto: a library that takes the whole run, else device in builds for GPUs, else host; a library "
-             "computes what it can")
+             "{}; auto: a library that can compute the whole run, otherwise device in builds for GPUs, otherwise host; "
+             "annulus computes what a library cannot")
       .decides_result = false;
   compute.field("backward", &C::gradients, flag(), "{}; true makes the gradients dq, dk, dv, too");
   compute.field("precision", &C::precision,
                 one_named<std::optional<core::Precision>>(core::all_precisions, {{"auto", std::nullopt}}),
-                "{}; precision of sums, of the last three: of products; auto: by the input's type");
+                "{}; float32, float64: precision of sums; the others: of products; auto: by the input's type");
   compute.field("reproducible", &C::reproducible, flag(), "{}; true: the same bits for any number of ranks and threads")
       .decides_result = false;
   compute
@@ -182,9 +183,8 @@ void add_distribution(Keys& keys) {
                      "auto, or rows of a block, 1 or more; for partition block_cyclic, and for strategy stream");
   distribution.field("ulysses_ranks", &D::ulysses_ranks, optional("auto", whole(1, max_ranks)),
                      "auto: ranks of a node, or a divisor of the ranks; for strategy hybrid");
-  distribution.field(
-      "local_below", &D::local_below, optional("auto", whole(0, max_rows)),
-      "rows, 0 or more: strategy auto runs shorter sequences on one rank; auto: where the model says so");
+  distribution.field("local_below", &D::local_below, optional("auto", whole(0, max_rows)),
+                     "rows, 0 or more: strategy auto runs shorter sequences on one rank; auto: the cost model decides");
   distribution.field("transport", &D::transport,
                      choice<Transport>({{"mpi", Transport::mpi}, {"nccl", Transport::nccl}}),
                      "{}; nccl moves rows between GPUs; every rank needs its own");

@@ -170,7 +170,7 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
   if (t.lent.dlse.data == nullptr && t.dlse.bytes() == 0)
     operands.out = either(t.lent.out, view(t.out, problem_.type, rows, s.dim_of_values()));
   kernels::GradientViews gradients{view(dq_, sums, rows, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
-  if (problem_.has_begun_sums()) {
+  if (problem_.has_query_block_sums()) {
     gradients.begun_dk = into.view(problem_, 2);
     gradients.begun_dv = into.view(problem_, 3);
   }
@@ -283,7 +283,7 @@ Index backward_panels(const Problem& problem, Index rows) {
   if (rows == 0) return 0;
   return std::max(kernel_memory(problem, rows),
                   kernels::attend_backward_bytes(problem.backend, item_shape(problem), rows, problem.precision,
-                                                 problem.has_begun_sums()));
+                                                 problem.has_query_block_sums()));
 }
 
 Index backward_inputs(const Problem& problem, const RowCounts& rows) {

@@ -15,7 +15,7 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-constexpr double as_balanced_as = 1.05;        // enough for a kind that moves fewer rows; zigzag moves twice as many
+constexpr double allowed_imbalance = 1.05;     // enough for a kind that moves fewer rows; zigzag moves twice as many
 constexpr double triples_per_interval = 2000;  // take as long as one more interval to plan and collect
 constexpr double most_intervals = 1 << 24;     // of all ranks: `auto` considers no zigzag with more
 constexpr Index blocks_per_rank = 8;           // of block_cyclic, when no block size is given
@@ -24,7 +24,7 @@ constexpr Index blocks_per_rank = 8;           // of block_cyclic, when no block
 /// that are neighbours are also spread over all ranks.
 pattern::Documents zigzag_borders(const Problem& problem) {
   pattern::Documents borders = problem.key_documents();
-  if (problem.queries && !problem.has_rows_of_queries()) {
+  if (problem.queries && !problem.has_queries_after_all_keys()) {
     for (const Index border : {problem.queries->begin, problem.queries->end})
       borders.insert(std::upper_bound(borders.begin(), borders.end(), border), border);
   }
@@ -84,7 +84,7 @@ PartitionKind best_of(const std::vector<PartitionKind>& kinds, const Problem& pr
   if (ranks == 1 || kinds.size() == 1) return kinds.front();
   std::vector<double> work;
   for (const PartitionKind kind : kinds) work.push_back(busiest(problem, make(problem, kind, ranks)));
-  const double enough = as_balanced_as * std::max(1.0, *std::min_element(work.begin(), work.end()));
+  const double enough = allowed_imbalance * std::max(1.0, *std::min_element(work.begin(), work.end()));
   const auto first = std::find_if(work.begin(), work.end(), [&](double one) { return one <= enough; });
   return kinds[std::size_t(first - work.begin())];
 }
@@ -107,7 +107,7 @@ Partition distributed_partition(const Problem& problem, int ranks) {
 namespace {
 
 /// The partition of a problem. A reproducible one that leaves it open gets a kind for which `why_not` returns "".
-Partition best_but(std::string (*why_not)(const Problem&, int), Problem problem, int ranks) {
+Partition best_allowed_partition(std::string (*why_not)(const Problem&, int), Problem problem, int ranks) {
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
     std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
@@ -120,11 +120,11 @@ Partition best_but(std::string (*why_not)(const Problem&, int), Problem problem,
 }  // namespace
 
 Partition ordered_partition(Problem problem, int ranks) {
-  return best_but(why_out_of_order, std::move(problem), ranks);
+  return best_allowed_partition(why_out_of_order, std::move(problem), ranks);
 }
 
 Partition parted_partition(Problem problem, int ranks) {
-  return best_but(why_no_ordered_parts, std::move(problem), ranks);
+  return best_allowed_partition(why_no_ordered_parts, std::move(problem), ranks);
 }
 
 std::optional<Partition> ordered_parts(const Problem& problem, const Partition& partition) {
@@ -136,13 +136,13 @@ std::optional<Partition> ordered_parts(const Problem& problem, const Partition& 
 
 std::string why_no_ordered_parts(const Problem& problem, int ranks) {
   std::string why = why_out_of_order(problem, ranks);
-  if (why.empty() || problem.has_rows_of_queries()) return why;
+  if (why.empty() || problem.has_queries_after_all_keys()) return why;
   if (problem.partition == PartitionKind::block_cyclic) return why;  // its parts would be on a few ranks only
   return ordered_parts(problem, make(problem, *problem.partition, ranks)) ? "" : why;
 }
 
 std::string why_out_of_order(const Problem& problem, int ranks) {
-  if (problem.has_rows_of_queries() && ranks > 1)
+  if (problem.has_queries_after_all_keys() && ranks > 1)
     return "queries without row numbers that outnumber the keys add each rank's own keys first";
   const PartitionKind kind = problem.partition.value_or(PartitionKind::contiguous);
   if (kind == PartitionKind::contiguous) return "";

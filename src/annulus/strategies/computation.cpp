@@ -87,9 +87,9 @@ Computation::Computation(const Problem& problem, const pattern::StoredRows& quer
   for (const core::FilledRuns& runs : pattern::filled_keys(layout_, queries_)) kernels::add_filled_keys(runs, state_);
 }
 
-void Computation::begin(const Problem& pass) {
-  layout_ = pass.layout();
-  pass_ = pass_name(problem_, layout_);
+void Computation::begin(const Problem& round) {
+  layout_ = round.layout();
+  round_ = round_name(problem_, layout_);
 }
 
 core::TensorView Computation::view(const core::Buffer& tensor, core::DType type, Index numbers) const {
@@ -122,19 +122,19 @@ kernels::State Computation::empty_states(core::Buffer acc) const {
 
 void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part,
                       const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
-  const std::string scope = pass_ + where;
+  const std::string scope = round_ + where;
   const Index entry = block_.entries.begin;
   const kernels::Operands operands{queries_view(), core::from_entry(block.view(problem_, 0), entry),
                                    core::from_entry(block.view(problem_, 1), entry), problem_.scale,
                                    problem_.call_rule()};
   const comm::Scope doing(scope);
-  const std::function<void()> poll_and_tell = watched(poll, tensors_.poll);
+  const std::function<void()> watched_poll = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);
   // One pair after another: two items of one pair never share a query row and head, items of two pairs may.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries, block.rows, part)) {
     if (list.empty()) continue;
     const double cpu = core::cpu_seconds();
-    kernels::attend(problem_.backend, list, operands, state_, poll_and_tell);
+    kernels::attend(problem_.backend, list, operands, state_, watched_poll);
     metrics.kernel_cpu_seconds += core::cpu_seconds() - cpu;
     const core::Count kept = pattern::kept_triples(list) * shape_.batch;
     metrics.kept += kept;
@@ -176,9 +176,9 @@ void Computation::merge(const kernels::State& of_ranks, Index ranks, core::HopMe
   core::timed_compute(metrics, [&] { kernels::merge_states(of_ranks, ranks, state_); });
 }
 
-std::string pass_name(const Problem& problem, const pattern::Layout& pass) {
+std::string round_name(const Problem& problem, const pattern::Layout& round) {
   const Index all = Index(problem.pattern.pairs.size());
-  return pass.used_pairs().size() < all ? fmt::format("pair {} of {}, ", pass.used_pairs().end, all) : "";
+  return round.used_pairs().size() < all ? fmt::format("pair {} of {}, ", round.used_pairs().end, all) : "";
 }
 
 std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers) {
@@ -214,8 +214,9 @@ QueryBlocks query_blocks(const Problem& problem, Index rows) {
 Index forward_memory(const Problem& problem, const RowCounts& held, const QueryBlocks& blocks, Index extra) {
   if (blocks.count() == 1) return local_memory(problem, held, extra);
   const Index rows = held.queries;
-  const Index unit = problem.granule > 1 && blocks.rows > 1 ? problem.grid().unit() : 0;  // cuts move by half a unit
-  const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + unit);
+  // A cut moves by at most half the rows between two possible cuts.
+  const Index spacing = problem.granule > 1 && blocks.rows > 1 ? problem.grid().spacing() : 0;
+  const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + spacing);
   const core::Shape shape = with_entries(problem.shape, core::ceil_div(problem.shape.batch, blocks.entries));
   const Index in_out = problem.is_in_place() ? kernels::State::acc_bytes(shape, largest, problem.precision) : 0;
   // The first block makes out and lse.

@@ -64,7 +64,7 @@ class Computation {
               core::Count expected, const Progress& progress);
 
   /// Begins one round of rounds_of(problem); the running softmaxes continue from round to round.
-  void begin(const Problem& pass);
+  void begin(const Problem& round);
   /// Adds the block's keys in the band `part` to the softmaxes of `queries`. Calls `poll` meanwhile to move messages.
   void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& scope,
            core::HopMetrics& metrics, const std::function<void()>& poll = {});
@@ -94,13 +94,13 @@ class Computation {
   const Progress progress_;  // a copy: callers may pass a temporary
   kernels::State state_;
   pattern::Layout layout_;  // of the round
-  std::string pass_;        // name of the round; scopes begin with it
+  std::string round_;       // name of the round; scopes begin with it
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };
 
 /// Names a round in front of a scope: "pair 2 of 3, "; empty where one round has all pairs.
-std::string pass_name(const Problem& problem, const pattern::Layout& pass);
+std::string round_name(const Problem& problem, const pattern::Layout& round);
 
 /// A `poll` for a kernel that also reports to the watchdog and calls the caller's function (Tensors::poll).
 std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers);

@@ -5,16 +5,16 @@
 namespace annulus::strategies {
 namespace {
 
-/// All steps of one round. `block_in_hand`: rows of the current block, where a rank's rows are worked on in blocks.
+/// All steps of one round. `current_block`: rows of the current block, where a rank's rows are worked on in blocks.
 void add_round(const KeyRound& round, const PassContext& context, KeySource& keys, Computation& computation,
-               const pattern::StoredRows* block_in_hand) {
+               const pattern::StoredRows* current_block) {
   const std::size_t steps = round.steps(context.rank());
   const auto poll = steps > 1 ? std::function<void()>([&] { keys.progress(); }) : nullptr;
   const auto add = [&](std::size_t s, core::Band part) {
     for (std::size_t channel = 0; channel < round.channels(); ++channel) {
       if (const KeyBlock* block = keys.block(s, channel)) {
         const pattern::StoredRows& queries =
-            block_in_hand != nullptr ? *block_in_hand : round.queries(context.rank(), channel);
+            current_block != nullptr ? *current_block : round.queries(context.rank(), channel);
         computation.add(*block, queries, part, keys.scope(s), context.hop(keys.hop(s)), poll);
       }
     }

@@ -9,7 +9,7 @@ namespace {
 /// so there is exactly one.
 std::size_t interval_of(const KeyBlock& source, const pattern::OwnerInterval& wanted) {
   const auto& owned = source.rows.owned();
-  const std::size_t i = source.rows.first_behind(wanted.rows.begin);
+  const std::size_t i = source.rows.first_ending_after(wanted.rows.begin);
   core::require(i < owned.size() && owned[i].rows == wanted.rows,
                 [] { return "a block lacks the rows that it should send on"; });
   return i;

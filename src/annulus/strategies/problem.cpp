@@ -13,14 +13,14 @@ void place_queries(Problem& problem, std::optional<Index> offset, Index count) {
   const Index first = offset ? *offset : count <= keys ? 0 : keys;
   if (first == 0 && count == keys && problem.key_ranges.empty()) return;
   problem.queries = {first, first + count};
-  if (problem.has_rows_of_queries()) problem.documents = {0, problem.queries->end};
+  if (problem.has_queries_after_all_keys()) problem.documents = {0, problem.queries->end};
 }
 
 pattern::Partition query_rows(const Problem& problem, const pattern::Partition& keys) {
   if (!problem.queries) return keys;
   const core::Interval queries = *problem.queries;
   if (problem.all_queries) return pattern::Partition(keys.size(), pattern::StoredRows({queries}));
-  if (!problem.has_rows_of_queries()) return pattern::within(keys, queries);
+  if (!problem.has_queries_after_all_keys()) return pattern::within(keys, queries);
   // `keys` are those of the ranks in order, or of groups of ranks: a group has all rows of its ranks.
   pattern::Partition rows;
   core::Count before = 0;
@@ -28,9 +28,9 @@ pattern::Partition query_rows(const Problem& problem, const pattern::Partition& 
     return queries.begin + Index(key * queries.size() / core::Count(problem.shape.sequence));
   };
   for (const pattern::StoredRows& held : keys) {
-    const core::Count behind = before + held.count();
-    rows.push_back(pattern::StoredRows({{row_of(before), row_of(behind)}}));
-    before = behind;
+    const core::Count after = before + held.count();
+    rows.push_back(pattern::StoredRows({{row_of(before), row_of(after)}}));
+    before = after;
   }
   return rows;
 }

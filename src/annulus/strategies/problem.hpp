@@ -91,7 +91,7 @@ struct Problem {
   }
   /// From the first row that is a key of some batch entry to the last. If entries have equal keys, these are all keys.
   core::Interval existing_keys() const {
-    if (key_ranges.empty()) return {0, has_rows_of_queries() ? shape.sequence : pattern::every_row};
+    if (key_ranges.empty()) return {0, has_queries_after_all_keys() ? shape.sequence : pattern::every_row};
     core::Interval all = key_ranges.front();
     for (const core::Interval& one : key_ranges) all = {std::min(all.begin, one.begin), std::max(all.end, one.end)};
     return all;
@@ -101,10 +101,10 @@ struct Problem {
   /// Rows of q and of the tensors with the same rows.
   Index query_count() const { return queries ? queries->size() : shape.sequence; }
   /// Whether the queries are not at rows of keys, but after all keys.
-  bool has_rows_of_queries() const { return queries && queries->begin >= shape.sequence; }
+  bool has_queries_after_all_keys() const { return queries && queries->begin >= shape.sequence; }
   /// The documents of the key rows.
   pattern::Documents key_documents() const {
-    return has_rows_of_queries() ? pattern::Documents{0, shape.sequence} : documents;
+    return has_queries_after_all_keys() ? pattern::Documents{0, shape.sequence} : documents;
   }
   /// Where rows may be cut; valid as long as this problem.
   pattern::CutGrid grid() const { return {pattern, documents, granule}; }
@@ -145,9 +145,11 @@ struct Problem {
   Index head_row_sum_bytes() const { return sum_numbers() * Index(core::bytes_of(sum_precision())); }
   /// Whether bits of dK and dV must not depend on where rows are cut. Then the sums of the current block of query rows
   /// travel from rank to rank too, next to the total (kernels::GradientViews).
-  bool has_begun_sums() const { return sums == Sums::gradients && reproducible && granule == 1; }
+  bool has_query_block_sums() const { return sums == Sums::gradients && reproducible && granule == 1; }
   /// The sums that travel: number of arrays of head rows, and numbers in such a row.
-  Index sum_parts() const { return sums == Sums::gradients ? (has_begun_sums() ? 2 : 1) * kv_parts() : shape.batch; }
+  Index sum_parts() const {
+    return sums == Sums::gradients ? (has_query_block_sums() ? 2 : 1) * kv_parts() : shape.batch;
+  }
   Index sum_numbers() const { return sums == Sums::gradients ? kv_numbers() : slots(); }
   /// Bytes of one head's row of the sums of dQ.
   Index head_query_sum_bytes() const { return shape.head_dim * Index(core::bytes_of(precision)); }

@@ -10,7 +10,7 @@ namespace {
 
 /// Whether a forward pass may need most memory while it fills a window through a buffer. Usually the results take more
 /// than this buffer. They may not if a rank has few queries, or if K and V are one part (Problem::kv_parts()).
-bool opening_counts(const Problem& problem) { return bool(problem.queries) || problem.shape.has_value_dim(); }
+bool opening_may_be_peak(const Problem& problem) { return bool(problem.queries) || problem.shape.has_value_dim(); }
 
 void add(const Transfers& transfers, Prediction& prediction) {
   for (const Transfer& one : transfers.sent) prediction.bytes_sent += one.bytes;
@@ -126,7 +126,7 @@ Prediction Schedule::predict_work(int rank) const {
   if (plans_.sums) {
     most = std::max({most, plans_.keys->opening_bytes(rank), plans_.sums->closing_bytes(rank)});
     windows += plans_.sums->window_bytes(rank);
-  } else if (opening_counts(problem_)) {
+  } else if (opening_may_be_peak(problem_)) {
     most = std::max(most, plans_.keys->opening_bytes(rank));
   }
   const QueryBlocks blocks = plans_.sums ? QueryBlocks{} : plans_.keys->query_blocks(rank);
@@ -157,7 +157,7 @@ Schedule::Most Schedule::most_work(const LargestMessages& largest) const {
   if (plans_.sums) {
     const Room sums = plans_.sums->room(largest);
     room = {std::max({room.buffers + sums.buffers, room.at_ends, sums.at_ends}), 0, room.window + sums.window};
-  } else if (opening_counts(problem_)) {
+  } else if (opening_may_be_peak(problem_)) {
     room.buffers = std::max(room.buffers, room.at_ends);
   }
   const QueryBlocks blocks = plans_.sums ? QueryBlocks{} : plans_.keys->query_blocks(pattern::fullest(query_rows()));

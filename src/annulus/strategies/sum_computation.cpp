@@ -42,10 +42,10 @@ SumComputation::SumComputation(const Problem& problem, const RowCounts& own_rows
   core::fill_zero(sums_.data(), sums_.bytes());
 }
 
-void SumComputation::begin(const Problem& pass) {
+void SumComputation::begin(const Problem& round) {
   end_blocks(problem_, own_);
-  layout_ = pass.layout();
-  pass_ = pass_name(problem_, layout_);
+  layout_ = round.layout();
+  round_ = round_name(problem_, layout_);
 }
 
 core::TensorView SumComputation::view(const core::Buffer& buffer, core::DType type, Index rows, Index numbers) const {
@@ -54,7 +54,7 @@ core::TensorView SumComputation::view(const core::Buffer& buffer, core::DType ty
 
 void SumComputation::add(const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into, core::Band part,
                          const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll) {
-  const std::string scope = pass_ + where;
+  const std::string scope = round_ + where;
   const comm::Scope doing(scope);
   const std::function<void()> watched_poll = watched(poll, callers_poll_);
   // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
@@ -74,7 +74,7 @@ core::Buffer SumComputation::take_own() {
 }
 
 void end_blocks(const Problem& problem, const GradientBlock& block) {
-  if (!problem.has_begun_sums() || block.data == nullptr || block.held == 0) return;
+  if (!problem.has_query_block_sums() || block.data == nullptr || block.held == 0) return;
   kernels::RowArray sums = block.head_rows(problem);
   sums.parts /= 2;
   const Index bytes = sums.parts * sums.held * sums.row_bytes;

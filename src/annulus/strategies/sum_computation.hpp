@@ -9,8 +9,9 @@ namespace annulus::strategies {
 
 /// Sums for the rows of a KeyBlock, in the same form: a (parts, held, unit) array of numbers in Problem::sum_precision.
 /// Parts of gradients are dK of all batch entries, then dV of all (or both in one part, Problem::kv_parts()); if
-/// has_begun_sums(), as many parts follow with the sums of the current block of query rows. In the pass of statistics
-/// the parts are what keys received, one part for each batch entry. If these sums are not wanted, `data` is null.
+/// has_query_block_sums(), as many parts follow with the sums of the current block of query rows. In the pass of
+/// statistics the parts are what keys received, one part for each batch entry. If these sums are not wanted, `data` is
+/// null.
 struct GradientBlock {
   void* data = nullptr;
   Index held = 0;
@@ -47,7 +48,7 @@ class SumComputation {
   /// Sums for the rank's own K/V rows.
   const GradientBlock& own() const { return own_; }
   /// Begins one round of rounds_of(problem); the sums continue from round to round.
-  void begin(const Problem& pass);
+  void begin(const Problem& round);
   /// Adds what the queries' scores with the keys of `block` in the band `part` contribute: to the sums of the queries,
   /// and to `into`, which has the form of `block`. Calls `poll` meanwhile to keep messages moving.
   void add(const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into, core::Band part,
@@ -70,13 +71,13 @@ class SumComputation {
   core::Buffer sums_;
   GradientBlock own_;
   pattern::Layout layout_;  // of the round
-  std::string pass_;        // name of the round; scopes begin with it
+  std::string round_;       // name of the round; scopes begin with it
   core::Count expected_ = 0;
   core::Count done_ = 0;
 };
 
-/// Adds the sums of the current block of query rows to the total, if they are kept apart (has_begun_sums()). Call it
-/// when the block gets no more sums in this round.
+/// Adds the sums of the current block of query rows to the total, if they are kept apart (has_query_block_sums()). Call
+/// it when the block gets no more sums in this round.
 void end_blocks(const Problem& problem, const GradientBlock& block);
 /// Bytes of the sums for `rows` K/V rows of a rank.
 Index key_sum_bytes(const Problem& problem, Index rows);

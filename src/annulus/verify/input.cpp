@@ -29,7 +29,7 @@ VerifyInput::VerifyInput(const strategies::Problem& problem, core::AxisOrder fil
     : shape(problem.shape),
       queries(problem.query_count()),
       first_query(problem.queries ? problem.queries->begin : 0),
-      has_query_rows(!problem.has_rows_of_queries()),
+      has_query_rows(!problem.has_queries_after_all_keys()),
       type(problem.type),
       precision(problem.precision),
       order(file_order),

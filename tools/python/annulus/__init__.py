@@ -24,7 +24,7 @@ import importlib
 __version__ = "0.1.0"
 
 # Imported when first used: importing numpy takes longer than many commands run.
-_PLACES = {
+_MODULES = {
     "AnnulusError": "errors",
     "Pattern": "pattern",
     "attention": "calls",
@@ -51,16 +51,16 @@ _PLACES = {
     "verify": "verification",
     "window": "options",
 }
-__all__ = sorted(_PLACES)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name):
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'annulus' has no attribute '{name}'")
-    place = _PLACES[name]
-    if place is None:
+    module = _MODULES[name]
+    if module is None:
         return importlib.import_module(f"annulus.{name}")
-    return getattr(importlib.import_module(f"annulus.{place}"), name)
+    return getattr(importlib.import_module(f"annulus.{module}"), name)
 
 
 def __dir__():

@@ -112,7 +112,7 @@ def _of_jax(array, name):
     return _of_numpy(np.asarray(array), name)
 
 
-def taken(array: Any, name: str) -> Array:
+def as_numpy(array: Any, name: str) -> Array:
     """The array, not copied where its numbers can be read in place. Raises AnnulusError for what is not an array."""
     module = type(array).__module__.partition(".")[0]
     if isinstance(array, np.ndarray):
@@ -131,9 +131,9 @@ def taken(array: Any, name: str) -> Array:
     return made
 
 
-def given_back(array, kind):
-    """A result in the caller's kind of array: JAX needs a new array, the others were made by Array.empty."""
-    if type(kind).__module__.partition(".")[0] in ("jax", "jaxlib"):
+def as_kind_of(array, model):
+    """A result in the kind of `model`, an array of the caller: JAX needs a new array, the others were made by Array.empty."""
+    if type(model).__module__.partition(".")[0] in ("jax", "jaxlib"):
         import jax
         return jax.numpy.asarray(array)
     return array

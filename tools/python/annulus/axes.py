@@ -39,7 +39,7 @@ def reordered(tensor, order):
     return tensors.transposed(tensor, (0, 2, 1, 3)[:len(tensor.shape)])
 
 
-def told_apart(name, found):
+def distinct_axis_names(name, found):
     """Axis names of a tensor as they are written to a file: `kv_head` where k has fewer heads than q, `query` where q
     has other rows than k, `value_dim` where v has another head size than k.
 

@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 
 from annulus.arguments import anything, checked, choice, function, optional, whole
-from annulus.arrays import TYPES, given_back, taken
+from annulus.arrays import TYPES, as_kind_of, as_numpy
 from annulus.axes import refuse_unnamed
 from annulus.communicators import core_communicator, mpi_of
 from annulus.errors import AnnulusError
-from annulus.options import WORDS, fitted, places_of, settings_of
-from annulus.processors import THREADS, of_call as threads_of_call
+from annulus.options import WORDS, coordinate_list, settings_of, without_trivial_lengths
+from annulus.processors import THREADS, thread_arguments
 
 try:
     from annulus import _core
@@ -53,11 +53,11 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
         # excludes gradients, a sink, statistics, type, batch, the heads of k, Dv and lengths.
         plain = settings._replace(statistics=(), top_keys=0, precision="auto", lengths=())
         alike = (1, extents[1], extents[2], extents[2], extents[4], rows, extents[4])
-        partition = _made(alike, "float32", plain, "auto", 0, ranks, False, False).partition
-    return _made(extents, kind, settings, partition, block, ranks, gradients, sink)
+        partition = _plan_with_partition(alike, "float32", plain, "auto", 0, ranks, False, False).partition
+    return _plan_with_partition(extents, kind, settings, partition, block, ranks, gradients, sink)
 
 
-def _made(extents, kind, settings, partition, block, ranks, gradients, sink):
+def _plan_with_partition(extents, kind, settings, partition, block, ranks, gradients, sink):
     """core_plan() for a given partition and block size."""
     entries = len(settings.lengths) or 1  # entries with lengths are one sequence, end to end
     rows = extents[5] // entries
@@ -66,7 +66,7 @@ def _made(extents, kind, settings, partition, block, ranks, gradients, sink):
                 "ranges": [(b * rows + begin, b * rows + end) for b, (begin, end) in enumerate(settings.lengths)]}
     options |= {"gradients": gradients, "sink": sink, "entropy": "entropy" in settings.statistics,
                 "received": "received" in settings.statistics, "softcap": settings.softcap, "bias": settings.bias,
-                "coordinates": places_of(settings) * entries,
+                "coordinates": coordinate_list(settings) * entries,
                 "query_offset": OFFSETS.get(settings.query_offset, settings.query_offset)}
     return _core.plan(extents, kind, settings.segments, settings.dilations, settings.causal, settings.semantics,
                       settings.documents, settings.scale, settings.group_scale, ranks, options)
@@ -116,13 +116,13 @@ def sum_type_of(kind, settings):
 class Call:
     """One call of attention: its arrays in the order (B, S, heads, D), and the plan for them."""
 
-    def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, sink=None, mask_rows=None, **threads):
+    def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, sink=None, mask_keys=None, **threads):
         self.comm = core_communicator(comm)
-        self.settings, self.axes, self.kind, self.gradients = settings, axes, q, gradients
-        self.mask_rows = mask_rows  # number of keys in the mask: those of all ranks together
+        self.settings, self.axes, self.model_array, self.gradients = settings, axes, q, gradients
+        self.mask_keys = mask_keys  # number of keys in the mask: those of all ranks together
         problem = extents = None
         try:
-            self.threads, extents = threads_of_call(**threads), self._take(q, k, v)
+            self.threads, extents = thread_arguments(**threads), self._take(q, k, v)
             self._take_sink(sink, extents[2])
         except AnnulusError as error:
             if self.comm.size == 1:
@@ -136,15 +136,15 @@ class Call:
             if extent == 0:
                 raise AnnulusError(f"{what}, expected 1 or more")
         self.rows = extents[5]  # of k, on all ranks together
-        if mask_rows not in (None, self.rows):
-            raise AnnulusError(f"attn_mask has {mask_rows} keys, and the ranks have {self.rows} together, expected as many")
-        self.settings = fitted(settings, extents[0], self.rows)
+        if mask_keys not in (None, self.rows):
+            raise AnnulusError(f"attn_mask has {mask_keys} keys, and the ranks have {self.rows} together, expected as many")
+        self.settings = without_trivial_lengths(settings, extents[0], self.rows)
         self.parts = self._parts(extents)
-        self.core_q, self.core_k, self.core_v = map(self.laid, (self.q, self.k, self.v))
+        self.core_q, self.core_k, self.core_v = map(self.for_core, (self.q, self.k, self.v))
 
     def _take(self, q, k, v):
         """Stores the arrays of this rank; returns (B, Sq, H, Hkv, D, S, Dv)."""
-        self.given = {name: taken(array, name) for name, array in (("q", q), ("k", k), ("v", v))}
+        self.given = {name: as_numpy(array, name) for name, array in (("q", q), ("k", k), ("v", v))}
         self.type = self.given["q"].type
         extents = extents_of({name: (array.type, array.numbers.shape) for name, array in self.given.items()}, self.axes)
         self.q, self.k, self.v = (array.numbers.transpose(AXES[self.axes]) for array in self.given.values())
@@ -165,15 +165,14 @@ class Call:
         self.sink = self.given_sink = None
         if sink is None:
             return
-        self.given_sink = taken(sink, "sink")
+        self.given_sink = as_numpy(sink, "sink")
         if self.given_sink.numbers.shape != (heads,):
             raise AnnulusError(f"sink is {self.given_sink.numbers.shape}, expected ({heads},): a number for each head of q")
         self.sink = self.given_sink.numbers[None, None]
 
     def _of_all_ranks(self, comm, problem, extents):
         """The extents with the rows of all ranks together. A mistake on one rank is raised on every rank."""
-        rest = None if problem else (*extents[:1], *extents[2:5], extents[6], self.type, self.settings,
-                                       self.mask_rows)
+        rest = None if problem else (*extents[:1], *extents[2:5], extents[6], self.type, self.settings, self.mask_keys)
         rest = rest and rest + ("sink",) * (self.sink is not None)
         said = comm.allgather((problem, rest, None if problem else (extents[1], extents[5])))
         for rank, (found, _, _) in enumerate(said):
@@ -188,7 +187,7 @@ class Call:
         queries, keys = (sum(rows) for rows in zip(*(rows for _, _, rows in said)))
         return extents[0], queries, *extents[2:5], keys, extents[6]
 
-    def laid(self, numbers):
+    def for_core(self, numbers):
         """An array (B, S, ...) as the core needs it: with lengths as one entry of all rows, (1, B S, ...)."""
         batch, rows, *rest = numbers.shape
         return numbers.reshape(1, batch * rows, *rest) if self.lies_end_to_end else numbers
@@ -196,38 +195,39 @@ class Call:
     def empty(self, shape, kind=None):
         """A new result of this shape (B, S, heads, ...), twice: as the caller gets it, and as the core writes it."""
         made, numbers = self.given["q"].empty(shape, kind or self.type)
-        return made, self.laid(numbers)
+        return made, self.for_core(numbers)
 
-    def turned(self, array):
+    def for_caller(self, array):
         """A result for the caller, in the caller's order of axes and kind of array."""
         if self.axes == "bhsd":
             array = array.swapaxes(1, 2)
-        return given_back(array, self.kind)
+        return as_kind_of(array, self.model_array)
 
     def forward(self, progress=None):
         """out and lse for the caller, statistics by name, and the normalizers (B, S, H, 2) that backward() needs."""
         lse_type = lse_type_of(self.type)
         out, core_out = self.empty((*self.q.shape[:3], self.v.shape[3]))
         lse, core_lse = self.empty(self.q.shape[:3], lse_type)
-        kept, told, core = None, {}, dict.fromkeys(STATISTICS_OF_CORE)
+        kept, statistics, core = None, {}, dict.fromkeys(STATISTICS_OF_CORE)
         wanted = self.settings.statistics
         if "entropy" in wanted:
-            told["entropy"], core["entropy"] = self.empty(self.q.shape[:3], lse_type)
+            statistics["entropy"], core["entropy"] = self.empty(self.q.shape[:3], lse_type)
         if "received" in wanted:
-            told["received"], core["received"] = self.empty((*self.k.shape[:2], self.q.shape[2]), "float64")
+            statistics["received"], core["received"] = self.empty((*self.k.shape[:2], self.q.shape[2]), "float64")
         if "top" in wanted:
             lists = (*self.q.shape[:3], self.settings.top_keys)
-            told["top_rows"], core["top_rows"] = self.empty(lists, "int64")
-            told["top_weights"], core["top_weights"] = self.empty(lists, lse_type)
+            statistics["top_rows"], core["top_rows"] = self.empty(lists, "int64")
+            statistics["top_weights"], core["top_weights"] = self.empty(lists, lse_type)
         if self.gradients:
             kept, core["normalizers"] = self.empty((*self.q.shape[:3], 2), sum_type_of(self.type, self.settings))
         made = {"out": core_out, "lse": core_lse} | core
         for part, arrays, shown in self.each(made, progress=progress):
             _core.forward(self.comm, part.plan, sink=self.sink, progress=shown, **arrays, **self.threads)
-            if self.lies_end_to_end and "top_rows" in told:
+            if self.lies_end_to_end and "top_rows" in statistics:
                 rows = arrays["top_rows"]
                 rows[rows >= 0] %= self.rows
-        return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
+        statistics = {name: self.for_caller(array) for name, array in statistics.items()}
+        return self.for_caller(out), self.for_caller(lse), statistics, kept
 
     def each(self, made, given=None, progress=None):
         """Yields each part, its entries of all arrays, its progress function. First sets what no part writes."""
@@ -243,11 +243,11 @@ class Call:
     def backward(self, kept, out, dout, dlse=None, progress=None):
         """dq, dk and dv for the caller, and dsink if the call has a sink; out, dout and dlse have the caller's axes."""
         def core(array, name):
-            found = taken(array, name)
-            return self.laid(found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers)
+            found = as_numpy(array, name)
+            return self.for_core(found.numbers.swapaxes(1, 2) if self.axes == "bhsd" else found.numbers)
         made = [self.empty(array.shape) for array in (self.q, self.k, self.v)]
         dsink = None if self.sink is None else self.given_sink.empty(self.sink.shape[2:], lse_type_of(self.type))
-        given = {"normalizers": self.laid(taken(kept, "normalizers").numbers), "out": core(out, "out"),
+        given = {"normalizers": self.for_core(as_numpy(kept, "normalizers").numbers), "out": core(out, "out"),
                    "dout": core(dout, "dout"), "dlse": None if dlse is None else core(dlse, "dlse")}
         of_parts, results = [], dict(zip(("dq", "dk", "dv"), (pair[1] for pair in made)))
         for part, arrays, shown in self.each(results, given, progress):
@@ -255,7 +255,7 @@ class Call:
             _core.backward(self.comm, part.plan, sink=self.sink, dsink=of_parts[-1], progress=shown, **arrays, **self.threads)
         if dsink is not None:
             dsink[1][...] = sum(part[0, 0] for part in of_parts)
-        return [self.turned(pair[0]) for pair in made] + ([] if dsink is None else [dsink[0]])
+        return [self.for_caller(pair[0]) for pair in made] + ([] if dsink is None else [dsink[0]])
 
 
 @checked(q=anything, k=anything, v=anything, sink=anything, axes=ORDER, comm=anything, progress=PROGRESS,
@@ -319,8 +319,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     settings = settings_of(segments, dilations, causal, semantics, documents, scale, group_scale, softcap, bias,
                            coordinates, statistics, top_keys, strategy, partition, precision, reproducible, lengths,
                            query_offset)
-    out, lse, told, _ = Call(q, k, v, settings, axes, comm, sink=sink, threads=threads).forward(progress)
-    return (out, lse, told) if told else (out, lse)
+    out, lse, found, _ = Call(q, k, v, settings, axes, comm, sink=sink, threads=threads).forward(progress)
+    return (out, lse, found) if found else (out, lse)
 
 
 class Plan:
@@ -393,7 +393,7 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     >>> print(plan(8192, 8, 64, ranks=2, causal=True, partition="zigzag", strategy="ring").rows(1))
     [(2048, 6144)]
     """
-    settings = fitted(settings_of(**words), batch, sequence)
+    settings = without_trivial_lengths(settings_of(**words), batch, sequence)
     if settings.query_offset == "none":  # which rank has which rows does not depend on lengths of k
         settings = settings._replace(lengths=())
     extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence, value_dim or head_dim)

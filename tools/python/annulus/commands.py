@@ -243,10 +243,10 @@ def plot_pattern(options):
     rows, heads = 1024 if options.rows is None else options.rows, options.heads
     if options.result:
         with open_result(options.result) as result:
-            told = settings(result)
-            chosen = Pattern.of_settings(told)
+            run_settings = settings(result)
+            chosen = Pattern.of_settings(run_settings)
             rows = rows_of(result) if options.rows is None else options.rows
-            heads = result.sizes.get("head") or (told.get("layer") or {}).get("heads", 1)
+            heads = result.sizes.get("head") or (run_settings.get("layer") or {}).get("heads", 1)
     else:
         chosen = Pattern(tuple(_words("--segments", options.segments)), tuple(_words("--dilations", options.dilations)),
                          not options.not_causal, options.semantics)

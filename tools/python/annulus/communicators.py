@@ -135,15 +135,15 @@ def _of_group(group):
         mine = (None, world.rank, world.size)
     except AnnulusError as problem:
         mine = (str(problem), 0, 0)
-    told = [None] * distributed.get_world_size(group)
-    distributed.all_gather_object(told, mine, group=group)
-    for rank, (problem, _, _) in enumerate(told):
+    gathered = [None] * distributed.get_world_size(group)
+    distributed.all_gather_object(gathered, mine, group=group)
+    for rank, (problem, _, _) in enumerate(gathered):
         if problem:
             raise AnnulusError(f"rank {rank} of the process group: {problem}")
-    ranks = [rank for _, rank, _ in told]
-    if len(set(ranks)) < len(ranks) or len({size for _, _, size in told}) > 1:
-        raise AnnulusError(f"comm: no MPI joins the {len(told)} ranks of the process group (torchrun starts ranks without "
-                           f"one); expected ranks that mpirun or srun has started: mpirun -n {len(told)} python ...")
+    ranks = [rank for _, rank, _ in gathered]
+    if len(set(ranks)) < len(ranks) or len({size for _, _, size in gathered}) > 1:
+        raise AnnulusError(f"comm: no MPI joins the {len(gathered)} ranks of the process group (torchrun starts ranks without "
+                           f"one); expected ranks that mpirun or srun has started: mpirun -n {len(gathered)} python ...")
     members = world.Get_group().Incl(ranks)
     _of_groups[group] = world.Create_group(members)
     members.Free()

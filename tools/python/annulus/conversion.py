@@ -178,7 +178,7 @@ def _with_heads(shaped, wishes):
 
 
 def _write(kind, target, shaped, overwrite, say):
-    specs = [tensors.Spec(name, tensor.shape, tensor.element, axes_of_tensors.told_apart(name, shaped))
+    specs = [tensors.Spec(name, tensor.shape, tensor.element, axes_of_tensors.distinct_axis_names(name, shaped))
              for name, tensor in shaped.items()]
     if note := kind.note(target, specs):
         say(note)

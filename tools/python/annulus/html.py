@@ -25,13 +25,13 @@ def report(result_file, page_file, overwrite=False):
 
 def _page(result, path):
     attributes = result.attrs
-    told = settings(result)
+    run_settings = settings(result)
     words = [f"{result.sizes.get('rank', 1)} rank" + ("s" if result.sizes.get("rank", 1) != 1 else ""),
              f"annulus {attributes.get('version', '?')}", attributes.get("date", "")]
     sections = [
         ("Tensors", pages.table(("dataset", "axes", "type", "size"), _tensors(result))),
         ("What was measured", _overview(path)),
-        ("Pictures", _pictures(result, told, path)),
+        ("Pictures", _pictures(result, run_settings, path)),
         ("Ranks", _rank_table(result)),
         ("Run file", f"<pre>{html.escape(attributes['settings'])}</pre>"),
         ("Where it is from", pages.table(("", ""), [(name, attributes[name]) for name in sorted(attributes)
@@ -68,7 +68,7 @@ def _overview(path):
     return pages.table(("", ""), [line for line in lines if "nan" not in line[1].split()])  # a training lacks some
 
 
-def _pictures(result, told, path):
+def _pictures(result, run_settings, path):
     """The pictures for which the result has numbers."""
     makers = [
         ("Loss of every step.", lambda: training.loss(result)),
@@ -80,7 +80,7 @@ def _pictures(result, told, path):
         ("Log-sum-exp of every query row and head.", lambda: heads.lse(result)),
         ("Entropy of every query row and head.", lambda: heads.entropy(result)),
         ("What every row receives of all queries, by head.", lambda: heads.received(result)),
-        ("Which keys a query sees, of the first rows where there are many.", lambda: _pattern(result, told)),
+        ("Which keys a query sees, of the first rows where there are many.", lambda: _pattern(result, run_settings)),
     ]
     text = ""
     for caption, make in makers:
@@ -93,11 +93,11 @@ def _pictures(result, told, path):
     return text
 
 
-def _pattern(result, told):
-    if (told.get("input") or {}).get("documents", "none") != "none":
+def _pattern(result, run_settings):
+    if (run_settings.get("input") or {}).get("documents", "none") != "none":
         raise AnnulusError("packed documents are part of the pattern, and the result does not contain them")
-    count = result.sizes.get("head") or (told.get("layer") or {}).get("heads", 1)
-    return patterns.pattern(Pattern.of_settings(told), min(rows_of(result), PATTERN_ROWS), 0, count)
+    count = result.sizes.get("head") or (run_settings.get("layer") or {}).get("heads", 1)
+    return patterns.pattern(Pattern.of_settings(run_settings), min(rows_of(result), PATTERN_ROWS), 0, count)
 
 
 def _rank_table(result):

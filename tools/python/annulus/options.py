@@ -23,7 +23,7 @@ class Settings(NamedTuple):
     group_scale: bool
     softcap: float | None
     bias: tuple | None  # slopes (empty: ALiBi's own), and number of exempt rows
-    coordinates: str  # (S, 2) float64 in hexadecimal: short, and quick to hash
+    coordinates_hex: str  # (S, 2) float64 in hexadecimal: short, and quick to hash
     statistics: tuple
     top_keys: int
     strategy: str
@@ -113,19 +113,19 @@ def coordinates(value, name):
     refuse_masked(value, name)
     try:
         given = np.asarray(value)
-        places = np.empty((0, 2)) if given.dtype.kind in "bcSUmM" else np.asarray(given, np.float64)
+        numbers = np.empty((0, 2)) if given.dtype.kind in "bcSUmM" else np.asarray(given, np.float64)
     except Exception:  # not numbers, an endless iterator, or numbers too large for float64
         raise wrong(value, name, "an array (S, 2) of numbers") from None
     if given.dtype.kind in "bcSUmM":  # NumPy would convert these to numbers
         raise AnnulusError(f"{name} is of {given.dtype}, expected an array (S, 2) of numbers")
-    if places.ndim != 2 or places.shape[1] != 2:
-        raise AnnulusError(f"{name} is {places.shape}, expected (S, 2)")
-    return np.ascontiguousarray(places).tobytes().hex()
+    if numbers.ndim != 2 or numbers.shape[1] != 2:
+        raise AnnulusError(f"{name} is {numbers.shape}, expected (S, 2)")
+    return np.ascontiguousarray(numbers).tobytes().hex()
 
 
-def places_of(settings):
-    """The numbers of Settings.coordinates, as one list."""
-    return np.frombuffer(bytes.fromhex(settings.coordinates), np.float64).tolist()
+def coordinate_list(settings):
+    """The numbers of Settings.coordinates_hex, as one list."""
+    return np.frombuffer(bytes.fromhex(settings.coordinates_hex), np.float64).tolist()
 
 
 def _is_one(value):
@@ -162,7 +162,7 @@ def lengths_of_mask(mask, name):
     return tuple(pairs)
 
 
-def fitted(settings, batch, rows):
+def without_trivial_lengths(settings, batch, rows):
     """The settings for B entries of S rows; lengths are removed if all rows exist."""
     if not settings.lengths:
         return settings

@@ -5,7 +5,7 @@ MOST = 2**31 - 1  # a C int
 THREADS = optional(whole(1, MOST))
 
 
-def of_call(threads=None, suggested=0):
+def thread_arguments(threads=None, suggested=0):
     """The arguments about threads of a call of the core: what the user asks for (0: nothing), what PyTorch suggests."""
     from annulus import calls
     if threads is not None:

@@ -123,7 +123,8 @@ def _redistribute(x, from_plan, to_plan, comm, axis):
             problem = f"x has {len(rows.numbers)} rows along axis {axis}, from_plan gives rank {ours.rank} {len(had)}"
     except AnnulusError as error:
         problem = str(error)
-    _agree(mpi_of(comm), problem, rows and rows.others, problem is None and (_identity(from_plan), _identity(to_plan)))
+    identities = problem is None and (_identity(from_plan), _identity(to_plan))
+    _raise_on_all_ranks(mpi_of(comm), problem, rows and rows.others, identities)
     out_order, out_counts = _partners(had, to_plan, ours.size)
     in_order, in_counts = _partners(wanted, from_plan, ours.size)
     arrived = _exchanged(mpi_of(comm), rows.numbers[out_order], out_counts, in_counts)
@@ -146,7 +147,7 @@ def _identity(plan):
     return hashlib.sha256(repr([plan.rows(rank) for rank in range(plan.ranks)]).encode()).hexdigest()
 
 
-def _agree(comm, problem, others, plans):
+def _raise_on_all_ranks(comm, problem, others, plans):
     """Raises on every rank the mistake that one rank found, so that no rank waits for another."""
     said = [(problem, others, plans)] if comm is None else comm.allgather((problem, others, plans))
     everywhere = len({found for found, _, _ in said}) == 1

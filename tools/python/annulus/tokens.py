@@ -99,9 +99,9 @@ def _hints(result, shown, received, batch, head):
     of_tokens = "entropy" in result and row_axis(result["entropy"].dims) == "sequence"  # not if queries are other rows
     entropy = of_rows(result, "entropy", batch, head) if of_tokens else None
     for row in shown:
-        told = [f"received {received[row]:.4g}"] if received is not None else []
-        told += [f"entropy {entropy[row]:.4g} nats"] if entropy is not None else []
-        yield f"row {row}: {', '.join(told)}" if told else f"row {row}"
+        found = [f"received {received[row]:.4g}"] if received is not None else []
+        found += [f"entropy {entropy[row]:.4g} nats"] if entropy is not None else []
+        yield f"row {row}: {', '.join(found)}" if found else f"row {row}"
 
 
 def _strip(words, shown, shades, colour, hints, query):

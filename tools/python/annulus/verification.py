@@ -4,7 +4,7 @@ from typing import NamedTuple
 import numpy as np
 
 from annulus.arguments import anything, checked, listed, optional, whole
-from annulus.arrays import taken
+from annulus.arrays import as_numpy
 from annulus.calls import ORDER, Call, _core, canonical_shape
 from annulus.errors import AnnulusError
 from annulus.options import settings_of
@@ -21,7 +21,7 @@ def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
     rows = list(range(sequence)) if rows is None else list(rows)
     out, lse = np.empty((batch, len(rows), heads, dim)), np.empty((batch, len(rows), heads))
     of_all = [b * sequence + row for b in range(batch) for row in rows] if call.lies_end_to_end else rows
-    for part, arrays, _ in call.each({"out": call.laid(out), "lse": call.laid(lse)}):
+    for part, arrays, _ in call.each({"out": call.for_core(out), "lse": call.for_core(lse)}):
         _core.reference(part.plan, rows=of_all, sink=call.sink, **arrays)
     return (out.swapaxes(1, 2), lse.swapaxes(1, 2)) if axes == "bhsd" else (out, lse)
 
@@ -51,7 +51,7 @@ def _error(found, expected):
 
 
 def _doubles(array, name):
-    found = taken(array, name)
+    found = as_numpy(array, name)
     numbers = found.numbers
     if found.type == "bfloat16":
         numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
@@ -65,15 +65,15 @@ def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
     >>> x = np.ones((1, 10, 2, 4)); bool(annulus.verify(x, x, x, *annulus.attention(x, x, x)))
     True
     """
-    sequence = canonical_shape(taken(q, "q").numbers.shape, axes, "q")[1]
+    sequence = canonical_shape(as_numpy(q, "q").numbers.shape, axes, "q")[1]
     looked_at = np.unique(np.linspace(0, sequence - 1, min(rows, sequence)).astype(int))
     expected = reference(q, k, v, rows=looked_at, axes=axes, **words)
     along = 2 if axes == "bhsd" else 1
     for name, found, like in (("out", out, expected[0]), ("lse", lse, expected[1])):
-        shape, wanted = taken(found, name).numbers.shape, list(like.shape)
+        shape, wanted = as_numpy(found, name).numbers.shape, list(like.shape)
         wanted[along] = sequence
         if list(shape) != wanted:
             raise AnnulusError(f"{name} is {shape}, expected ({', '.join(map(str, wanted))})")
     errors = [_error(np.take(_doubles(found, name), looked_at, axis=along), by_definition)
               for name, found, by_definition in (("out", out, expected[0]), ("lse", lse, expected[1]))]
-    return Verified(*errors, TOLERANCES[taken(q, "q").type], tuple(looked_at.tolist()))
+    return Verified(*errors, TOLERANCES[as_numpy(q, "q").type], tuple(looked_at.tolist()))

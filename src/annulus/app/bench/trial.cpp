@@ -76,7 +76,7 @@ class GatheredRows {
     Tensor tensor{rows, made.row_numbers, verify::Numbers(rows.size() * std::size_t(batch_ * made.row_numbers))};
     const std::size_t row_bytes = std::size_t(made.row_numbers) * core::bytes_of(made.type);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::size_t interval = held.first_behind(rows[i]);
+      const std::size_t interval = held.first_ending_after(rows[i]);
       if (interval == held.intervals().size() || held.intervals()[interval].begin > rows[i]) continue;
       const Index stored = held.stored_begin(interval) + rows[i] - held.intervals()[interval].begin;
       for (Index b = 0; b < batch_; ++b) {

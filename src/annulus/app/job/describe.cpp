@@ -88,7 +88,7 @@ std::string describe_bits(const Job& job) {
   std::string text = fmt::format("the same bits for any number of ranks and threads, in {} pass{}", rounds,
                                  rounds == 1 ? "" : "es, one per pair");
   if (job.problem.granule > 1) {
-    const Index unit = job.problem.grid().unit();
+    const Index unit = job.problem.grid().spacing();
     text += fmt::format(", {} keys at a time by matrix units, rows cut {}", job.problem.granule,
                         unit > job.problem.shape.sequence ? "between documents alone"
                                                           : fmt::format("at multiples of {} of a document", unit));

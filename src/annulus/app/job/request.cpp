@@ -300,7 +300,7 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
     }
   });
   const bool has_result = (purpose == Purpose::run || trains) && settings.output.writes_file();
-  comm::leave_events_beside(has_result ? runfile::follow_links(settings.output.file) : "");
+  comm::write_last_events_beside(has_result ? runfile::follow_links(settings.output.file) : "");
   return request;
 }
 

@@ -38,7 +38,7 @@
 namespace annulus::kernels::device {
 
 /// `kept`: how many chunks of a head keep their sums in registers: all of the head's, or 0.
-template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, int kept, class Makes, class Rule>
+template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, int kept, class Pass, class Rule>
 class BackwardTeam {
  public:
   using Member = typename Teams<ExecSpace>::Member;
@@ -49,7 +49,7 @@ class BackwardTeam {
 
   DeviceWorkView work;
   Index first_team;  ///< of this launch
-  Makes makes;
+  Pass pass;
   bool whole_pieces;  ///< what have_whole_pieces() returned
   int head_dim;
   T score_factor;  ///< scale * log2(e)
@@ -64,7 +64,7 @@ class BackwardTeam {
     const Context c(*this, team, work.template tile_of<owner>(first_team + team.league_rank()));
     Sums sums;
     begin_rows(c);
-    if constexpr (makes_gradients<Makes>) read_kept(c, sums);
+    if constexpr (makes_gradients<Pass>) read_kept(c, sums);
     const core::WorkItem& item = c.tile.item;
     const KeyRange met = met_by_owned(c);
     int count = 0;
@@ -74,10 +74,10 @@ class BackwardTeam {
       if (visible == Visible::none) continue;
       look_up(c, c.met_rows, count, !owns_queries, [&](int j) { return met_row(item, first + j); });
       typename Tile::Scores scores = {};
-      c.products.add_scores(own_rows(c, owns_queries ? makes.operands.q : makes.operands.k, query_factor(true)),
-                            met_rows(c, owns_queries ? makes.operands.k : makes.operands.q, query_factor(false), count),
+      c.products.add_scores(own_rows(c, owns_queries ? pass.operands.q : pass.operands.k, query_factor(true)),
+                            met_rows(c, owns_queries ? pass.operands.k : pass.operands.q, query_factor(false), count),
                             scores);
-      if constexpr (makes_gradients<Makes>) {
+      if constexpr (makes_gradients<Pass>) {
         const EndOfBlock end = end_of_block(item, first, count);
         add_gradients(c, count, visible == Visible::some, end, scores, sums);
         if (end.is_here) end_kept(c, sums, end);
@@ -85,7 +85,7 @@ class BackwardTeam {
         add_statistics(c, count, scores);
       }
     }
-    if constexpr (makes_gradients<Makes>) write_kept(c, sums);
+    if constexpr (makes_gradients<Pass>) write_kept(c, sums);
   }
 
  private:
@@ -153,7 +153,7 @@ class BackwardTeam {
 
   /// Whether blocks of rows may continue in other lists (GradientViews).
   KOKKOS_FUNCTION bool is_in_blocks() const {
-    if constexpr (makes_gradients<Makes> && !owns_queries) return makes.sums.begun_dk.data != nullptr;
+    if constexpr (makes_gradients<Pass> && !owns_queries) return pass.sums.begun_dk.data != nullptr;
     return false;
   }
   /// How many rows are met together from number `first` on: they are in one block, if there are blocks.
@@ -230,14 +230,14 @@ class BackwardTeam {
       rows.row[i] = found.row;
       rows.head[i] = found.head;
       if (!queries) continue;
-      const core::TensorView& normalizers = makes.operands.normalizers;
+      const core::TensorView& normalizers = pass.operands.normalizers;
       const Index at = number_of(normalizers, c.tile.batch, found.row, found.head);
       const Normalizer<T> normalizer =
           with_finite_factor<T>({load_number<T>(normalizers, at), load_number<T>(normalizers, at + 1)});
       c.shift[i] = normalizer.shift;
       c.factor[i] = normalizer.factor;
-      if constexpr (makes_gradients<Makes>) {
-        const core::TensorView& delta = makes.operands.delta;
+      if constexpr (makes_gradients<Pass>) {
+        const core::TensorView& delta = pass.operands.delta;
         const Index at_delta = number_of(delta, c.tile.batch, found.row, found.head);
         c.delta[i] = normalizer.factor == T(0) ? T(0) : load_number<T>(delta, at_delta);
       }
@@ -275,16 +275,16 @@ class BackwardTeam {
   }
   /// The two levels of the sums of dk (which = 0) or dv.
   KOKKOS_FUNCTION auto levels_of(const Context& c, int which, const EndOfBlock& end) const {
-    const GradientViews& g = makes.sums;
+    const GradientViews& g = pass.sums;
     return TwoLevels{is_in_blocks(), sums_in(c, which == 0 ? g.dk : g.dv),
                      sums_in(c, which == 0 ? g.begun_dk : g.begun_dv), [&](int i) { return ends(c, i, end); }};
   }
   KOKKOS_FUNCTION void read_kept(const Context& c, Sums& sums) const {
     if constexpr (owns_queries) {
-      c.products.template read_kept<kept>(sums.dq_or_dk, sums_in(c, makes.sums.dq));
+      c.products.template read_kept<kept>(sums.dq_or_dk, sums_in(c, pass.sums.dq));
     } else if (is_in_blocks()) {
-      c.products.template read_kept<kept>(sums.dq_or_dk, sums_in(c, makes.sums.begun_dk));
-      c.products.template read_kept<kept>(sums.dv, sums_in(c, makes.sums.begun_dv));
+      c.products.template read_kept<kept>(sums.dq_or_dk, sums_in(c, pass.sums.begun_dk));
+      c.products.template read_kept<kept>(sums.dv, sums_in(c, pass.sums.begun_dv));
     }
   }
   KOKKOS_FUNCTION void end_kept(const Context& c, Sums& sums, const EndOfBlock& end) const {
@@ -295,10 +295,10 @@ class BackwardTeam {
   }
   KOKKOS_FUNCTION void write_kept(const Context& c, Sums& sums) const {
     if constexpr (owns_queries) {
-      c.products.template write_kept<kept>(sums.dq_or_dk, sums_in(c, makes.sums.dq));
+      c.products.template write_kept<kept>(sums.dq_or_dk, sums_in(c, pass.sums.dq));
     } else if (is_in_blocks()) {
-      c.products.template write_kept<kept>(sums.dq_or_dk, sums_in(c, makes.sums.begun_dk));
-      c.products.template write_kept<kept>(sums.dv, sums_in(c, makes.sums.begun_dv));
+      c.products.template write_kept<kept>(sums.dq_or_dk, sums_in(c, pass.sums.begun_dk));
+      c.products.template write_kept<kept>(sums.dv, sums_in(c, pass.sums.begun_dv));
     } else {
       end_kept(c, sums, {true, 0});
     }
@@ -308,7 +308,7 @@ class BackwardTeam {
   /// weights, then dS, use the same scratch memory.
   KOKKOS_FUNCTION void add_gradients(const Context& c, int count, bool some_hidden, const EndOfBlock& end,
                                      typename Tile::Scores& scores, Sums& sums) const {
-    const auto& operands = makes.operands;
+    const auto& operands = pass.operands;
     typename Tile::Scores ds = {};
     c.products.add_scores(own_rows(c, owns_queries ? operands.dout : operands.v, T(1)),
                           met_rows(c, owns_queries ? operands.v : operands.dout, T(1), count), ds);
@@ -342,7 +342,7 @@ class BackwardTeam {
     const auto met = met_rows(c, owns_queries ? operands.k : operands.q, T(1), count);
     const auto add = [&](int chunk, auto& here) { c.products.add_chunk(met, chunk, false, pairs, here); };
     if constexpr (owns_queries)
-      c.products.template for_each_chunk<kept>(sums.dq_or_dk, sums_in(c, makes.sums.dq), add);
+      c.products.template for_each_chunk<kept>(sums.dq_or_dk, sums_in(c, pass.sums.dq), add);
     else
       c.products.template for_each_chunk_of_terms<kept>(sums.dq_or_dk, levels_of(c, 0, end), add);
   }
@@ -368,22 +368,22 @@ class BackwardTeam {
   }
 
   KOKKOS_FUNCTION void receive(const Context& c, int count, int i) const {
-    const core::TensorView& received = makes.sums.received;
+    const core::TensorView& received = pass.sums.received;
     double* const sums =
         static_cast<double*>(received.data) + number_of(received, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
     for (int j = 0; j < count; ++j) {
-      const Index slot = (makes.operands.first_head + c.met_rows.head[j]) % makes.operands.slots;
+      const Index slot = (pass.operands.first_head + c.met_rows.head[j]) % pass.operands.slots;
       sums[slot] += double(c.factor[j]) * double(c.products.weights[i * Tile::weight_stride + j]);
     }
   }
 
   KOKKOS_FUNCTION void list_keys(const Context& c, int count, int i) const {
     const core::WorkItem& item = c.tile.item;
-    const Index head = c.own_rows.head[i], size = makes.sums.top_keys, pairs = makes.operands.pairs;
-    const Index at = ((c.tile.batch * makes.rows + c.own_rows.row[i]) * makes.shape.heads + head) * size;
-    const TopList<T> list{static_cast<T*>(makes.sums.top_weights) + at, makes.sums.top_rows + at, size};
+    const Index head = c.own_rows.head[i], size = pass.sums.top_keys, pairs = pass.operands.pairs;
+    const Index at = ((c.tile.batch * pass.rows + c.own_rows.row[i]) * pass.shape.heads + head) * size;
+    const TopList<T> list{static_cast<T*>(pass.sums.top_weights) + at, pass.sums.top_rows + at, size};
     const auto row_of = [&](Index t) { return item.first_row + t * item.row_step; };
-    const core::HeadPair* const of_head = makes.operands.head_pairs + head * pairs;
+    const core::HeadPair* const of_head = pass.operands.head_pairs + head * pairs;
     const Index x = row_of(c.own_rows.t[i]);
     const int most = pairs == 1 ? 1 : multiplicity(of_head, pairs, x, x);
     const T skip_factor = TopList<T>::skip_factor(most);

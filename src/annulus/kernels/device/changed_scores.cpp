@@ -9,24 +9,24 @@ namespace annulus::kernels::device {
 
 template <class T>
 DeviceRule<T>::DeviceRule(const CallRule& call, core::Index heads) {
-  using Place = typename ChangedScores<T>::Place;
+  using Coordinate = typename ChangedScores<T>::Coordinate;
   const ScoreRule& rule = *call.rule;
   view_ = {T(rule.cap * std::numbers::log2e), nullptr, rule.exempt, nullptr};
   if (!rule.has_bias()) return;
   double unit = 1;
   if (rule.coordinates) {
-    constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // differences have room in a Place, with a sign
+    constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // differences have room in a Coordinate, with a sign
     unit = rule.coordinates->unit(bits);
-    const core::Index rows = rule.coordinates->rows(), bytes = 2 * rows * core::Index(sizeof(Place));
-    places_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {  // this takes as long as a call
-      std::vector<Place> places;
-      places.reserve(std::size_t(2 * rows));
+    const core::Index rows = rule.coordinates->rows(), bytes = 2 * rows * core::Index(sizeof(Coordinate));
+    coordinates_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {  // as slow as a call
+      std::vector<Coordinate> coordinates;
+      coordinates.reserve(std::size_t(2 * rows));
       for (core::Index row = 0; row < rows; ++row) {
-        for (const int axis : {0, 1}) places.push_back(Place(rule.coordinates->whole(row, axis, unit)));
+        for (const int axis : {0, 1}) coordinates.push_back(Coordinate(rule.coordinates->whole(row, axis, unit)));
       }
-      core::copy_to_device(device, places.data(), bytes);
+      core::copy_to_device(device, coordinates.data(), bytes);
     });
-    view_.places = static_cast<const Place*>(places_.data());
+    view_.coordinates = static_cast<const Coordinate*>(coordinates_.data());
   }
   std::vector<T> slopes;
   for (core::Index head = 0; head < heads; ++head) {

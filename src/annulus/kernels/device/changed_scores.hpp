@@ -32,12 +32,13 @@ struct PlainScores {
 
 template <class T>
 struct ChangedScores {
-  using Place = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+  using Coordinate = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
 
-  T cap;                ///< times log2(e); 0: none
-  const T* slopes;      ///< one for each query head of the tensors, times log2(e) and the unit of places; null: no bias
-  core::Index exempt;   ///< number of rows at the start of a document that have no bias
-  const Place* places;  ///< (S, 2), whole numbers (Coordinates::whole); null: distances are those of row numbers
+  T cap;               ///< times log2(e); 0: none
+  const T* slopes;     ///< of the tensors' query heads, times log2(e) and the unit of coordinates; null: no bias
+  core::Index exempt;  ///< number of rows at the start of a document that have no bias
+  /// (S, 2), whole numbers (Coordinates::whole); null: distances are those of row numbers.
+  const Coordinate* coordinates;
 
   /// Changes the score of the query at comb index query_t of the item and the key at key_t. `head` is the query's.
   KOKKOS_FUNCTION ChangedScore<T> operator()(const core::WorkItem& item, T score, core::Index query_t,
@@ -55,9 +56,9 @@ struct ChangedScores {
 
  private:
   KOKKOS_FUNCTION T distance(core::Index document, core::Index x, core::Index p) const {
-    if (places == nullptr) return T(x < p ? p - x : x - p);
-    const Place* const a = places + 2 * (document + x);
-    const Place* const b = places + 2 * (document + p);
+    if (coordinates == nullptr) return T(x < p ? p - x : x - p);
+    const Coordinate* const a = coordinates + 2 * (document + x);
+    const Coordinate* const b = coordinates + 2 * (document + p);
     const T across = T(a[0] - b[0]), down = T(a[1] - b[1]);
     return core::sqrt(across * across + down * down);
   }
@@ -74,7 +75,7 @@ class DeviceRule {
 
  private:
   core::Buffer slopes_;
-  core::Buffer places_;
+  core::Buffer coordinates_;
   ChangedScores<T> view_{};
 };
 

@@ -114,7 +114,7 @@ class ForwardTeam {
   }
 
  private:
-  // Scratch memory: q, kv, s; m, fresh_m, shrink, l, score_sum (query rows), part_m (row_parts x query rows); padding,
+  // Scratch memory: q, kv, s; m, new_m, shrink, l, score_sum (query rows), part_m (row_parts x query rows); padding,
   // so that q begins at a multiple of 16 bytes; query_row, query_t (query rows), key_row, key_t (key rows), not_finite.
   static constexpr int numbers =
       Tile::own_size + Tile::met_size + Tile::weight_size + (5 + Tuning::row_parts) * Tile::rows + Tile::piece;
@@ -127,9 +127,9 @@ class ForwardTeam {
     CombRange query_t_range;
     Products<Tuning, Storage, T, Member> products;
     T* s;
-    T* m;        // shift of the sums so far
-    T* fresh_m;  // shift from this tile of keys on
-    T* shrink;   // the square root of 2^(m - fresh_m), which may itself be too small for a number; 0 while empty
+    T* m;       // shift of the sums so far
+    T* new_m;   // shift from this tile of keys on
+    T* shrink;  // the square root of 2^(m - new_m), which may itself be too small for a number; 0 while empty
     T* l;
     T* score_sum;
     T* part_m;  // largest score of a row among every row_parts-th piece of keys
@@ -148,8 +148,8 @@ class ForwardTeam {
       products.met = products.own + Tile::own_size;
       products.weights = s = products.met + Tile::met_size;
       m = s + Tile::weight_size;
-      fresh_m = m + Tile::rows;
-      shrink = fresh_m + Tile::rows;
+      new_m = m + Tile::rows;
+      shrink = new_m + Tile::rows;
       l = shrink + Tile::rows;
       score_sum = l + Tile::rows;
       part_m = score_sum + Tile::rows;
@@ -256,7 +256,7 @@ class ForwardTeam {
         for (int n = 0; n < Tile::piece; ++n) sum += weights.of[n];
       }
       c.l[i] = sum;
-      c.m[i] = c.fresh_m[i];
+      c.m[i] = c.new_m[i];
     }
   }
 
@@ -268,7 +268,7 @@ class ForwardTeam {
   }
 
   /// The shift of row i from this tile of keys on.
-  KOKKOS_FUNCTION T fresh_shift(const Context& c, int i) const {
+  KOKKOS_FUNCTION T new_shift(const Context& c, int i) const {
     T largest = T(-INFINITY);
     for (int other = 0; other < Tuning::row_parts; ++other) {
       const T m = c.part_m[other * c.tile.count + i];
@@ -276,34 +276,34 @@ class ForwardTeam {
     }
     return largest > c.m[i] ? shift_above(largest) : c.m[i];
   }
-  /// The square root of 2^(before - fresh).
-  KOKKOS_FUNCTION static T shrink_of(T before, T fresh) {
-    return before == T(-INFINITY) ? T(0) : power_of_two((before - fresh) / 2);
+  /// The square root of 2^(before - after).
+  KOKKOS_FUNCTION static T shrink_of(T before, T after) {
+    return before == T(-INFINITY) ? T(0) : power_of_two((before - after) / 2);
   }
 
   /// Adds weights times scores of row i, key after key, before weights replace the scores.
   KOKKOS_FUNCTION void add_scores(const Context& c, int count, int i) const {
-    const T fresh = fresh_shift(c, i), shrink = shrink_of(c.m[i], fresh);
+    const T after = new_shift(c, i), shrink = shrink_of(c.m[i], after);
     const T* s = c.s + i * Tile::weight_stride;
     T sum = c.score_sum[i] * shrink * shrink;
     for (int j = 0; j < count; ++j) {
-      if (s[j] > T(-INFINITY)) sum += weight_of(s[j], fresh, exponent_bias) * s[j];
+      if (s[j] > T(-INFINITY)) sum += weight_of(s[j], after, exponent_bias) * s[j];
     }
     c.score_sum[i] = sum;
   }
 
   /// Computes one of row_parts parts of the weights of row i.
   KOKKOS_FUNCTION void weigh(const Context& c, int count, int part, int i) const {
-    const T before = c.m[i], fresh = fresh_shift(c, i);
+    const T before = c.m[i], after = new_shift(c, i);
     for_each_piece(c, count, part, i, [&](Scores& in_memory) {
       Scores s = in_memory;
       ANNULUS_UNROLL
-      for (int n = 0; n < Tile::piece; ++n) s.of[n] = weight_of(s.of[n], fresh, exponent_bias);
+      for (int n = 0; n < Tile::piece; ++n) s.of[n] = weight_of(s.of[n], after, exponent_bias);
       in_memory = s;
     });
     if (part > 0) return;
-    c.fresh_m[i] = fresh;
-    c.shrink[i] = shrink_of(before, fresh);
+    c.new_m[i] = after;
+    c.shrink[i] = shrink_of(before, after);
   }
 
   KOKKOS_FUNCTION void shrink_sums(const Context& c, typename Tile::Output& sums) const {

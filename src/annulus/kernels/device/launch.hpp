@@ -101,7 +101,7 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
                             const std::function<void()>& poll, int team_size) {
   const Launch launch{list, shape.batch, int(shape.head_dim), poll, team_size};
   const auto run = [&](auto kernel, const auto& rule) {
-    kernel.makes = {operands, gradients};
+    kernel.pass = {operands, gradients};
     kernel.rule = rule;
     kernel.whole_pieces = have_whole_pieces({operands.q, operands.k, operands.v, operands.dout}, launch.head_dim);
     kernel.score_factor = decltype(kernel.score_factor)(operands.scale * std::numbers::log2e);
@@ -137,7 +137,7 @@ void launch_attend_statistics(const core::WorkList& list, const core::Shape& sha
                               const StatisticViews& statistics, const std::function<void()>& poll, int team_size) {
   const Launch launch{list, shape.batch, int(shape.head_dim), poll, team_size};
   const auto run = [&](auto kernel, const auto& rule) {
-    kernel.makes = {operands, statistics, shape, rows};
+    kernel.pass = {operands, statistics, shape, rows};
     kernel.rule = rule;
     kernel.whole_pieces = have_whole_pieces({operands.q, operands.k}, launch.head_dim);
     kernel.score_factor = decltype(kernel.score_factor)(operands.scale * std::numbers::log2e);

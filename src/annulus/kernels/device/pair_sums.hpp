@@ -19,7 +19,7 @@ struct Probabilities {
   core::Shape shape;
   core::Index rows;  ///< query rows
 };
-template <class Makes>
-constexpr bool makes_gradients = std::is_same_v<Makes, Gradients>;
+template <class Pass>
+constexpr bool makes_gradients = std::is_same_v<Pass, Gradients>;
 
 }  // namespace annulus::kernels::device

@@ -31,7 +31,7 @@ struct ExpMinusOne<double> {
 /// x[i] = tanh(z), where 2^(twice x[i]) = e^(2 z). It is u / (u + 2) with u = e^(2 z) - 1. u is made from 2^r - 1 and
 /// 2^n without a difference of nearly equal numbers, so that small scores keep all their digits.
 template <class T, int N>
-ANNULUS_INLINE void bend(T twice, Vec<T> (&x)[N]) {
+ANNULUS_INLINE void replace_by_tanh(T twice, Vec<T> (&x)[N]) {
   using Table = ExpMinusOne<T>;
   constexpr int count = sizeof(Table::of) / sizeof(T);
   const Vec<T> rounder = broadcast(Table::rounder), most = broadcast(Table::most);
@@ -98,7 +98,7 @@ struct RuledRows {
     if (all.cap > 0) {
 #pragma GCC unroll 8
       for (int j = 0; j < C; ++j) {
-        bend<T, NV>(all.twice, c[j]);
+        replace_by_tanh<T, NV>(all.twice, c[j]);
 #pragma GCC unroll 3
         for (int v = 0; v < NV; ++v) c[j][v] *= broadcast(all.cap);
       }
@@ -160,7 +160,7 @@ struct RuledKeys {
     constexpr int n = kLanes<T>;
     const RuledPairs<T>& all = *pairs;
     if (all.cap > 0) {
-      bend<T, NV>(all.twice, x);
+      replace_by_tanh<T, NV>(all.twice, x);
 #pragma GCC unroll 2
       for (int v = 0; v < NV; ++v) {
         if (slopes != nullptr) store(slopes + i * stride + v * n, fma(-x[v], x[v], broadcast(T(1))));

@@ -48,7 +48,7 @@ ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
 /// Calls admit() for the weights of a row that lie above its threshold, largest first: each may raise the threshold, so
 /// that few weights are admitted and then removed again for larger ones. Sets them to 0 in the strip.
 template <class T>
-ANNULUS_INLINE void tell_of_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
+ANNULUS_INLINE void admit_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
   for (;;) {
     const Vec<T> most = largest_of(p, count);
     if (!any_above(most, broadcast(sums.thresholds[row]))) return;
@@ -86,8 +86,8 @@ ANNULUS_INLINE void add_tiles(const ScoreRows<T>& q, const ScoreKeys<T>& k, cons
         receive(p + j, sums.slots + row, sums.factors + row, sums.received + tile + j, k.capacity);
       if (sums.thresholds == nullptr) continue;
       for (int i = 0; panels.begin < panels.end && i < kRowBlock; ++i)
-        tell_of_large(sums, row + i, tile + panels.begin, p + i * kStripStride<T> + panels.begin,
-                      panels.end - panels.begin);
+        admit_large(sums, row + i, tile + panels.begin, p + i * kStripStride<T> + panels.begin,
+                    panels.end - panels.begin);
     }
   }
 }

@@ -122,7 +122,8 @@ void GradientChannel::begin(std::size_t h) {
 GradientMessages GradientChannel::incoming() {
   if (incoming_.bytes() == 0) incoming_ = core::Buffer("gradient buffers", bytes_.incoming);
   return {{hop_.previous, as_message(hop_.receive_forward, incoming_.data())},
-          {hop_.reader, as_message(hop_.receive_back, incoming_.at(gradient_bytes(problem_, hop_.receive_forward)))}};
+          {hop_.reader_of_own_rows,
+           as_message(hop_.receive_back, incoming_.at(gradient_bytes(problem_, hop_.receive_forward)))}};
 }
 
 void GradientChannel::add(const KeyRows& rows, const GradientBlock& into, const PackedRows& packed, void* data) const {

@@ -21,7 +21,7 @@ Transfers HopSumRound::transfers(int rank, std::size_t s) const {
     all.send(of(hop.next, hop.send_forward));
     all.send(of(hop.owner, hop.send_back));
     all.receive(of(hop.previous, hop.receive_forward));
-    all.receive(of(hop.reader, hop.receive_back));
+    all.receive(of(hop.reader_of_own_rows, hop.receive_back));
   }
   return all;
 }

@@ -134,9 +134,9 @@ void SliceSums::leave(std::size_t s) {
     if (!entry.in_place) kernels::gather_rows(entry.back(), sums.head_rows(problem_), source);
   }
   const GradientHop& hop = slice_.travel(s);
-  void* behind = outgoing_.at(gradient_bytes(problem_, hop.send_forward));
+  void* after = outgoing_.at(gradient_bytes(problem_, hop.send_forward));
   for (const auto& [packed, data] :
-       {std::pair{&hop.send_forward, outgoing_.data()}, std::pair{&hop.send_back, behind}}) {
+       {std::pair{&hop.send_forward, outgoing_.data()}, std::pair{&hop.send_back, after}}) {
     kernels::gather_rows(collect(problem_, {nullptr, 0, rows}, *packed), source, array_of(*packed, data));
   }
 }
@@ -150,7 +150,8 @@ std::vector<comm::Message> SliceSums::outgoing(std::size_t s) const {
 std::vector<comm::Message> SliceSums::incoming(std::size_t s) const {
   const GradientHop& hop = slice_.travel(s);
   return {{hop.previous, as_message(hop.receive_forward, incoming_.data())},
-          {hop.reader, as_message(hop.receive_back, incoming_.at(gradient_bytes(problem_, hop.receive_forward)))}};
+          {hop.reader_of_own_rows,
+           as_message(hop.receive_back, incoming_.at(gradient_bytes(problem_, hop.receive_forward)))}};
 }
 
 void SliceSums::settle(std::size_t s) {

@@ -55,7 +55,8 @@ class OrderedSumRound final : public SumRound {
  private:
   struct Route {
     Route(const KeyRound& keys, const pattern::Layout& layout, Index slices, Index i)
-        : rows(pattern::slice_of(keys.parts(), slices, i, keys.problem().grid())), route(layout, keys.parts(), rows) {}
+        : rows(pattern::nth_share_of_rows(keys.parts(), slices, i, keys.problem().grid())),
+          route(layout, keys.parts(), rows) {}
 
     const pattern::Partition rows;
     const pattern::OrderedRoute route;

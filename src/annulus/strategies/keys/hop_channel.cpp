@@ -18,7 +18,7 @@ HopChannel::HopChannel(const HopRound& round, std::size_t channel, int rank, voi
 
 const KeyBlock* HopChannel::block(std::size_t s) const {
   if (s == 0) return round_.computes_own(channel_) ? &own_ : nullptr;
-  return has(s - 1) ? &in_hand_ : nullptr;
+  return has(s - 1) ? &current_ : nullptr;
 }
 
 /// If a message forwards exactly what the previous hop brought, it is sent from the receive buffer. Otherwise its rows
@@ -29,9 +29,9 @@ void HopChannel::begin(std::size_t h) {
   const Problem& problem = round_.problem();
   const Index rows = pattern::head_rows(hop_.send), unit = problem.head_kv_bytes();
   const bool passes_on = round_.hops_of(channel_).passes_on(part_, int(h));
-  outgoing_ = {round_.rank_of(hop_.send_to), kv_block(problem, passes_on ? in_hand_.data : send_.data(), rows, unit)};
+  outgoing_ = {round_.rank_of(hop_.send_to), kv_block(problem, passes_on ? current_.data : send_.data(), rows, unit)};
   if (passes_on || rows == 0) return;
-  const KeyBlock& source = hop_.send_own ? own_ : in_hand_;
+  const KeyBlock& source = hop_.send_own ? own_ : current_;
   const Index parts = problem.kv_parts();
   const Index held = source.held * source.unit_bytes(problem) / unit;  // counted in rows of one head
   kernels::gather_rows(collect(problem, source, hop_.send), {source.data, parts, held, unit},
@@ -51,7 +51,7 @@ void HopChannel::take(std::size_t h, core::HopMetrics& metrics) {
     metrics.rows_received += pattern::head_rows(hop_.receive);
   }
   if (h + 1 >= bytes_.sending_hops) send_ = {};
-  in_hand_ = {receive_[h % 2].data(), pattern::head_rows(hop_.receive), pattern::KeyRows::packed(hop_.receive)};
+  current_ = {receive_[h % 2].data(), pattern::head_rows(hop_.receive), pattern::KeyRows::packed(hop_.receive)};
 }
 
 }  // namespace annulus::strategies

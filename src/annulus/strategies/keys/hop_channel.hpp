@@ -30,7 +30,7 @@ class HopChannel {
   const BufferBytes bytes_;
   std::array<core::Buffer, 2> receive_;
   core::Buffer send_;
-  KeyBlock own_, in_hand_;
+  KeyBlock own_, current_;
   pattern::Hop hop_;  // in flight
   std::size_t h_ = 0;
   comm::Message outgoing_;

@@ -16,7 +16,7 @@ HopRound::HopRound(const Problem& round, const pattern::Partition& partition, co
     : KeyRound(round, partition), parts_(parts), is_sliced_(true) {
   const pattern::Partition& readers = round.queries ? query_rows() : parts;
   for (Index i = 0; i < slices; ++i) {
-    channels_.emplace_back(layout(), readers, pattern::slice_of(parts, slices, i, round.grid()), direction);
+    channels_.emplace_back(layout(), readers, pattern::nth_share_of_rows(parts, slices, i, round.grid()), direction);
   }
 }
 

@@ -64,7 +64,7 @@ void ReadKeys::complete(std::size_t s) {
   if (s >= reads()) return;
   start(s + 1);  // step s is done, so its buffer is free
   core::timed_wait(context_.hop(hop(s + 1)), [&] { end_read(s % slots); });
-  in_hand_ = blocks_[s % slots];
+  current_ = blocks_[s % slots];
 }
 
 }  // namespace annulus::strategies

@@ -86,7 +86,7 @@ Index total(const std::array<Index, count>& bytes) {
 /// Executes such rounds, with buffers that are used in turns.
 class ReadKeys : public SourceOf<ReadRound> {
  public:
-  const KeyBlock* block(std::size_t s, std::size_t) const override { return s == 0 ? &own_ : &in_hand_; }
+  const KeyBlock* block(std::size_t s, std::size_t) const override { return s == 0 ? &own_ : &current_; }
   void start(std::size_t s) override;
   void complete(std::size_t s) override;
   void finish() override { buffers_ = {}; }
@@ -110,7 +110,7 @@ class ReadKeys : public SourceOf<ReadRound> {
 
   std::size_t started_ = 0;
   std::array<KeyBlock, slots> blocks_;
-  KeyBlock in_hand_;
+  KeyBlock current_;
   std::array<core::Buffer, slots> buffers_;
 };
 

@@ -66,11 +66,11 @@ Index QueryCosts::forward_memory(const RowCounts& own) const {
 
 Index QueryCosts::backward_memory(const RowCounts& own) const {
   const Index panels = backward_panels(problem_, all()), keys = key_sum_bytes(problem_, own.keys);
-  const Index arrived = batch() * all() * query_bytes_, home = query_sum_bytes(problem_, ranks_ * own.queries);
+  const Index arrived = batch() * all() * query_bytes_, returned = query_sum_bytes(problem_, ranks_ * own.queries);
   const Index sums = query_sum_bytes(problem_, all());
   // At the end a rank turns its sums into results, as in any other backward pass.
   const Index end = backward_work(problem_, own, 0) - backward_panels(problem_, own.queries);
-  return backward_inputs(problem_, own) + panels + std::max(keys + sums + std::max(arrived, home), end);
+  return backward_inputs(problem_, own) + panels + std::max(keys + sums + std::max(arrived, returned), end);
 }
 
 Index QueryCosts::statistics_memory(const RowCounts& own) const {

@@ -21,9 +21,9 @@ class QueryCosts {
   Index bytes_sent(Index own) const {
     return batch() * ((ranks_ - 1) * own * query_bytes_ + (all() - own) * returned_bytes_);
   }
-  Index bytes_received(Index own) const { return batch() * (all() - own) * query_bytes_ + bytes_home(own); }
+  Index bytes_received(Index own) const { return batch() * (all() - own) * query_bytes_ + bytes_returned(own); }
   /// Those of the received bytes that return results for the own queries.
-  Index bytes_home(Index own) const { return batch() * (ranks_ - 1) * own * returned_bytes_; }
+  Index bytes_returned(Index own) const { return batch() * (ranks_ - 1) * own * returned_bytes_; }
   /// Bytes that come from a rank with `theirs` queries.
   Index bytes_from(Index own, Index theirs) const { return batch() * (theirs * query_bytes_ + own * returned_bytes_); }
   /// Number of messages that a rank with queries receives.

@@ -16,7 +16,8 @@ namespace {
 /// bytes) in the order of rows; what P ranks made for the own queries is (B, P own rows, row bytes), rank after rank.
 ///
 /// Worked example: queries 0 ... 5 on 2 ranks, zigzag: rank 0 has the rows 0 4 5. After bring() each rank has 0 1 2 3 4
-/// 5. With send_home() rank 0 sends what it made for 1 2 3 to rank 1, and gets 0 4 5 twice: its own, then rank 1's.
+/// 5. With return_to_owners() rank 0 sends what it made for 1 2 3 to rank 1, and gets 0 4 5 twice: from itself, then
+/// from rank 1.
 class QueryExchange {
  public:
   QueryExchange(const Schedule& schedule, const comm::Communicator& comm)
@@ -44,7 +45,7 @@ class QueryExchange {
   }
 
   /// Returns what this rank made for all queries to their owners; `own` gets what all ranks made for the own queries.
-  void send_home(const core::Buffer& all, const core::Buffer& own, Index row_bytes) const {
+  void return_to_owners(const core::Buffer& all, const core::Buffer& own, Index row_bytes) const {
     std::vector<comm::Piece> sends, receives;
     for (const auto& places : places_) {
       const Index first = Index(receives.size()) * own_;
@@ -52,21 +53,21 @@ class QueryExchange {
       receives.push_back({{{first, first + own_}}, {0, row_bytes}});
     }
     comm::alltoall_pieces(comm_, {all.data(), batch_, all_, row_bytes, {}}, sends,
-                          {own.data(), batch_, rows_home(), row_bytes, {}}, receives);
+                          {own.data(), batch_, rows_returned(), row_bytes, {}}, receives);
   }
-  core::Buffer send_home(const char* name, const core::Buffer& all, Index row_bytes) const {
-    core::Buffer own(name, batch_ * rows_home() * row_bytes);
-    send_home(all, own, row_bytes);
+  core::Buffer return_to_owners(const char* name, const core::Buffer& all, Index row_bytes) const {
+    core::Buffer own(name, batch_ * rows_returned() * row_bytes);
+    return_to_owners(all, own, row_bytes);
     return own;
   }
   /// The same for running softmaxes: m, l, perhaps the sum of scores, and the accumulator.
-  kernels::State send_home(const kernels::State& all) const {
-    kernels::State own(all.shape, rows_home(), all.precision, all.exponent_bias, all.score_sum.bytes() > 0);
+  kernels::State return_to_owners(const kernels::State& all) const {
+    kernels::State own(all.shape, rows_returned(), all.precision, all.exponent_bias, all.score_sum.bytes() > 0);
     const Index number = all.shape.heads * Index(core::bytes_of(all.precision));
     for (const auto part : {&kernels::State::m, &kernels::State::l, &kernels::State::score_sum}) {
-      if ((all.*part).bytes() > 0) send_home(all.*part, own.*part, number);
+      if ((all.*part).bytes() > 0) return_to_owners(all.*part, own.*part, number);
     }
-    send_home(all.acc, own.acc, number * all.shape.dim_of_values());
+    return_to_owners(all.acc, own.acc, number * all.shape.dim_of_values());
     return own;
   }
 
@@ -84,7 +85,7 @@ class QueryExchange {
   const Schedule& inner;
 
  private:
-  Index rows_home() const { return ranks() * own_; }
+  Index rows_returned() const { return ranks() * own_; }
 
   const comm::Communicator& comm_;
   const QueryCosts costs_;
@@ -110,8 +111,8 @@ Tensors keys_of(const Tensors& own) {
   return keys;
 }
 
-constexpr const char* there = "gathering queries";
-constexpr const char* back = "returning what keys give queries";
+constexpr const char* gathering = "gathering queries";
+constexpr const char* returning = "returning what keys give queries";
 
 /// Runs the backward loop over the own keys.
 void run_over_keys(const Schedule& inner, const comm::Communicator& comm, const Tensors& all,
@@ -125,23 +126,23 @@ core::RankMetrics run_forward_queries(const Schedule& schedule, const comm::Comm
                                       const Progress& progress) {
   const Problem& problem = schedule.problem();
   const QueryExchange queries(schedule, comm);
-  core::HopMetrics gathering;
+  core::HopMetrics at_start;
   Tensors all = keys_of(tensors);
-  exchange(gathering, there, [&] { all.q = queries.bring("q", tensors.q, problem.query_row_bytes()); });
+  exchange(at_start, gathering, [&] { all.q = queries.bring("q", tensors.q, problem.query_row_bytes()); });
   kernels::State states({}, 0, problem.precision);
   core::RankMetrics metrics = run_forward(queries.inner, comm, all, progress,
                                           [&](Computation& computation) { states = computation.take_states(); });
   core::HopMetrics& first = metrics.hops.front();
-  first.wait_seconds += gathering.wait_seconds;
+  first.wait_seconds += at_start.wait_seconds;
   all.q = {};
   kernels::State of_ranks({}, 0, problem.precision);
-  exchange(first, back, [&] { of_ranks = queries.send_home(states); });
+  exchange(first, returning, [&] { of_ranks = queries.return_to_owners(states); });
   states = kernels::State({}, 0, problem.precision);
   all = {};  // the accumulator may have been part of it
-  Computation home(problem, schedule.query_rows()[std::size_t(comm.rank())], tensors, 0, {});
-  home.merge(of_ranks, comm.size(), first);
+  Computation own(problem, schedule.query_rows()[std::size_t(comm.rank())], tensors, 0, {});
+  own.merge(of_ranks, comm.size(), first);
   of_ranks = kernels::State({}, 0, problem.precision);
-  home.finish(first);
+  own.finish(first);
   queries.count(first);
   return metrics;
 }
@@ -156,7 +157,7 @@ core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Com
   tensors.delta = make_delta(problem, rows.queries, tensors);
   make_sink_sums(problem, rows.queries, tensors);
   Tensors all = keys_of(tensors);
-  exchange(metrics.hops.front(), there, [&] {
+  exchange(metrics.hops.front(), gathering, [&] {
     all.q = queries.bring("q", tensors.q, problem.query_row_bytes());
     all.dout = queries.bring("dout", tensors.dout, problem.out_row_bytes());
     all.normalizers = queries.bring("normalizers", tensors.normalizers, problem.normalizer_row_bytes());
@@ -173,7 +174,8 @@ core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Com
   all = {};
   core::HopMetrics& first = metrics.hops.front();
   core::Buffer of_ranks;
-  exchange(first, back, [&] { of_ranks = queries.send_home("dq", sums.queries, number * problem.shape.head_dim); });
+  exchange(first, returning,
+           [&] { of_ranks = queries.return_to_owners("dq", sums.queries, number * problem.shape.head_dim); });
   sums.queries = {};
   tensors.dq = finish_query_sums(problem, rows.queries, comm.size(), of_ranks, tensors.dq, first);
   of_ranks = {};
@@ -188,9 +190,9 @@ namespace {
 void merge_lists(const Problem& problem, const QueryExchange& queries, Tensors& all, core::HopMetrics& metrics,
                  Tensors& tensors) {
   core::Buffer top_rows, weights;
-  exchange(metrics, back, [&] {
-    top_rows = queries.send_home("top rows", all.top_rows, top_rows_bytes(problem));
-    weights = queries.send_home("top weights", all.top_weights, top_weights_bytes(problem));
+  exchange(metrics, returning, [&] {
+    top_rows = queries.return_to_owners("top rows", all.top_rows, top_rows_bytes(problem));
+    weights = queries.return_to_owners("top weights", all.top_weights, top_weights_bytes(problem));
   });
   all = {};
   const Index own = problem.shape.batch * queries.own();
@@ -212,7 +214,7 @@ core::RankMetrics run_statistics_queries(const Schedule& schedule, const comm::C
   const QueryExchange queries(schedule, comm);
   core::RankMetrics metrics{rows.keys, {{}}};
   Tensors all = keys_of(tensors);
-  exchange(metrics.hops.front(), there, [&] {
+  exchange(metrics.hops.front(), gathering, [&] {
     all.q = queries.bring("q", tensors.q, problem.query_row_bytes());
     all.normalizers = queries.bring("normalizers", tensors.normalizers, problem.normalizer_row_bytes());
   });

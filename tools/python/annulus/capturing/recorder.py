@@ -121,7 +121,7 @@ class Recorder:
         group = "/" if self._alone else f"/layer_{number:03d}"
         mask, offset = masks.placed(found["q"].shape[2], found["k"].shape[2], options["attn_mask"], options["is_causal"])
         for name, tensor in found.items():
-            self._write(f"{group}/{name}", tensor, axes.told_apart(name, described))
+            self._write(f"{group}/{name}", tensor, axes.distinct_axis_names(name, described))
         attributes = self._file[group].attrs
         attributes["module"], attributes["layer"], attributes["mask"] = module, number, mask
         for name in ("scale", "softcap"):
@@ -131,8 +131,8 @@ class Recorder:
                                   str(query.dtype).removeprefix("torch."), mask, options.get("scale"),
                                   options.get("softcap"), offset))
         if self._dout:
-            names = axes.told_apart("q", described)[:3]
-            self._await_gradient(where, group, output, (*names, axes.told_apart("v", described)[3]))
+            names = axes.distinct_axis_names("q", described)[:3]
+            self._await_gradient(where, group, output, (*names, axes.distinct_axis_names("v", described)[3]))
 
     def _wants(self, number, module):
         if self._wanted is None:

@@ -92,8 +92,8 @@ def traffic_of(result, backward=False):
 
 def _strategy(result):
     """The strategy that ran; of older results the one in the run file."""
-    told = settings(result) if "settings" in result.attrs else {}
-    return result.attrs.get("strategy") or (told.get("distribution") or {}).get("strategy", "")
+    run_settings = settings(result) if "settings" in result.attrs else {}
+    return result.attrs.get("strategy") or (run_settings.get("distribution") or {}).get("strategy", "")
 
 
 @arguments.checked(result=arguments.dataset, backward=arguments.flag)

@@ -102,7 +102,7 @@ def _at(tree, key):
 
 def _of_result(path):
     result = open_result(path)
-    told = settings(result) if "settings" in result.attrs else {}
+    run_settings = settings(result) if "settings" in result.attrs else {}
     threads = re.match(r"(\d+) thread", result.attrs.get("devices", ""))
 
     def most(name):
@@ -111,10 +111,10 @@ def _of_result(path):
     seconds = most("attention_seconds")
     kept, cpu = result.get("kept"), result.get("kernel_cpu_seconds")
     values = result.sizes.get("value_dim", result.sizes.get("dim", np.nan))
-    keys = result.sizes.get("dim", _at(told, "input.generate.head_dim") or np.nan)  # without gradients no dataset has it
+    keys = result.sizes.get("dim", _at(run_settings, "input.generate.head_dim") or np.nan)  # none without gradients
     rate = 2 * (keys + values) * float(kept.sum()) / max(float(cpu.sum()), 1e-9) * 1e-9 if kept is not None else np.nan
     return {
-        "strategy": result.attrs.get("strategy") or _at(told, "distribution.strategy") or "",
+        "strategy": result.attrs.get("strategy") or _at(run_settings, "distribution.strategy") or "",
         "ranks": result.sizes.get("rank", np.nan), "threads": float(threads[1]) if threads else np.nan,
         "sequence": result.sizes.get("sequence", np.nan),
         "attention_seconds_min": seconds, "attention_seconds_median": seconds, "attention_seconds_max": seconds,

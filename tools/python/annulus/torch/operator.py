@@ -76,8 +76,8 @@ def _call(q, k, v, request, gradients, sink, lengths):
             raise AnnulusError(f"lengths is a mask {numbers.shape}, expected {shape}, q's entries and rows, and no comm")
         else:
             settings = settings._replace(lengths=(lengths_of_mask if is_mask else lengths_of)(numbers, "lengths"))
-    mask_rows = lengths.shape[3] if lengths is not None and lengths.dim() == 4 else None
-    return Call(q, k, v, settings, request.axes, request.comm, gradients, sink, mask_rows, threads=request.threads,
+    mask_keys = lengths.shape[3] if lengths is not None and lengths.dim() == 4 else None
+    return Call(q, k, v, settings, request.axes, request.comm, gradients, sink, mask_keys, threads=request.threads,
                 suggested=torch.get_num_threads())
 
 

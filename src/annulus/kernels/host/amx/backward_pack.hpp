@@ -71,10 +71,10 @@ inline void load_query_sums(const float* const* rows, std::int64_t count, std::i
   }
 }
 inline void store_query_sums(const float* sums, std::int64_t count, int head_dim, float* const* rows) {
-  float nobodys[kMaxMatrixDim];
+  float unused[kMaxMatrixDim];
   const std::int64_t group = std::int64_t(padded_columns(head_dim)) * kStepRows;
   for (std::int64_t first = 0; first < count; first += kStepRows, sums += group) {
-    const PlacedRows<float> placed(rows + first, count - first, nobodys);
+    const PlacedRows<float> placed(rows + first, count - first, unused);
     store_columns<float, kStepRows, kProductDepth>(sums, kStepRows, head_dim, placed.rows);
   }
 }

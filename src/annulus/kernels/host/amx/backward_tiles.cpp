@@ -9,9 +9,9 @@ namespace {
 using Pair = BFloat16Pair;
 
 /// One chunk of rows against a task's keys.
-class ChunkPass {
+class ChunkWork {
  public:
-  ANNULUS_INLINE_MEMBER ChunkPass(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
+  ANNULUS_INLINE_MEMBER ChunkWork(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
       : q_(q), k_(k), kept_(strips.ds_rows), depth_(depth_tiles(q.head_dim)) {}
 
   template <int kDepth>
@@ -54,7 +54,7 @@ class ChunkPass {
   BlockMemory memory_;
 };
 
-Block ChunkPass::block(int row, int key, int first) const {
+Block ChunkWork::block(int row, int key, int first) const {
   const std::int64_t words = depth_ * kTileRows, keys = key * words, rows = row * words;
   return {k_.keys + keys,
           k_.values + keys,
@@ -73,7 +73,7 @@ Block ChunkPass::block(int row, int key, int first) const {
           is_masked(row, key)};
 }
 
-bool ChunkPass::next_block(int& row, int& key, int end) const {
+bool ChunkWork::next_block(int& row, int& key, int end) const {
   for (; key < end; key += kBlockKeys, row = -kStepRows) {
     for (row += kStepRows; row < q_.rows; row += kStepRows)
       if (meet(row, key)) return true;
@@ -82,7 +82,7 @@ bool ChunkPass::next_block(int& row, int& key, int end) const {
 }
 
 /// S^T and dP^T of the first block, without other work beside them.
-void ChunkPass::make_first(const Block& b) {
+void ChunkWork::make_first(const Block& b) {
   const auto make = [&](const Pair* a, const Pair* words, float* to) {
     for (int i = 0; i < 4; ++i) {
       tiles_.zero<0>();
@@ -101,7 +101,7 @@ void ChunkPass::make_first(const Block& b) {
 
 /// Calls each(sum in memory, sum of the chunk) for vectors of dk and dv of 32 keys.
 template <class Each>
-void ChunkPass::for_each_sum(int key, const Each& each) {
+void ChunkWork::for_each_sum(int key, const Each& each) {
   const int columns = 2 * depth_;
   for (int tile = 0; tile < columns * 2; ++tile) {
     const std::int64_t to = (std::int64_t(key / kTileRows + tile % 2) * columns + tile / 2) * kTileWords;
@@ -115,13 +115,13 @@ void ChunkPass::for_each_sum(int key, const Each& each) {
 /// A chunk's terms for 32 keys are added up from zero, and their sum is then added to the keys' sums: this keeps the
 /// digits of small terms. With by_granules the chunk continues the keys' sums instead, so that it does not matter
 /// where chunks end.
-void ChunkPass::enter_keys(int key) {
+void ChunkWork::enter_keys(int key) {
   if (q_.by_granules)
     for_each_sum(key, [](const float* sum, float* chunk) { store(chunk, load<Floats>(sum)); });
   else
     for_each_sum(key, [](const float*, float* chunk) { store(chunk, Floats{}); });
 }
-void ChunkPass::leave_keys(int key) {
+void ChunkWork::leave_keys(int key) {
   if (q_.by_granules)
     for_each_sum(key, [](float* sum, const float* chunk) { store(sum, load<Floats>(chunk)); });
   else
@@ -140,7 +140,7 @@ float half_of(Pair word, int half) { return bits_as<float>(half == 0 ? word.bits
 float wide(std::uint16_t bits) { return bits_as<float>(std::uint32_t(bits) << 16); }
 
 /// dV and dK if rows of dout or Q are not finite: pairs that do not meet are left out, because 0 times infinity is NaN.
-void ChunkPass::add_keys_seen(const Block& b) {
+void ChunkWork::add_keys_seen(const Block& b) {
   for (int key = 0; key < kBlockKeys; ++key) {
     const auto seen = [&](int row) { return b.begin[row] <= b.key + key && b.key + key < b.end[row]; };
     for (int column = 0; column < 2 * depth_ * kTileRows; ++column) {
@@ -158,7 +158,7 @@ void ChunkPass::add_keys_seen(const Block& b) {
 }
 
 /// dQ of 32 rows from 32 keys, if K is not finite.
-void ChunkPass::add_queries_seen(int row, int key, int first) const {
+void ChunkWork::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
   const Pair *const ds = kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
   for (int i = 0; i < kStepRows; ++i) {
@@ -175,7 +175,7 @@ void ChunkPass::add_queries_seen(int row, int key, int first) const {
 }
 
 /// Adds keys [low, high) to dQ^T of 32 rows, from the last 32 to the first; sums stay in registers.
-void ChunkPass::add_granules(int row, int low, int high, int first) {
+void ChunkWork::add_granules(int row, int low, int high, int first) {
   const int columns = 2 * depth_;
   float* to = q_.dq + row * columns * kTileRows;
   for (int d = 0; d < columns; d += 2, to += 2 * kTileRows * kStepRows) {
@@ -201,7 +201,7 @@ void ChunkPass::add_granules(int row, int low, int high, int first) {
 }
 
 /// Adds the keys [first, end), whose dS is kept, to dQ of all rows.
-void ChunkPass::add_to_queries(int first, int end) {
+void ChunkWork::add_to_queries(int first, int end) {
   for (int row = 0; row < q_.rows; row += kStepRows) {
     int low = end, high = first;
     for (int key = first; key < end; key += kBlockKeys) {
@@ -223,7 +223,7 @@ void ChunkPass::add_to_queries(int first, int end) {
 }
 
 /// Adds the block whose P and dS are in memory to dV and dK, without other work beside it.
-void ChunkPass::add_to_keys(const Block& b) {
+void ChunkWork::add_to_keys(const Block& b) {
   if (!q_.finite && b.is_masked) return add_keys_seen(b);
   for (int tile = 0; tile < 2 * depth_ * 2; ++tile) {
     const auto add = [&](float* sums, const std::uint16_t* a, const Pair* words) {
@@ -239,7 +239,7 @@ void ChunkPass::add_to_keys(const Block& b) {
 }
 
 template <int kDepth>
-void ChunkPass::advance(const Block& next, const Block& now, const Block* before) {
+void ChunkWork::advance(const Block& next, const Block& now, const Block* before) {
   const bool by_hand = before != nullptr && !q_.finite && before->is_masked;
   if (by_hand) add_keys_seen(*before);
   if (before == nullptr || by_hand)
@@ -250,7 +250,7 @@ void ChunkPass::advance(const Block& next, const Block& now, const Block* before
 }
 
 template <int kDepth>
-void ChunkPass::run() {
+void ChunkWork::run() {
   const bool wants_keys = k_.dk != nullptr;
   for (int first = (k_.count - 1) / kKeptKeys * kKeptKeys; first >= 0; first -= kKeptKeys) {
     const int end = at_most(first + kKeptKeys, round_up(k_.count, kBlockKeys));
@@ -285,7 +285,7 @@ void ChunkPass::run() {
 
 template <int kDepth>
 void add_chunks_of(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips) {
-  ChunkPass(q, k, strips).run<kDepth>();
+  ChunkWork(q, k, strips).run<kDepth>();
 }
 
 using AddChunks = void (*)(const QueryChunk<Pair>&, const KeyChunk<Pair>&, const Strips<Pair>&);

@@ -75,9 +75,9 @@ class Walk {
 };
 
 /// One tile of keys and all rows.
-class Pass {
+class TileWork {
  public:
-  ANNULUS_INLINE_MEMBER Pass(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile)
+  ANNULUS_INLINE_MEMBER TileWork(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile)
       : panels_(panels), tile_(tile), depth_(depth_tiles(panels.head_dim)), columns_(column_tiles(panels.head_dim)) {}
 
   template <int kColumnTiles>
@@ -105,7 +105,7 @@ class Pass {
 };
 
 /// Sets scores that a row does not see to -inf.
-void Pass::hide_unseen(const Step& step, float* scores) const {
+void TileWork::hide_unseen(const Step& step, float* scores) const {
   constexpr int n = kLanes<float>;
   const std::int64_t first = tile_.first + step.first_key;
   const auto within = [&](std::int64_t position) {
@@ -130,7 +130,7 @@ void Pass::hide_unseen(const Step& step, float* scores) const {
 
 /// Brings a row's l and accumulators to another scale: times 2^by, where `by` is an even number below 0. It takes two
 /// steps, because 2^by may be too small for a number.
-void Pass::rescale(const Step& step, int row, float by) const {
+void TileWork::rescale(const Step& step, int row, float by) const {
   const float half = by / 2;
   const float root = half < -126 ? 0.f : bits_as<float>(std::uint32_t(int(half) + 127) << 23);
   step.sum[row] = step.sum[row] * root * root;
@@ -139,7 +139,7 @@ void Pass::rescale(const Step& step, int row, float by) const {
 }
 
 /// Raises m of rows with larger scores above these scores.
-void Pass::raise_maxima(const Step& step, const float* scores) const {
+void TileWork::raise_maxima(const Step& step, const float* scores) const {
   constexpr int n = kLanes<float>;
   alignas(64) float largest[kStepRows];
   for (int v = 0; v < kStepRows / n; ++v) {
@@ -161,14 +161,14 @@ void Pass::raise_maxima(const Step& step, const float* scores) const {
 }
 
 /// Whether some row has seen no key yet.
-bool Pass::has_empty_rows(const Step& step) const {
+bool TileWork::has_empty_rows(const Step& step) const {
   for (int v = 0; v < kStepRows; v += kLanes<float>)
     if (any_above(broadcast(-kLargest<float>), load<Floats>(step.max + v))) return true;
   return false;
 }
 
 /// Weights of a step again, now for any scores. Memory holds scores of the next step, which are saved meanwhile.
-void Pass::weigh_again(const Step& now) {
+void TileWork::weigh_again(const Step& now) {
   alignas(64) float next[kStepKeys * kStepRows];
   __builtin_memcpy(next, memory_.scores, sizeof next);
   add_scores_plainly(tiles_, now, depth_, memory_.scores);
@@ -179,7 +179,7 @@ void Pass::weigh_again(const Step& now) {
 }
 
 template <int kColumnTiles>
-void Pass::run() {
+void TileWork::run() {
   alignas(64) float nowhere[2 * kTileWords];
   const LateStore none{nowhere + kTileWords, 64};
   constexpr bool two = kTwoLate<kDepthOf<kColumnTiles>>;
@@ -217,7 +217,7 @@ void Pass::run() {
 
 /// For values that are not finite: keys that a row does not see are left out row by row, because their weight 0 times
 /// infinity is NaN. The chains of multiply-adds are those of the matrix unit.
-void Pass::add_seen(const Step& step) const {
+void TileWork::add_seen(const Step& step) const {
   const auto half_of = [](Pair word, int half) {
     return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u);
   };
@@ -245,7 +245,7 @@ void Pass::add_seen(const Step& step) const {
 }
 
 /// One thing after another, for tiles whose values are not all finite.
-void Pass::run_plainly() {
+void TileWork::run_plainly() {
   for (Walk walk(panels_, tile_); !walk.is_done(); walk.go_on()) {
     const Step step = walk.step();
     add_scores_plainly(tiles_, step, depth_, memory_.scores);
@@ -263,9 +263,11 @@ void Pass::run_plainly() {
 
 template <int kColumnTiles>
 void add_tile_of(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile) {
-  Pass(panels, tile).run<kColumnTiles>();
+  TileWork(panels, tile).run<kColumnTiles>();
 }
-void add_tile_plainly(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile) { Pass(panels, tile).run_plainly(); }
+void add_tile_plainly(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile) {
+  TileWork(panels, tile).run_plainly();
+}
 
 using AddTile = void (*)(const QueryPanels<Pair>&, const KeyTile<Pair>&);
 constexpr AddTile kAddTile[] = {add_tile_of<1>,  add_tile_of<2>,  add_tile_of<3>,  add_tile_of<4>,
