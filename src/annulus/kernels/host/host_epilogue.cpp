@@ -1,6 +1,6 @@
 // The work before and after the passes on the host, by row: softmax states to results, delta, sums to gradients.
 #include <Kokkos_Core.hpp>
-#include <cmath>
+#include <algorithm>
 #include <limits>
 #include <numbers>
 
@@ -8,6 +8,7 @@
 #include "annulus/core/with_type.hpp"
 #include "annulus/kernels/entropy.hpp"
 #include "annulus/kernels/host/host_backend.hpp"
+#include "annulus/kernels/host/log_sums.hpp"
 #include "annulus/kernels/normalizer.hpp"
 #include "annulus/kernels/numbers.hpp"
 
@@ -28,46 +29,60 @@ void for_each_vector(const char* label, const core::Shape& shape, Index rows, co
   Space().fence();
 }
 
-/// l = f 2^e, 1/sqrt(2) <= f < sqrt(2). Results made from f and m + e do not depend on how l and m divide the scale.
-struct Split {
-  explicit Split(double l) : f(std::frexp(l, &e)) {
-    if (f >= std::numbers::sqrt2 / 2) return;
-    f *= 2;
-    --e;
+/// What turns the state of a row into its results.
+template <class T>
+struct FinishRow {
+  const State& state;
+  const Finished& to;
+  T output_scale;
+  void (*store_out)(const T* acc, int head_dim, T factor, void* out);
+
+  /// Number i of `sums` is that of state number `from`, which is (b, row, h).
+  void operator()(Index from, Index b, Index row, Index h, const SplitSums& sums, int i) const {
+    static constexpr T zeros[kMaxHeadDim] = {};  // acc of an empty state may hold anything
+    const int bias = state.exponent_bias, value_dim = int(state.shape.dim_of_values());
+    const T m = static_cast<const T*>(state.m.data())[from], l = static_cast<const T*>(state.l.data())[from];
+    const bool empty = l == 0;
+    const double log_sum = empty ? -std::numeric_limits<double>::infinity()
+                                 : log_of_scaled(sums.e[i] + (double(m) - double(bias)), sums.log_f[i]);
+    store_out(empty ? zeros : static_cast<const T*>(state.acc.data()) + from * value_dim, value_dim,
+              empty ? T(0) : output_scale / l, address(to.out, b, row, h));
+    store_number(to.lse, number_of(to.lse, b, row, h), log_sum);
+    if (to.entropy.data != nullptr) {
+      const T score_sum = static_cast<const T*>(state.score_sum.data())[from];
+      store_number(to.entropy, number_of(to.entropy, b, row, h),
+                   empty ? 0 : entropy_of(log_sum, double(score_sum), double(l)));
+    }
+    if (to.normalizers.data == nullptr) return;
+    T* const normalizer = static_cast<T*>(address(to.normalizers, b, row, h));
+    const Normalizer<T> made = empty ? no_normalizer<T>() : normalizer_of(m, sums.f[i], sums.e[i], bias);
+    normalizer[0] = made.shift;
+    normalizer[1] = made.factor;
   }
-  int e = 0;
-  double f;
 };
 
 template <class T>
 void finish_in(const State& state, const Finished& to, T output_scale, const TileFunctions<T>& tiles) {
-  const int bias = state.exponent_bias, value_dim = int(state.shape.dim_of_values());
-  const T* m = static_cast<const T*>(state.m.data());
-  const T* l = static_cast<const T*>(state.l.data());
-  const T* score_sum = static_cast<const T*>(state.score_sum.data());
-  const T* acc = static_cast<const T*>(state.acc.data());
-  static constexpr T zeros[kMaxHeadDim] = {};  // acc of an empty state may hold anything
-  const auto store_out = tiles.store_row[storage_index(to.out.type)];
-  for_each_vector("annulus::finish", state.shape, state.rows, [=, &to](Index b, Index row, Index h) {
-    const Index from = (b * state.rows + row) * state.shape.heads + h;
-    const bool empty = l[from] == 0;
-    const Split sum{double(l[from])};
-    const double log_sum =
-        empty ? -std::numeric_limits<double>::infinity()
-              : std::fma(double(sum.e) + (double(m[from]) - double(bias)), std::numbers::ln2, std::log(sum.f));
-    store_out(empty ? zeros : acc + from * value_dim, value_dim, empty ? T(0) : output_scale / l[from],
-              address(to.out, b, row, h));
-    store_number(to.lse, number_of(to.lse, b, row, h), log_sum);
-    if (to.entropy.data != nullptr) {
-      const double entropy = empty ? 0 : entropy_of(log_sum, double(score_sum[from]), double(l[from]));
-      store_number(to.entropy, number_of(to.entropy, b, row, h), entropy);
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  const T* const l = static_cast<const T*>(state.l.data());
+  const Index heads = state.shape.heads, rows = state.rows, states = state.shape.batch * rows * heads;
+  const FinishRow<T> finish_row{state, to, output_scale, tiles.store_row[storage_index(to.out.type)]};
+  const Index blocks = core::ceil_div(states, Index(SplitSums::most));
+  Kokkos::parallel_for("annulus::finish", Kokkos::RangePolicy<Space>(0, blocks), [=](const Index block) {
+    const Index first = block * SplitSums::most, end = std::min(first + SplitSums::most, states);
+    SplitSums sums;
+    split_sums(l + first, int(end - first), sums);
+    Index h = first % heads, row = first / heads % rows, b = first / heads / rows;
+    for (Index from = first; from < end; ++from) {
+      finish_row(from, b, row, h, sums, int(from - first));
+      if (++h < heads) continue;
+      h = 0;
+      if (++row < rows) continue;
+      row = 0;
+      ++b;
     }
-    if (to.normalizers.data == nullptr) return;
-    T* const normalizer = static_cast<T*>(address(to.normalizers, b, row, h));
-    const Normalizer<T> made = empty ? no_normalizer<T>() : normalizer_of(m[from], sum.f, sum.e, bias);
-    normalizer[0] = made.shift;
-    normalizer[1] = made.factor;
   });
+  Space().fence();
 }
 
 template <class T>
