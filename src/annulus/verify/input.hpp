@@ -71,9 +71,8 @@ class VerifyInput {
   /// is no dout or dlse. Local.
   virtual Numbers rows(core::StoredTensor tensor, Interval rows) const = 0;
 
-  /// The index in the file of number d of row x and head h: "[1, 5, 0, 3]".
-  std::string index_text(Index b, Index x, Index h, Index d, bool of_key = false) const;
-  std::string index_text(Index b, Index x, Index h, bool of_key = false) const;
+  /// The index in the file of number d of row x and head h: "[1, 5, 0, 3]", or "[1, 5, 0]".
+  std::string index_text(Index b, Index x, Index h, std::optional<Index> d = {}, bool of_key = false) const;
 
   /// The row of the sequence that is query number `query`. For queries without row numbers, which see every key of
   /// their batch entry, a row of their entry that exists, if there is one.
