@@ -171,7 +171,7 @@ TEST_F(AxesTest, ANumberThatIsNoneIsNamedByItsPlaceInTheFile) {
   runfile::InputSettings settings = settings_for(path);
   settings.axes = core::AxisOrder::bhsd;
   settings.v = "bad";
-  const TensorFile file(settings, comm);
+  const InputFile file = tensor_file(settings, comm);
   const std::vector<Interval> rows = dealt(9, 1);
   std::vector<float> mine(9 * 2 * 3 * 5);
   EXPECT_EQ(common_error(comm,

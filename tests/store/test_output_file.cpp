@@ -83,7 +83,7 @@ TEST(OutputFile, WrittenByThreeRanksAndReadByTwo) {
     if (!two.member) continue;
     runfile::InputSettings input;
     input.file = path;
-    const TensorFile file(input, *two.comm);
+    const InputFile file = tensor_file(input, *two.comm);
     EXPECT_EQ(file.shape(), what.shape);
     EXPECT_EQ(file.type(), type);
     const std::vector<Interval> rows = dealt(29, 15, *two.comm);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "annulus/core/row_store.hpp"
+#include "annulus/runfile/settings.hpp"
 #include "annulus/store/inspected_file.hpp"
 #include "annulus/store/matrix_part.hpp"
 #include "annulus/store/row_runs.hpp"
@@ -36,9 +37,9 @@ void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vecto
 void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
 
 /// Rank 0 finds where the numbers of all datasets are, which of them mean "missing", and which other files these
-/// datasets and the `small` ones, which have been read already, are made of. All ranks get the result. Collective.
-/// Throws the same Error(failure) on every rank, also if a dataset was never written.
-void look_at_storage(InspectedFile& file, const std::vector<std::string>& small, const comm::Communicator& comm);
+/// datasets are made of, and those of sink, documents, lengths and coordinates, which have been read already. All ranks
+/// get the result. Collective. Throws the same Error(failure) on every rank, also if a dataset was never written.
+void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm);
 
 /// Names the filters of the file's datasets that are not part of HDF5 but plugins, programs of third parties, each
 /// once: "32015 (zstd)", with the name from the file. Call it on one rank. Throws Error(failure).

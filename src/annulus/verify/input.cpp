@@ -36,7 +36,7 @@ VerifyInput::VerifyInput(const strategies::Problem& problem, core::AxisOrder fil
       pattern(strategies::reference_pattern(problem)) {}
 
 AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
-                               const std::optional<store::TensorFile>& file)
+                               const std::optional<store::InputFile>& file)
     : VerifyInput(problem, file ? file->order() : core::AxisOrder::bshd), problem_(problem), settings_(settings) {
   if (!file) return;
   file_ = file->inspected();

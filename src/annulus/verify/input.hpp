@@ -105,7 +105,7 @@ class AttentionInput : public VerifyInput {
  public:
   /// `file` was checked with settings.file; empty if tensors are generated. Sink logits come from the file.
   AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
-                 const std::optional<store::TensorFile>& file);
+                 const std::optional<store::InputFile>& file);
 
   Numbers rows(core::StoredTensor tensor, Interval rows) const override;
 

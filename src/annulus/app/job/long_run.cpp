@@ -241,7 +241,7 @@ std::optional<store::Journal::Turn> LongRun::turn() {
 }
 
 void LongRun::check_input() const {
-  if (job_.input) store::check_unchanged(job_.input->inspected());
+  if (job_.input && !job_.layer) store::check_unchanged(job_.input->inspected());
 }
 
 WhyUnfinished LongRun::why_unfinished() const {

@@ -27,30 +27,23 @@ kernels::ScoreRule make_rule(const runfile::Settings& settings, const Request& r
   rule.slopes = bias.slopes.value_or(kernels::alibi_slopes(heads));
   rule.exempt = bias.exempt;
   if (Index(rule.slopes.size()) != heads) {
-    core::fail(request.input ? core::ErrorKind::failure : core::ErrorKind::usage,
+    core::fail(request.input && !settings.layer ? core::ErrorKind::failure : core::ErrorKind::usage,
                "{}attention.bias: {} slopes, expected one for each of the {} query heads",
                request.run.where("attention.bias"), rule.slopes.size(), heads);
   }
-  if (settings.input.coordinates) {
-    rule.coordinates = std::make_shared<kernels::Coordinates>(request.layer_input ? request.layer_input->coordinates()
-                                                                                  : request.input->coordinates());
-  }
+  if (settings.input.coordinates)
+    rule.coordinates = std::make_shared<kernels::Coordinates>(request.input->coordinates());
   return rule;
 }
 
 Problem make_problem(const runfile::Settings& settings, const Request& request) {
   Problem problem;
-  const auto take = [&](const auto& file) {
-    problem.shape = file.shape();
-    problem.type = file.type();
-    problem.documents = file.documents();
-    problem.key_ranges = file.key_ranges();
-    if (file.inspected().is_end_to_end) problem.shape.sequence *= std::exchange(problem.shape.batch, 1);
-  };
-  if (request.layer_input) {
-    take(*request.layer_input);
-  } else if (request.input) {
-    take(*request.input);
+  if (request.input) {
+    problem.shape = request.input->shape();
+    problem.type = request.input->type();
+    problem.documents = request.input->documents();
+    problem.key_ranges = request.input->key_ranges();
+    if (request.is_end_to_end()) problem.shape.sequence *= std::exchange(problem.shape.batch, 1);
   } else {
     problem.shape = settings.input.generate->shape;
     problem.type = settings.input.generate->type;
@@ -133,7 +126,7 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
 
 /// Sets the row of k at which the rows of q begin.
 void place_queries(const Request& request, Problem& problem) {
-  if (request.layer_input || request.is_end_to_end()) return;  // their queries are the rows of k
+  if (request.run.settings.layer || request.is_end_to_end()) return;  // their queries are the rows of k
   const runfile::InputSettings& input = request.run.settings.input;
   const auto found = place_asked_queries(input.query_offset, request.query_rows(), problem);
   if (!found) return;
@@ -158,7 +151,7 @@ std::vector<std::string> other_input_files(const Request& request) {
 layer::LayerProblem make_layer(const Request& request) {
   const runfile::LayerSettings& settings = *request.run.settings.layer;
   layer::LayerProblem problem;
-  problem.width = request.layer_input->width();
+  problem.width = request.input->width();
   problem.attention = request.problem;
   problem.biases = {settings.bq.has_value(), settings.bk.has_value(), settings.bv.has_value(), settings.bo.has_value()};
   problem.rope = settings.rope;
@@ -280,9 +273,9 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
   });
   const bool trains = purpose == Purpose::train;
   if (settings.layer) {
-    request.layer_input.emplace(settings, store::LayerExtras{settings.compute.gradients && !trains, trains}, comm);
+    request.input = store::layer_file(settings, {settings.compute.gradients && !trains, trains}, comm);
   } else if (settings.input.file) {
-    request.input.emplace(settings.input, comm, settings.compute.gradients);
+    request.input = store::tensor_file(settings.input, comm, settings.compute.gradients);
     settings.input.axes = request.order();  // the resolved run file records the order that was found
   }
   comm::agree(comm, [&] {

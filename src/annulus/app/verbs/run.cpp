@@ -78,7 +78,7 @@ std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job
   for (const auto& [name, state] : job.other_input_files()) names.push_back(name);
   if (!names.empty()) entries.emplace_back("other_input_files", fmt::format("{}", fmt::join(names, ", ")));
   const std::string plugins = comm::from_root(comm, [&]() -> std::string {
-    if (!job.input) return "";
+    if (!job.input || job.layer) return "";
     return fmt::format("{}", fmt::join(store::filter_plugins_of(job.input->inspected()), ", "));
   });
   if (!plugins.empty()) entries.emplace_back("filter_plugins", plugins);
