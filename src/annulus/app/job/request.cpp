@@ -167,24 +167,6 @@ layer::LayerProblem make_layer(const Request& request) {
   return problem;
 }
 
-/// Adds those of entropy, received, top_rows and top_weights that the run file asks for.
-void add_statistics(const Request& request, std::vector<store::TensorSpec>& all) {
-  const core::Shape shape = request.file_shape();
-  const core::DType type = request.problem.type;
-  const strategies::Statistics& statistics = request.problem.statistics;
-  if (statistics.entropy) {
-    all.push_back(store::lse_spec("entropy", type, shape, request.order()));
-    all.back().units = "nats";
-  }
-  if (statistics.received) all.push_back(store::lse_spec("received", core::DType::float64, shape, request.order()));
-  if (statistics.top_keys == 0) return;
-  const auto add = [&](const char* name, store::NumberType stored) {
-    all.push_back(store::top_spec(name, stored, shape, statistics.top_keys, request.order()));
-  };
-  add("top_rows", store::NumberType::int64());
-  add("top_weights", core::lse_type(type));
-}
-
 /// The datasets of a result. Attention has out, lse and statistics, and with gradients dq, dk, dv and dsink. A layer
 /// has y, and with gradients dx and the gradient of every weight, dwq ...
 std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
@@ -202,18 +184,23 @@ std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
     for (const store::TensorSpec& gradient : weight_specs("d", *request.layer, type)) all.push_back(gradient);
     return all;
   }
-  const core::Shape shape = request.file_shape();
-  const auto add = [&](const char* name, Index heads) {
-    all.push_back(store::tensor_spec(name, type, shape, heads, request.order()));
+  const strategies::Statistics& statistics = request.problem.statistics;
+  const core::DType type_of_lse = core::lse_type(request.problem.type);
+  const auto add = [&](const char* name, store::NumberType stored) {
+    all.push_back(store::tensor_spec(name, stored, request.file_shape(), request.order(), request.query_rows(),
+                                     statistics.top_keys));
   };
-  add("out", shape.heads);
-  all.push_back(store::lse_spec("lse", request.problem.type, shape, request.order()));
-  add_statistics(request, all);
+  add("out", type);
+  add("lse", type_of_lse);
+  if (statistics.entropy) add("entropy", type_of_lse);
+  if (statistics.received) add("received", core::DType::float64);
+  if (statistics.top_keys > 0) {
+    add("top_rows", store::NumberType::int64());
+    add("top_weights", type_of_lse);
+  }
   if (!gradients) return all;
-  add("dq", shape.heads);
-  add("dk", shape.kv_heads);
-  add("dv", shape.kv_heads);
-  if (request.problem.sink) all.push_back({"dsink", core::lse_type(request.problem.type), {shape.heads}, "head"});
+  for (const char* name : {"dq", "dk", "dv"}) add(name, type);
+  if (request.problem.sink) all.push_back({"dsink", type_of_lse, {request.file_shape().heads}, "head"});
   return all;
 }
 
@@ -286,11 +273,6 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
     check_problem(request.run, request.problem, purpose);
     if (settings.layer) request.layer = make_layer(request);
     request.results = datasets_of_result(request);
-    for (store::TensorSpec& spec : request.results) {
-      const auto tensor = core::stored_tensor(spec.name);
-      if (request.has_own_queries() && tensor && entry_of(*tensor).rows == core::StoredTensorEntry::Rows::query)
-        spec = store::with_query_rows(std::move(spec), request.query_rows());
-    }
   });
   const bool has_result = (purpose == Purpose::run || trains) && settings.output.writes_file();
   comm::leave_events_beside(has_result ? runfile::follow_links(settings.output.file) : "");

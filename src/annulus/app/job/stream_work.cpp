@@ -121,7 +121,7 @@ class StreamWork {
     core::Shape shape = job_.file_shape();
     shape.head_dim = kernels::normalizer_numbers;
     shape.value_dim = 0;
-    return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, shape.heads, job_.order())};
+    return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, job_.order())};
   }
 
   /// Computes units until none is left for this rank; local. Throws Error.
