@@ -150,21 +150,6 @@ class AttentionWork final : public Work {
     drop_statistics();
   }
 
-  void show_results(const std::function<void(const ResultRows&)>& look) const override {
-    const auto show = [&](StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) {
-      HostTensor one = on_host(tensor, buffer, begin);
-      const strategies::Problem& p = job_.problem;
-      look({std::string(name_of(tensor)), rows_of(tensor), one.host.data(), *strategies::memory_type_of(p, tensor),
-            strategies::heads_of(p, tensor) * strategies::head_numbers_of(p, tensor)});
-    };
-    show(StoredTensor::out, tensors_.out);
-    show(StoredTensor::lse, tensors_.lse);
-    if (!job_.problem.gradients) return;
-    show(StoredTensor::dq, tensors_.dq);
-    show(StoredTensor::dk, tensors_.dkv);
-    show(StoredTensor::dv, tensors_.dkv, bytes_of(StoredTensor::dk));
-  }
-
   const pattern::StoredRows& rows() const override { return job_.partition[std::size_t(comm_.rank())]; }
 
   std::string name(PassKind pass) const override {

@@ -11,15 +11,6 @@
 
 namespace annulus::app {
 
-/// This rank's rows of a tensor that a pass has made, on the host: (B, rows, row_numbers).
-struct ResultRows {
-  std::string name;                 ///< of the result's dataset
-  const pattern::StoredRows& rows;  ///< row numbers in that dataset
-  const void* data;
-  core::DType type;
-  Index row_numbers;
-};
-
 /// Bytes that this rank has read from the input and written to the result.
 struct FileBytes {
   Index read = 0;
@@ -51,8 +42,6 @@ class Work {
   virtual Index input_bytes() const = 0;
   /// Frees the results of the passes.
   virtual void drop_results() = 0;
-  /// Calls look() for each tensor that the passes have made and that is not written yet, including gradients. Local.
-  virtual void show_results(const std::function<void(const ResultRows&)>& look) const = 0;
   /// Row numbers, in the sequence, of this rank's rows.
   virtual const pattern::StoredRows& rows() const = 0;
 
