@@ -74,11 +74,18 @@ void check_stream(const Job& job, const JobOptions& options) {
   refuse(job.run, key, "{}: strategy stream cannot do this: {}; expected another strategy of `annulus list`", key, why);
 }
 
+/// Whether the run continues an earlier launch in blocks of strategy stream, or in slices.
+bool continues_blocks(const JobOptions& options) { return options.recorded && options.recorded->strategy == "stream"; }
+bool continues_slices(const JobOptions& options) {
+  return options.recorded && !continues_blocks(options) && options.recorded->numbers.contains("batch_entries") &&
+         options.recorded->numbers.contains("kv_heads");
+}
+
 /// Cuts a job of strategy stream into blocks, unless the choice of the strategy has already done so.
 void cut_stream(Job& job, const JobOptions& options) {
   const bool dlse = job.run.settings.input.dlse.has_value();
   check_stream(job, options);
-  if (options.block_rows) job.problem.block_size = *options.block_rows;
+  if (continues_blocks(options)) job.problem.block_size = options.recorded->numbers.at("block_rows");
   if (!job.stream) job.stream = planner::choose_stream_cut(job.problem, dlse, job.ranks, job.machine);
   job.problem.block_size = job.stream->block_rows;
   job.problem.partition = pattern::PartitionKind::contiguous;
@@ -98,14 +105,15 @@ void choose(Job& job, const JobOptions& options) {
 
 /// Sets the strategy, by its name or by `auto`. If `auto` also chooses the partition, sets that, too.
 void decide(Job& job, const JobOptions& options) {
-  if (options.recorded) {
-    job.strategy = strategies::find(options.recorded->strategy);
+  if (continues_slices(options)) {
+    const auto& [strategy, numbers, phases] = *options.recorded;
+    job.strategy = strategies::find(strategy);
     core::require(job.strategy != nullptr, [&] { return "no strategy " + options.recorded->strategy; });
-    if (options.recorded->partition) job.problem.partition = options.recorded->partition;
+    if (numbers.contains("partition")) job.problem.partition = pattern::PartitionKind(numbers.at("partition"));
     return check_available(job.run, *job.strategy);
   }
   job.strategy = options.purpose == Purpose::plan ? nullptr : named_strategy(job.run);
-  if (options.block_rows) job.strategy = strategies::find("stream");
+  if (continues_blocks(options)) job.strategy = strategies::find("stream");
   if (job.strategy != nullptr) {
     check_available(job.run, *job.strategy);
   } else {
@@ -208,8 +216,8 @@ void decide_slices(Job& job, const JobOptions& options) {
   const auto memory = [&](const strategies::SliceSize& size) {
     return planner::slice_memory(*job.strategy, job.problem, job.partition, size, job.machine);
   };
-  if (options.recorded) {
-    job.slices = options.recorded->size;
+  if (continues_slices(options)) {
+    job.slices = {options.recorded->numbers.at("batch_entries"), options.recorded->numbers.at("kv_heads")};
   } else {
     auto size = strategies::largest_slices(job.problem.shape, [&](const strategies::SliceSize& one) {
       if (job.problem.has_own_keys() && one.batch_entries > 1) return false;
@@ -292,7 +300,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, options);
     check_reproducible(job);
-    if (job.is_streamed() && options.purpose == Purpose::run && !options.block_rows) check_blocks(job);
+    if (job.is_streamed() && options.purpose == Purpose::run && !continues_blocks(options)) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);
     decide_slices(job, options);
     if (job.layer) job.layer->attention = job.problem;

@@ -66,9 +66,8 @@ class SlicedRun {
   std::unique_ptr<Prepared> next_;  // the slice that is being read
 };
 
-/// The job's slices as units of one phase, and the inverse, which is empty if the units are not slices.
+/// The job's slices as units of one phase.
 Cuts cuts_of(const Job& job);
-std::optional<RecordedSlices> slices_in(const Cuts& cuts);
 
 /// Computes the job's slices; collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
 /// file's record when all slices are finished, including those of earlier launches. Returns why slices are left: a stop

@@ -48,10 +48,7 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   JobOptions options{given.words, Purpose::run, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
   if (!given.dry_run) {
-    // A run that continues keeps the cuts of the earlier launch.
-    const std::optional<Cuts> cuts = recorded_cuts(request, given.restart, comm);
-    if (cuts && cuts->strategy == "stream") options.block_rows = cuts->numbers.at("block_rows");
-    if (cuts && cuts->strategy != "stream") options.recorded = slices_in(*cuts);
+    options.recorded = recorded_cuts(request, given.restart, comm);
   }
   return make_job(std::move(request), options, comm);
 }
