@@ -147,8 +147,8 @@ Job JobMaker::job(const runfile::BenchCase& one) const {
     comm::agree(comm_, [&] {
       if (!job.problem.has_own_keys()) return;
       refuse(job.run, "input.lengths",
-             "input.lengths: with input.query_offset: none a run computes one batch entry after another, and bench "
-             "computes all at once; expected none, or one batch entry");
+             ": with input.query_offset: none a run computes one batch entry after another, and bench computes all at "
+             "once; expected none, or one batch entry");
     });
     return job;
   } catch (const comm::AgreedError& error) {

@@ -26,8 +26,7 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
 int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
-    refuse(run, "distribution.ulysses_ranks", "distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
-           *asked, ranks);
+    refuse(run, "distribution.ulysses_ranks", ": {} does not divide the number of ranks, {}", *asked, ranks);
   }
   Index size = std::clamp<Index>(smallest_node, 1, ranks);  // the smallest, so that all groups are alike
   while (ranks % size != 0) --size;
@@ -39,8 +38,8 @@ void check_available(const runfile::RunFile& run, const strategies::Strategy& st
   const std::string reason = strategy.unavailable();
   if (reason.empty()) return;
   refuse(run, "distribution.strategy",
-         "distribution.strategy: {} cannot run with this MPI: {}; expected auto, or another strategy of `annulus list`",
-         strategy.name(), reason);
+         ": {} cannot run with this MPI: {}; expected auto, or another strategy of `annulus list`", strategy.name(),
+         reason);
 }
 
 /// Why strategy stream cannot compute this job; empty: it can. `key`: the key of the run file that prevents it.
@@ -71,7 +70,7 @@ void check_stream(const Job& job, const JobOptions& options) {
                               ? "it computes block after block into a file, which only `annulus run` does"
                               : why_no_stream(job, key);
   if (why.empty()) return;
-  refuse(job.run, key, "{}: strategy stream cannot do this: {}; expected another strategy of `annulus list`", key, why);
+  refuse(job.run, key, ": strategy stream cannot do this: {}; expected another strategy of `annulus list`", why);
 }
 
 /// Whether the run continues an earlier launch in blocks of strategy stream, or in slices.
@@ -132,8 +131,7 @@ void check_blocks(const Job& job) {
           ? "smaller blocks (distribution.block_size)"
           : fmt::format("compute.reproducible: false (with true, rows can be cut only every {} rows)", apart);
   refuse(job.run, "compute.memory_limit",
-         "compute.memory_limit: a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected "
-         "more memory, or {}",
+         ": a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected more memory, or {}",
          job.stream->block_rows, report::describe_bytes(job.stream->memory_bytes),
          report::describe_bytes(machine.memory_per_rank),
          machine.memory_source.empty() ? machine.source : machine.memory_source, smaller);
@@ -143,8 +141,8 @@ void check_blocks(const Job& job) {
 void check_kinds(const Job& job, const std::string& others) {
   if (others.empty()) return;
   refuse(job.run, "compute.reproducible",
-         "compute.reproducible: true, and ranks have GPUs of different kinds, which may round in different ways: "
-         "{}; expected GPUs of one kind, or false",
+         ": true, and ranks have GPUs of different kinds, which may round in different ways: {}; expected GPUs of one "
+         "kind, or false",
          others);
 }
 
@@ -152,8 +150,7 @@ void check_kinds(const Job& job, const std::string& others) {
 void check_order(const Job& job) {
   const std::string why = job.problem.reproducible ? why_no_fixed_order(job.problem, job.why_no_granules) : "";
   if (why.empty()) return;
-  refuse(job.run, "compute.reproducible",
-         "compute.reproducible: true with compute.precision {}: {}; expected false, or another precision",
+  refuse(job.run, "compute.reproducible", ": true with compute.precision {}: {}; expected false, or another precision",
          core::name_of(job.problem.precision), why);
 }
 
@@ -170,17 +167,17 @@ void check_reproducible(const Job& job) {
   strategies::Problem contiguous = job.problem;
   contiguous.partition = pattern::PartitionKind::contiguous;
   if (strategies::why_not_reproducible(strategy, contiguous, ranks).empty()) {
-    refuse(job.run, "distribution.partition", "distribution.partition: {} with strategy {}{} is not reproducible: {}",
+    refuse(job.run, "distribution.partition", ": {} with strategy {}{} is not reproducible: {}",
            pattern::name_of(*job.problem.partition), strategy.name(), forward ? " and " + sums : "", reason);
   }
   const std::string can = fmt::format("{}", fmt::join(strategies::reproducible_strategies(contiguous, ranks), ", "));
   if (forward) {
     refuse(job.run, gradients ? "compute.backward" : "output.statistics",
-           "{} with strategy {} is not reproducible (compute.reproducible): {}; expected {} or strategy auto, {}", sums,
-           strategy.name(), reason, gradients ? "false" : "other statistics", can);
+           ": {} with strategy {} is not reproducible (compute.reproducible): {}; expected {} or strategy auto, {}",
+           gradients ? "true" : "received", strategy.name(), reason, gradients ? "false" : "other statistics", can);
   }
-  refuse(job.run, "distribution.strategy", "distribution.strategy: {} is not reproducible: {}; expected auto, {}",
-         strategy.name(), reason, can);
+  refuse(job.run, "distribution.strategy", ": {} is not reproducible: {}; expected auto, {}", strategy.name(), reason,
+         can);
 }
 
 /// The message when not even one K/V head of one batch entry fits.

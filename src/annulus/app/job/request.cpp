@@ -85,14 +85,14 @@ void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose 
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
   const std::string reason = kernels::why_no_backend(problem.backend);
   if (!reason.empty()) {
-    refuse(run, "compute.backend", "compute.backend: {}: {}; expected auto or {}", core::name_of(problem.backend),
-           reason, core::name_of(kernels::default_backend()));
+    refuse(run, "compute.backend", ": {}: {}; expected auto or {}", core::name_of(problem.backend), reason,
+           core::name_of(kernels::default_backend()));
   }
   const kernels::LibraryBackend* const library = kernels::library_of(problem.backend);
   if (library == nullptr) return;
   const auto refused = library->refuses(wanted_of(run.settings, problem));
   if (!refused) return;
-  refuse(run, refused->key, "{}: {}; expected another value, or compute.backend: auto", refused->key, refused->reason);
+  refuse(run, refused->key, ": {}; expected another value, or compute.backend: auto", refused->reason);
 }
 
 /// Refuses a missing input file that does exist in the working folder: paths in a run file start at its own folder.
@@ -116,7 +116,7 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
   const runfile::OutputSettings& output = run.settings.output;
   const auto check = [&](const char* key, const std::string& file) {
     const std::string why = store::why_too_long(file);
-    if (!why.empty()) refuse(run, key, "{}: {}: {}", key, file, why);
+    if (!why.empty()) refuse(run, key, ": {}: {}", file, why);
   };
   if (output.writes_file()) check("output.file", output.file);
   if (output.report) check("output.report", *output.report);
@@ -138,7 +138,7 @@ void place_queries(const Request& request, Problem& problem) {
 void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
   if (!found) return;
-  refuse(run, found->key, "{}: {}", found->key, found->reason);
+  refuse(run, found->key, ": {}", found->reason);
 }
 
 std::vector<std::string> other_input_files(const Request& request) {
@@ -208,13 +208,12 @@ std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
 void check_settings(const runfile::RunFile& run, Purpose purpose) {
   if (run.settings.layer && run.settings.compute.reproducible) {
     refuse(run, "compute.reproducible",
-           "compute.reproducible: a layer cannot give the same bits for every number of ranks: gradients of weights "
-           "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false");
+           ": a layer cannot give the same bits for every number of ranks: gradients of weights are summed rank by "
+           "rank, and matrix products in the order of the machine's BLAS; expected false");
   }
   if (const auto& backend = run.settings.compute.backend;
       backend && !core::why_no_fixed_order(*backend).empty() && run.settings.compute.reproducible) {
-    refuse(run, "compute.reproducible",
-           "compute.reproducible: true with compute.backend {}: {}; expected false, or another back end",
+    refuse(run, "compute.reproducible", ": true with compute.backend {}: {}; expected false, or another back end",
            core::name_of(*backend), core::why_no_fixed_order(*backend));
   }
   named_strategy(run);
@@ -222,13 +221,13 @@ void check_settings(const runfile::RunFile& run, Purpose purpose) {
     refuse(run, "", "train needs the sections layer and train");
   }
   if (purpose == Purpose::train && run.settings.output.trace) {
-    refuse(run, "output.trace", "output.trace: train makes no trace, expected none; `annulus run` traces a layer");
+    refuse(run, "output.trace", ": train makes no trace, expected none; `annulus run` traces a layer");
   }
   if (purpose == Purpose::train && run.settings.output.report) {
-    refuse(run, "output.report", "output.report: train makes no report, expected none; its result file has the losses");
+    refuse(run, "output.report", ": train makes no report, expected none; its result file has the losses");
   }
   if (purpose == Purpose::verify && !run.settings.output.writes_file()) {
-    refuse(run, "output.file", "output.file: none has no result to verify, expected the file of a run");
+    refuse(run, "output.file", ": none has no result to verify, expected the file of a run");
   }
 }
 
@@ -240,8 +239,8 @@ const strategies::Strategy* named_strategy(const runfile::RunFile& run) {
   if (strategy != nullptr || name == "auto") return strategy;
   std::vector<std::string> names{"auto"};
   for (const auto& known : strategies::registry()) names.emplace_back(known->name());
-  refuse(run, "distribution.strategy", "distribution.strategy: there is no strategy '{}'{}; `annulus list` shows them",
-         name, runfile::suggest(name, names));
+  refuse(run, "distribution.strategy", ": there is no strategy '{}'{}; `annulus list` shows them", name,
+         runfile::suggest(name, names));
 }
 
 Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm) {
