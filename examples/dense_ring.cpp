@@ -14,7 +14,7 @@ namespace {
 
 constexpr annulus::Index heads = 4, dim = 32;
 
-/// A number that every rank computes alike: of tensor t, row x, head h, component d.
+/// Component d of row x and head h of tensor t: a number that every rank computes in the same way.
 double number(int t, annulus::Index x, annulus::Index h, annulus::Index d) {
   return std::sin(double(((x * heads + h) * dim + d) % 9973) * (1.3 + 0.7 * t));
 }

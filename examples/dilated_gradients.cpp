@@ -1,5 +1,5 @@
-// Dilated attention with gradients in one process, without MPI. It compares two derivatives of sum(out * dout) along a
-// direction: from the gradients, and from a difference quotient.
+// Dilated attention with gradients in one process, without MPI. It computes the derivative of sum(out * dout) along a
+// direction twice, from the gradients and as a difference quotient, and compares the two.
 //
 //   dilated_gradients [ROWS]
 #include <Kokkos_Core.hpp>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Proves that README.md and docs/ are true where a program can tell: links, line lengths, keys, quoted code, names, counts.
+"""Proves that README.md and docs/ are right where a program can check: links, keys, columns, quotes, names, counts.
 
-    check_docs.py [ROOT] [--program PATH]   check the pages (default: of this repository); one line per finding, exit 1 if any.
+    check_docs.py [ROOT] [--program PATH]   check the pages (of this repository); a line per finding, exit 1 if any.
                                             With a program also that tables name its strategies and verbs, and commands
                                             its options
     check_docs.py --self-test               show on small made-up pages that every rule fires, and that good ones pass
@@ -49,7 +49,7 @@ def table_keys(text):
 
 
 def reference_keys(text):
-    """{key: value} of input/reference.yaml; keys behind "# " are those that exclude others, or make another run."""
+    """{key: value} of input/reference.yaml; commented-out keys exclude others, or make another run."""
     keys, path = {}, []
     for line in text.splitlines():
         line = re.sub(r"^(?:# (?=(?:layer|train|bench):|  [a-z_]+: )|(  )# (?=generate:|  [a-z_]+:))", r"\1", line)
@@ -118,7 +118,7 @@ class Checker:
                 self.complain(page, quote, f"quotes {quote[1]}, which is no file")
                 continue
             quoted, original = quote[2], source.read_text(encoding="utf-8")
-            if source.suffix == ".yaml":  # a page may comment otherwise
+            if source.suffix == ".yaml":  # comments may differ
                 quoted, original = (re.sub(r"^ *#.*\n| *#.*", "", text, flags=re.MULTILINE) for text in (quoted, original))
             if quoted not in original:
                 lines = set(original.splitlines())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that the house keeps its own rules: which room may include which, and what may stand where.
+"""Proves that the repository keeps its own rules: which room may include which, and which file may be where.
 
     check_layout.py [ROOT]        check the tree (default: this repository); one line per finding, exit 1 if any
     check_layout.py --self-test   show on small made-up trees that every rule fires, and that a good tree passes
@@ -9,15 +9,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Calls of MPI and HDF5 that need neither another rank nor a disk. The rest may never return: comm::blocking() makes
-# them, so that they are written as blocking("MPI_Win_free", MPI_Win_free, ...).
+# Calls of MPI and HDF5 that need neither another rank nor a disk. The others may never return, so they are
+# made by comm::blocking(), where the watchdog sees them: blocking("MPI_Win_free", MPI_Win_free, ...).
 LOCAL_CALLS = re.compile(
     r"MPI_(Aint|Comm_(rank|size|set_errhandler)|Win_(set_errhandler|sync)|Error_\w+|Finalized|Get_\w+|Type_\w+|Test\w*|I(send|recv|probe|barrier)"
     r"|I(bcast|reduce|allreduce|gather|allgather|scatter|alltoall)\w*|R(get|put|accumulate)|Cancel|Request_free"
     r"|T_\w+)|H5[PSTEI]\w+|H5D(get_type|get_space)|H5(free_memory|dont_atexit)|H5_VERSION_GE"
 )
-# "May include": app -> {verify, planner, report}; verify -> {layer, store}; report -> store -> runfile -> {comm, pattern};
-# planner -> strategies; layer -> strategies -> {kernels, comm, pattern} -> core; library -> planner.
+# "May include": app -> {verify, planner, report}; verify -> {layer, store}; report -> store; store -> runfile;
+# runfile -> {comm, pattern}; library -> planner -> strategies; layer -> strategies -> {kernels, comm, pattern} -> core.
 ARROWS = {
     "app": {"verify", "planner", "report"},
     "verify": {"layer", "store"},
@@ -56,7 +56,7 @@ def may_name_mpi(room, path):
     return room == "library" and path.name.split(".")[0] == "communicator"
 
 
-# One alternative per kind of text that is no code; raw strings first, their quotes mean nothing.
+# One alternative per kind of text that is no code. Raw strings come first, because quotes inside them end no string.
 NOT_CODE = re.compile(
     r'R"(?P<tag>[^()\s]{0,16})\(.*?\)(?P=tag)"'
     r'|(?P<comment>//[^\n]*|/\*.*?\*/)'
@@ -192,7 +192,7 @@ class Checker:
         if parts[:2] != ("src", "annulus"):
             return
         self.check_types(path, code)
-        if parts[2:] == ("annulus.hpp",):  # the library's front door: nothing but its room
+        if parts[2:] == ("annulus.hpp",):  # the library's public header includes its room alone
             self.check_includes(path, "library", blank(text, strings_too=False))
             return
         if len(parts) < 4 or parts[2] not in ARROWS:
@@ -200,7 +200,7 @@ class Checker:
             return
         self.check_includes(path, parts[2], blank(text, strings_too=False))
         own = path.with_suffix(".hpp")
-        if path.suffix == ".cpp" and own.is_file():  # then each header compiles alone, which costs nothing this way
+        if path.suffix == ".cpp" and own.is_file():  # this shows that each header compiles alone
             first = re.search(r'^\s*#\s*include\s*["<]([^">]+)', text, re.MULTILINE)
             name = "/".join(own.relative_to(self.root).parts[1:])
             if not first or first[1] != name:
@@ -235,7 +235,7 @@ class Checker:
         here = path.relative_to(self.root)
         for name, line in defined_types(code):
             first, number = self.types.setdefault(name, (here, line))
-            if first != here:  # a file's own ones stand in branches of an #if, or do not compile
+            if first != here:  # two in one file are in branches of an #if, or do not compile
                 self.complain(path, line, f"{name} is defined a second time; {first}:{number} defines it, too")
 
     def check_calls(self, path, code):

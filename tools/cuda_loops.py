@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""What the tensor-core kernels do for a tile, counted in their machine code.
+"""Counts in the machine code of the tensor-core kernels what they do for a tile.
 
   tools/cuda_loops.py build/cuda/src/annulus/libannulus_kernels.a [sm_90]
 
-A line for each kernel: matrix products in its loop over tiles, instructions on the shortest way through that loop
-(where nothing is hidden, no maximum rises and no next tile is fetched), loads from shared memory (ldmatrix and others),
-cycles for which a warp has a multiprocessor's shared memory, which gives or takes 128 bytes in each, and accesses to
-local memory (spilled registers) in it, and the kernel. Four warps share it: where their cycles are more than those of a
-warp's products (6 or 7 each of 16-bit numbers and TF32), they set the pace. Of pairs of warps that do different things
-both ways are counted. The exit status is 1 where a kernel has no such
-loop, or one without loads from shared memory. Needs cuobjdump and nvdisasm of the CUDA toolkit.
+It prints a line for each kernel, about its loop over tiles:
+  products         matrix products
+  instructions     on the shortest way through the loop (no key is masked, no maximum rises, no next tile is fetched)
+  ldmatrix, loads  loads from shared memory, by ldmatrix and by other instructions
+  shared           cycles for which one warp uses shared memory, which moves 128 bytes a cycle
+  local            accesses to local memory (spilled registers)
+Four warps use the shared memory of a multiprocessor in turn. If their cycles together exceed those of the products of
+one warp (6 or 7 for each product of 16-bit numbers or TF32), shared memory limits the speed. If pairs of warps do
+different things, both branches are counted. The exit status is 1 if a kernel has no such loop, or one without loads
+from shared memory. Needs cuobjdump and nvdisasm of the CUDA toolkit.
 """
 import collections
 import re
@@ -35,13 +38,13 @@ def functions(library, arch):
 
 
 def target(text):
-    """Where a branch goes; None: it is none."""
+    """The address to which a branch goes; None if the instruction is no branch."""
     match = re.search(r"\bBRA\b.*?(0x[0-9a-f]+)", text)
     return int(match[1], 16) if match else None
 
 
 def tile_loop(code):
-    """The shortest loop with all the products that are in loops."""
+    """The shortest of the loops that have the most products."""
     def products(loop):
         return sum(loop[0] <= address <= loop[1] and operation in PRODUCTS for address, operation, _ in code)
 
@@ -60,7 +63,7 @@ def shortest_way(loop):
     fewest = {loop[0][0]: 1}
     for (address, _, text), after in zip(loop, loop[1:]):
         if address not in fewest:
-            continue  # nobody comes here but by a branch that is not of this loop
+            continue  # reached only by a branch from outside the loop
         ways = [target(text)] if target(text) is not None else []
         if target(text) is None or "@" in text or re.search(r"BRA !?U?P", text):
             ways.append(after[0])
@@ -82,7 +85,7 @@ def shared_cycles(loop):
 
 
 def short_name(symbol):
-    """What Kokkos launches, without what all kernels share: "Called<ForwardTeam<BFloat16, float>, 0>"; or the program of
+    """What Kokkos launches, without what all names share: "Called<ForwardTeam<BFloat16, float>, 0>"; or the program of
     a kernel of our own: "ForwardBlock<Engine16, Half, TileSizes{64, 4, 2, 64, true}>"."""
     found = (re.search(r"Parallel(?:For|Reduce|Scan)<(.*?), Kokkos::(?:Range|Team)Policy", symbol)
              or re.match(r"void annulus::kernels::cuda::\w+<(.*?\}(?:, \w+)?>) ?>\(", symbol))
@@ -101,7 +104,7 @@ def short_name(symbol):
 
 
 def show(library, arch):
-    """Prints a line for each tensor-core kernel; whether all are as they should be."""
+    """Prints a line for each tensor-core kernel; returns whether all are as they should be."""
     print(f"{arch}: products instructions ldmatrix loads shared local kernel")
     kernels = right = 0
     for symbol, code in functions(library, arch).items():
@@ -111,7 +114,7 @@ def show(library, arch):
         kernels += 1
         loop = tile_loop(code)
         count = collections.Counter(operation for _, operation, _ in loop)
-        # Before some copies stand instructions that do nothing: "@!PT LDS RZ, [RZ]".
+        # Before some copies there are instructions that do nothing: "@!PT LDS RZ, [RZ]".
         loads = sum(operation == "LDS" and "@!PT" not in text for _, operation, text in loop)
         local = count["LDL"] + count["STL"]
         products = sum(count[each] for each in PRODUCTS)

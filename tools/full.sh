@@ -11,7 +11,7 @@ rooms_of() {
   esac
 }
 
-# check_rooms NAME GROUP CMAKE-OPTIONS...: tests of a group of rooms in build/NAME, and what they need, not more.
+# check_rooms NAME GROUP CMAKE-OPTIONS...: builds in build/NAME only the tests of a group of rooms, and runs them.
 check_rooms() {
   local name=$1 group=$2 room targets=()
   shift 2
@@ -19,7 +19,7 @@ check_rooms() {
   phase "$name: configure" cmake -S . -B "build/$name" -G Ninja -DANNULUS_BUILD_TESTS=ON "$@"
   phase "$name: build" cmake --build "build/$name" --parallel "$(build_jobs)" --target "${targets[@]}"
   for room in $(rooms_of "$group"); do
-    # Not users' programs, which are not sanitized.
+    # library_installed builds users' programs, without sanitizers.
     phase "$name: $room" run_tests "build/$name/tests/$room" 2 -E library_installed
   done
 }
@@ -32,7 +32,7 @@ tidy_files() {
   phase tidy ./tools/tidy --all "$1"
 }
 
-# build_release TARGET: in build/test, with all options as they are there.
+# build_release TARGET: builds it in build/test, with the other options as they are there.
 build_release() {
   phase "test: configure" cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=Release -DANNULUS_BUILD_TESTS=ON
   phase "test: build" cmake --build build/test --target "$1" --parallel "$(build_jobs)"
@@ -56,8 +56,8 @@ run_part() {
       is_root || cannot "faults, without apt or root"
       build_release all
       phase "faults: setup" setup_faults
-      phase faults test_faults ;;  # a ctest of the same name has those that take seconds
-    mutations) phase mutations test_mutations ;;  # a ctest, mutations_apply, holds their list to the source
+      phase faults test_faults ;;  # a ctest of this name runs those that take seconds
+    mutations) phase mutations test_mutations ;;  # a ctest, mutations_apply, checks that they fit the source
     peers)
       for tables in "" --field --training; do phase "peers $tables" ./tools/peers/run --quick ${tables:+"$tables"}; done ;;
     caches)
@@ -70,7 +70,7 @@ run_part() {
       mpi_for_one_machine
       phase memcheck tests/memcheck/run.sh build/test/annulus "$(cmake_cache_entry build/test MPIEXEC_EXECUTABLE)" ;;
     tsan)
-      # libgomp is not known to the sanitizer; clang's OpenMP tells it by libarcher which thread waits for which.
+      # The sanitizer does not know libgomp. Clang's OpenMP reports to it, by libarcher, which thread waits for which.
       phase "tsan: setup" ./tools/setup clang-16 libclang-rt-16-dev libomp-16-dev
       phase "tsan: configure" cmake -S . -B build/tsan -G Ninja -DANNULUS_BUILD_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
         -DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g -fsanitize=thread"
@@ -79,21 +79,21 @@ run_part() {
       phase "tsan: core" run_tests build/tsan/tests/core 2
       phase "tsan: comm" run_tests build/tsan/tests/comm 1 -E '\.np[3-8]' ;;
     debug-*) check_rooms debug "${1#debug-}" --preset debug -DANNULUS_WERROR=ON ;;
-    # Once as it was written, nothing inlined. Kernels would take hours, and are the same code in the other build.
+    # Without inlining. Not the kernels: they would take hours, and asan-kernels has them.
     asan-O0)
       check_build asan-O0 2 --preset asan-O0 -- \
         -R '^core|^(app|report|runfile|store|pattern|planner|verify)_|^program_(bench|files|numbers|runs)' ;;
     asan-*) check_rooms asan "${1#asan-}" --preset asan -DANNULUS_WERROR=ON ;;
-    # NEON's vectors: the library for one process, and what it computes. The processor is emulated, some twenty times as
-    # slow as a real one: kernels for GPUs are left out, and more threads, whose stores it orders as x86 does. The
-    # emulator knows no ulimit -v.
+    # The library for one process, with NEON's vectors. The emulated processor is some twenty times as slow as a real
+    # one, so kernels for GPUs are left out. So are tests with several threads, because the emulator orders stores as
+    # x86 does, and a test of ulimit -v, which the emulator does not have.
     aarch64)
       { [ "$(uname -m)" != aarch64 ] && command -v apt-get >/dev/null; } || cannot "an emulated Arm, on Arm or without apt"
       phase "aarch64: setup" ./tools/setup --aarch64
       GTEST_FILTER='-MemoryBound.OfThisVeryProcess' \
         check_build aarch64 2 -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE=tools/cmake/aarch64.cmake \
         -DANNULUS_BUILD_PROGRAM=OFF -DANNULUS_MPI=OFF -- -E 'kernels_(device|cuda)|_threads' ;;
-    # Another MPI beside the default one. It spins while it waits, so no more ranks than the two cores of a small machine.
+    # Another MPI beside the default one. It spins while it waits, so there are two ranks at most, one for each core.
     # The windows of Debian's MPICH lose rows, so `onesided` is refused there (comm/window.cpp) and not tested.
     mpich)
       export GTEST_FILTER='-Auto.LeavesOutWindows*:Limits.OfSharedMemory*'
@@ -106,7 +106,7 @@ run_part() {
   esac
 }
 
-# run_parts NAME...: each in a process of its own; what it ends with goes to docs/full-suite.md. All are tried.
+# run_parts NAME...: runs each in its own process, and the next even if one fails; results go to docs/full-suite.md.
 run_parts() {
   local part start status failed=()
   for part in "$@"; do

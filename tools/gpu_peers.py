@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What PyTorch reaches on this machine's GPU, for the cases that gpu_check times annulus on; a JSON object a line.
+"""Measures PyTorch on this machine's GPU, in the cases for which gpu_check times annulus; prints JSON, line by line.
 
   gpu_peers.py [--device cuda] [--part N]      N: sequences N times shorter, to try the script out (on a CPU, too)
 
@@ -7,8 +7,8 @@
   {"case": "dense 16384 D 128", "peer": "flash", "forward": {"seconds": ..., "tflops": ...}, "backward": {...}}
   {"case": "dilated 262144", "peer": "composed of flash", ...}                  ../tools/peers/peer_composed.py
 
-Medians of 9 calls, each waited for. 4 D flops are counted per kept (query, key, head) triple forward, 10 D backward, as
-annulus counts them. What is missing here (PyTorch, one of its kernels, NATTEN) is a line with "missing" and its reason.
+Times are medians of 9 calls; each is waited for. As in annulus, a kept (query, key, head) triple counts as 4 D flops
+forward and 10 D backward. If PyTorch, one of its kernels or NATTEN is missing, a line has "missing" with the reason.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
 CALLS = 9
-# What gpu_check times annulus on: type, rows, heads, head size, causal.
+# The dense cases for which gpu_check times annulus: type, rows, heads, head size, causal.
 DENSE = [("bfloat16", n, 16, head_dim, causal) for n in (16384, 4096) for head_dim in (128, 64, 256)
          for causal in (True, False)]
 DENSE += [("bfloat16", 65536, 8, head_dim, True) for head_dim in (128, 64)]
@@ -57,7 +57,7 @@ def rates(device, flops, forward, backward=None):
 
 
 def attempt(facts, measure):
-    """One line: what was measured, or why it could not be."""
+    """Prints one line: what was measured, or why it could not be."""
     try:
         tell(**facts, **measure())
     except (ImportError, RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
@@ -90,7 +90,7 @@ def dense(device, backend, dtype, n, heads, head_dim, causal):
 
 
 def flash_on_gpu(torch):
-    """peer_fused's two functions by the kernels for GPUs."""
+    """The two functions of peer_fused, computed by kernels for GPUs."""
     aten = torch.ops.aten
 
     def fused(q, k, v, causal):

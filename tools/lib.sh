@@ -1,13 +1,13 @@
 # Sourced by the scripts beside it: what more than one of them needs.
 
-# annulus_cache: the folder for what tools/setup builds. HOME may be unset (CI, containers): then the account's own home.
+# annulus_cache: the folder for what tools/setup builds. If HOME is unset (CI, containers), it is in the account's home.
 # tools/cmake/AnnulusDependencies.cmake looks in the same place.
 annulus_cache() {
   local home=${HOME:-$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)}
   echo "${ANNULUS_CACHE:-${XDG_CACHE_HOME:-${home:-/tmp}/.cache}/annulus}"
 }
 
-# mpi_for_one_machine: Open MPI as root (containers) and with more ranks than cores. Other MPIs ignore these.
+# mpi_for_one_machine: lets Open MPI run as root (containers) and with more ranks than cores. Other MPIs ignore these.
 mpi_for_one_machine() {
   if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
   export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe

@@ -1,5 +1,5 @@
-# Sourced by tools/setup: the original archive of a source package, out of the distribution's own apt sources. The
-# machine's apt set-up stays as it is. Uses say and quietly of tools/setup.
+# Sourced by tools/setup: downloads the original archive of a source package from the distribution's apt sources. The
+# machine's own apt set-up stays as it is. Uses say and quietly of tools/setup.
 etc=/etc  # tests have their own
 
 # distribution_name NAME: ID or VERSION_CODENAME of this machine, as in "debian" and "trixie".
@@ -19,7 +19,7 @@ releases() {
 }
 
 # write_source_lists DIR RELEASE: the machine's own apt sources as deb-src in DIR/parts, of RELEASE instead of its own.
-# Only the distribution's (its suites, main or universe), so that a vendor's without source packages cannot fail us.
+# Only the distribution's (its suites, main or universe): apt would fail at a vendor's that has no source packages.
 write_source_lists() {
   local dir=$1 release=$2 codename file
   codename=$(releases | head -n 1)
@@ -65,8 +65,8 @@ write_source_lists() {
 # original_archive PACKAGE DIR: the path of what download_source left there; fails where there is none.
 original_archive() { compgen -G "$2/$1_*.orig.tar.*" | grep -v '\.asc$' | head -n 1 | grep .; }
 
-# download_source PACKAGE DIR: its original archive into DIR, of the first release that has one, its newest version
-# first. What was passed over, and what was taken, is said. Only the archive is asked for: mirrors lose single files.
+# download_source PACKAGE DIR: its original archive into DIR, from the first release that has one, the newest version
+# first. Says what it skips and what it takes. Downloads the archive alone, because mirrors lose single files.
 download_source() {
   local package=$1 dir=$2 release version versions
   local private=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$dir/parts"

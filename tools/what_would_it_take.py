@@ -3,7 +3,7 @@
 
     what_would_it_take.py [--program PATH] [--rows N,...] [--ranks P,...] [--machines NAME,...]
 
-In a cell: what `auto` takes, the time, and the memory of the fullest rank, times passes where all heads are too much.
+A cell has what `auto` takes, the time, and the memory of the fullest rank; `x N`: N passes over heads need it in turn.
 """
 import argparse
 import re

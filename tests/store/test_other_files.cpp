@@ -150,7 +150,8 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
     ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   }
   make([&](hid_t file) { H5Lcreate_external(fifo.c_str(), "k", file, "k", H5P_DEFAULT, H5P_DEFAULT); });
-  expect_error(path, "dataset /k is a link to nothing that can be read", [&] { tensor_file(settings_for(path), comm); });
+  expect_error(path, "dataset /k is a link to nothing that can be read",
+               [&] { tensor_file(settings_for(path), comm); });
   make([&](hid_t file) {
     const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_external(creation, fifo.c_str(), 0, all * 4);

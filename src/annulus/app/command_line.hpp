@@ -19,11 +19,11 @@ struct CommandLine {
 /// errors on stderr.
 CommandLine parse_command_line(int argc, char** argv, bool speaks);
 
-// Explains mistakes for which a parser of options has no better word than "unexpected": a list that the shell cut, a
-// number of ranks that belongs to the launcher, a misspelt option.
+// Explains mistakes that a parser of options would only call "unexpected": a list that the shell cut at a blank, a
+// number of ranks, which only the launcher can take, a misspelt option.
 
-/// Says what is wrong with the words after a verb, and what to write instead. Empty if the parser can continue; it
-/// still checks values and finds what is missing. `verb` is empty for words before any verb.
+/// Says what is wrong with the words after a verb, and what to write instead. Empty if the parser can continue; the
+/// parser then checks values and finds what is missing. `verb` is empty for words before any verb.
 std::string complaint_of_words(const std::string& verb, const std::vector<Option>& options,
                                const std::vector<std::string>& words);
 

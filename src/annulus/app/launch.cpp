@@ -58,7 +58,7 @@ Launch read_launch(const Lookup& variable) {
   if (!pmi) pmi = words_of(variable, "mpiexec of MPICH or a relative", "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
   // srun --mpi=pmi2 sets PMI variables, too.
   if (pmi && !(launch.of_slurm && launch.of_slurm->processes == pmi->processes)) launch.of_mpi.push_back(*pmi);
-  // A launcher with any other name shows itself through PMI or PMIx.
+  // Every other launcher sets variables of PMI or PMIx.
   launch.alone = launch.of_mpi.empty() && !launch.of_slurm && !pmi && variable("PMIX_RANK") == nullptr;
   launch.allocated = number_in(variable, "SLURM_NTASKS", 1).value_or(1);
   return launch;
@@ -92,7 +92,7 @@ int check_launch(const Launch& launch, const Verb& verb, const comm::Communicato
                    describe(*wrong, comm.size(), comm::mpi_library()).c_str());
     }
     if (only_shows) return 0;
-    // The launcher kills all processes when the first one fails, so the others give the speaking one time to print.
+    // The launcher kills all processes when the first one fails, so the others wait until process 0 has printed.
     if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(2));
     return int(core::ErrorKind::usage);
   }

@@ -21,7 +21,7 @@ struct LauncherWords {
 };
 
 struct Launch {
-  std::vector<LauncherWords> of_mpi;  ///< mpirun, mpiexec; inside a Slurm step they know better than Slurm
+  std::vector<LauncherWords> of_mpi;  ///< of mpirun, mpiexec; inside a Slurm step these count, not Slurm's
   std::optional<LauncherWords> of_slurm;
   bool alone = true;          ///< there is no launcher, so MPI cannot know of other processes
   core::Index allocated = 1;  ///< number of tasks of the Slurm job, or of its step
@@ -42,7 +42,7 @@ bool forgot_launcher(const Launch& launch, int ranks);
 /// right default (Cray), or if we do not know.
 std::string slurm_pmi(const std::string& library);
 
-/// Returns 0 or, if the launcher is wrong, prints why and returns the exit status. Verbs that only show things warn.
+/// Returns 0 or, if the launcher is wrong, prints why and returns the exit status: 0 for verbs that only show things.
 int check_launch(const Launch& launch, const Verb& verb, const comm::Communicator& comm);
 
 }  // namespace annulus::app

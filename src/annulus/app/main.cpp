@@ -33,7 +33,7 @@ int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
   } catch (const comm::AgreedError& error) {  // all ranks throw it
     if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
     return int(error.kind());
-  } catch (const std::exception& error) {  // perhaps only on this rank, so the others must not wait for it
+  } catch (const std::exception& error) {  // perhaps on this rank alone: others must not wait for it
     const auto* known = dynamic_cast<const core::Error*>(&error);
     const int status = known != nullptr ? int(known->kind()) : int(core::ErrorKind::failure);
     const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit fails with a message, without killing the job
   const annulus::app::Launch launch = annulus::app::read_launch();  // MPI libraries add variables of their own
   annulus::app::end_on_signals_from_the_start();                    // because MPI may take long to start
-  const auto timeout = annulus::app::first_stall_timeout().number;  // main() above refuses what is no number
+  const auto timeout = annulus::app::first_stall_timeout().number;  // main() above refuses an invalid number
   annulus::comm::set_stall_timeout(timeout.value_or(annulus::comm::default_stall_timeout),
                                    annulus::app::stall_variable);
   const annulus::comm::Runtime runtime(argc, argv, launch.alone);

@@ -64,15 +64,16 @@ extern "C" void end_stopped(int) {
   _exit(stopped_status);
 }
 
-/// A signal that ends the process, and the line to print. A handler may not make text, so it is made before.
+/// A signal that ends the process, and the line to print. A handler may not make text, so the line is made before.
 struct Ending {
   int signal;
   const char* name;
   int status;
   Line line{};
 };
-/// USR1 and TERM both ask for an end. But launchers also send TERM to the other ranks when one has failed. The job must
-/// then end with the failed rank's status, and srun returns the largest of all.
+/// USR1 and TERM both ask a process to end. But launchers also send TERM to the other ranks when one has failed. The
+/// job must then return the failed rank's status, and srun returns the largest status of all ranks. So a rank that TERM
+/// ends returns 1, which is not larger than that of a failed rank; 75 would be.
 std::array<Ending, 4> endings{{{SIGUSR1, "USR1", stopped_status},
                                {SIGTERM, "TERM", int(core::ErrorKind::failure)},
                                {SIGINT, "INT", int(core::ErrorKind::failure)},
@@ -98,7 +99,7 @@ extern "C" void end_process(int signal, siginfo_t* info, void*) {
   _exit(status);
 }
 
-/// The process that started this one may have blocked signals in itself, and so in us: none of them would arrive.
+/// A process inherits blocked signals from the process that started it. A blocked signal would never arrive.
 void unblock(const std::vector<int>& signals) {
   sigset_t set;
   sigemptyset(&set);

@@ -24,8 +24,8 @@ void end_quietly_on_signals(int status);
 
 /// From now on SIGUSR1 and SIGTERM do not end the process but are noted. Launchers pass on USR1. Open MPI's mpirun
 /// passes on TERM, too, but kills the ranks a second later, and returns 1 whatever they return. A batch system kills
-/// half a minute after TERM, so from TERM on ranks wait for a dead rank at most `stall_seconds` (comm/watchdog.hpp):
-/// then they still have time to say so and to remove their files.
+/// ranks half a minute after TERM. So from TERM on, ranks wait for a dead rank at most `stall_seconds`
+/// (comm/watchdog.hpp): then they still have time to say so and to remove their files.
 void watch_for_stop(double stall_seconds);
 /// The same, but if the work has not ended `seconds` after the signal, the process ends with stopped_status, and rank 0
 /// prints `line`. For work that has already saved everything that it can save.

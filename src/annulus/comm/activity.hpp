@@ -1,5 +1,5 @@
 // The thread that owns MPI says here what it is doing, so that the watchdog can tell a hang from work and name the
-// hang. Without a watchdog all of this costs next to nothing.
+// hang. Without a watchdog all of this takes almost no time.
 #pragma once
 
 #include <string>
@@ -44,7 +44,7 @@ class BlockingScope {
 void watchdog_progress();
 
 /// Calls function(args...), a call of MPI or HDF5 that may block, so that the watchdog sees it, and returns its result.
-/// Use it in destructors; elsewhere use blocking(), which also tells other ranks that the call returned.
+/// Use it in destructors; elsewhere use blocking(), which also reports progress when the call has returned.
 /// tools/check_layout.py finds calls that use neither.
 template <class Function, class... Args>
 auto blocking_quietly(const char* name, Function* function, Args&&... args) {

@@ -25,10 +25,10 @@ void call_mpi(const char* name, Function* function, Args&&... args) {
   check_mpi(blocking(name, function, std::forward<Args>(args)...), name);
 }
 
-/// Owns a duplicate of a communicator, with errors returned instead of aborting. Not copyable.
+/// Owns a duplicate of a communicator. MPI returns errors of its calls instead of ending the job. Not copyable.
 class Communicator {
  public:
-  /// Only this process: calls no function of MPI, which need not have been started.
+  /// Only this process: calls no function of MPI, so MPI need not have been started.
   Communicator() = default;
   explicit Communicator(MPI_Comm parent);
   /// Collective, except while an exception unwinds on this rank. Then the communicator is not freed, since freeing it
@@ -80,13 +80,13 @@ class Communicator {
   int exceptions_ = 0;  // std::uncaught_exceptions() at construction
 };
 
-/// An error that every rank knows and throws: so the program can end in good order, with one message.
+/// An error that every rank knows and throws: so the program can end on all ranks together, with one message.
 class AgreedError : public core::Error {
  public:
   using core::Error::Error;
 };
 
-/// Runs `work` on every rank, then tells all ranks whether one of them failed. If so, every rank throws the error of
+/// Runs `work` on every rank; then all ranks learn whether one of them failed. If so, every rank throws the error of
 /// the lowest failing rank, with "rank R: " in front unless all ranks failed alike. So no rank waits in a collective
 /// for a failed one, as long as `work` itself makes matching collective calls until its first failure.
 template <class Work>

@@ -109,7 +109,8 @@ void Exchange::run_blocking(const std::vector<Message>& sends, const std::vector
       wait();
     }
   };
-  // In a ring some even rank has an odd neighbour, even if P is odd: so the chain of sends that wait always ends.
+  // Even ranks send first, odd ranks receive first. In a ring of an odd number P of ranks, 0 and P - 1 are neighbours
+  // that both send first: one of them waits until the other has sent to an odd rank and receives. So every wait ends.
   const bool even = comm_.rank() % 2 == 0;
   if (even) one_by_one(sends, &Exchange::start_send);
   one_by_one(receives, &Exchange::start_receive);

@@ -1,4 +1,4 @@
-// Messages, and the exchange of one hop: messages out and in.
+// Single messages, and the exchange of one hop: all messages that a rank sends and receives in it.
 #pragma once
 
 #include <deque>
@@ -10,11 +10,11 @@
 
 namespace annulus::comm {
 
-/// Starts to receive, or to send, one `type` at `data`; requests.wait() waits for it.
+/// Starts to receive, or to send, one element of `type` at `data`; requests.wait() waits for it.
 void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type);
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, const void* data,
                 const Datatype& type);
-/// Sends a block that is still being loaded, as soon as it is loaded; it must outlive the requests.
+/// Sends a block that is still being loaded, as soon as it is loaded; the block must outlive the requests.
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, Staged& block);
 
 /// A message to or from a peer. If `block.rows` is empty, there is no message.
@@ -24,7 +24,7 @@ struct Message {
   int kind = 0;  ///< added to the tag: tells apart messages of several exchanges between two ranks
 };
 
-/// What carries an exchange's messages: any: as choose_transport() decided; mpi: always MPI.
+/// What carries an exchange's messages. any: what choose_transport() decided; mpi: always MPI.
 enum class Carrier { any, mpi };
 
 /// The sends and receives of one hop. Use: start(), progress() now and then while computing, then wait() before any

@@ -74,7 +74,8 @@ Guard::~Guard() {
 }
 
 void Guard::wake() {
-  const std::lock_guard<std::mutex> lock(mutex_);  // not while the thread is between reading the clock and sleeping
+  // The thread holds the mutex except while it sleeps, so it sleeps when it is notified; otherwise it would not notice.
+  const std::lock_guard<std::mutex> lock(mutex_);
   woken_.notify_one();
 }
 
@@ -97,7 +98,7 @@ void Guard::watch() {
     if (quiet < allowed) continue;
     watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), allowed));
     core::remove_unfinished_files_within(2);                    // s; the hung call may be the file system's
-    std::this_thread::sleep_for(seconds(4 * look_interval()));  // ranks hung in the same call write their lines, too
+    std::this_thread::sleep_for(seconds(4 * look_interval()));  // others that hang in this call also write theirs
     _exit(stalled_status);
   }
 }

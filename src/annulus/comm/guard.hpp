@@ -18,7 +18,7 @@ inline constexpr int stalled_status = 4;
 inline constexpr double default_stall_timeout = 300;  // s
 
 /// From now on a run without any progress for this long is stalled. Call it on all ranks alike. `source`: the setting
-/// that has the number, for messages; a string that stays.
+/// that has the number, for messages; a string that is never freed.
 void set_stall_timeout(double seconds, const char* source = "distribution.stall_timeout");
 /// From now on the time-out is at most this long, on this rank: the process has received a signal to end, and will be
 /// killed if it stays. May be called in a signal handler.

@@ -27,7 +27,7 @@ Heartbeat::Heartbeat(const Communicator& comm) : comm_(comm), exceptions_(std::u
              comm.handle(), &numbers, &window_);
   });
   check_mpi(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
-  // No rank ever locks exclusively, so no lock must be requested: a stopped rank would not grant it.
+  // NOCHECK: no rank ever locks exclusively, so MPI need not ask for locks, which a stopped rank would not grant.
   call_mpi("MPI_Win_lock_all", MPI_Win_lock_all, MPI_MODE_NOCHECK, window_);
   for (Index i = 0; i < entries; ++i) numbers[i] = 0;
   check_mpi(MPI_Win_sync(window_), "MPI_Win_sync");

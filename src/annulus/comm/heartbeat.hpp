@@ -1,5 +1,5 @@
-// Heartbeat: a window with two counters on rank 0, progress and alarm, and one counter on every rank, beats. The rank's
-// guard increases beats while the rank works (guard.hpp). Access is one-sided; the counter's rank may be computing.
+// A window with two counters on rank 0, `progress` and `alarm`, and one counter on every rank, `beats`. A rank's guard
+// increases its beats while the rank works (guard.hpp). Access is one-sided; the counter's rank may be computing.
 //
 // Counters are written, not added to, and the last write wins. For an addition MPI would lock the numbers (Open MPI's
 // UCX component: by a flag in rank 0's memory), and a rank stopped at that moment would make all others spin inside

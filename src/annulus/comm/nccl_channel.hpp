@@ -1,5 +1,5 @@
 // Messages between device buffers by NCCL, between the ranks of a communicator. They have a queue (a stream) of their
-// own and run beside the kernels.
+// own and run at the same time as the kernels.
 //
 // NCCL matches messages only by their order, and does one group after another. So all ranks must start their groups in
 // the same order, as loops over steps do anyway; a rank may leave out groups in which it takes no part.

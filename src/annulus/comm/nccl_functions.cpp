@@ -27,7 +27,7 @@ struct Library {
 static_assert(ncclSuccess == nccl_success && ncclInProgress == nccl_in_progress);
 static_assert(sizeof(ncclUniqueId) == sizeof(NcclFunctions::Id));
 
-/// Looks up functions of the library by name; the text names the first one that is missing.
+/// Looks up functions of the library by name; trouble() names the first one that is missing.
 class Symbols {
  public:
   Symbols() : library_(dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL)) {

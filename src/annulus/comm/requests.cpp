@@ -15,7 +15,7 @@ namespace annulus::comm {
 namespace {
 
 // A wait first tests without pause, because most waits are short; then it pauses between tests to free the core. On
-// Linux a pause of 20 us lasts some 75 us: little beside a hop, and too short for a network card to run idle.
+// Linux a pause of 20 us lasts some 75 us: short against a hop, and too short for a network card to run idle.
 constexpr double eager_seconds = 1e-3;
 constexpr std::chrono::microseconds pause{20};
 

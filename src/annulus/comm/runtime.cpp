@@ -27,7 +27,7 @@ int node_local_rank() {
 }
 
 /// Between machines connected only by TCP, Open MPI 4 chooses the one RMA component that cannot make windows there
-/// (4.1.4: MPI_ERR_WIN), so we exclude it. A choice of the user has priority. Open MPI 5 has only that one.
+/// (4.1.4: MPI_ERR_WIN), so we exclude it. A choice of the user has priority. Open MPI 5 has no other component.
 void leave_out_rdma_component() {
   if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
 }

@@ -10,7 +10,7 @@ namespace annulus::comm {
 /// far as one process can test it. Containers without the capability SYS_PTRACE forbid it.
 std::string why_no_single_copy();
 
-/// Call this before MPI starts: where such reads are forbidden it tells Open MPI not to use them, unless the user has
+/// Call this before MPI starts: where such reads are forbidden it switches them off in Open MPI, unless the user has
 /// set this. Open MPI does not test it, and prints a line for every message that it must copy in another way.
 void leave_out_single_copy_where_forbidden();
 

@@ -1,6 +1,6 @@
 // The only file that knows whether MPI may access the execution space's memory. Host memory goes to MPI directly;
 // device memory, too, if distribution.gpu_aware allows it. Otherwise device memory is staged through host memory:
-// copies run beside the kernels, in one queue per direction, so that neither the host nor the kernels wait for them.
+// copies run while kernels run, in one queue per direction, so that neither the host nor the kernels wait for them.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ namespace annulus::comm {
 enum class GpuAware { automatic, on, off };
 
 /// Decides how device memory travels; collective, with the same result on all ranks. MPI's version macros and query
-/// functions can be wrong both ways, so they are not used. Instead, rank 0 calls `trial`, which has a child process
+/// functions can be wrong both ways, so they are not used. Instead, rank 0 calls `trial`, which makes a child process
 /// call send_device_memory_to_self(): a library that cannot do it ends the child, not the run. `trial` returns what
 /// went wrong, or nothing; it is called only if the result matters. `on` sends device memory directly even if the trial
-/// fails, and warns: perhaps the GPU only allows no second process.
+/// fails, and warns: perhaps it failed only because the GPU allows no second process.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
 /// How rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by NCCL

@@ -46,8 +46,8 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds, const char*
   } catch (const AgreedError& error) {
     if (comm.is_root()) {
       fmt::print(stderr,
-                 "annulus: warning: {}: ranks cannot read how far the others are, so one that waits for a rank that "
-                 "stopped is not ended after distribution.stall_timeout\n",
+                 "annulus: warning: {}: ranks cannot read the progress of other ranks, so a rank that waits for a "
+                 "stopped one is not ended after distribution.stall_timeout\n",
                  error.what());
     }
   }
@@ -108,7 +108,8 @@ void Watchdog::read_heartbeat() {
   if (numbers[Heartbeat::alarm] > 0 && !alarmed_) join_alarm();
 }
 
-/// Reads the others' beats now and then, first to have values to compare with; early enough to tell others in time.
+/// Reads the other ranks' beats a few times before the time-out: the first time to have values to compare with, and
+/// early enough for a change to reach the waiting ranks in time.
 void Watchdog::listen() {
   const double first = allowed_ / 4, step = allowed_ / 16;
   if (idle_ < std::max(first, next_listening_)) return;

@@ -39,7 +39,7 @@ Window::Window(const Communicator& comm, std::string purpose, Index bytes)
   }
   core::memory_ledger().add(purpose_, bytes_);
   check_mpi(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
-  // One epoch from here to close(): no rank ever locks exclusively, so no lock must be requested.
+  // One epoch from here to close(). NOCHECK: no rank ever locks exclusively, so MPI need not ask for locks.
   call_mpi("MPI_Win_lock_all", MPI_Win_lock_all, MPI_MODE_NOCHECK, window_);
 }
 

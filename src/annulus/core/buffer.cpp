@@ -20,7 +20,7 @@ using Space = Kokkos::DefaultExecutionSpace::memory_space;
 template <class MemorySpace>
 using Bytes = Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged>;
 
-/// Returns nullptr if there is no memory: Kokkos' message names the address space, ours names the purpose.
+/// Returns nullptr if there is no memory. The caller reports that, since Kokkos' message does not name the purpose.
 void* memory_of_kokkos(const std::string& label, Index bytes) {
   try {
     return Kokkos::kokkos_malloc<Space>(label, std::size_t(bytes));

@@ -57,8 +57,8 @@ GPU(Event_t) event_of(const When& moment) { return static_cast<const Event&>(*mo
 class GpuQueue final : public CopyQueue {
  public:
   GpuQueue() {
-    // "Non-blocking": this stream and the default stream do not wait for each other. Its work goes first where kernels
-    // are ready, too: otherwise NCCL's few blocks would wait for all blocks of an attention kernel.
+    // "Non-blocking": this stream and the default stream do not wait for each other. It has the greatest priority:
+    // otherwise the few thread blocks of an NCCL kernel would wait for all thread blocks of an attention kernel.
     int least = 0, greatest = 0;
     check(GPU(DeviceGetStreamPriorityRange)(&least, &greatest), "DeviceGetStreamPriorityRange");
     check(GPU(StreamCreateWithPriority)(&stream_, GPU(StreamNonBlocking), greatest), "StreamCreateWithPriority");
@@ -70,7 +70,7 @@ class GpuQueue final : public CopyQueue {
     if (moment) check(GPU(StreamWaitEvent)(stream_, event_of(moment), 0), "StreamWaitEvent");
   }
   void copy(const Lines& from, const Lines& to) override {
-    constexpr Index most_pitch = 2147483647;  // bytes, per call
+    constexpr Index most_pitch = 2147483647;  // bytes, of a 2-D copy
     const bool is_one = from.count == 1 || (from.pitch == from.width && to.pitch == to.width);
     if (is_one || std::max(from.pitch, to.pitch) <= most_pitch) {
       const Index count = is_one ? 1 : from.count, width = is_one ? from.width * from.count : from.width;

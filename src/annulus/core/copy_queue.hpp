@@ -1,4 +1,4 @@
-// Copies between host and device memory that run beside the kernels, and which copy or kernel waits for which.
+// Copies between host and device memory while kernels run, and makes a copy wait for a kernel or a kernel for a copy.
 #pragma once
 
 #include <memory>

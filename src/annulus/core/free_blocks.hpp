@@ -10,8 +10,8 @@
 
 namespace annulus::core {
 
-/// Keeps blocks that were given back for the next request of the same size. Used and kept blocks together never exceed
-/// the most that was ever in use or is requested now: a plan's peak still holds. Any thread may call.
+/// Keeps the blocks that are given back: a later request of the same size gets one of them. Used and kept bytes
+/// together never exceed the most that was ever in use, this request included, so a plan's peak holds. Thread-safe.
 class FreeBlocks {
  public:
   /// `get` returns nullptr where there is no memory.

@@ -15,7 +15,7 @@ struct Kept {
   double begin = 0, end = 0;
   SpanKind kind = SpanKind::other;
   Index number = -1;
-  std::array<char, 48> name{};  // no memory is asked for at each span
+  std::array<char, 48> name{};  // an array: to keep a span allocates no memory
 };
 
 struct Ring {
@@ -30,7 +30,7 @@ Ring& ring() {
   return *one;
 }
 
-/// Names are ours, but parts of them may be names of files.
+/// A name may contain the name of a file, and with it any character.
 std::string quoted(const char* name) {
   std::string text;
   for (; *name != 0; ++name) {

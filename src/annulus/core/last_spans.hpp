@@ -1,4 +1,4 @@
-// The spans that ended last, kept always, for whoever has to say what a rank did before it came to a stop.
+// Keeps the spans that ended last, in every run: a message can then say what a rank did before it stopped.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@ namespace annulus::core {
 
 inline constexpr std::size_t most_last_spans = 64;
 
-/// Keeps this one and forgets the oldest. Any thread.
+/// Keeps this span; forgets the oldest one if there are most_last_spans already. Any thread may call it.
 void keep_last_span(std::string_view name, SpanKind kind, Index number, double begin, double end);
 
-/// A line of JSON for each, the oldest first; times in seconds:
+/// One line of JSON for each kept span, the oldest first; times in seconds:
 ///   {"rank":2,"name":"step","kind":"step","number":7,"seconds":0.512,"ago":3.104}
-/// Any thread.
+/// Any thread may call it.
 std::string last_spans(int rank);
 
 }  // namespace annulus::core

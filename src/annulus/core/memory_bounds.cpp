@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Index kib = 1024;
-constexpr Index unlimited = Index(1) << 60;  // version 1 writes its largest number of pages if there is no limit
+constexpr Index unlimited = Index(1) << 60;  // cgroups of version 1 report a larger number if there is no limit
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
@@ -53,7 +53,7 @@ std::optional<Index> free_of(const fs::path& group, const CgroupFiles& files) {
     const auto found = stat.find(word);
     return found == stat.end() ? otherwise : found->second;
   };
-  Index limit = entry("hierarchical_memory_limit", unlimited);  // also of groups that a container does not see
+  Index limit = entry("hierarchical_memory_limit", unlimited);  // includes groups that a container does not see
   for (const char* file : files.limits) limit = std::min(limit, number_in(group / file).value_or(unlimited));
   if (limit >= unlimited) return std::nullopt;
   const Index pages = entry(files.inactive, 0) + entry(files.active, 0);
@@ -80,7 +80,7 @@ std::optional<Mount> mount_of(const std::string& root, bool second) {
   return std::nullopt;
 }
 
-/// The path under its mount of a group that /proc/self/cgroup names.
+/// The path, below the mount point, of the group that /proc/self/cgroup calls `group`.
 std::string seen_as(const std::string& group, const std::string& top) {
   if (top == "/") return group;
   const bool below = group.compare(0, top.size(), top) == 0 && (group.size() == top.size() || group[top.size()] == '/');

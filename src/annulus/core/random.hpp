@@ -28,7 +28,7 @@ enum class TensorId : std::uint64_t {
   v = 3,
   dout = 4,
   dlse = 5,
-  // of an attention layer
+  // tensors of an attention layer
   x = 6,
   dy = 7,
   target = 8,

@@ -1,5 +1,5 @@
 // 16-bit storage types. We define them because Kokkos' half_t and bhalf_t are plain float without a GPU backend. They
-// only store: every kernel converts while packing and computes in float or double.
+// only store numbers: every kernel converts them when it packs rows, and computes in float or double.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -55,8 +55,8 @@ KOKKOS_INLINE_FUNCTION BFloat16 to_bfloat16(float x) {
   return {std::uint16_t((u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
 }
 
-/// Rounds to nearest, ties to even; 65520 and more give infinity; NaN stays NaN. Every case is computed, then one is
-/// chosen by its bits, not by ?:, which GCC 12 compiles to a branch. So a loop of these becomes vector code.
+/// Rounds to nearest, ties to even; 65520 and more give infinity; NaN stays NaN. It computes every case and chooses one
+/// with bit masks, because GCC 12 compiles ?: to a branch: so a loop of conversions becomes vector code.
 KOKKOS_INLINE_FUNCTION Half to_half(float x) {
   const std::uint32_t u = detail::bits_of(x);
   const std::uint32_t sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;

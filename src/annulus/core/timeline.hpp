@@ -1,5 +1,5 @@
-// What this rank does and when, as spans of time. Under one name, a span gives a number of /run (core/metrics.hpp), a
-// bar of the trace (output.trace), and a region of Kokkos Tools.
+// What this rank does and when, as spans of time. Each span is, under its name, a bar of the trace (output.trace) and a
+// region of Kokkos Tools; the seconds of some kinds also become numbers in /run (core/metrics.hpp).
 //
 // Without a Timeline and without a tool a span costs only two readings of the clock.
 #pragma once
@@ -39,8 +39,8 @@ class Timeline {
  public:
   static constexpr std::size_t default_most = 100'000;
 
-  /// Keeps at most `most` spans (2 or more). When there are more, it forgets the shorter half, and from then on all
-  /// spans that are no longer than those. So the record covers the whole run, with fewer details.
+  /// Keeps at most `most` spans (2 or more). When there are more, it forgets the shorter half, and from then on keeps
+  /// only spans that are longer than all of those. So the record covers the whole run, with fewer details.
   explicit Timeline(std::size_t most = default_most);
   ~Timeline() { stop(); }
   Timeline(const Timeline&) = delete;

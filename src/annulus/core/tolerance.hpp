@@ -32,7 +32,7 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
-/// The type whose tolerance results of this precision meet. Products of tf32 have the mantissa of float16; with
+/// Results of this precision meet the tolerance of this type. Products of tf32 have the mantissa of float16; with
 /// products of bfloat16 the weights are rounded to bfloat16 before they multiply v.
 constexpr DType rounding_of(Precision precision) {
   return precision == Precision::tf32       ? DType::float16

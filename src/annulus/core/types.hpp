@@ -1,8 +1,8 @@
-// The vocabulary that all rooms share: index type, axis order, storage types.
+// Types that all rooms share: index type, axis order, storage types.
 //
 // Axis order, stated once: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv),
 // lse (B, S, H), all row-major, so the D numbers of one (batch, row, head) are contiguous and the next row of the same
-// head lies H * D numbers further on. Dv is D, where nothing else is said.
+// head lies H * D numbers further on. Dv is D unless the text says otherwise.
 //   B batch   S sequence   H query heads   Hkv key/value heads   D head size (Dv of values)
 //   P ranks   w segment    r dilation      o offset
 #pragma once
@@ -27,7 +27,7 @@ struct Shape {
   Index heads = 1;
   Index kv_heads = 1;
   Index head_dim = 1;
-  Index value_dim = 0;  ///< Dv, where it is not D; else 0: see set_value_dim()
+  Index value_dim = 0;  ///< Dv if it is not D, otherwise 0: see set_value_dim()
 
   /// Numbers of a head of v, out and dout; q and k have head_dim. Worked example: 576 and 512 of latent attention.
   Index dim_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
@@ -79,7 +79,7 @@ enum class DType { float64, float32, float16, bfloat16 };
 ///   three_tf32   float32 numbers, each the sum of two of TF32: three products, exact to 2^-21
 enum class Precision { float64, float32, bfloat16, tf32, three_tf32 };
 
-/// Every one of them, for lists of choices and the tests' loops.
+/// All types and all precisions, for lists of choices and for loops in tests.
 inline constexpr std::array all_dtypes{DType::float64, DType::float32, DType::float16, DType::bfloat16};
 inline constexpr std::array all_precisions{Precision::float32, Precision::float64, Precision::bfloat16, Precision::tf32,
                                            Precision::three_tf32};
@@ -139,14 +139,14 @@ constexpr bool is_tf32(Precision precision) {
 /// Whether the factors of products have another type than the sums.
 constexpr bool has_own_products(Precision precision) { return precision == Precision::bfloat16 || is_tf32(precision); }
 
-/// Why the bits of such sums depend on how the work is cut, except for cuts between groups that matrix units add in one
-/// step; empty if that can be avoided.
+/// Why the bits of sums in this precision depend on how the work is cut; empty if that can be avoided. A cut between
+/// groups that the matrix units add in one step changes no bits.
 constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }
 
-/// How tensors must be stored for such a precision: others would be rounded without a request, or could use products
-/// that are as exact and faster.
+/// The type in which tensors must be stored for a precision with has_own_products(). Tensors of another type would be
+/// rounded without a request, or could use products that are as exact and faster.
 constexpr DType stored_for_products(Precision precision) {
   return precision == Precision::bfloat16 ? DType::bfloat16 : DType::float32;
 }

@@ -2,7 +2,7 @@
 //
 // A comb is the set of rows base, base + r, base + 2r, ... of one segment; its rows are numbered t = 0, 1, 2, ... A
 // rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
-// block; causal attention inside a comb is simply t_key <= t_query (Band::upto), so the kernel needs no global row
+// block; causal attention inside a comb is t_key <= t_query (Band::upto), so the kernel needs no global row
 // numbers, no dilation and no ranks.
 //
 // Worked example: segment rows 8..15, r = 3, offset 1 -> comb rows 9, 12, 15 (t = 0, 1, 2). A rank that owns

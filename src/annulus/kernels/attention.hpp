@@ -23,22 +23,22 @@ namespace annulus::kernels {
 ///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; `device` does what cuDNN does not take
 using core::Backend;
 
-/// Why this process has no such back end; empty if it has. Without a GPU (to plan jobs) only the build counts.
+/// Why this process has no such back end; empty if it has. Without a GPU (jobs are only planned) the build decides.
 std::string why_no_backend(Backend backend);
 
 /// The default back end for the default execution space.
 Backend default_backend();
 
-/// Why a back end has no products of this precision; empty if it has. Only the host has products of bfloat16, and only
-/// GPUs with matrix units for TF32 have those (on a machine without a GPU, a build with kernels for them is enough).
-/// "products of tf32 are made by the matrix units of a GPU (NVIDIA, sm_80 and later), and this build computes on the
-/// host".
+/// Why a back end has no products of this precision; empty if it has. Only the host has products of bfloat16. Only GPUs
+/// with matrix units for TF32 have products of TF32 (on a machine without a GPU, a build with kernels for them is
+/// enough). Example: "products of tf32 are made by the matrix units of a GPU (NVIDIA, sm_80 and later), and this build
+/// computes on the host".
 std::string why_no_products(Backend backend, core::Precision precision);
 
 /// What `auto` means for tensors of this type. For bfloat16 it is products of bfloat16, if the back end has them and
-/// the instruction set in use has an instruction for them. It is not with statistics, which would lose digits: a user
+/// the instruction set in use has an instruction for them; but float32 with statistics, which would lose digits: a user
 /// who wants both must name the precision. `any_cut`: bits must be the same for any cut, not only for cuts between
-/// granules. The host's matrix unit cannot do that, so then the vector set beside it must have the instruction.
+/// granules. The host's matrix unit cannot do that; then the vector set used beside it must have the instruction.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
 /// The instruction set that host tiles use on this machine, chosen at the first call: "amx", "avx512_bf16", "avx512",
@@ -47,19 +47,19 @@ std::string_view host_instruction_set();
 
 /// Running softmax of every (batch, row, head). Let s2 = scale * log2(e) * q.k for the keys seen so far, and m an even
 /// integer that is at least the largest s2 (online softmax: Milakov and Gimelshein 2018). Then
-///   l = sum 2^(s2 - m + bias),  acc = sum 2^(s2 - m + bias) v.    Never NaN.
-/// Empty: m = -inf, l = 0, and acc counts as 0 whatever it holds, so that it need not be cleared.
-/// If the entropy is wanted, there is also score_sum = sum 2^(s2 - m + bias) s2: with P = 2^(s2 - log2 L) the entropy
-/// is -sum P ln P = lse - ln(2) score_sum / l.
+///   l = sum 2^(s2 - m + bias),  acc = sum 2^(s2 - m + bias) v.    Scores that overflow make no NaN.
+/// An empty state has m = -inf and l = 0; its acc counts as 0 whatever it holds, so that it need not be cleared.
+/// If the entropy is wanted, there is also score_sum = sum 2^(s2 - m + bias) s2: with P = 2^(s2 - m + bias) / l the
+/// entropy is -sum P ln P = lse - ln(2) score_sum / l.
 /// Layouts: m, l, score_sum (B, rows, H); acc (B, rows, H, Dv); all of `precision`, in the default execution space's
 /// memory.
 ///
 /// Keys are added one after another, an item's keys in descending order of t, and rescaling is exact. So out and lse
 /// have the same bits however a row's keys are cut into calls, items and tiles, and however rows are dealt to threads.
-/// This needs calls in the canonical order (keys of row x: x, x - 1, ..., 0 by Band::upto, then the last one ... x + 1
+/// This needs calls in the canonical order (keys of row x: x, x - 1, ..., 0 by Band::upto, then the last key ... x + 1
 /// by Band::after) and the exponent bias reproducible_exponent_bias. It holds for each back end by itself: on the host
 /// for one instruction set, on a device for one kind of device. Without a bias, a key whose weight is below 2^-110 of
-/// the heaviest one may be counted or lost.
+/// the largest weight may be counted or lost.
 ///
 /// by_granules: keys are added `granule` at a time, as matrix units do it. Bits are the same if items are cut only
 /// between granules of comb indices; no bias is needed. Keys of a granule that a mask hides are added as zeros.
@@ -100,16 +100,16 @@ constexpr core::Index granule_of(Backend backend) { return backend == Backend::h
 
 /// Why results of such a problem, including all gradients, cannot be made granule by granule on this machine's GPU (if
 /// there is no GPU: by this build's kernels); empty if they can. On the host this needs products of bfloat16 and the
-/// instruction set amx. "head size 320 is more than 256".
+/// instruction set amx. Example: "head size 320 is more than 256".
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
-/// The exponent bias of states that must have the same bits for any cut. Weights below 2^-174 of the heaviest one
-/// may be lost; no output in float32 shows these. In float32 it leaves room for values |v| up to about 2^42 at 2^20
+/// The exponent bias of states that must have the same bits for any cut. Weights below 2^-174 of the largest weight
+/// may be lost; no output in float32 shows them. In float32 this bias leaves room for |v| up to about 2^42 with 2^20
 /// keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
-/// One call's tensors: q (B, rows, H, D) as State::rows; k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv),
-/// one storage type for all three. v may be columns of k: no row is written.
+/// One call's tensors: q (B, State::rows, H, D), k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv), of one
+/// storage type. v may be columns of k, because nothing is written to them.
 struct Operands {
   core::TensorView q;
   core::TensorView k;
@@ -145,8 +145,8 @@ struct Finished {
 };
 
 /// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), natural and unshifted, in lse's
-/// type, entropy = lse - ln(2) score_sum / l in nats, and what attend_backward() needs. No result depends on which part
-/// of the scale is in l and which in m; out has no -0. A row that saw no key gets out = 0, lse = -inf and entropy = 0.
+/// type, entropy = lse - ln(2) score_sum / l in nats, and the normalizers. No result depends on which part of the scale
+/// is in l and which in m; out has no -0. A row that saw no key gets out = 0, lse = -inf and entropy = 0.
 /// `out` may be the memory of state.acc if it has the same layout and type. Complete on return.
 void finish(Backend backend, const State& state, const Finished& to, double output_scale = 1);
 

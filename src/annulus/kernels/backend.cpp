@@ -86,7 +86,7 @@ std::string why_no_backend(Backend backend) {
 
 void check_products(Backend backend, core::Precision precision, core::DType stored) {
   core::require(core::takes(precision, stored), [&] {
-    return fmt::format("products of {} are taken of tensors of {}; these are {}", name_of(precision),
+    return fmt::format("products of {} need tensors of {}; these are {}", name_of(precision),
                        name_of(core::stored_for_products(precision)), name_of(stored));
   });
   const std::string reason = why_no_products(backend, precision);
@@ -96,8 +96,8 @@ void check_products(Backend backend, core::Precision precision, core::DType stor
 void check_granules(const std::string& why_not) {
   core::require(why_not.empty(), [&] {
     return fmt::format(
-        "reproducible results of matrix units are not to be had with these tensors: {}; expected tensors and strides "
-        "of multiples of 16 bytes, or no `reproducible`",
+        "matrix units cannot make reproducible results of these tensors: {}; expected tensors and strides that are "
+        "multiples of 16 bytes, or no `reproducible`",
         why_not);
   });
 }

@@ -46,9 +46,9 @@ void check_products(Backend backend, core::Precision precision, core::DType stor
 /// is the reason. Every back end calls this, so that a call that a GPU would refuse fails without a GPU, too.
 void check_granules(const std::string& why_not);
 
-/// Throws Error if the back end cannot compute scores with a cap or a bias.
+/// Throws Error if scores have a cap or a bias and the back end cannot compute these.
 void check_rule(Backend backend, const CallRule& rule);
-/// Throws Error where it takes no values of another head size than keys, and these have one.
+/// Throws Error if values have another head size than keys and the back end cannot compute that.
 void check_value_dim(Backend backend, const core::Shape& shape);
 
 /// Throws Error(failure) if this build has no such back end.

@@ -53,7 +53,7 @@ struct LibraryBackend {
   bool takes_heads_together = false;
   /// "9.19.0", or "none: " and why this process does not have the library.
   std::string (*version)();
-  /// Nothing if it can do what is wanted.
+  /// What the back end refuses; nothing if it can do all that is wanted.
   std::optional<Refusal> (*refuses)(const WantedOfBackend& wanted);
   const ComputedPairs& (*computed)();
   /// "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
@@ -68,16 +68,16 @@ const LibraryBackend* library_of(core::Backend backend);
 /// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty if it does. Libraries do not.
 std::string why_no_rule(core::Backend backend);
 
-/// Device memory for a rule's coordinates, kept from call to call; the host's tiles have theirs among their panels.
+/// Bytes of device memory for a rule's coordinates, kept from call to call; 0 on the host, whose panels include them.
 core::Index rule_bytes(core::Backend backend, const ScoreRule& rule, core::Precision precision);
 
 /// Why a back end takes no values of another head size than keys; empty if it does. So far only the host does.
 std::string why_no_value_dim(core::Backend backend);
 
 /// What `auto` means: the first library that this process has and that refuses none of what is wanted; otherwise our
-/// own kernels. They compute windows under a library, too, so a pattern of windows alone takes them at once: a library
-/// would only be asked in vain (0.23 s instead of 0.03 s on an H100). For 16-bit tensors cuDNN is up to 2.3 times as
-/// fast as these (docs/performance.md).
+/// own kernels. A library leaves windows to our kernels, so a pattern of windows alone uses these at once: to ask the
+/// library costs time for nothing (0.23 s instead of 0.03 s on an H100). For 16-bit tensors cuDNN is up to 2.3 times as
+/// fast as our kernels (docs/performance.md).
 core::Backend default_backend(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels

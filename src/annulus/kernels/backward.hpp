@@ -33,15 +33,15 @@ struct BackwardOperands {
 };
 
 /// Where gradients are added up: numbers of the accumulation precision, in the units of finish_gradient(). dq has q's
-/// layout (B, rows, H, D), dk and dv have that of k and v (packed blocks too: same strides in numbers). They must be
-/// zero before the first call. No data: not wanted; dk and dv are wanted together or not at all. Products that only
-/// these need are then left out: of 5 products, dq alone needs 3, dk and dv alone need 4.
+/// layout (B, rows, H, D); dk and dv have that of k and v, even if these are packed: strides in numbers are equal. They
+/// must be zero before the first call. No data: not wanted; dk and dv are wanted together or not at all. Products that
+/// only unwanted gradients need are left out: of 5 products, dq alone needs 3, dk and dv alone need 4.
 ///
 /// A key's sum has two levels: the terms of some hundred query rows (a block: a fixed number of comb indices, counted
 /// from 0) are added up first, then joined to the key's sum; otherwise the sum of 65,536 small terms would lose four of
 /// seven digits. If a list ends inside a block, begun_dk and begun_dv, with the layouts of dk and dv, hold what the
 /// block's rows have given so far. With them bits do not depend on where lists are cut; at the end they must be added
-/// to dk and dv. No data: a list ends each block that it begins.
+/// to dk and dv. No data: every list completes each block that it begins.
 struct GradientViews {
   core::TensorView dq;
   core::TensorView dk;
@@ -60,9 +60,9 @@ void backward_delta(Backend backend, const core::Shape& shape, core::Index rows,
 /// (key row, key/value head) is in at most one item of the list. In an item the order of additions is fixed for any
 /// number of threads: dq takes keys in descending comb order; dk and dv take queries in ascending comb order (in a row,
 /// the group's heads ascending), one after another inside a block of rows, and block after block. Matrix units, which
-/// are used unless any_cut is set, add granules of 16. `poll` as in attend().
+/// are used unless any_cut is set, add granules (granule_of()). `poll` as in attend().
 /// Complete on return.
-///   rows  query rows: q's, dout's, lse's and dq's
+///   rows  query rows: those of q, dout, normalizers, delta and dq
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const std::function<void()>& poll = {});

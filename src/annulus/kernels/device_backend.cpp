@@ -20,7 +20,7 @@ using Tuning = device::TuningOf<Space>::type;
 /// Tiles are in the teams' scratch memory, which we do not allocate.
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
-/// All calls for one result must be done in the same way.
+/// Throws Error if a result must be made granule by granule: teams add in another order than the matrix units.
 [[maybe_unused]] void require_no_granules(bool by_granules) {
   core::require(!by_granules, [] {
     return fmt::format("the {} cannot run the kernel of matrix units that makes reproducible results",

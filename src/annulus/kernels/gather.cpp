@@ -16,7 +16,7 @@ using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Word = std::uint16_t;  // the smallest storage type; a row of any type is a whole number of them
 
-/// What a GPU's thread moves at once if all sizes are multiples of it: then neighbours fill whole cache lines.
+/// What a GPU's thread moves at once if all sizes are multiples of it: so neighbouring threads fill cache lines.
 struct alignas(16) Wide {
   std::uint64_t low = 0, high = 0;
 };

@@ -32,8 +32,8 @@ void gather_rows(const std::vector<RowCopy>& copies, const RowArray& source, con
 /// The same, and the source rows become zero: if two copies name a row, the first moves it, the second finds zeros.
 void move_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
-/// The way back, for numbers of `precision`: adds rows to ... of `collected` to rows from ... of `target`, copy after
-/// copy; a row that several copies name gets the sum of all. Complete on return.
+/// The opposite of gather_rows(), for numbers of `precision`: adds rows `to` ... of `collected` to rows `from` ... of
+/// `target`, copy after copy; a row that several copies name gets the sum of all. Complete on return.
 void add_rows(const std::vector<RowCopy>& copies, const RowArray& collected, const RowArray& target,
               core::Precision precision);
 

@@ -7,8 +7,8 @@
 
 namespace annulus::kernels {
 
-/// The rows that a pair picks around one of them: first, first + dilation, ... before `end`, and all rows before
-/// `below`; rows of a document, counted from its start.
+/// The rows that a pair picks in one segment, or one row's window: first, first + dilation, ... before `end`, and all
+/// rows before `below`. Rows are counted from their document's start.
 struct PickedRows {
   core::Index first = 0;
   core::Index end = 0;
@@ -20,7 +20,7 @@ struct PickedRows {
   }
 };
 
-/// What the pair picks in the segment of row x (with x, if it picks x). For a window: what row x sees, with x.
+/// What the pair picks in the segment of row x, x included if it picks x. For a window: what row x sees, x included.
 KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core::Index x) {
   if (pair.offset < 0) return {};
   if (pair.is_window)
@@ -29,7 +29,7 @@ KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core
   return {begin + pair.offset, begin + pair.segment, pair.dilation};
 }
 
-/// In how many pairs of one head row x sees row y; no y gives more than y = x.
+/// In how many pairs of one head row x sees row y. The number is largest for y = x.
 /// Worked example: pairs (4, 1) and (8, 2) at offset 0: rows 6 and 4 meet in both, rows 6 and 5 in the first, rows 6
 /// and 0 in the second.
 KOKKOS_INLINE_FUNCTION int multiplicity(const core::HeadPair* of_head, core::Index pairs, core::Index x,

@@ -29,8 +29,8 @@ KOKKOS_INLINE_FUNCTION Normalizer<T> no_normalizer() {
   return {T(INFINITY), T(0)};
 }
 
-/// The same probabilities from a finite factor: if it is not finite, the shift becomes NaN, so that probabilities are
-/// NaN, except for hidden pairs, whose probability is 0.
+/// The same probabilities from a finite factor. If the given factor is not finite, the shift becomes NaN, so that
+/// probabilities are NaN, except for hidden pairs, whose probability is 0.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> with_finite_factor(const Normalizer<T>& normalizer) {
   return normalizer.factor * T(0) == T(0) ? normalizer : Normalizer<T>{T(NAN), T(1)};

@@ -27,7 +27,7 @@ struct PairOfHead {
     const Index steps = (x - p) / dilation;
     return (x - p) % dilation == 0 && -window->right <= steps && steps <= window->left;
   }
-  /// As intervals, for very many rows: the window's rows (every `dilation`-th of these), and its document's first rows.
+  /// What row x sees, as intervals, for very many rows: every `dilation`-th row of window_of(), all rows of first_of().
   Interval window_of(Index x, Index rows) const {
     return {x - std::min(window->left, x / dilation) * dilation,
             x + std::min(window->right, (rows - 1 - x) / dilation) * dilation + 1};

@@ -61,7 +61,7 @@ struct ReferencePattern {
 /// The distance of rows x and p of the sequence; `document` is x's.
 double distance(const ReferencePattern& pattern, core::Index x, core::Index p, core::Interval document);
 
-/// The score of query row x and key row p, made from `product` = scale * q.k, and its derivative by `product`.
+/// The score of query row x and key row p, made from `product` = scale * q.k; its derivative with respect to `product`.
 struct ReferenceScore {
   double value;
   double slope;
@@ -69,7 +69,7 @@ struct ReferenceScore {
 ReferenceScore score_of(const ReferencePattern& pattern, core::Index head, core::Index x, core::Index p,
                         core::Interval document, double product);
 
-/// The pattern, not causal, in which row p sees row x if x sees p in this one, taken as not causal.
+/// A pattern that is not causal: row p sees row x in it if x sees p in `pattern` without the causal mask.
 ReferencePattern mirrored(ReferencePattern pattern);
 
 /// Rows of the document that holds row x of S; [x, x), which has no rows, if x is in a gap.
@@ -100,13 +100,13 @@ struct RowRun {
   core::Index step = 1;
 };
 
-/// Where the rows of non-zero multiplicity for row x are: one run for each pair in which x is picked. For so many rows
-/// that not every one can be asked for. A row may lie in several runs.
+/// Where the rows of non-zero multiplicity for row x are: one run for each pair in which x is picked. Use it if there
+/// are too many rows to ask for each one. A row may lie in several runs.
 std::vector<RowRun> key_runs(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                              core::Index x);
 
-/// One row of one query head; keys come in any order: for files too large for memory. Holds O(D) numbers; the pattern,
-/// which may have thousands of documents, must outlive it: verify has a row for every query and head.
+/// One row of one query head. Keys may come in any order, as the file may be too large for memory. Holds O(D) numbers.
+/// The pattern, which may have thousands of documents, must outlive it: verify has one such row per query and head.
 class ReferenceRow {
  public:
   /// Row x of `shape.sequence` rows, query head `head`, its query vector (D).

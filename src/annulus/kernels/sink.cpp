@@ -34,8 +34,8 @@ SinkScore<T> score_of(double sink) {
   return {T(score), T(whole), T(std::exp2(score - whole))};
 }
 
-/// Adds the key. It raises a state's shift only if that is far below the key's: then the state counts for next to
-/// nothing, and its accumulator is rescaled here. Powers of two are exact, so that results do not depend on the scale.
+/// Adds the key. Only if the key's score is above a state's shift, it raises the shift and rescales the state, with its
+/// accumulator. Powers of two are exact, so that results do not depend on the scale.
 template <class T>
 struct AddSink {
   const SinkScore<T>* scores;

@@ -2,7 +2,7 @@
 //
 // With its score z_h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), and out is divided by
 // that sum. A running softmax takes this key last, because only then is it known which rows have seen a key; it does
-// not matter which ranks added the others, and in how many passes. P of all other keys follow from lse, and
+// not matter which ranks added the others, and in how many calls. P of every other key follows from lse, and
 //   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (its value is 0, and so is dP)
 #pragma once
 

@@ -23,7 +23,7 @@ inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 /// The same for matrix units: half of this costs 4 % (4096 rows, D = 64 and 128), because packing weighs more.
 inline constexpr core::Index matrix_panel_bytes = 2048 * 1024;
 
-/// How many rows are prefetched before other rows are packed.
+/// How many rows of what a task packs later it prefetches before it packs other rows.
 inline constexpr core::Index host_rows_ahead = 32;
 
 /// The fewest query rows of a task, times heads, if there are too few tasks for the threads: packing a key takes about
@@ -44,15 +44,15 @@ inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 /// The same for matrix units, 1.8 MiB at D = 64: keys are streamed, 256 at a time, and queries packed less often.
 inline constexpr core::Index matrix_panel_keys = 2048;
 
-/// How many query rows, times heads, pass over a task's keys at a time. Not critical: 48 and 192 are within 2 %.
+/// How many query rows, times heads, meet a task's keys at a time. Not critical: 48 and 192 are within 2 %.
 inline constexpr core::Index host_query_chunk = 96;
 
-/// The same for matrix units, in bytes: packed operands, dq and dS of the rows stay in the second-level cache while a
-/// task's keys pass by. These are 800 rows at D = 64 and 512 at D = 128.
+/// The same for matrix units, in bytes: packed operands, dq and dS of the rows stay in the second-level cache while the
+/// rows meet a task's keys. These are 800 rows at D = 64 and 512 at D = 128.
 inline constexpr core::Index matrix_chunk_bytes = 1024 * 1024;
 
-/// How many query rows, by comb index, a block has: a key first adds up a block's terms. This one changes bits: errors
-/// of 8,192 and 65,536 terms are least near the square root of their number, and a chunk of one head is a block.
+/// How many query rows, by comb index, a block has: a key first adds up a block's terms. This number changes bits. For
+/// 8,192 and 65,536 terms errors are least near the square root of these; and a chunk of one head is then one block.
 inline constexpr core::Index host_sum_rows = host_query_chunk;
 
 /// The fewest keys of a backward task, if there are too few tasks for the threads: 96 cost 7 % (as above).

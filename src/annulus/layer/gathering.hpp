@@ -31,8 +31,8 @@ struct WholeWeight {
 };
 
 /// Returns one weight after another: a matrix and its bias. With fsdp, callers use weights in the given order, which is
-/// the same on all ranks (collective): the next one is gathered while one is in use and freed after its use, so at most
-/// two are complete. With other shardings the weights are those that the rank keeps, in any order.
+/// the same on all ranks (collective). Each is gathered while the one before it is in use, and freed after its own use:
+/// at most two are complete. With other shardings, get() returns the weights that the rank keeps, in any order.
 class WeightStream {
  public:
   WeightStream(const LayerProblem& problem, const comm::Communicator& comm, const Weights& kept,
@@ -44,7 +44,7 @@ class WeightStream {
   void progress();
 
  private:
-  /// A weight that is being gathered; for a weight that this rank keeps, it only refers to it.
+  /// A weight that is gathered into `buffer`, or without `gathering` a view of a weight that this rank keeps.
   struct Fetched {
     core::Buffer buffer;
     Matrix matrix;

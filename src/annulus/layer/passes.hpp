@@ -1,8 +1,8 @@
 // The two passes of a layer, and the two ways to divide them among ranks.
-// by rows   (none, fsdp)  A rank has its rows of all tensors. Weights are sent to it. Gradients of weights are summed
-//                         piece by piece, so that a rank never holds a complete one unless it keeps it.
-// by heads  (tensor)      A rank has all rows of its query heads, of the K/V heads that these read, and of the columns
-//                         of the weights (rows, for wo) that belong to them. x, y and their gradients stay divided by
+// by rows   (none, fsdp)  A rank has its rows of all tensors. With fsdp it gathers weights. Gradients of weights are
+//                         summed piece by piece, so that a rank never holds a complete one unless it keeps it.
+// by heads  (tensor)      A rank has all rows of its query heads and of the K/V heads that these read, and the columns
+//                         of weights (rows of wo) that belong to them. x, y and their gradients stay divided by
 //                         rows: x and dy are gathered before use; the ranks' shares of y and dx are summed piece by
 //                         piece, each for the rank that owns it.
 #pragma once

@@ -21,7 +21,7 @@ class Sizes {
 
   Index stored(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.type)); }
   Index sums(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.sum_type())); }
-  /// Bytes of x, y, dx or dy with this many rows.
+  /// Count of numbers, not bytes, in x, y, dx or dy with this many rows.
   Index rows_of_x(Index rows) const { return problem_.attention.shape.batch * rows * problem_.width; }
   /// Bytes of numbers that are computed as sums and then stored: one copy if both types are the same.
   Index summed_and_stored(Index numbers) const {
@@ -46,7 +46,7 @@ class Sizes {
   }
   /// Bytes of the pieces in flight while ranks sum `own` and at most `largest` numbers; see comm::reduce_scatter().
   Index pieces(Index own, Index largest) const { return ranks_ == 1 ? 0 : sums(own + largest * (ranks_ > 2 ? 2 : 1)); }
-  /// Bytes of all pieces, own one included, while the gradient of the largest matrix is summed.
+  /// Bytes of all pieces, this rank's own included, while the gradient of the largest matrix is summed.
   Index gradient_pieces() const {
     Index most = 0;
     for (const Weight w : all_weights) {
@@ -64,7 +64,7 @@ class Sizes {
     for (const Weight w : all_weights) most = std::max(most, kept(problem_, w, rank_, ranks_).count());
     return sums(most);
   }
-  /// Bytes of the buffers for converted numbers (see Products), with its row of constants and column of ones.
+  /// Bytes of the buffers for converted numbers (see Products), and of the row in fill() and the column of ones.
   Index rooms(Index rows) const {
     const core::Shape& s = problem_.attention.shape;
     const Index chunk = std::min(rows, Products::chunk_rows), widest = std::max(problem_.width, s.heads * s.head_dim);

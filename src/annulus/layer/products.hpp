@@ -1,7 +1,7 @@
 // The products of a layer, y = x w + bias and its three gradients, by chunks of rows and for every storage type; and
 // gemm(), the only function that calls a matrix product. It uses Kokkos Kernels, which use the machine's BLAS. On CPUs
-// that is OpenBLAS, if tools/setup built them. It uses OMP_NUM_THREADS threads, as Kokkos does, unless
-// OPENBLAS_NUM_THREADS is set. Measured there: 96 float32 and 48 float64 GFLOP per CPU second.
+// that is OpenBLAS, if tools/setup built them. OpenBLAS uses OMP_NUM_THREADS threads, as Kokkos does, unless
+// OPENBLAS_NUM_THREADS is set. Measured with it: 96 float32 and 48 float64 GFLOP per CPU second.
 #pragma once
 
 #include <functional>

@@ -35,7 +35,8 @@ std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm
   for (Index head = own.begin; head < own.end; ++head) {
     const core::Interval ranks = keepers(problem, head, comm.size());
     const Index index = head - own.begin;
-    // The head's columns in all rows of the gradient, as a block with one row for each head.
+    // The head's columns in all rows of the gradient. In this RowBlock, a part is a row of the gradient, and a row is
+    // the columns of one head.
     const comm::RowBlock columns{
         gradient.data, gradient.rows, own.size(), head_dim * Index(core::bytes_of(gradient.type)), {index, index + 1}};
     if (rank != ranks.begin) {  // the first rank that keeps the head sums up

@@ -122,8 +122,9 @@ class Pass {
     });
   }
 
-  /// Whether matrix units can read the tensor: in pieces of 16 bytes. Only needed for reproducible results made by
-  /// matrix units, since nothing else makes the same bits. Tensors with one number per row are always fine.
+  /// Whether matrix units can read the tensor, which they do in pieces of 16 bytes. This matters only if results are
+  /// reproducible and made by matrix units: no other code makes the same bits. A tensor with one number per row and
+  /// head need not be in pieces.
   bool is_in_pieces(const Tensor& tensor) const {
     if (plan_.problem.granule == 1 || tensor.extents[3] == 1) return true;
     const Index each = Index(core::bytes_of(tensor.type));

@@ -11,8 +11,8 @@
 
 namespace annulus {
 
-/// The calling thread calls it now and then, with the done share of this rank's work (0 ... 1) and a word on where the
-/// work is. An exception from it ends the pass on this rank; the other ranks then wait for it.
+/// The calling thread calls this function now and then, with the share of this rank's work that is done (0 ... 1) and a
+/// word for the current step. An exception from it ends the pass on this rank; other ranks then wait for this rank.
 using Progress = std::function<void(double share, const std::string& where)>;
 
 /// What backward() needs from forward() besides `out`: two numbers per row and head, from which the probabilities are
@@ -66,10 +66,10 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
                     const Progress& progress = {});
 
 /// As above; dout has the shape of out; dq, dk, dv have those of q, k, v and are written. dlse (B, S_p, H, 1), the
-/// gradient of lse in its type, is optional; without it, it is 0. dsink (1, 1, H, 1), in the type of lse, is optional
+/// gradient of lse in the type of lse, is 0 if it is not given. dsink (1, 1, H, 1), in the type of lse, is optional
 /// and written on every rank: the gradient of the forward pass's sink over the rows of all ranks. `normalizers` are
-/// optional: those that forward() wrote into the caller's memory, read instead of Normalizers. Then nothing records
-/// their plan, and the caller must give the forward pass's `sink` again if the plan has one.
+/// optional: those that forward() wrote into the caller's memory, read instead of Normalizers. Then no check finds a
+/// wrong plan, and the caller must give the forward pass's `sink` again if the plan has one.
 struct BackwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dsink = {};
   Tensor normalizers = {};

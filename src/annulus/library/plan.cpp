@@ -14,7 +14,7 @@ namespace {
 using library::MadePlan;
 using strategies::Strategy;
 
-/// A machine without a limit: the memory is the caller's, who can see in Plan::memory() what does not fit.
+/// A machine without a limit of memory: the caller can compare Plan::memory() with the memory that there is.
 core::Machine any_machine() {
   core::Machine machine = core::default_machine();
   machine.memory_per_rank = std::numeric_limits<double>::infinity();

@@ -31,7 +31,7 @@ struct Shape {
   Index kv_sequence = 0;        ///< S, rows of the sequence, of k and v; 0: as q. See Pattern::query_offset
   Index value_dim = 0;          ///< Dv, head size of v, out and dout; 0: as q and k
   /// A problem with more than 256 key/value heads, and more of these than rows, is refused unless this is true: no
-  /// model has this many. Usually the extents of a (B, heads, S, D) tensor were taken in the wrong order.
+  /// model has this many. Usually the tensor is (B, heads, S, D), and its extents were taken for (B, S, heads, D).
   bool more_heads_than_rows = false;
 };
 
@@ -71,12 +71,12 @@ struct Pattern {
   bool causal = false;
   std::string semantics = "longnet";  ///< one of `annulus list`: longnet, paper, grouped, torchscale
   /// 0 = d0 <= d1 <= ... <= S: rows of different documents [d0, d1), [d1, d2), ... do not see each other. Rows after
-  /// the last document do not exist, whatever their numbers are: out is 0, lse -inf, gradients 0.
+  /// the last document do not exist, whatever values the tensors have there: out is 0, lse -inf, gradients 0.
   std::vector<Index> documents = {};
   std::optional<double> scale = {};  ///< factor of q.k; none: 1 / sqrt(D)
-  bool group_scale = false;          ///< only for grouped: divides out by the number of pairs
-  /// Instead of documents: rows [begin, end) that exist, ascending. With no_rows (see query_offset): one range, of
-  /// the keys that exist; all queries do.
+  bool group_scale = false;          ///< only for grouped: `out` is divided by the number of pairs
+  /// Instead of documents: rows [begin, end) that exist, ascending. With no_rows (see query_offset): one range, the
+  /// keys that exist; all queries exist.
   std::vector<Interval> ranges = {};
   bool sink = false;  ///< a row that sees a key sees one more, of value 0, with its score in ForwardTensors::sink
   std::optional<double> softcap = {};  ///< scores s become softcap tanh(s / softcap)
@@ -110,7 +110,7 @@ namespace library {
 struct MadePlan;
 }
 
-/// Equal on all ranks that make it from the same arguments; making it calls no MPI. Copies share it.
+/// Plans that ranks make from the same arguments are equal; making one calls no MPI. Copies share its contents.
 /// Worked example, 2 ranks of 131,072 rows each:
 ///   Plan plan({.sequence = 262144, .heads = 8, .kv_heads = 2, .head_dim = 64},
 ///             {.segments = {2048, all}, .dilations = {1, 8}, .causal = true}, 2, {.gradients = true});

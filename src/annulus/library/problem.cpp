@@ -139,14 +139,14 @@ void take_distribution(const Options& options, int ranks, strategies::Problem& p
   }
   check_at_least("block_size", options.block_size, 0);
   if (options.block_size > 0 && options.partition != "block_cyclic") {
-    refuse("block_size is for the partition block_cyclic, which is {}", options.partition);
+    refuse("block_size needs partition block_cyclic, and partition is {}", options.partition);
   }
   problem.block_size = options.block_size;
   if (options.ulysses_ranks < 0 || (options.ulysses_ranks > 0 && ranks % options.ulysses_ranks != 0)) {
     refuse("ulysses_ranks is {}, expected a divisor of the {} ranks, or 0", options.ulysses_ranks, ranks);
   }
   if (options.ulysses_ranks > 0 && options.strategy != "hybrid") {
-    refuse("ulysses_ranks is for the strategy hybrid, which is {}", options.strategy);
+    refuse("ulysses_ranks needs strategy hybrid, and strategy is {}", options.strategy);
   }
   problem.ulysses_ranks = options.ulysses_ranks > 0 ? options.ulysses_ranks : ranks;
 }

@@ -95,17 +95,17 @@ struct VisiblePart {
   Index keys = std::numeric_limits<Index>::max();
 };
 
-/// Splits what rows see through a pair into parts, none of them empty and without common keys, in the order in which a
-/// row takes keys in (order of keys: Problem's rounds_of()). A segment or a window is one part. `first` adds a part for
-/// the first rows before the window, and one for those after it, if not causal. A row may be a query in several parts,
-/// but only once in a work list: so parts cannot share a list.
+/// Splits the keys that rows see through a pair into parts, in the order in which a row adds keys (rounds_of() in
+/// strategies/problem.hpp). No part is empty, no key is in two parts. A segment or a window is one part. `first` adds a
+/// part: the first rows before the window; if not causal, one more: those after it. A row may be a query in several
+/// parts, but only once in a work list: so parts cannot share a list.
 /// Worked example: window [1, 1], first 3: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2 with
 /// t_query - t_key >= 2.
 std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 
-/// Appends to `ranges` the comb indices that queries with indices `t` see through the band, from the start of a granule
-/// on. `ranges` stay ascending and disjoint if the next call appends at the same index or later. With the band's limits
-/// exchanged, `t` are the indices of keys, and the result is the queries that see them.
+/// Appends to `ranges` the comb indices that queries with indices `t` see through the band; the first is rounded down
+/// to the start of a granule. `ranges` stay ascending and disjoint if the next call appends at the same index or later.
+/// With the band's limits exchanged, `t` are the indices of keys, and the result is the queries that see them.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
 /// The document [begin, end) that holds global row `row`. A row in a gap counts as a document of its own, so that gaps

@@ -35,8 +35,8 @@ class KeptCounts {
 
     Index heads_in(Index begin, Index end) const;  ///< heads whose offset lies in [begin, end)
   };
-  /// Keys that the rows before row `y` of a document of `length` rows see through a window, for one head. In its comb
-  /// row x has x div r rows before it and (length - 1 - x) div r rows after it.
+  /// Keys that the rows before row `y` of a document of `length` rows see through a window, for one head. In its
+  /// comb, row x has x div r rows before it and (length - 1 - x) div r rows after it.
   Count in_window(const Pair& pair, Index length, Index y) const;
   /// Counts the rows before row `y` of a segment, or of a document, of `length` rows.
   Count in_segment(const PairHeads& heads, Index length, Index y) const;

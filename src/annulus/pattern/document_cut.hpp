@@ -1,4 +1,4 @@
-// One document cut by work over ranks.
+// Cuts one document over ranks, by work.
 #pragma once
 
 #include <vector>

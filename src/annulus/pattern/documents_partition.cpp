@@ -132,7 +132,7 @@ class Dealer {
     }
   }
 
-  /// How many ranks, from this one on, have room for this much work together.
+  /// How many ranks, this one and the next ones, it takes to have room for this much work.
   Index ranks_needed(Index rank, Count work) const {
     Index needed = 1;
     for (; rank + 1 < ranks_ && work - room(rank) > grain_; ++rank, ++needed) work -= room(rank);

@@ -11,15 +11,15 @@
 //            sequence until it has its share. Its rows are then a run, with holes where others have large documents.
 //
 // Runs alone (prefix sums of the work of all documents) would have the fewest intervals, one per rank. But a border
-// inside a long document cuts it, or misses the share by up to half of it. Dealing every document by itself balances
-// best, but leaves about one interval per document. With 10,000 log-normal documents on 4 ranks, this has some ten
-// intervals per rank, no cut, and works within 1 %; `zigzag` has 10,000 to 20,000 intervals per rank.
+// inside a long document cuts it, or misses the share by up to half of it. Dealing documents one by one balances best,
+// but leaves about one interval per document. With 10,000 documents of log-normal lengths on 4 ranks, the steps above
+// give some ten intervals per rank, no cut, and works within 1 %; `zigzag` gives 10,000 to 20,000 per rank.
 //
 // Documents differ in rows per work. Where long documents fill whole ranks, short ones crowd on the other ranks, most
 // in a sequence sorted by length. So if a rank gets too much work, or more than about twice the mean rows, a second way
 // is tried: documents with less than average work per row are dealt first, in runs of equally many rows. Then a rank
-// has at most n / P of these rows plus one document, and at most n / P others, because its work is at most F. The way
-// with the better worst rank is taken, by work or by half the rows.
+// has at most n / P of these rows plus one document, and at most n / P others, because its work is at most F. We take
+// the way whose worst rank is better, by the larger of work / F and rows / (2 mean rows).
 //
 // The result is deterministic. It needs O(documents log P) closed forms; no row is looked at.
 #pragma once

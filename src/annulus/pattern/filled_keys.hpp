@@ -21,8 +21,8 @@ namespace annulus::pattern {
 /// the pairs. Pairs that are not computed have no runs. The list is empty if semantics or mask have no padding.
 std::vector<core::FilledRuns> filled_keys(const Layout& layout, const StoredRows& queries);
 
-/// A pair for which torchscale writes rows of a document to wrong places. It joins segments that are padded to whole
-/// slots, so if r does not divide s, every segment except the first is shifted.
+/// A pair for which torchscale writes rows of a document to wrong places: torchscale joins segments that are padded to
+/// whole slots, so if r does not divide s, every segment except the first is shifted.
 struct Displacement {
   Index pair = 0;
   Index document = 0;  ///< number of the document

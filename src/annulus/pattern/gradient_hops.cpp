@@ -15,7 +15,8 @@ const OwnerInterval* interval_of(const PackedRows& packed, const Interval& rows)
   return same == packed.end() || same->rows != rows ? nullptr : &*same;
 }
 
-/// The ranges of `packed` for which keep(range, others) holds; others: the same interval and head in `other`.
+/// The ranges of `packed` for which keep(range, others) holds; `others` are those of the same interval and head in
+/// `other`.
 template <class Keep>
 PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
   const std::vector<StridedRange> none;
@@ -30,7 +31,7 @@ PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
   return packed;
 }
 
-/// The ranges of `packed` that may have sums: those of intervals and heads of which ranks have `read` rows.
+/// The ranges of `packed` that may have sums: those in an interval and head in which `read` has rows.
 PackedRows touched(const PackedRows& packed, const PackedRows& read) {
   return filtered(packed, read,
                   [](const StridedRange&, const std::vector<StridedRange>& ranges) { return !ranges.empty(); });
@@ -46,7 +47,8 @@ PackedRows without(const PackedRows& packed, const PackedRows& next) {
   });
 }
 
-/// The rows of `packed` that are not in `next`: pieces of one pair; a window may show the next ranks part of a piece.
+/// The rows of `packed` that are not in `next`. Both hold pieces of one pair; if it is a window, `next` may have a part
+/// of a piece.
 PackedRows difference(PackedRows packed, const PackedRows& next) {
   for (OwnerInterval& owned : packed) {
     const OwnerInterval* same = interval_of(next, owned.rows);

@@ -25,14 +25,14 @@ struct GradientHop {
   PackedRows receive_back;     ///< sums for this rank's own rows
 };
 
-/// What leaves a block of sums for the rows in `carried`. Sums of `next`, the rows that the next rank receives, go
-/// forward; the others go back. Ranks up to here have read `read`; a head that none of them has read has no sums.
+/// Which sums leave the block for the rows in `carried`. Sums of `next`, the rows that the next rank receives, go
+/// forward; the others go back. `read` is what the ranks up to here read; a head that none of them reads has no sums.
 PackedRows sums_sent_forward(const PackedRows& next, const PackedRows& read);
 PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, const PackedRows& read);
 
-/// Sums that are added in the same order for every number of ranks. They start at the owner, go up from neighbour to
-/// neighbour as far as any rank reads the rows, and from there back. They are moved, never added: the rows of hop d
-/// have sums only on the rank at distance d from their owner. Needs a layout of one pair, and a partition `readers` in
+/// Sums whose terms are added in the same order for every number of ranks. They start at the owner, go up from rank to
+/// rank as far as any rank reads the rows, and from there back. Each rank on the way adds its terms to the sums that
+/// arrive, so a row never has two sums that must be added. Needs a layout of one pair, and a partition `readers` in
 /// which the rows of a document follow one another from rank to rank (otherwise step() throws). `owners` hold some of
 /// the same rows. layout and owners are not copied. Ranks compute with those of their rows that are queries.
 ///

@@ -17,12 +17,12 @@
 
 namespace annulus::pattern {
 
-/// Why rows cannot be cut between granules; empty if they can, even if at few places. Depends on the pattern alone, so
+/// Why rows cannot be cut between granules; empty if they can, even if at few rows. Depends on the pattern alone, so
 /// that the rows of a document are treated alike, whatever other documents there are.
 /// "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
 std::string why_no_grid(const Pattern& pattern, Index granule);
 
-/// The places where rows of a problem may be cut.
+/// The cuts: rows at which a problem may be cut.
 class CutGrid {
  public:
   /// Anywhere.
@@ -30,11 +30,11 @@ class CutGrid {
   /// A granule of 1: anywhere. Otherwise why_no_grid() must be empty. `documents` must outlive the grid.
   CutGrid(const Pattern& pattern, const Documents& documents, Index granule);
 
-  /// The place nearest to `row`; of two, the lower one. A higher row never gives a lower place.
+  /// The cut nearest to `row`; of two, the lower one. A higher row never gives a lower cut.
   Index nearest(Index row) const;
-  /// Rows between two neighbouring places of a document, or a number larger than all rows.
+  /// Rows between two neighbouring cuts of a document, or a number larger than all rows.
   Index unit() const { return unit_; }
-  /// The most rows between two neighbouring places; the ends of documents are places, too.
+  /// The most rows between two neighbouring cuts; the ends of documents are cuts, too.
   Index widest() const;
 
  private:
@@ -42,11 +42,11 @@ class CutGrid {
   Index unit_ = 1;
 };
 
-/// Moves the ends of each interval to the nearest places. Ranks may end up without rows.
+/// Moves the ends of each interval to the nearest cuts. Ranks may end up without rows.
 Partition on_grid(const Partition& partition, const CutGrid& grid);
 
-/// Part `i` of `parts` of `rows`, counted in the order in which they are stored. Parts are as even as the places allow,
-/// and their intervals end at places. Worked example: unit 64, rows [128, 328), 2 parts: [0, 128) and [128, 200).
+/// Part `i` of `parts` of `rows`, as an interval of stored rows. Parts are as even as the cuts allow, and end at cuts.
+/// Worked example: cuts every 64 rows, rows [128, 328), 2 parts: [0, 128) and [128, 200).
 Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& grid = {});
 
 /// Slice `i` of `slices` of every rank's rows; slice 0 has the highest rows. Worked example: slice 0 of 2 of {[0, 5)},

@@ -1,5 +1,5 @@
 // Which rank sends which rows to which rank in each hop, and where the sums of their gradients go. Integers only: one
-// process can make, print and check the hops of every rank, and makes a hop only when it is asked for.
+// process can make, print and check the hops of every rank. Each hop is made only when it is asked for.
 #pragma once
 
 #include "annulus/pattern/gradient_hops.hpp"
@@ -17,9 +17,9 @@ struct Hop {
 };
 
 /// From which rank a rank receives at hop d = 1, 2, ...
-///   neighbours  from rank - direction, those rows of rank - d * direction that it or a rank farther on reads. A row is
-///               carried to hop d only if a rank at distance d, d + 1, ... or `reach` from its owner reads it
-///   owners      from rank - d exactly the rows that it reads itself; it sends to rank + d what that rank reads
+///   neighbours  from rank - direction, those rows of rank - d * direction that this rank or one farther on reads. A
+///               row is carried to hop d only if a rank at distance d, d + 1, ... or `reach` from its owner reads it
+///   owners      from rank - d exactly the rows that this rank reads; it sends to rank + d what that rank reads
 enum class From { neighbours, owners };
 
 /// The hops of all ranks in one direction. Idle hops at the end are left out (neighbours: those idle on all ranks, so

@@ -69,8 +69,9 @@ RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, const Ranges
   return map;
 }
 
-/// Pieces, whose runs may be stored apart, begin with a granule. They end with one, or where no row sees the rest.
-/// Worked example: runs (t, count) {16, 1}, {17, 15} and {64, 16} are the pieces 16 ... 31 and 64 ... 79.
+/// Checks that each piece begins where a granule begins, and ends where a granule or a wanted range ends. A piece is
+/// all runs that follow one another in t, even if they are stored apart. Worked example: runs (t, count) {16, 1},
+/// {17, 15} and {64, 16} are the pieces 16 ... 31 and 64 ... 79.
 void check_granules(const Comb& comb, const RowMap& map, const std::vector<Run>& runs, Index granule,
                     const Ranges& ranges) {
   const auto ends_range = [&](Index t) {
@@ -120,7 +121,7 @@ class ItemMaker {
                            comb.stride, document});
   }
 
-  /// Leaves out rows that have no partner in the band: first keys that no query sees, then queries that see none of the
+  /// Leaves out rows that meet no row in the band: first keys that no query sees, then queries that see none of the
   /// other keys. False if no query sees a key. Worked example: `upto` drops keys after the last query and queries
   /// before the first key; `after` drops keys up to the first query and queries from the last key on.
   bool find_ranges(const Comb& comb, Index kv) {

@@ -10,7 +10,7 @@
 
 namespace annulus::pattern {
 
-/// As the end of `share`, `pairs` or `queries` below: all heads, pairs or rows from its begin on.
+/// As the end of an interval in Layout: all heads, pairs or rows from the interval's begin on.
 inline constexpr Index every_head = std::numeric_limits<Index>::max();
 inline constexpr Index every_pair = std::numeric_limits<Index>::max();
 inline constexpr Index every_row = std::numeric_limits<Index>::max();
@@ -30,8 +30,8 @@ struct Layout {
   Interval pairs{0, every_pair};   ///< pairs of the pattern to work on; the others count as if they picked no row
   Index granule = 1;               ///< comb rows that are added in one step: rows are cut only where a CutGrid allows
   Interval queries{0, every_row};  ///< rows that are queries; the others are only keys
-  Interval keys{0, every_row};     ///< rows that are keys. Fewer than all only in dense attention of one document, not
-                                   ///< causal, whose queries have no row numbers
+  Interval keys{0, every_row};     ///< rows that are keys: all, except that dense attention of one document may have
+                                   ///< fewer, if it is not causal and its queries have no row numbers
 
   /// Query heads that read one key/value head.
   Index group() const { return heads / kv_heads; }
@@ -67,8 +67,8 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 /// Pieces that a mask hides completely are left out.
 ///
 /// `part` selects among the keys that a row sees: those up to its own row (upto) or after it (after: none if causal).
-/// Throws Error if rows or keys are cut inside a granule of the layout. At the end of a granule, however, rows may be
-/// missing that no key or query of the list sees.
+/// Throws Error if queries or keys are cut inside a granule of the layout. At the end of a granule, however, queries
+/// may be missing that see no key of the list, and keys that no query of the list sees.
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}

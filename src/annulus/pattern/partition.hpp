@@ -92,8 +92,8 @@ Partition within(const Partition& partition, Interval range);
 /// The rows of ranks [ranks.begin, ranks.end) together: ascending, adjacent intervals joined.
 StoredRows united(const Partition& partition, Interval ranks);
 
-/// Where the intervals of `part`, one of the ranks in the united() block `whole`, are stored in it. Worked example: the
-/// rows {[2, 4), [12, 14)} of {[0, 4), [10, 16)} are stored at [2, 4) and [6, 8).
+/// Where the block `whole` stores the intervals of `part`; each of these lies inside one interval of `whole`. Worked
+/// example: the rows {[2, 4), [12, 14)} of {[0, 4), [10, 16)} are stored at [2, 4) and [6, 8).
 std::vector<Interval> places(const StoredRows& whole, const StoredRows& part);
 
 }  // namespace annulus::pattern

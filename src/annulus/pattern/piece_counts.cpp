@@ -99,14 +99,15 @@ void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const std::size_t d = std::size_t(reading_[i]);
     counts.read[d] += sets[kinds[i]].read;
-    if (kinds[i] != next) continue;  // this set is in already: no more is carried
+    if (kinds[i] != next) continue;  // this set was joined before: no more rows are carried
     if (sets[next].changes) counts.passes_on_all[d] = false;
     counts.carried[d] += sets[next].carried - carried;
     carried = sets[next++].carried;
   }
 }
 
-/// For each set, in this order: what it reads, and what is carried once it has joined the sets before it.
+/// For each set, in this order: how many rows it has (`read`), and how many it has together with all sets before it
+/// (`carried`).
 const std::vector<PieceCounts::Joined>& PieceCounts::joined(Interval rows, const std::vector<Pieces>& order) {
   std::vector<Index> key;
   for (const Piece& piece : pieces_) {

@@ -2,7 +2,7 @@
 //
 // Except in windows, a rank reads a piece of a comb in an owner's interval completely or not at all. So what it reads
 // of an interval is a set of its few pieces, and intervals with the same pieces and the same readers have equal counts.
-// Thousands of short documents then need one look at the rows that may read them, and counts of few kinds of intervals.
+// With thousands of short documents we then look once at the rows that may read each, and count few kinds of intervals.
 // Worked example: interval [4, 8) of a document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6 7 and 4.
 // With four ranks of four rows each, not causal, all others read both pieces: 4 rows, because one lies in the other.
 #pragma once

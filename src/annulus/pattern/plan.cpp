@@ -108,8 +108,8 @@ class PairReader {
   const StoredRows& consumer_;
 };
 
-/// Heads with one offset read the same ranges (in a window perhaps one per comb). So ranges are reduced once for all
-/// heads from `kv` up to the result, the first head that reads something else.
+/// The first head after `kv` that reads other ranges. Heads with the same offset read the same ranges (in a window
+/// perhaps one per comb), so one call of reduce() is enough for the heads from `kv` to that one.
 std::size_t end_of_equal(const std::vector<std::vector<StridedRange>>& heads, std::size_t kv) {
   std::size_t end = kv + 1;
   while (end < heads.size() && heads[end] == heads[kv]) ++end;

@@ -18,7 +18,7 @@ PackedRows rows_read(const Layout& layout, const StoredRows& owner, const Stored
 /// piece. In a layout of one pair no row is in two ranges.
 PackedRows pieces_read(const Layout& layout, const StoredRows& owner, const StoredRows& consumer);
 
-/// The rows of both, which rows_read() made, as PackedRows; each range of `a` and `b` lies inside one of its ranges.
+/// Joins two results of rows_read(): each range of `a` and of `b` lies inside one range of the result.
 PackedRows join(PackedRows a, const PackedRows& b);
 
 }  // namespace annulus::pattern

@@ -1,4 +1,4 @@
-// Where the queries of a problem stand, if they have other rows than the keys.
+// At which rows of the sequence the queries are, if they have other rows than the keys.
 #pragma once
 
 #include "annulus/core/types.hpp"

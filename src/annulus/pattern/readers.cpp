@@ -22,8 +22,9 @@ std::vector<Interval> crossing(const Pair& pair, const Layout& layout, Interval 
   return segments;
 }
 
-/// Whether a document's rows come to this piece from a neighbouring rank and go on to the next one in that direction.
-/// They may turn back at an end of the ring, where runs end anyway, and go on from the last rank to the first.
+/// Whether the pieces of the document before and after this one, if there are any, are on neighbouring ranks in one
+/// direction: on ranks p - 1 and p + 1, or p + 1 and p - 1. Rank 0 counts as the one after the last. On rank 0 and the
+/// last rank, where runs end anyway, the direction may change.
 bool is_passed(const std::vector<SharedPiece>& pieces, std::size_t i, Index ranks) {
   const auto step = [&](std::size_t to) -> Index {  // 0: another document
     if (to == 0 || to == pieces.size() || pieces[to].document != pieces[to - 1].document) return 0;

@@ -1,4 +1,4 @@
-// Which ranks read an owner's rows: runs of ranks that read the same of them.
+// Which ranks read an owner's rows: runs of ranks that read the same rows.
 //
 // Seen from one owner, the other ranks form few runs. What they read changes only at a rank where a segment that
 // crosses the owner's rows begins or ends, or where a document's rows do not go on at a neighbouring rank. So O(pairs)
@@ -13,7 +13,7 @@
 
 namespace annulus::pattern {
 
-/// Ranks [begin, end) that read the same of an owner.
+/// Ranks [begin, end) that read the same rows of an owner.
 struct ReaderRun {
   Index begin = 0;
   Index end = 0;

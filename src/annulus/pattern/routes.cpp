@@ -9,7 +9,7 @@ using core::wrap;
 namespace {
 
 constexpr std::size_t kept_owners = 4;       // whose legs are kept in full
-constexpr std::size_t named_intervals = 16;  // the most in an owner that has a key; keys grow with their square
+constexpr std::size_t named_intervals = 16;  // an owner with more has no key: keys grow with their square
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 // A nearer rank passes on all that farther ranks read. So what is carried to a rank is what it reads itself joined with
 // what is carried beyond it, from the far end back. Both change at a few distances only (readers.hpp); a leg is the
 // distances between two changes. Owners that look alike are evaluated once. So the numbers of rows in any hop are
-// looked up, and only for hops that are executed or printed the rows themselves are listed.
+// looked up; the rows themselves are listed only for hops that are executed or printed.
 #pragma once
 
 #include <memory>
@@ -61,7 +61,7 @@ class Routes {
   std::vector<ReaderRun> runs(int q, const Crossings& crossings) const;
   Legs spell_out(int q, const std::vector<ReaderRun>& runs) const;
   std::unique_ptr<Kind> count(int q, const std::vector<ReaderRun>& runs) const;
-  /// The same for an owner of many intervals, by distances; false: only listing its rows can tell.
+  /// Counts for an owner of many intervals, distance by distance; false if its rows must be listed instead.
   bool count_pieces(int q, const Crossings& crossings) const;
   const Kind& kind(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const;
   const Legs& keep(Legs legs) const;

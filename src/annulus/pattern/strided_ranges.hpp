@@ -2,8 +2,8 @@
 //
 // The rows that are read of an owner interval, for each key/value head, are pieces of combs. Two rules keep the message
 // small. A piece inside another one is dropped, because the kernel can read the larger piece with a larger stride (if
-// dilations divide each other, exactly the union remains). If the remaining pieces have as many rows as their span, all
-// rows of the span are sent instead. So a message never holds more rows than the dense ring would send.
+// dilations divide each other, exactly the union remains). If the remaining pieces have at least as many rows as their
+// span, all rows of the span are sent instead. So a message never holds more rows than the dense ring would send.
 //
 // Worked example: pieces 0 4 8 12 and 0 2 4 6 8 10 12 of rows [0, 16): the first lies inside the second and is dropped;
 // 7 rows travel instead of 11. With 1 3 5 7 9 11 13 as well, 14 rows would stand for the span [0, 14): its rows 0 ...
@@ -34,8 +34,8 @@ bool contains(const StridedRange& outer, const StridedRange& inner);
 /// The ranges after the two rules above, ascending by first row.
 std::vector<StridedRange> reduce(std::vector<StridedRange> ranges);
 
-/// The rows that `part` and `range` have in common, if these are consecutive rows of the part: the range's stride
-/// divides the part's or is the same. Empty if they have none in common.
+/// The rows that `part` and `range` have in common. Empty if there are none, and if the stride of `range` does not
+/// divide that of `part`: then these rows may not follow one another in `part`.
 StridedRange common(const StridedRange& part, const StridedRange& range);
 
 /// The rows of `ranges` that no range of `others` has. All have one stride, and no row is in two ranges of a list.

@@ -1,6 +1,6 @@
 // What every rank receives in each kind of exchange, for any P, without looking at pairs of ranks.
 //
-// Runs of readers (readers.hpp) stand for P ranks, difference arrays add them up, and owners that look alike are
+// Difference arrays add up runs of readers (readers.hpp) instead of P single ranks, and owners that look alike are
 // evaluated once.
 #pragma once
 
@@ -24,15 +24,15 @@ struct Traffic {
 ///   exact      what the hops of all ranks would count
 ///   estimate   ranks hold fewer rows than a dilation, so that not every rank reads every offset; or there are too many
 ///              kinds of ranks, and ranks that look alike are counted as equal
-///   bound      ranks hold too many intervals to look at: at most what the dense exchange moves
+///   bound      ranks hold too many intervals to look at: the counts of the dense exchange, which moves the most
 enum class Accuracy { exact, estimate, bound };
 
 struct TrafficCounts {
   Traffic direct;     ///< From::owners
   Traffic ring;       ///< From::neighbours, once round
   Traffic both_ways;  ///< From::neighbours, P / 2 hops upwards and (P - 1) / 2 downwards
-  // Sums of gradients on their way back (gradient_hops.hpp), if these are counted. `direct` needs no such counts: its
-  // sums go back as many and as far as the rows came.
+  // Sums of gradients on their way back (gradient_hops.hpp), if these are counted. `direct` needs no such counts: for
+  // every row that came from its owner, one sum goes straight back.
   Traffic ring_sums;
   Traffic both_ways_sums;
   Accuracy accuracy = Accuracy::exact;

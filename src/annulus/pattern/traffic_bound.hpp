@@ -1,4 +1,4 @@
-// The estimate for an exchange with too many messages to count.
+// An upper bound for an exchange with too many messages to count.
 #pragma once
 
 #include "annulus/pattern/traffic.hpp"

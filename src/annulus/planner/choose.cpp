@@ -25,7 +25,7 @@ bool fits_memory(const Candidate& candidate, const core::Machine& machine) {
   return candidate.cost && candidate.cost->memory_bytes <= machine.memory_per_rank;
 }
 
-/// Its windows fit into shared memory.
+/// Whether the candidate's windows fit into shared memory.
 bool fits_window(const Candidate& candidate, const core::Machine& machine) {
   return candidate.cost && candidate.cost->window_bytes <= machine.window_per_rank;
 }
@@ -133,8 +133,8 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
   }
   if (!candidate.cost) return;
   if (problem.statistics.need_pass()) {
-    // The keys travel the same way again, and scores with lists take about as long as the forward pass. The pass's
-    // results take memory besides that, twice where they are exchanged.
+    // For these statistics the keys travel the same way again, and the kernel takes about as long as in the forward
+    // pass. The statistics take memory in addition, twice where ranks exchange them.
     Cost again = *candidate.cost;
     const bool exchanged = shape.group > 1 || shape.pattern == CommunicationPattern::heads;
     const strategies::RowCounts most{most_rows(query_rows(problem, partition)), most_rows(partition)};
@@ -230,7 +230,8 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
-  // At tens of thousands of ranks the search takes a second a candidate: then only if the decision depends on it.
+  // With tens of thousands of ranks the search takes a second for each candidate: we then search only if the decision
+  // depends on it.
   constexpr int many_ranks = 1024;
   const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(),
                                     [&](const Candidate& one) { return fits(one, machine); });

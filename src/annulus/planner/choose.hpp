@@ -36,8 +36,8 @@ struct Choice {
 /// For example "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
-/// Every strategy with every partition on `ranks` ranks that can do what the problem asks for (why_not_reproducible()).
-/// If the problem names its partition, only that one.
+/// Every pair of a strategy and a partition that can do on `ranks` ranks what the problem asks for (see
+/// why_not_reproducible()). If the problem names its partition, only pairs with that one.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 
 /// What a strategy will cost with a partition that it has made; empty where no closed form is known. Counts both passes
@@ -50,12 +50,12 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
 /// on the network is chosen.
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine);
 
-/// The fewest slices with which a candidate fits that does not fit at once; empty if it never fits.
+/// The cut into the fewest slices that fit; empty if the candidate fits at once, or if no slices fit.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine);
 
-/// Chooses `single`, if it fits, on one rank or for less than `local_below` rows (empty: the costs decide). Otherwise
-/// calls choose_among() with all candidates.
+/// Chooses `single` on one rank, and also for fewer than `local_below` rows (empty: the costs decide) if it fits.
+/// Otherwise calls choose_among() with all candidates.
 /// A pure function: all ranks that call it with the same arguments get the same answer.
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine);
 

@@ -27,9 +27,10 @@ double most(const std::vector<double>& values) {
 }
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
-/// Seconds that each rank needs for its triples and rows. `busy`: the same while all ranks of a node compute. When
-/// other ranks are done, a rank uses what they leave free of the node, but gets no faster than a rank alone. Worked
-/// example: 3 ranks on 2 cores, alone 1.5 times as fast, with 1, 2 and 3 s of work: done after at most 2 s.
+/// Seconds that each rank needs for its triples and rows. `busy` are the seconds if all ranks of its node compute all
+/// the time. When other ranks are done, a rank also uses the cores that they leave free, but gets no faster than a rank
+/// that is alone on the node. Worked example: 3 ranks on 2 cores, a rank alone is 1.5 times as fast; busy 1, 2 and 3 s:
+/// the result is 1, 2 and 2 s.
 std::vector<double> shared(const std::vector<double>& busy, const core::Machine& machine) {
   std::vector<double> seconds;
   const auto size = std::size_t(machine.ranks_per_node);

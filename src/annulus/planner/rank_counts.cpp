@@ -101,7 +101,7 @@ void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& p
   add(counts.copied, is_window ? moved.sums.sent : moved.sums.received, strategies::sum_bytes(problem, 1));
 }
 
-/// Bytes of a row that a group exchanges for heads, for each query head and each key/value head; or numbers of rows.
+/// Two numbers, one for q, one for k and v: the bytes of a row of one head that a group exchanges, or counts of rows.
 struct RowBytes {
   double query = 0, key = 0;
   double of(double queries, double keys) const { return query * queries + key * keys; }
@@ -176,7 +176,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   double lists = 0;  // work lists, one kernel call each: the first rows of a window have lists of their own
   for (const pattern::Pair& pair : problem.pattern.pairs)
     lists += double(pattern::visible_parts(pair, problem.pattern.causal).size());
-  double each = 0;  // rows of one head that all pairs pick from one row
+  double each = 0;  // how often all pairs together pick a row, over all heads; a mean
   for (const pattern::Pair& pair : problem.pattern.pairs)
     each += double(problem.shape.heads) / double(pair.window ? 1 : pair.dilation);
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;

@@ -4,7 +4,7 @@ namespace annulus::planner {
 namespace {
 
 // Time of a forward pass divided by that of plain scores, float32, heads of 64, on one core of an AMD EPYC (Zen 4):
-// docs/scores.md. Backward passes were not measured; they are assumed to take as many times as long.
+// docs/scores.md. Backward passes were not measured; the same factors are assumed for them.
 constexpr double of_cap = 1.10;
 constexpr double of_causal_alibi = 1.02;
 constexpr double of_alibi = 1.12;  // a row's maximum rises key by key, and then a block is computed twice

@@ -17,9 +17,9 @@
 
 namespace annulus::planner {
 
-/// Which ranks must be ready before a block can arrive.
-///   neighbours  hop h: from rank - 1, to rank + 1
-///   rotation    hop h: from rank - h, to rank + h
+/// Which ranks must be ready before a block can arrive. Hop 0 computes on own rows; the first block arrives during it.
+///   neighbours  during hop h: from rank - 1, to rank + 1
+///   rotation    during hop h: from rank - h - 1, to rank + h + 1
 ///   one_sided   blocks as in rotation, but a rank reads them: the owner need not be ready, and nothing is sent
 enum class Coupling { neighbours, rotation, one_sided };
 

@@ -7,7 +7,7 @@
 namespace annulus::planner {
 namespace {
 
-/// Bytes of what a slice reads: of dout and dlse, and of everything.
+/// Bytes that a slice reads. late_inputs(): of dout and dlse; all_inputs(): of all tensors.
 double late_inputs(const Problem& slice, strategies::RowCounts rows) {
   if (!slice.gradients) return 0;
   return double(slice.shape.batch) * double(rows.queries) * double(slice.out_row_bytes() + slice.lse_row_bytes());

@@ -1,4 +1,4 @@
-// How much of a rank's memory slices of a problem need.
+// How much memory a rank needs for slices of a problem.
 #pragma once
 
 #include "annulus/planner/choose.hpp"

@@ -15,7 +15,7 @@ using strategies::BlockPasses;
 using strategies::UnitCost;
 
 constexpr Index units_per_rank = 4;     // at least this many, so that ranks end at about the same time
-constexpr Index most_blocks = 1 << 14;  // since what each block reads of each other block is counted
+constexpr Index most_blocks = 1 << 14;  // what each block reads of each other one is counted: more would take long
 constexpr Index fewest_rows = 16;       // smaller blocks need as much memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
@@ -45,7 +45,7 @@ bool is_short(const Problem& problem, Index block_rows, int ranks, const core::M
          longest_unit(problem, block_rows, machine) <= most_unit_seconds;
 }
 
-/// To price a cut, at most this many pairs of blocks are looked at: about one second of work.
+/// For the cost of a cut, at most this many pairs of blocks are looked at: about one second of work.
 constexpr Index most_lookups = Index(1) << 17;
 
 }  // namespace
@@ -61,7 +61,7 @@ strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const Prob
 
 std::string why_no_stream(const Problem& problem) {
   const strategies::Statistics& told = problem.statistics;
-  if (told.received || told.top_keys > 0) return "it makes no statistics of a pass over the keys, received and top";
+  if (told.received || told.top_keys > 0) return "it does not make the statistics received and top";
   return "";
 }
 

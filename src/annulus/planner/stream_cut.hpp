@@ -26,8 +26,8 @@ struct StreamCut {
 /// Why stream cannot cut a problem; empty: it can.
 std::string why_no_stream(const strategies::Problem& problem);
 
-/// What a unit costs. The query rows that read a block's keys are counted row by row. For very long sequences, as many
-/// are assumed as the block's queries read key rows, with q, out and dout in place of k and v.
+/// What a unit costs. The query rows that read a block's keys are counted row by row. For very long sequences we assume
+/// that they are as many as the key rows that the block's queries read, with q, out and dout in place of k and v.
 strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const strategies::Problem& problem, int phase,
                                Index block);
 
@@ -36,22 +36,22 @@ StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_
 
 /// Chooses the largest blocks whose unit fits into a rank's memory and takes at most most_unit_seconds, with several
 /// units for every rank. Blocks have a power of two of rows, so that most segments are inside one block; where cuts are
-/// only allowed at certain rows, they have a power of two times the distance of these. Blocks get smaller than the
-/// kernel works well with only if memory requires it. If no cut fits, it returns the smallest blocks. A given
+/// only allowed at certain rows, they have a power of two times the distance of these. Only if memory requires it,
+/// blocks get smaller than the kernel needs to be fast. If no cut fits, it returns the smallest blocks. A given
 /// Problem::block_size is used as it is.
 StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int ranks, const core::Machine& machine);
 
 /// Cost of a cut for `ranks` ranks, each of which computes unit after unit.
 Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine);
 
-/// When to price strategy stream besides the other strategies.
+/// When to compute the cost of strategy stream, too.
 ///   never      the verb cannot compute unit by unit
 ///   if_needed  if no other strategy fits
 ///   always     to show it
 enum class StreamOffer { never, if_needed, always };
 
 /// Adds strategy stream to a choice among other strategies, and chooses it if it fits and none of them does. Returns
-/// how it would cut the problem, if it was priced.
+/// how it would cut the problem, if its cost was computed.
 std::optional<StreamCut> offer_stream(StreamOffer offer, const strategies::Problem& problem, bool dlse, int ranks,
                                       const core::Machine& machine, Choice& choice);
 

@@ -1,5 +1,5 @@
-// Times and guards passes, in which ranks wait for each other's messages. Gathers what the ranks of a run measured on
-// rank 0, as columns of numbers for /run in the result file, the JSON report and the summary.
+// Times passes, and ends the job if one rank fails in a pass alone. Gathers on rank 0 what all ranks of a run measured,
+// as columns of numbers for /run in the result file, the JSON report and the summary.
 #pragma once
 
 #include <algorithm>
@@ -19,20 +19,20 @@ using core::Index;
 
 /// What this rank measured in one pass.
 struct Pass {
-  core::LayerMetrics metrics;  ///< of attention only if there is no layer
+  core::LayerMetrics metrics;  ///< without a layer, only `attention` is set
   double seconds = 0;          ///< wall time from one barrier to the next
   Index peak_bytes = 0;
 };
 
-/// Runs `work` between two barriers; the watchdog knows it as `name`. Collective. If this rank fails alone, it ends the
-/// job, because others may be waiting for its messages and it cannot tell them. An AgreedError is thrown on, because
-/// all ranks have it.
+/// Runs `work` between two barriers; the watchdog knows it as `name`. Collective. If `work`
+/// throws an AgreedError, every rank throws it again. If it throws anything else, this rank ends the job, because other
+/// ranks may be waiting for its messages; a job of one rank throws it again.
 Pass run_pass(const comm::Communicator& comm, const std::string& name, const std::function<core::LayerMetrics()>& work);
 
 /// Findings about the log-sum-exps of all ranks' rows.
 struct LseFindings {
-  Index rows = 0;      ///< number of rows of queries; each (batch, row, head) counts
-  Index keyless = 0;   ///< those that see no key: lse = -inf
+  Index rows = 0;      ///< number of (batch, row, head) triples of queries
+  Index keyless = 0;   ///< those of `rows` that see no key: lse = -inf
   double largest = 0;  ///< the largest |lse| of the others
 
   void add(const LseFindings& more) {
@@ -76,7 +76,7 @@ struct Quantity {
 store::Column per_rank(const Quantity& quantity, double value, const comm::Communicator& comm);
 /// Gathers what all ranks measured in a pass; collective; complete on rank 0. `predicted_bytes`: this rank's peak.
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
-/// Bytes that every rank receives from each rank. They are exactly as planned. Collective; complete on rank 0.
+/// Bytes that every rank receives from each rank, counted from the plan. Collective; complete on rank 0.
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
 /// The datasets of /run. Those of the other passes have the same names in /run/statistics and /run/backward.

@@ -3,8 +3,8 @@
 //   terminal   annulus: [##########..............]  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left      one line, redrawn
 //   log        annulus:  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left                                 a line now and then
 //
-// Work that takes less than a second prints nothing. A log first gets a line every ten seconds, later one whenever two
-// per cent of the time have passed: about a hundred lines for an hour, two hundred for a day.
+// Work that takes less than a second prints nothing. A log first gets a line every ten seconds; later, one each
+// time that the elapsed time has grown by two per cent: about 150 lines in an hour, 310 in a day.
 #pragma once
 
 #include <functional>

@@ -168,7 +168,7 @@ EarlierTable read_sweep_table(const std::string& file) {
 }
 
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table) {
-  // Compares both files, because each is replaced on its own: a launch may end, or another one write, in between.
+  // Compares both files: a launch may have replaced one and ended, or another launch may have replaced the other.
   return read_sweep_table(file).records == table.records && (json.empty() || cases_in(json) == dump(cases_of(table)));
 }
 

@@ -1,4 +1,4 @@
-// Words and lines for reports, and reports as JSON.
+// Texts and lines for reports, and reports as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +13,7 @@ namespace annulus::report {
 /// Bytes as text: "1.5 GiB".
 std::string describe_bytes(double bytes);
 
-/// The different texts among the ranks' texts, in the order of appearance: "node1, node2".
+/// The ranks' texts, each once, in the order in which they first appear: "node1, node2".
 std::string distinct(const std::vector<std::string>& words);
 
 /// Prints a line of a summary on stdout: "  name       text".

@@ -67,7 +67,7 @@ class RankEvents {
     text_ += fmt::format(R"("M","pid":{},"tid":0,"name":"{}","args":{}}})", rank_, name, text_of(arguments));
   }
 
-  /// Viewers use microseconds; ours have three decimals. Rounding keeps the order, so spans stay nested.
+  /// Viewers use microseconds, which we write with three decimals. Rounding keeps the order, so spans stay nested.
   Index nanoseconds(double time) const { return std::max<Index>(0, std::llround(1e9 * time_(time))); }
 
   int rank_;

@@ -13,8 +13,8 @@
 
 namespace annulus::report {
 
-/// Records the spans of every rank, from the constructor to finish(), which writes the file complete or not at all. Its
-/// memory is limited (core/timeline.hpp); rank 0 holds the text of one other rank at a time.
+/// Records the spans of every rank, from the constructor to finish(), which writes the file complete or not at all. The
+/// memory for spans is limited (core/timeline.hpp); rank 0 holds the text of one other rank at a time.
 class TraceFile {
  public:
   /// Reserves the file's name, and compares the clocks of the ranks. Collective. Throws the same Error(failure) on

@@ -47,10 +47,10 @@ struct Codec {
 
 /// Accepts `true` and `false`, but not YAML's other words for them.
 Codec<bool> flag();
-/// text(): any text that is not empty. path(): the same as a path, which starts at the file's folder.
+/// text(): any text that is not empty. path(): such a text as a path; a relative one starts at KeyValue::folder.
 Codec<std::string> text();
 Codec<std::string> path();
-/// A finite number above 0. Refuses the same as whole(), and .inf, .nan, 1e999.
+/// A finite number above 0, such as 1.5 or 1e3. Refuses 010 and 0x10 (octal, hexadecimal), '12', .inf, .nan, 1e999.
 Codec<double> positive();
 /// A whole decimal number between the bounds. Refuses 010 and 0x10 (octal, hexadecimal), 1e3, 1.5 and '12'.
 Codec<Index> whole(Index least, Index most);
@@ -98,8 +98,8 @@ Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choi
           }};
 }
 
-/// A word with a meaning, or what `codec` accepts. For an optional value, `auto` and `none` mean that there is no
-/// value.
+/// word_or(): `word`, which stands for `meaning`, or what `codec` accepts. optional(): `word` (auto or none) stands for
+/// no value. if_given(): no word stands for it; without the key there is no value.
 template <class T>
 Codec<T> word_or(const std::string& word, const T& meaning, const Codec<T>& codec) {
   return {word + ", or " + codec.range,

@@ -37,7 +37,7 @@ class Section {
   Section(std::vector<Key<Root>>& keys, std::string name, Get get, bool decides_result = false)
       : keys_(keys), name_(std::move(name)), get_(get), decides_result_(decides_result) {}
 
-  /// `range` says which values are allowed; {} in it means the codec's own text.
+  /// `range` says which values are allowed; {} in it stands for Codec::range.
   template <class Part, class T>
   Key<Root>& field(const std::string& word, T Part::*member, const Codec<T>& codec, std::string range = "{}") {
     if (const std::size_t at = range.find("{}"); at != std::string::npos) range.replace(at, 2, codec.range);
@@ -66,7 +66,7 @@ const YamlNode* find_path(const YamlNode& root, std::string_view name);
 /// describes the file: "a run file". Throws Error(usage).
 Locations check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what);
 
-/// Where the key was written or, if it was not, the innermost section around it that was.
+/// Where the key was written; if it was not, where the innermost section around it was written.
 const std::string& location_of(const Locations& locations, std::string_view key);
 
 /// Calls check_words(), then reads all keys in the file. Throws Error(usage).

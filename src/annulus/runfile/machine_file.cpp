@@ -56,15 +56,16 @@ const Keys& machine_keys() {
     kernel.field("head_dims", &Machine::kernel, head_dims(), "rates hold for heads of up to this many numbers");
     kernel.field("seconds_per_gflop", &Machine::kernel, column(&KernelRate::seconds_per_gflop, measured(4)),
                  "s of one rank per GFLOP of attention, float32, all ranks computing");
-    kernel.field("float64_factor", &Machine::float64_factor, measured(), "time with float64 arithmetic over float32");
+    kernel.field("float64_factor", &Machine::float64_factor, measured(),
+                 "time with float64 arithmetic, divided by that with float32");
     kernel.field("half_factor", &Machine::half_factor, measured(),
-                 "time with float16 or bfloat16 tensors over float32");
+                 "time with float16 or bfloat16 tensors, divided by that with float32");
     kernel.field("single_factor", &Machine::single_factor, measured(),
-                 "time of a rank that computes alone on its node over the rates above");
+                 "time of a rank that computes alone on its node, divided by the time at the rates above");
     inside.field("seconds_per_message", &Link::seconds_per_message, measured(),
-                 "s, while all ranks talk to a neighbour");
+                 "s, while every rank exchanges messages with a neighbour");
     inside.field("seconds_per_byte", &Link::seconds_per_byte, measured(),
-                 "s per byte that a rank receives, while all ranks talk");
+                 "s per byte that a rank receives, while all ranks exchange messages");
     between.field("seconds_per_message", &Link::seconds_per_message, measured(), "s");
     between.field("seconds_per_byte", &Link::seconds_per_byte, measured(), "s per byte");
     top.field("overlap", &Machine::overlap, share(), "share of a transfer that compute can hide, 0 to 1");
@@ -75,11 +76,11 @@ const Keys& machine_keys() {
     top.field("seconds_per_row", &Machine::seconds_per_row, measured(),
               "s to pack a row of one head for a pair, and for its running softmax");
     top.field("seconds_per_communicator", &Machine::seconds_per_communicator, measured(),
-              "s to make and free one, at which all ranks meet");
+              "s to make and free a communicator; all ranks take part");
     Section window(keys, "window", [](auto& machine) { return &machine.window; });
     window.field("seconds_per_message", &Link::seconds_per_message, measured(),
                  "s to make and free a window that all ranks read");
-    window.field("seconds_per_byte", &Link::seconds_per_byte, measured(), "s per byte of it");
+    window.field("seconds_per_byte", &Link::seconds_per_byte, measured(), "s per byte of the window");
     top.field("read_rate", &Machine::read_rate, measured(),
               "bytes per s that a rank reads of a file that is not in memory, while all ranks read");
     top.field("memory_per_rank", &Machine::memory_per_rank, measured(), "bytes");

@@ -65,7 +65,7 @@ RunFile parse_run_file(const std::string& text, const std::string& path, const s
 std::string resolved_text(const Settings& settings);
 
 /// Compares the settings that decide the numbers of a result: `made`, with which a file was made, and `asked`, which
-/// the user wants now. Returns lines "key: a -> b". Of input.file only the name counts, because folders may move.
+/// the user wants now. Returns lines "key: a -> b". Folders may move, so only the name of input.file counts.
 /// `same_numbers`: the input is known to be the same, whatever its name is.
 std::vector<std::string> differences(const Settings& made, const Settings& asked, bool same_numbers = false);
 

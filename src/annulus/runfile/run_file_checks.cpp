@@ -41,7 +41,7 @@ void check_input(const RunFile& run) {
     if (*dataset) refuse(run, key, " needs input.file: it names a dataset of it");
   }
   if (input.axes == core::AxisOrder::bhsd) {
-    refuse(run, "input.axes", ": bhsd needs input.file: it says how its datasets lie");
+    refuse(run, "input.axes", ": bhsd needs input.file: it is the order of axes of its datasets");
   }
 }
 
@@ -80,7 +80,7 @@ void check_distribution(const RunFile& run) {
   const DistributionSettings& distribution = run.settings.distribution;
   if (distribution.block_size && distribution.partition != pattern::PartitionKind::block_cyclic &&
       distribution.strategy != "stream") {
-    refuse(run, "distribution.block_size", " needs partition: block_cyclic, or strategy: stream, which is {}",
+    refuse(run, "distribution.block_size", " needs partition: block_cyclic, or strategy: stream; strategy is {}",
            distribution.strategy);
   }
   if (distribution.ulysses_ranks && distribution.strategy != "hybrid") {
@@ -91,9 +91,9 @@ void check_distribution(const RunFile& run) {
 void check_attention(const RunFile& run, std::size_t segments, std::size_t dilations) {
   const bool has_segments = given(run, "attention.segments"), has_dilations = given(run, "attention.dilations");
   if (has_segments != has_dilations) {
-    const std::string there = has_segments ? "attention.segments" : "attention.dilations";
+    const std::string given_one = has_segments ? "attention.segments" : "attention.dilations";
     const std::string absent = has_segments ? "attention.dilations" : "attention.segments";
-    refuse(run, there, " is given without {}: one entry of each per pair", absent);
+    refuse(run, given_one, " is given without {}: one entry of each per pair", absent);
   }
   if (segments != dilations) {
     refuse(run, "attention.dilations", " has {}, attention.segments ({}) has {}: one of each per pair", dilations,
@@ -101,7 +101,7 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
   }
 }
 
-/// Sets what windows see on the right to 0 if attention is causal, so that both ways of writing mean one pattern.
+/// If attention is causal, windows see nothing on the right: {window: 4} and {window: [3, 0]} become the same pattern.
 void complete_windows(RunFile& run) {
   pattern::Pattern& pattern = run.settings.attention.pattern;
   for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {

@@ -26,7 +26,7 @@ using core::Index;
 /// input.generate, and the options of `annulus generate`: tensors that are made from a seed. A number depends only on
 /// seed, tensor and global index.
 struct GenerateSettings {
-  /// sequence and heads must be given; kv_heads = heads unless given; value_dim stands below.
+  /// sequence and heads must be given; kv_heads = heads unless given; for value_dim see below.
   core::Shape shape{1, 0, 0, 0, 64};
   core::DType type = core::DType::float32;
   std::uint64_t seed = 1;
@@ -57,7 +57,7 @@ struct InputSettings {
   std::optional<std::string> lengths{};    ///< dataset: how many rows each batch entry has; empty: all exist
   pattern::QueryOffset query_offset{};     ///< which row of k the first row of q is
 
-  /// Whether `lengths` are rows of k and v only: queries without row numbers all exist.
+  /// Whether `lengths` counts rows of k and v only. All queries exist then, because they have no row numbers.
   bool has_lengths_of_keys() const { return lengths && query_offset.kind == pattern::QueryOffset::Kind::none; }
 };
 
@@ -87,7 +87,7 @@ struct ComputeSettings {
 struct DistributionSettings {
   std::string strategy = "auto";                    ///< name of a strategy, which the app checks
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
-  std::optional<Index> block_size;                  ///< rows, for block_cyclic; empty: auto
+  std::optional<Index> block_size;                  ///< rows, for block_cyclic or stream; empty: auto
   std::optional<Index> ulysses_ranks;               ///< ranks in one group of hybrid; empty: auto
   std::optional<Index> local_below;  ///< rows; `auto` computes shorter sequences on one rank; empty: auto
   comm::Transport transport = comm::Transport::mpi;

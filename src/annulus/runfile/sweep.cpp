@@ -134,7 +134,7 @@ void check_key(const SweptKey& key) {
   if (key.name == ranks_word || key.name == threads_word) return;
   for (const char* section : {"bench.", "output.", "train."}) {
     if (!key.name.starts_with(section)) continue;
-    fail(ErrorKind::usage, "{}bench.sweep: {} cannot vary: cases share what stands in {}", key.location, key.name,
+    fail(ErrorKind::usage, "{}bench.sweep: {} cannot vary: all cases share the section {}", key.location, key.name,
          std::string(section, std::strlen(section) - 1));
   }
   std::vector<std::string> names{ranks_word, threads_word};
@@ -201,7 +201,7 @@ Codec<std::vector<SweepAxis>> sweep_axes() {
     to.clear();
     Index cases = 1;
     for (const YamlNode& item : value.list()) {
-      if (cases > most_cases) break;  // check_sweep() refuses so many; more would only waste memory
+      if (cases > most_cases) break;  // check_sweep() refuses this many; more would only waste memory
       to.push_back(axis_of({item, value.name, value.folder}));
       cases *= Index(to.back().front().values.size());
     }

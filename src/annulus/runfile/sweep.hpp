@@ -42,8 +42,8 @@ struct SkipCondition {
   std::vector<std::pair<std::string, SweptValue>> values;
 };
 
-/// Words that a sweep may vary although they are not keys of a run file. Only launches with this number of ranks, or of
-/// threads on each rank, measure the case; other launches leave it.
+/// Words that a sweep may vary although they are not keys of a run file. Only launches with the case's number of ranks,
+/// or of threads on each rank, measure it; other launches skip it.
 inline constexpr const char* ranks_word = "ranks";
 inline constexpr const char* threads_word = "threads";
 

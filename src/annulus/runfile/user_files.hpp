@@ -5,8 +5,8 @@
 
 namespace annulus::runfile {
 
-/// Follows links to their end, even if nothing exists there, and writes the folder without links. Throws Error(failure)
-/// if the links form a circle.
+/// Follows links to their end, even if nothing exists there. Returns a path without links, also in its folders. Throws
+/// Error(failure) if the links form a circle.
 std::string follow_links(const std::string& file);
 
 /// Reads a text file of at most 16 MiB. Local. `expected` says what it should be: "a run file (YAML)". Throws

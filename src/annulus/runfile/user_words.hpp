@@ -1,5 +1,5 @@
-// Suggests words for misspelt ones, and reads numbers in run files and on the command line: they must be decimal, stand
-// alone, and be in their range.
+// Suggests words for misspelt ones, and reads numbers in run files and on the command line: they must be decimal, be
+// the whole text, and be in their range.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-// A run file has some dozens of nodes. But aliases repeat nodes, so a short text can mean billions (a "bomb").
+// A run file has some dozens of nodes. But aliases repeat nodes, so a short text can stand for billions (a "bomb").
 constexpr int max_nodes = 10000;
 constexpr int max_levels = 500;  // yaml-cpp's own limit; an alias inside its own node would never end
 

@@ -1,4 +1,4 @@
-// Rows of tensors: from files, read ahead by a thread of this class, or made from a seed.
+// Brings rows of tensors into memory: from files, where a thread can read ahead of the kernel, or from a seed.
 #pragma once
 
 #include <condition_variable>
@@ -21,9 +21,9 @@ struct SeededTensor {
   core::TensorId id = core::TensorId::q;
 };
 
-/// The seeded numbers of q, k, v, dout or dlse.
+/// Which random numbers of a seed are those of q, k, v, dout or dlse.
 core::TensorId seed_of(core::StoredTensor tensor);
-/// The dataset of one of these in the input file; for generated inputs, the tensor's name.
+/// The name of this tensor's dataset in the input file; for generated inputs, the tensor's own name.
 const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor);
 
 /// Where a tensor's rows come from.
@@ -35,16 +35,16 @@ RowOrigin origin_of(const InspectedFile& file, const std::string& dataset);
 /// From now on, reading `origin` fails only for numbers that `wanted` does not allow.
 void allow(RowOrigin& origin, Wanted wanted);
 
-/// Reads pieces at once. Call it on the thread that calls MPI and HDF5. Throws
+/// Reads pieces, and returns when they are in memory. Call it on the thread that calls MPI and HDF5. Throws
 /// Error(failure).
 void read_rows(const RowOrigin& from, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Knows where tensors are, and reads them. The thread reads tensors whose bytes lie in a file as they are in memory.
-/// start() itself does the work for seeds and for HDF5, which only one thread may call.
+/// Knows where tensors are, and reads them. A thread reads rows of RawTensors after start() has returned. start() makes
+/// rows of SeededTensors itself, and reads those of Hdf5Tensors, because only one thread may call HDF5.
 class FileRows final : public core::RowSource {
  public:
   FileRows();
-  /// Stops reads in flight; they are not completed.
+  /// Waits until the thread has finished the read that it is doing, at most 64 MiB. Drops those that have not begun.
   ~FileRows() override;
 
   /// Sets where a tensor's rows are. Do not call it while they are read.
@@ -57,7 +57,7 @@ class FileRows final : public core::RowSource {
   core::RowTraffic traffic() const override;
 
  private:
-  struct Read {  // of some MiB; after each, wait() tells the watchdog that work goes on
+  struct Read {  // at most 64 MiB, or one row; after each, wait() reports to the watchdog that work goes on
     RawTensor from;
     std::vector<core::RowPiece> pieces;
   };

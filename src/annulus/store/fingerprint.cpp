@@ -33,7 +33,8 @@ void add_block(Lanes& state, const std::byte* block) {
   }
 }
 
-/// The sum of fingerprint_at() for one line. mixed(0) is 0; the factors are odd, so no change of one word is lost.
+/// What one line adds to fingerprint_at(). mixed(0) is 0, so zeros add 0. Factors are odd, so a change of one word
+/// always changes the sum.
 std::uint64_t line_share(const std::byte* line, Index bytes, std::uint64_t position) {
   std::uint64_t sum = 0;
   const auto add = [&](Index at, std::size_t size) {
@@ -86,7 +87,7 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm) 
       }
     }
   }
-  std::uint64_t all = 0;  // unsigned, because sums of MPI are signed
+  std::uint64_t all = 0;  // summed here and not by MPI, whose signed sum could overflow
   for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);
   return all;
 }
@@ -98,7 +99,7 @@ std::uint64_t fingerprint(const std::vector<Index>& numbers) {
 
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line) {
   using Space = Kokkos::DefaultHostExecutionSpace;
-  constexpr Index few = Index(1) << 18;  // bytes: to ask the other threads would take longer
+  constexpr Index few = Index(1) << 18;  // bytes: starting the other threads would take longer
   const auto share = [=](Index i) { return line_share(bytes + i * line, line, std::uint64_t(begin + i * line)); };
   std::uint64_t sum = 0;
   if (count < few) {

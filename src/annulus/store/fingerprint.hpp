@@ -1,4 +1,4 @@
-// Tells, with 64 bits, whether numbers have changed since an earlier launch.
+// Fingerprints of 64 bits, which show whether numbers have changed since an earlier launch.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +31,13 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 /// The fingerprint of numbers that are the same on every rank.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
-/// A sum over the 8-byte words of `count` bytes that belong at byte `begin` of a file. A word depends on its position
-/// and ends where a line of `line` bytes ends, so the sum does not depend on where a file's lines are divided. Zeros
-/// add 0. Local.
+/// Adds up the hashes of the 8-byte words of `count` bytes that belong at byte `begin` of a file, each times a factor
+/// from its position. No word crosses the end of a line of `line` bytes. If a file is cut between two lines, the sums
+/// of its pieces add up to that of the file. Zeros add 0. Local.
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line);
 
 /// What a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how the
-/// matrix is cut. The part has the type of its numbers. Local.
+/// matrix is cut. MatrixPart::type must be set. Local.
 std::uint64_t fingerprint_share(const MatrixPart& part, std::uint64_t matrix);
 
 }  // namespace annulus::store

@@ -12,7 +12,7 @@ namespace {
 using core::Index;
 
 /// Finds a number whose exponent bits are all ones, which is not finite. The test on bits is the same for all four
-/// types, and vectorises. `value` converts an element to double.
+/// types, and vectorises.
 template <class Bits, class Stored>
 std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent) {
   static_assert(sizeof(Bits) == sizeof(Stored));
@@ -147,7 +147,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
       at[axis] = inside % extents[axis];
       inside /= extents[axis];
     }
-    at[0] += at[1] / extents[1];  // rows of later entries may follow end to end
+    at[0] += at[1] / extents[1];  // if entries lie end to end, row S is row 0 of the next entry
     at[1] %= extents[1];
     std::vector<Index> in_file = reordered(at, info.order);
     for (std::size_t axis = 0; axis < first_index.size(); ++axis) in_file[axis] += first_index[axis];

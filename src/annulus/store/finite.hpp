@@ -22,8 +22,8 @@ struct NonFinite {
   std::string expected() const;
 };
 
-/// Which numbers are checked: the first `numbers` of every `apart`; all if both are equal. A result's index counts only
-/// checked numbers. Worked example: {128, 320}: 128 numbers of v follow 192 of k in each row; v is checked.
+/// Checks the first `numbers` of every `apart` numbers; all if both are equal. A result's index counts only checked
+/// numbers. Worked example: each row has 192 numbers of k, then 128 of v. From v on, {128, 320} checks v only.
 struct Spacing {
   core::Index numbers = 0, apart = 0;
 };
@@ -46,8 +46,8 @@ inline std::optional<NonFinite> find_unwanted(const RowLayout& layout, const voi
 double largest_magnitude(const void* numbers, core::DType type, core::Index count, const Spacing& spacing = {});
 
 /// Throws the same AgreedError on every rank for the bad number that comes first in the global tensor (B, S, ...), if a
-/// rank found one; that rank writes the message, with the index in the file. `found` has an index in this rank's (B,
-/// rows, ...). If `info` is a part of the dataset, `first` is the index of its first number. Collective.
+/// rank found one; that rank writes the message, with the index in the file. The index in `found` counts this rank's
+/// (B, rows, ...). If `info` describes only a part of the dataset, `first` is where the part begins. Collective.
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
                   const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
                   const std::string& expected = "expected finite numbers", const std::vector<core::Index>& first = {});

@@ -10,7 +10,7 @@
 namespace annulus::store {
 namespace {
 
-/// Numbers that one thread makes in one go, and the index of the first one in host memory.
+/// Numbers that one thread makes in one call, and the index of the first one in host memory.
 struct Piece {
   core::Interval numbers;
   Index to = 0;

@@ -22,7 +22,7 @@ struct FileContents {
   Index query_rows = 0;                           ///< Sq, the rows of q, dout and dlse; for a layer S
   /// {0, S} without input.documents and input.lengths. With lengths: all batch entries end to end, B S rows.
   pattern::Documents documents;
-  /// The rows of k and v that exist in each batch entry, if input.lengths are of these only; otherwise empty.
+  /// The rows of k and v that exist in each batch entry, if input.lengths does not apply to q; otherwise empty.
   std::vector<core::Interval> key_ranges = {};
   std::vector<double> sink = {};         ///< (H) sink logits; empty if input.sink is empty
   std::vector<double> coordinates = {};  ///< (S, 2), for all batch entries; empty without input.coordinates
@@ -50,7 +50,7 @@ class InputFile {
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
             const comm::Communicator& comm) const;
 
-  /// Every later opening is compared with this.
+  /// The file as it was checked; every later opening is compared with this.
   const InspectedFile& inspected() const { return file_; }
 
  private:
@@ -76,7 +76,7 @@ InputFile layer_file(const runfile::Settings& settings, LayerExtras extras, cons
 /// Throws as InputFile::read().
 void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
-// Reads single pieces of other such files. Local; these functions throw Error(failure).
+// These functions read single items of other HDF5 files. They are local, and throw Error(failure).
 
 /// Extents and type of a dataset of numbers.
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name);

@@ -48,9 +48,9 @@ struct DatasetInfo {
   NumberType type = core::DType::float32;
   core::AxisOrder order = core::AxisOrder::bshd;
   Index offset = not_known;   ///< byte of the file at which the numbers begin; from there they are contiguous
-  MissingValues missing{};    ///< numbers that must not be read
-  Index first_row = 0;        ///< row of the sequence that is its first row: q may have fewer rows than k
-  bool has_all_rows = false;  ///< InspectedFile::left_out is not about this dataset
+  MissingValues missing{};    ///< reading one of them is an error
+  Index first_row = 0;        ///< which row of the sequence its row 0 is: q may have fewer rows than k
+  bool has_all_rows = false;  ///< InspectedFile::left_out does not apply to it
 };
 
 struct InspectedFile {
@@ -59,10 +59,10 @@ struct InspectedFile {
   std::map<std::string, DatasetInfo> datasets;  ///< those that the run reads, by name
   /// Batch entries lie end to end, as one sequence: row S of the file is row 0 of entry 1.
   bool is_end_to_end = false;
-  /// Rows that do not exist, ascending; counted in that one sequence, or in each batch entry. They are not read; in
-  /// memory they are zeros.
+  /// Rows that do not exist, ascending. They are not read; in memory they are zeros. If entries lie end to end, rows
+  /// are counted over all entries. Otherwise every entry lacks the same rows.
   std::vector<core::Interval> left_out{};
-  /// They are counted in that one sequence although entries do not lie end to end: each entry has rows of its own.
+  /// Entries do not lie end to end, but `left_out` counts rows over all entries: each entry lacks different rows.
   bool is_left_out_by_entry = false;
   /// Other files that hold numbers of the datasets, or through which links lead to them.
   std::map<std::string, FileState> others{};
@@ -75,7 +75,7 @@ struct InspectedFile {
   }
 };
 
-/// The same for a file and for all other files that its datasets are made of.
+/// As check_unchanged() above, for a file and for all other files that its datasets are made of.
 void check_unchanged(const InspectedFile& file);
 
 /// Calls `read`, which opens the file, and checks before and after it that the file is still the same. Throws

@@ -90,13 +90,14 @@ void Journal::read_new() {
     at += now;
   }
   if (read_ == 0 && !begins_like_ours(text)) {
-    fail(ErrorKind::failure, "{}: is in the way: a run keeps its journal under that name, and this is none", path_);
+    fail(ErrorKind::failure, "{}: is in the way: a run keeps its journal under that name, and this is not a journal",
+         path_);
   }
   std::size_t begin = 0;
   const std::size_t first = text.find('\n');
   if (read_ == 0 && first != std::string::npos && !opened(text.substr(0, first))) {
     fail(ErrorKind::failure,
-         "{}: is damaged: its first line does not have its checksum; what it said is finished cannot be told any more. "
+         "{}: is damaged: its first line does not have its checksum, so it is not known which units are finished. "
          "Remove it, and the .part file beside it, to begin anew",
          path_);
   }

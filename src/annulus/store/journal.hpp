@@ -2,18 +2,18 @@
 // all processes that work on the output append whole lines to it, under a lock, and no other program reads it. It also
 // locks the output: no other run makes the file while a process that signed on lives.
 //
-//   head {...}             what is computed: settings, input, version, cuts
-//   making                 a launch is laying out the part file: one that exists belongs to this journal
-//   part {...}             the part file is laid out like this (part_file.hpp)
+//   head {...}             what is computed: settings, input, version, and how it is cut into units
+//   making                 a launch is laying out the part file: a part file that exists belongs to this journal
+//   part {...}             the layout of the part file (PartLayout in part_file.hpp)
 //   owner ID LAUNCH PROCESS ABOUT
 //                          a process that takes units; while it lives, it locks a byte whose position follows from ID
 //   claim PHASE UNIT ID    process ID works on this unit
 //   check PHASE UNIT TEXT  the checksums of what the unit has written (unit_checks.hpp)
 //   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is what else
-//                          must be known of the unit
+//                          later launches must know about the unit
 //   again PHASE UNIT       the unit's numbers are not there any more: it is not finished, nor are units of later phases
 //   stop LAUNCH            the processes of this launch shall take no more units
-//   record                 HDF5 completes the part file now
+//   record                 HDF5 adds the record to the part file now
 //
 // Each line begins with a checksum of the rest, so readers ignore a line that a killed process left incomplete.
 #pragma once
@@ -52,7 +52,7 @@ class Journal {
   /// else is there.
   explicit Journal(const std::string& path);
 
-  /// Reads the journal, if there is one with a head and a part. Changes nothing else. Throws as above.
+  /// Reads the journal, if there is one with a head and a part. Changes no file. Throws as above.
   static std::optional<Journal> find(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -69,7 +69,7 @@ class Journal {
   /// Locks the journal while this object lives. The journal then knows all that other processes have written.
   class Turn {
    public:
-    /// Throws Error(failure) if another file has this name now.
+    /// Throws Error(failure) if the journal was removed, replaced or cut short since it was opened.
     explicit Turn(Journal& journal);
 
     /// Appends a line.
@@ -94,7 +94,7 @@ class Journal {
   Index done() const { return Index(done_.size()); }
   /// The notes of the finished units, in the order of the units.
   std::vector<std::string> notes() const;
-  /// The finished units with the checksums of what they have written (unit_checks.hpp); empty if there are none.
+  /// The finished units with the checksums of what they have written (unit_checks.hpp); "" for a unit without.
   std::map<Unit, std::string> checks() const;
   /// Whether a process that lives works on the unit.
   bool is_claimed(const Unit& unit) const;

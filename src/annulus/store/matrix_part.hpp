@@ -17,7 +17,7 @@ struct Rectangle {
   core::Index count() const { return rows.size() * columns.size(); }
 };
 
-/// What to read or write of a dataset. `memory` holds its rectangle `kept`, row-major.
+/// A part of a dataset that a rank reads or writes. `host` holds the dataset's rectangle `kept`, row-major.
 struct MatrixPart {
   std::string dataset;
   Rectangle part;  ///< must be inside `kept`; empty: this rank moves nothing

@@ -25,7 +25,7 @@ class NumberType {
   std::optional<core::DType> dtype_;
 };
 
-/// The type whose bits an int64 is moved as: it is copied without conversion.
+/// Functions that move numbers treat an int64 as this type: it has 8 bytes, too, and is copied without conversion.
 inline constexpr core::DType bits_of_int64 = core::DType::float64;
 
 constexpr std::size_t bytes_of(NumberType type) { return type.dtype() ? core::bytes_of(*type.dtype()) : 8; }

@@ -91,7 +91,7 @@ bool OutputFile::has_final_name(const PartLayout& layout) const {
   return !is_taken(part_path_) && is_taken(final_path_) && state_of(final_path_).inode == layout.inode;
 }
 
-/// The locked journal at its path. Tries again if another launch removes the file between opening and locking.
+/// Opens and locks the journal. Tries again if another launch removes the file between opening and locking.
 Journal::Turn OutputFile::open_journal() {
   for (;;) {
     journal_.emplace(journal_path_);
@@ -131,7 +131,7 @@ bool OutputFile::lay_out(const GoesOn& goes_on) {
     if (done > 0) {
       fail(
           ErrorKind::failure,
-          "{}: an interrupted run has finished {} parts of {}: run its run file again, or forget them with annulus run "
+          "{}: an interrupted run has finished {} units of {}: run its run file again, or forget them with annulus run "
           "--restart, or name another output",
           journal_path_, done, final_path_);
     }
@@ -154,7 +154,7 @@ bool OutputFile::begin(Journal::Turn& turn) {
     const PartLayout layout = PartFile::lay_out(part_path_, where, plan_.tensors, part_guard_);
     turn.write("part " + layout.text());
     if (plan_.keeps_units) turn.flush();
-  } catch (const core::Error&) {  // nothing has begun, so removes what was made
+  } catch (const core::Error&) {  // nothing has begun: what was made is removed
     part_guard_.reset();
     journal_->remove();
     throw;
@@ -203,7 +203,7 @@ void OutputFile::write_parts(const std::vector<MatrixPart>& parts,
 }
 
 void OutputFile::publish(const Record& record) {
-  struct RootsBusiness {  // in any case, rank 0 has renamed, kept or removed the files
+  struct RootsBusiness {  // only rank 0 renames, keeps or removes the files, even if publishing fails
     OutputFile& file;
     ~RootsBusiness() {
       if (file.comm_.is_root()) return;

@@ -27,7 +27,7 @@ struct OutputPlan {
   std::string head = whole_head;  ///< for the journal, one line that says what is computed
   bool keeps_units = false;       ///< if a launch ends early, a later launch continues with its finished units
 };
-/// A plan for a file that is made in one go, and whose numbers have the same type in memory.
+/// A plan for a file that one launch makes, and whose numbers have the same type in memory as in the file.
 OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>& tensors);
 
 class OutputFile : public RowWriter {

@@ -2,8 +2,8 @@
 //
 // On rank 0, HDF5 makes the layout, with space for all numbers; rank 0 flushes it to disk and closes it. Then every
 // rank writes its numbers directly to their positions in the file. HDF5 opens the file again only when all numbers are
-// there. So a process that is killed leaves a valid file that lacks only numbers. Tensors that later units read and
-// that are not in the result (scratch) are stored after HDF5's end of the file.
+// there. So a process that is killed leaves a valid file that lacks only numbers. Scratch tensors, which later
+// units read and which are not in the result, are stored after everything that HDF5 has laid out.
 #pragma once
 
 #include <map>
@@ -39,7 +39,7 @@ struct PartLayout {
   std::vector<Bytes> bookkeeping;
 
   std::string text() const;
-  /// Throws Error(failure), which names `journal`, the file that has the text, if it is damaged.
+  /// Throws Error(failure) if the text is damaged; the message names `journal`, the file that has the text.
   static PartLayout parse(const std::string& text, const std::string& journal);
 };
 
@@ -65,7 +65,7 @@ class PartFile final : public core::RowSink {
   void write_borders();
   bool has_borders() const { return !borders_.empty(); }
 
-  /// Notes what write() does not see: pieces that all ranks write together, as they are in memory.
+  /// Adds this rank's pieces, which all ranks write together and not with write(), to the checksums.
   void note_written(const RawTensor& to, const std::string& dataset, const std::vector<core::RowPiece>& pieces);
   /// The checksums of what this rank has written since the last call.
   UnitChecks take_checks() { return std::exchange(checks_, {}); }
@@ -82,7 +82,7 @@ class PartFile final : public core::RowSink {
   /// Flushes and closes the file, and checks that both worked. Throws Error(failure).
   void close();
 
-  /// Writes the record after the layout, where scratch or the rest of an earlier attempt is removed, and gives the file
+  /// Cuts off what follows the layout (scratch, or the rest of an earlier attempt), adds the record, and gives the file
   /// its final name. Call it on one rank when all ranks have closed the file. `refused`: what happens to the file if it
   /// cannot get that name. Throws Error(failure).
   void publish(const std::string& final_path, bool overwrite, const Record& record, AtomicFile::Refused refused) const;

@@ -17,8 +17,8 @@ using core::ErrorKind;
 using core::fail;
 
 constexpr Index window_bytes = Index(4) << 20;  // read at once if rows are scattered
-constexpr Index gap_bytes = Index(8) << 10;     // two pages: to read so few bytes costs less than another call
-constexpr Index call_bytes = Index(64) << 20;   // written at once by a long write: a second on a slow disk
+constexpr Index gap_bytes = Index(8) << 10;     // two pages: reading a gap of this size costs less than another call
+constexpr Index call_bytes = Index(64) << 20;   // that one call writes at most: a second on a slow disk
 
 /// Also throws if the file ends too early.
 void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset) {

@@ -17,12 +17,12 @@ struct RawTensor {
   RowLayout layout;
 };
 
-/// How a dataset with one to four axes is stored, if its type in memory is the same. Its axes are (B, S, heads,
+/// The layout of a dataset with one to four axes; the type in memory is that of the file. Its axes are (B, S, heads,
 /// numbers), (B, S, heads), (rows, heads) for a matrix, or (rows) for a vector.
 RowLayout layout_of(const InspectedFile& seen, const std::string& dataset);
 
 /// Opens the file of a dataset whose bytes in the file are contiguous and as in memory, and checks that the file has
-/// not changed. Empty if only HDF5 can read the dataset. Asks HDF5 if the storage is not known yet. Local. Throws
+/// not changed. Empty if only HDF5 can read the dataset. If that is not known yet, asks HDF5. Local. Throws
 /// Error(failure).
 std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset);
 
@@ -32,8 +32,8 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
 
 /// Called with `count` bytes that belong at byte `begin` of the file.
 using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index count)>;
-/// Calls `visit` with the bytes of the pieces, converted to the file's type. Each call gets as many as are contiguous
-/// or fit into a buffer of some MiB. Throws Error(failure) if a number does not fit the file's type.
+/// Calls `visit` with the bytes of the pieces, converted to the file's type. Each call gets contiguous bytes; what
+/// passes through a buffer is some MiB at most. Throws Error(failure) if a number does not fit the file's type.
 void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit);
 
 /// Writes bytes of a tensor in several calls; between them the watchdog learns that work goes on. Call it on the thread

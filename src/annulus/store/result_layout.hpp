@@ -57,7 +57,7 @@ struct Record {
   std::string settings;         ///< resolved run file, dataset /run/settings; empty: no group /run
   std::vector<Column> columns;  ///< datasets of /run
   std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
-  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file itself, from its input only
+  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file; from its input only
   std::vector<std::pair<std::string, std::string>> decisions = {};   ///< attributes of /run
 };
 

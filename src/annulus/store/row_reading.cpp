@@ -15,7 +15,7 @@ namespace {
 
 using core::Interval;
 
-/// Reads, and says so if the file has changed: another program that replaces or truncates it causes many other errors.
+/// Reads. If another program has replaced or truncated the file, the error says this, whatever else has failed then.
 void read(const InspectedFile& file, const std::string& dataset, const std::vector<core::RowPiece>& pieces,
           Wanted wanted) {
   core::RowTraffic traffic;

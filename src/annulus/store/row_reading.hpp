@@ -18,8 +18,8 @@ struct RowsIn {
   void* host = nullptr;
 };
 
-/// The pieces that make up rows of all batch entries, with all or some heads. In memory they are (batch,
-/// rows, heads, numbers), entry by entry, interval by interval. `number_bytes`: bytes of a number in
+/// The pieces that make up these rows and heads of the entries `batch`. In memory they are (batch, rows,
+/// heads, numbers), entry by entry, interval by interval. `number_bytes`: bytes of a number in
 /// memory. `apart`: bytes from one head to the next; 0: heads are contiguous. Worked example: 2 entries,
 /// rows {[4, 6), [10, 13)}, heads [0, 2): four pieces: rows 4-5 and rows 10-12 of entry 0, then those of
 /// entry 1.
@@ -36,13 +36,14 @@ void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vecto
 /// Reads a part of a matrix or of a vector (one column) in its type. Throws as read_rows().
 void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
 
-/// Rank 0 finds where the numbers of all datasets are, which of them mean "missing", and which other files these
-/// datasets are made of, and those of sink, documents, lengths and coordinates, which have been read already. All ranks
-/// get the result. Collective. Throws the same Error(failure) on every rank, also if a dataset was never written.
+/// Rank 0 finds where the numbers of all datasets in `file` are, which of them mean "missing", and which other files
+/// hold parts of these datasets, or of the small ones of `input` (sink, documents, lengths, coordinates), which other
+/// calls read. All ranks get the result. Collective. Throws the same Error(failure) on every rank, also if a dataset was
+/// never written.
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm);
 
-/// Names the filters of the file's datasets that are not part of HDF5 but plugins, programs of third parties, each
-/// once: "32015 (zstd)", with the name from the file. Call it on one rank. Throws Error(failure).
+/// The filters of the file's datasets that are plugins, programs of third parties, and not part of HDF5. Each is named
+/// once, as in the file: "32015 (zstd)". Call it on one rank. Throws Error(failure).
 std::vector<std::string> filter_plugins_of(const InspectedFile& file);
 
 }  // namespace annulus::store

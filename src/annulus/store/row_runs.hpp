@@ -61,15 +61,15 @@ std::vector<core::RowPiece> in_entries(const core::RowPiece& piece, Index sequen
 /// The rows of the pieces that exist. In memory, the rows that do not exist become zeros.
 std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<core::RowPiece>& pieces);
 
-/// Rows may continue into the next batch entry, as in in_entries(). Throws an internal error if the tensor does not
-/// have a row or a head. Worked example: rows 1 and 3 of heads [0, 2) of a (1, 4, 2, 8) float32 tensor that begins
+/// The runs of a piece, which may go on in the next entry, as in in_entries(). Throws an internal error if the tensor
+/// lacks a row or a head. Worked example: rows 1 and 3 of heads [0, 2) of a (1, 4, 2, 8) float32 tensor that begins
 /// at byte 100. In order bshd these are 2 runs of 16 numbers, the first at byte 164, 128 bytes apart. In order bhsd
 /// each head has 2 runs of 8 numbers, 64 bytes apart: the first run is at byte 132 for head 0 and at byte 260 for
 /// head 1.
 std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece);
 
-/// Puts the pieces into groups, so that a rank can tell the watchdog between two groups that it is alive. A group is at
-/// most `most_bytes` of a file, or one row of one piece. Only pieces larger than a group are cut.
+/// Puts the pieces into groups, so that a rank can report to the watchdog between two groups. A group is
+/// at most `most_bytes` of a file, or one row of one piece. Pieces are cut only where a group is full.
 std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, const std::vector<core::RowPiece>& pieces,
                                                    Index most_bytes);
 

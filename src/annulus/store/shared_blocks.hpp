@@ -7,8 +7,8 @@
 // - the first and the last block of a dataset, which also hold other bytes, belong to rank 0;
 // - a dataset with less than 1 MiB for each rank belongs to rank 0 completely.
 // Worked example: two ranks, two rows of 40 KiB each, from byte 0 on, in a larger dataset. Rank 0 has bytes
-// [0, 80 KiB), so it owns the blocks at 0 and 64 KiB. Rank 1 sends it [80 KiB, 128 KiB). It writes [128 KiB, 160 KiB)
-// itself if more of the dataset follows; otherwise that is the last block, and rank 1 sends it to rank 0, too.
+// [0, 80 KiB), so it owns the blocks at 0 and 64 KiB: rank 1 sends [80 KiB, 128 KiB) to rank 0. Rank 1 writes [128 KiB,
+// 160 KiB) if more of the dataset follows; otherwise that is the last block, and rank 1 sends it to rank 0, too.
 #pragma once
 
 #include <functional>
@@ -32,8 +32,8 @@ using RankOf = std::function<int(const OneNumber&)>;
 /// Finds the rank that has a row, by bisection.
 class RowOwners {
  public:
-  /// `entry_rows`: S if batch entries lie end to end and the partition is of B S rows; 0: every entry is dealt in the
-  /// same way.
+  /// `entry_rows`: S if batch entries lie end to end and the partition is of B S rows; 0: the partition is of the
+  /// S rows of every entry.
   explicit RowOwners(const pattern::Partition& partition, Index entry_rows = 0);
 
   int rank_of(Index row) const;

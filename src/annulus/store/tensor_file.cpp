@@ -19,7 +19,7 @@ enum class Meaning { unknown, rows, heads };
 
 Meaning meaning_of(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  // Not "n": some call the batch so, others the heads or the rows.
+  // "n" is in neither list: files use it for the batch, the heads or the rows.
   constexpr std::array<std::string_view, 10> rows{"s",    "t",      "l",        "time",   "row",
                                                   "rows", "tokens", "position", "length", "query"};
   constexpr std::array<std::string_view, 10> heads{"h",         "hkv",     "nh",       "head",    "heads",
@@ -93,8 +93,9 @@ bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::Ax
   return (any_rows || tensor.extents[rows] == q.extents[rows]) && q.extents[heads] % tensor.extents[heads] == 0;
 }
 
-/// Refuses tensors in PyTorch's order that neither run file nor file announces, as far as shapes show it: if k or v
-/// fits q only in that order, or if k, or a q with k's rows, has more heads than rows.
+/// Call it if neither the run file nor the input file names the order of axes. Refuses tensors whose shapes suggest
+/// PyTorch's order (B, H, S, D): k or v fits q only in that order; or k has more heads than rows; or q has, and has as
+/// many rows as k.
 void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset& v) {
   constexpr const char* hint =
       "axes are (batch, sequence, heads, head_dim); PyTorch's (B, H, S, D) needs transpose(1, 2), or input.axes: bhsd";

@@ -94,7 +94,7 @@ UnitChecks parse_checks(const std::string& text) {
       core::RowPiece& one = check.pieces.emplace_back();
       words >> one.batch >> one.first >> one.stride >> one.count >> one.heads.begin >> one.heads.end;
     }
-    if (!words) core::fail(core::ErrorKind::failure, "the journal's checksums of a part are damaged: {}", text);
+    if (!words) core::fail(core::ErrorKind::failure, "the journal's checksums of a unit are damaged: {}", text);
   }
   return checks;
 }

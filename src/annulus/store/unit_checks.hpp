@@ -1,11 +1,11 @@
 // Checksums of the numbers that a unit has written to NAME.part. The journal keeps them with the unit, so a run that
 // goes on notices numbers that a disk has changed meanwhile.
 //
-// A checksum is a sum over 8-byte words; each depends on the word and its position in the file. So it does not matter
-// which rank wrote which rows in which order. Zeros add 0: a range may contain rows that do not exist.
+// A checksum is a sum with a term for each 8-byte word, from the word and its position in the file. So it does not
+// matter which rank wrote which rows in which order. Zeros add 0: a range may contain rows that do not exist.
 //
 // Worked example: "out 77 1 0 128 1 64 0 4" says that the unit has written, with checksum 77, one piece of dataset out:
-// batch entry 0, from row 128 on each (1) of 64 rows, heads [0, 4).
+// batch entry 0, from row 128 on 64 rows with stride 1, heads [0, 4).
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct UnitCheck {
   std::vector<core::RowPiece> pieces;  ///< memory and pitches have no meaning
   std::uint64_t sum = 0;
 
-  /// Adds the pieces, whose numbers add_bytes() gets.
+  /// Adds the pieces. Give their numbers to add_bytes().
   void add(const RowLayout& layout, const std::vector<core::RowPiece>& more);
   /// Adds bytes that belong at byte `begin` of the file: numbers of whole heads, as for_each_stretch() gives them.
   void add_bytes(const RowLayout& layout, Index begin, const std::byte* bytes, Index count);
@@ -33,11 +33,11 @@ struct UnitCheck {
 
 using UnitChecks = std::map<std::string, UnitCheck>;  // by dataset
 
-/// The checks of all ranks. Pieces become one range of batch entries, rows and heads, which the ranks have written
-/// together. Collective; every rank names the same datasets.
+/// The checks of all ranks. A dataset's pieces become the smallest range of batch entries, rows and heads that contains
+/// them. Collective; a rank may have written datasets that other ranks have not written.
 UnitChecks together(const UnitChecks& here, const comm::Communicator& comm);
 
-/// One line. parse() throws Error(failure) if the text is damaged.
+/// The checks as one line. parse_checks() throws Error(failure) if the text is damaged.
 std::string text_of(const UnitChecks& checks);
 UnitChecks parse_checks(const std::string& text);
 

@@ -15,9 +15,9 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-constexpr double as_balanced_as = 1.05;        // if it moves fewer rows: zigzag moves twice those of contiguous
+constexpr double as_balanced_as = 1.05;        // enough for a kind that moves fewer rows; zigzag moves twice as many
 constexpr double triples_per_interval = 2000;  // take as long as one more interval to plan and collect
-constexpr double most_intervals = 1 << 24;     // of all ranks: with more, only a named zigzag is planned
+constexpr double most_intervals = 1 << 24;     // of all ranks: `auto` considers no zigzag with more
 constexpr Index blocks_per_rank = 8;           // of block_cyclic, when no block size is given
 
 /// The pieces that zigzag cuts into chunks: documents, cut again where rows that are queries begin and end. So queries
@@ -111,7 +111,7 @@ Partition best_but(std::string (*why_not)(const Problem&, int), Problem problem,
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
     std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
-    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // if none has an answer "", any kind is as good
+    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // why_not() refuses all: one is as good as another
     problem.partition = best_of(kinds, problem, ranks);
   }
   return distributed_partition(problem, ranks);
@@ -167,7 +167,7 @@ PartitionKind kind_of(const Problem& problem, const Partition& partition) {
                                     [](const auto& a, const auto& b) { return a.intervals() == b.intervals(); });
     if (is_same) return kind;
   }
-  return PartitionKind::contiguous;  // this kind keeps all rows in order on one rank
+  return PartitionKind::contiguous;  // such as all rows on one rank, where they are in order
 }
 
 }  // namespace annulus::strategies

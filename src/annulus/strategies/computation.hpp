@@ -65,7 +65,7 @@ class Computation {
 
   /// Begins one round of rounds_of(problem); the running softmaxes continue from round to round.
   void begin(const Problem& pass);
-  /// Adds the keys `part` of the block to the softmaxes of `queries`. Calls `poll` meanwhile to keep messages moving.
+  /// Adds the block's keys in the band `part` to the softmaxes of `queries`. Calls `poll` meanwhile to move messages.
   void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& scope,
            core::HopMetrics& metrics, const std::function<void()>& poll = {});
   /// Makes tensors.out, lse and normalizers and frees the running softmax. The first block allocates these tensors,
@@ -105,7 +105,7 @@ std::string pass_name(const Problem& problem, const pattern::Layout& pass);
 /// A `poll` for a kernel that also reports to the watchdog and calls the caller's function (Tensors::poll).
 std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers);
 
-/// Shape that bounds the heads of one work item: the query heads that share one K/V head, at most all heads.
+/// The shape of the most heads that one work item has: those that share a K/V head; with some libraries all heads.
 core::Shape item_shape(const Problem& problem);
 
 /// Bytes that the kernel keeps for its panels after it has computed `rows` rows.

@@ -5,7 +5,7 @@
 
 namespace annulus::strategies {
 
-/// The rank's own keys; and sums for its own keys.
+/// Plans of passes in which a rank meets only its own keys: without sums, and with sums for these keys.
 MakePlans own_keys();
 MakePlans own_gradients();
 /// Sums for a pass in which no rank works on another rank's keys.

@@ -11,7 +11,7 @@ std::size_t interval_of(const KeyBlock& source, const pattern::OwnerInterval& wa
   const auto& owned = source.rows.owned();
   const std::size_t i = source.rows.first_behind(wanted.rows.begin);
   core::require(i < owned.size() && owned[i].rows == wanted.rows,
-                [] { return "a block lacks the rows that it should pass on"; });
+                [] { return "a block lacks the rows that it should send on"; });
   return i;
 }
 
@@ -33,7 +33,7 @@ std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& so
     for (std::size_t kv = 0; kv < owned.heads.size(); ++kv) {
       for (const pattern::StridedRange& range : owned.heads[kv]) {
         const auto* held = source.rows.find(i, Index(kv), range);
-        core::require(held != nullptr, [] { return "a block lacks a range that it should pass on"; });
+        core::require(held != nullptr, [] { return "a block lacks a range that it should send on"; });
         const Index row = held->stored + (range.first - held->range.first) / held->range.stride;
         const Index stride = range.count > 1 ? range.stride / held->range.stride : 1;
         copies.push_back({row * apart + (raw ? Index(kv) : 0), stride * apart, range.count, to});

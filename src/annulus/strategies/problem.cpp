@@ -21,7 +21,7 @@ pattern::Partition query_rows(const Problem& problem, const pattern::Partition& 
   const core::Interval queries = *problem.queries;
   if (problem.all_queries) return pattern::Partition(keys.size(), pattern::StoredRows({queries}));
   if (!problem.has_rows_of_queries()) return pattern::within(keys, queries);
-  // The ranks in order, or groups of ranks: a group has all rows of its ranks.
+  // `keys` are those of the ranks in order, or of groups of ranks: a group has all rows of its ranks.
   pattern::Partition rows;
   core::Count before = 0;
   const auto row_of = [&](core::Count key) {
@@ -55,7 +55,7 @@ core::Buffer made(const core::Buffer& there, const std::string& name, Index byte
 std::string why_not_by_granules(const Problem& problem) {
   if (problem.statistics.any()) return "statistics need the sums of exact weights";
   if (problem.rule.any()) return "scores have a cap or a bias";
-  if (problem.queries) return "fewer queries than keys, or more, may begin anywhere";
+  if (problem.queries) return "queries that are fewer or more than the keys may begin anywhere";
   return pattern::why_no_grid(problem.pattern, kernels::granule_of(problem.backend));
 }
 

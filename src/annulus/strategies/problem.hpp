@@ -57,8 +57,8 @@ struct Problem {
   pattern::Documents documents;
   /// Rows of the sequence at which the queries are; empty: at all rows. See place_queries().
   std::optional<core::Interval> queries;
-  /// Rows of k that exist: one interval for each batch entry, or one for all; empty: all rows. With it `queries` have
-  /// no row numbers, and exist. Entries with intervals of their own are computed one by one: see narrowed().
+  /// Rows of k that exist: one interval for each batch entry, or one for all; empty: all rows. With it `queries` is set
+  /// and has no row numbers. Entries with intervals of their own are computed one by one: see narrowed().
   std::vector<core::Interval> key_ranges = {};
   bool all_queries = false;  ///< every rank computes all queries with its own keys: queries/query_exchange.hpp
   kernels::Backend backend = kernels::Backend::host;
@@ -89,7 +89,7 @@ struct Problem {
     if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs, granule, rows, keys};
     return {pattern, documents, shape.heads, shape.kv_heads, {0, pattern::every_head}, pairs, granule, rows, keys};
   }
-  /// The rows that are keys of some batch entry, from the first to the last; of all entries, if they have the same.
+  /// From the first row that is a key of some batch entry to the last. If entries have equal keys, these are all keys.
   core::Interval existing_keys() const {
     if (key_ranges.empty()) return {0, has_rows_of_queries() ? shape.sequence : pattern::every_row};
     core::Interval all = key_ranges.front();
@@ -108,8 +108,8 @@ struct Problem {
   }
   /// Where rows may be cut; valid as long as this problem.
   pattern::CutGrid grid() const { return {pattern, documents, granule}; }
-  /// Which of a rank's own keys the first step adds, and whether the last step adds the rest: see rounds_of(). Also of
-  /// all keys, where these are available at once.
+  /// Which of a rank's own keys the first step adds, and whether the last step adds the rest: see rounds_of(). If all
+  /// keys are available at once, the same for all keys.
   core::Band first_part() const { return reproducible ? core::Band::upto : core::Band::all; }
   bool has_last_part() const { return reproducible && !pattern.causal; }
   /// Bytes of one row of q, of out (and dout), and of lse; of one batch entry.
@@ -123,7 +123,7 @@ struct Problem {
   /// Worked example: B = 2, D = 192, Dv = 128: two entries of rows of 320 numbers, where D = Dv = 192 has four of 192.
   Index kv_parts() const { return (shape.has_value_dim() ? 1 : 2) * shape.batch; }
   Index kv_numbers() const { return shape.has_value_dim() ? shape.head_dim + shape.value_dim : shape.head_dim; }
-  /// Bytes of one row of one key/value head there, in which is counted what travels, and of one of all.
+  /// Bytes of such a row of one key/value head (the unit in which what travels is counted), and of all these heads.
   Index head_kv_bytes() const { return kv_numbers() * Index(core::bytes_of(type)); }
   Index kv_row_bytes() const { return shape.kv_heads * head_kv_bytes(); }
   Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
@@ -156,13 +156,13 @@ struct Problem {
   Index slots() const { return share ? share->heads / share->kv_heads : shape.group(); }
 };
 
-/// Makes `count` rows the queries of a problem. Nothing but its documents may depend on the queries so far. The queries
+/// Makes `count` rows the queries of a problem; call it before anything but the documents depends on them. The queries
 /// are the rows from `offset` on. Without an offset (dense attention only) they have no row numbers: the first rows,
 /// or, if there are more queries than keys, rows after all keys. Worked example: S = 4, three queries at row 1 are the
 /// rows [1, 4); six without row numbers are the rows [4, 10) of a document of ten rows, whose rows [0, 4) are the keys.
 void place_queries(Problem& problem, std::optional<Index> offset, Index count);
 
-/// The rows of every rank's queries, those of q, in the order in which q stores them; `keys` are the ranks' rows of k
+/// The rows of q that every rank has, its queries, in the order in which q stores them; `keys` are the ranks' rows of k
 /// and v. A rank has the queries at its key rows. If the queries are after all keys, it has an interval in proportion
 /// to its share of the keys. If Problem::all_queries is set, it has all queries.
 pattern::Partition query_rows(const Problem& problem, const pattern::Partition& keys);
@@ -270,14 +270,14 @@ std::string why_out_of_order(const Problem& problem, int ranks);
 /// ordered_partition() and why_out_of_order() for strategies whose keys may come part after part.
 pattern::Partition parted_partition(Problem problem, int ranks);
 std::string why_no_ordered_parts(const Problem& problem, int ranks);
-/// Parts of a partition in whose order keys and sums can travel (pattern/parts.hpp); empty: there are none. Without a
-/// causal mask only whole ranks in order will do: a part would also need the keys after its own, which come last.
+/// Parts in whose order keys and sums can travel (pattern/parts.hpp); empty: none. They are whole ranks if not all rows
+/// are queries, or without a causal mask: a smaller part would also need the keys after its own, which come last.
 std::optional<pattern::Partition> ordered_parts(const Problem& problem, const pattern::Partition& partition);
 
 /// The kind of a partition that a strategy has chosen itself.
 pattern::PartitionKind kind_of(const Problem& problem, const pattern::Partition& partition);
 
-/// Called on every rank as work proceeds, with the done share of this rank's kept triples (0 ... 1) and a word on where
+/// Called on every rank as work proceeds, with the done share of this rank's kept triples (0 ... 1) and a text on where
 /// the work is ("hop 2 of 3").
 using Progress = std::function<void(double share, const std::string& scope)>;
 

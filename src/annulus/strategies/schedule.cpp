@@ -8,8 +8,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// Whether the buffer through which a window is filled can be the most that a forward pass has. In general results take
-/// more. They may not if a rank has few queries, or if K and V are one part (Problem::kv_parts()).
+/// Whether a forward pass may need most memory while it fills a window through a buffer. Usually the results take more
+/// than this buffer. They may not if a rank has few queries, or if K and V are one part (Problem::kv_parts()).
 bool opening_counts(const Problem& problem) { return bool(problem.queries) || problem.shape.has_value_dim(); }
 
 void add(const Transfers& transfers, Prediction& prediction) {
@@ -97,7 +97,7 @@ core::Count Schedule::kept(int rank) const {
   if (gathers_queries()) return of_all_queries_->kept(rank);
   const pattern::StoredRows& queries = query_rows()[std::size_t(rank)];
   if (!problem_.all_queries) return kept_of(problem_, queries);
-  // For more queries, work lists take gigabytes. Then this estimates that equally many queries see every key.
+  // With more queries, work lists would take gigabytes. Then this estimates: equally many queries see every key.
   constexpr Index most_listed = Index(1) << 20;
   if (queries.count() > most_listed) {
     const Index keys = partition_[std::size_t(rank)].count();

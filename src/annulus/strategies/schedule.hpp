@@ -21,8 +21,8 @@ struct Plans {
 using MakePlans = std::function<Plans(const std::vector<Problem>& rounds, const pattern::Partition&)>;
 
 /// What is exchanged before the steps of a pass, and exchanged back after them.
-///   group        ranks of a group, which exchange rows for heads (heads/head_groups.hpp): the plans are for ranks of
-///                the same number in their groups; 0: no groups
+///   group        ranks of a group, which exchange rows for heads (heads/head_groups.hpp): the plans are for ranks that
+///                have the same number in their groups; 0: no groups
 ///   all_queries  every rank gets all queries (queries/query_exchange.hpp): the plans are for ranks that have them all
 struct RowExchange {
   int group = 0;
@@ -64,7 +64,7 @@ class Schedule {
   /// What the pass costs a rank; memory of a backward pass includes dlse.
   Prediction predict(int rank) const;
   /// An upper bound of predict()'s memory over all ranks, if no message is larger than `largest`; with groups, the
-  /// memory of a rank of the fullest group. Takes as long as predict() for a few ranks, for any number of ranks.
+  /// memory of a rank of the fullest group. For any number of ranks it takes only as long as a few calls of predict().
   struct Most {
     Index memory = 0;
     Index window = 0;  ///< the part of it in windows

@@ -132,8 +132,8 @@ std::vector<std::string_view> reproducible_strategies(bool gradients);
 std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
 /// Why products in this precision cannot be added in the same order for every partition; empty: they can. For example
-/// "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...". `why_no_units`: why the
-/// machine or the numbers rule out matrix units that could, if they do (kernels::why_no_granules()).
+/// "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...". `why_no_units`: why this
+/// machine has no matrix units that add these numbers by granules; empty if it has (kernels::why_no_granules()).
 std::string why_no_fixed_order(const Problem& problem, const std::string& why_no_units = "");
 
 /// Why a strategy cannot give a reproducible problem (gradients included, if asked for) the same bits on every number

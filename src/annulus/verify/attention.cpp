@@ -57,8 +57,8 @@ class TopList {
 
   /// Adds the list's errors; `index(i)` is the index of entry i in the file.
   /// rows     by how much P of an unlisted row exceeds the last listed weight. Infinite for an invalid list (it names a
-  ///          row twice or an unseen row, its ties do not ascend, a row follows an empty entry), and for a list that
-  ///          ends although a key that is left out has a P that the type of computation can store
+  ///          row twice or an unseen row, its ties do not ascend, a row follows an empty entry), and for a list with
+  ///          empty entries although P of an unlisted row is above negligible()
   /// weights  how much the listed weights differ from P of their rows, and how much one exceeds the one before it
   template <class IndexText>
   void compare(Deviation& rows, Deviation& weights, double unlisted_allowed, IndexText&& index) const {
@@ -75,7 +75,7 @@ class TopList {
     good = good && (full || unlisted_ <= unlisted_allowed);
     const double last = full ? weights_.back() : 0;
     rows.compare(good ? last : infinity, good ? std::max(last, unlisted_) : last,
-                     [&] { return index(listed_ == 0 ? 0 : listed_ - 1); });
+                 [&] { return index(listed_ == 0 ? 0 : listed_ - 1); });
   }
 
  private:
@@ -121,7 +121,7 @@ double tolerance_of(const std::string& dataset, const VerifyInput& input, const 
     return allowed(tolerance, input, sample.stored(name, input.type));
   };
   if (dataset == "out" || dataset == "lse") return of(core::forward_tolerance, dataset.c_str());
-  // compare_dsink() reads out from the result, so it knows dsink only as well as out is stored.
+  // compare_dsink() reads out from the result, so what it expects is only as accurate as the stored out.
   if (dataset == "dsink") return std::max(of(core::gradient_tolerance, "dsink"), of(core::gradient_tolerance, "out"));
   if (dataset == "dq" || dataset == "dk" || dataset == "dv") return of(core::gradient_tolerance, dataset.c_str());
   // Statistics are sums, and are never stored in 16 bits, whatever type the tensors have.
@@ -166,8 +166,7 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   findings.scope =
       fmt::format("the definition in float64: {} of {} {}, all {} heads, {} batch entr{}", rows.queries.size(),
                   input.queries, of_queries, s.heads, s.batch, s.batch == 1 ? "y" : "ies");
-  for (const char* name :
-       {"out", "lse", "entropy", "top_rows", "top_weights", "dq", "dsink", "dk", "dv", "received"}) {
+  for (const char* name : {"out", "lse", "entropy", "top_rows", "top_weights", "dq", "dsink", "dk", "dv", "received"}) {
     const auto found = all.find(name);
     if (found == all.end()) continue;
     findings.verdicts.push_back({name, tolerance_of(name, input, sample), found->second.merged(comm)});

@@ -17,7 +17,7 @@ struct QueryRow {
   Index b, x, h;
   WantedRows keys;  ///< the keys that it sees
   Numbers q;        ///< (D)
-  Numbers out;      ///< (D)
+  Numbers out;      ///< (Dv)
   double lse = 0;
   double entropy = 0;
 };
@@ -26,15 +26,15 @@ struct QueryRow {
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
                                      const ShareShown& shown = {});
 
-/// Reads k and v in stretches, and calls visit(i, p, k, v) once for every row i and every key p that it sees. k and v
-/// are the vectors (D) of the key/value head that belongs to the row's head. Local.
+/// Reads k and v in stretches, and calls visit(i, p, k, v) once for every row i and every key p that it sees. k (D) and
+/// v (Dv) are the vectors of the key/value head that belongs to the row's head. Local.
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
 
-/// probability() returns P of a query, which has number `query` in q, and key row p in head h; 0 if the query does not
-/// see p. slope: the derivative of the score by scale * q.k.
+/// p: P of query number `query` of q and key row p, in head h; 0 if the query does not see the key. slope: the
+/// derivative of the score by scale * q.k.
 struct Probability {
   double p;
   double slope;

@@ -56,7 +56,7 @@ class Definition {
 
 // ---- dk, dv, received ----
 
-/// Numbers in q of the queries that may see key p in some head: those in the key's segments and, if attention is
+/// The queries, by their number in q, that may see key p in some head: those in the key's segments and, if attention is
 /// causal, from p on.
 Interval viewers_of(const VerifyInput& input, Index p) {
   if (!input.has_query_rows) return input.viewers_of(p);
@@ -72,7 +72,7 @@ Interval viewers_of(const VerifyInput& input, Index p) {
   return {std::max<Index>(all.begin - first, 0), std::min(all.end - first, input.queries)};
 }
 
-/// Numbers in q of the queries of head h that see key p. A query occurs once for each run that contains it.
+/// The queries of head h, by their number in q, that see key p. A query occurs once for each run that contains it.
 WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
   if (!input.has_query_rows) return {{input.viewers_of(p).begin, input.viewers_of(p).end, 1}};
   WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);
@@ -267,7 +267,8 @@ void compare_keys(const VerifyInput& input, const ResultRows& result, const std:
                   bool recompute, Deviations& all, const ShareShown& shown) {
   const Index group = input.shape.group();
   std::optional<RowCheck> dk, dv, received;
-  if (sums.gradients) dk.emplace(input, result, StoredTensor::dk, all), dv.emplace(input, result, StoredTensor::dv, all);
+  if (sums.gradients)
+    dk.emplace(input, result, StoredTensor::dk, all), dv.emplace(input, result, StoredTensor::dv, all);
   if (sums.received) received.emplace(input, result, StoredTensor::received, all);
   const auto results = [&](Interval rows) -> RowResults {
     if (recompute) return recompute_results(input, rows);

@@ -21,7 +21,7 @@ inline constexpr Index largest_recomputed = Index(1) << 26;
 /// Whether the queries that see the keys `rows` can be recomputed within this limit. Local.
 bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows);
 
-/// Results of rows: out (B, rows, H, D) and lse (B, rows, H).
+/// Results of rows: out (B, rows, H, Dv) and lse (B, rows, H).
 struct RowResults {
   Numbers out, lse;
 };
@@ -31,8 +31,8 @@ RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& que
 /// Recomputes the rows by the definition. Local.
 RowResults recompute_results(const VerifyInput& input, Interval rows);
 
-/// Sums of vectors (D), and sums of the squares of their terms. The root of the latter is the size of the terms, each
-/// of which is rounded. In gradients of a layer's weights, terms may cancel, so verify_layer() uses both.
+/// Sums of vectors, and sums of the squares of their terms. The root of the latter is the size of the terms, and so of
+/// their rounding errors: in gradients of a layer's weights, large terms may cancel. verify_layer() uses both.
 struct Sums {
   Numbers values, squares;
 
@@ -48,7 +48,7 @@ std::vector<Sums> recompute_dq(const VerifyInput& input, const std::vector<Query
 struct KeyRow {
   Index b, p, head;
   std::vector<WantedRows> viewers;  ///< for each query head of this head: the queries that see it
-  Numbers k, v;                     ///< (D)
+  Numbers k, v;                     ///< (D), (Dv)
   Sums dk, dv;
   Numbers received;  ///< for each query head of this head
 };
@@ -75,7 +75,7 @@ struct KeySums {
   bool gradients = false;  ///< dk and dv
   bool received = false;
 };
-/// Compares the rows `keys` of dk, dv and received in the same way. lse and out of the queries that see a key are
+/// Compares the rows `keys` of dk, dv and received with the definition. Local. lse and out of the queries that see a key are
 /// recomputed, or taken from the result.
 void compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys, KeySums sums,
                   bool recompute, Deviations& all, const ShareShown& shown = {});

@@ -43,7 +43,7 @@ AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile
   if (file_->is_end_to_end) entry_rows = entry_queries = file->shape().sequence;
   pattern.sink = file->sink();
   if (problem.key_ranges.empty()) return;
-  file_->is_end_to_end = true;  // here; a run reads entry by entry
+  file_->is_end_to_end = true;  // only here: a run reads these files entry by entry
   entry_rows = shape.sequence;
   entry_queries = queries;
   has_query_rows = false;

@@ -67,8 +67,8 @@ class VerifyInput {
   VerifyInput(const strategies::Problem& problem, core::AxisOrder order);
   virtual ~VerifyInput() = default;
 
-  /// Rows of a tensor, (B, rows, heads, D), where heads is kv_heads for k and v; for dlse (B, rows, H). Zeros if there
-  /// is no dout or dlse. Local.
+  /// Rows of q or k (B, rows, heads, D), of v or dout (B, rows, heads, Dv), or of dlse (B, rows, H); k and v have
+  /// kv_heads heads. Zeros if there is no dout or dlse. Local.
   virtual Numbers rows(core::StoredTensor tensor, Interval rows) const = 0;
 
   /// The index in the file of number d of row x and head h: "[1, 5, 0, 3]", or "[1, 5, 0]".
@@ -96,8 +96,8 @@ class VerifyInput {
   std::vector<Index> entry_begins = {};
   core::DType type;
   core::Precision precision;
-  core::AxisOrder order;              ///< for tensors in the input and in the result
-  kernels::ReferencePattern pattern;  ///< the definition's own code, which shares nothing with what it checks
+  core::AxisOrder order;              ///< of axes, in the files of the input and of the result
+  kernels::ReferencePattern pattern;  ///< for the definition's own code, which no run uses
 };
 
 /// Reads the tensors of attention from a file, or makes them from a seed.
@@ -118,7 +118,7 @@ class AttentionInput : public VerifyInput {
 /// Returns rows of a dataset of a result, (B, rows, heads, ...). They are read from a file, or were gathered from the
 /// ranks that made them. Local.
 using ResultRows = std::function<Numbers(const std::string& dataset, Interval rows)>;
-/// `sequence`: the rows of k in a batch entry, if entries lie end to end.
+/// Reads them from `file`. `sequence`: the rows of k in a batch entry, if entries lie end to end.
 ResultRows rows_in(const store::InspectedFile& file, Index sequence);
 
 /// Reads a tensor row by row, and keeps the last row: callers ask for its heads and entries before the next row.
@@ -154,7 +154,7 @@ using WantedRows = std::vector<kernels::RowRun>;
 std::vector<Index> rows_in(const WantedRows& wanted, Interval rows);
 
 /// How rows are read: at most `rows` at once. Unneeded rows are read, too, if fewer than `gap` of them lie between two
-/// needed ones, because reading on is quicker than a new start.
+/// needed ones, because another read would take longer.
 struct ReadSteps {
   Index rows = 1;
   Index gap = 1;

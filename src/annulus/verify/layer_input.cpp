@@ -115,7 +115,7 @@ Numbers LayerInput::project(Weight w, Interval rows) const {
   return all;
 }
 
-/// The same, from cached blocks of rows. If the cache gets too large, it starts anew.
+/// The same as project(), from cached blocks of rows. If the cache gets too large, it is emptied.
 Numbers LayerInput::cached(Weight w, Interval rows) const {
   const Index numbers = shape.kv_heads * shape.head_dim;
   Numbers all(std::size_t(shape.batch * rows.size() * numbers));

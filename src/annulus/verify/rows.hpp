@@ -11,11 +11,11 @@ namespace annulus::verify {
 struct SampledRows {
   std::vector<Index> queries, keys;
 };
-/// Chooses `count` rows each. Up to half are rows at which something changes (ends of the sequence, of documents, of
-/// segments); the others follow from a fixed seed. If all rows are queries, both lists are the same.
+/// Chooses `count` queries and `count` keys. Up to half are rows at which something changes (ends of the sequence, of
+/// documents, of segments); the others follow from a fixed seed. If all rows are queries, both lists are the same.
 SampledRows sample_rows(const VerifyInput& input, Index count);
 
-/// One rank's share of the rows. Ranks take turns in small groups, because later causal rows see more keys.
+/// One rank's share of the rows. Ranks get small groups of rows in turn, because later causal rows see more keys.
 std::vector<Index> own_share(const std::vector<Index>& rows, int rank, int ranks);
 
 }  // namespace annulus::verify

@@ -26,7 +26,7 @@ struct Findings {
   bool good() const;
 };
 
-/// Which rows of a result are checked, at most `rows`, and how to read them. The functions are collective.
+/// How many rows of a result are checked, `rows` at most, and how to read them. verify_...() below are collective.
 struct Sample {
   ResultRows result;
   const store::InspectedFile* file =
@@ -42,8 +42,8 @@ struct Sample {
   }
 };
 
-/// Checks out, lse, entropy and lists of top rows for sampled query rows. With gradients, also checks dq for these, and
-/// dk, dv and received for the same rows as keys.
+/// Checks out, lse, entropy and lists of top rows for sampled query rows; with gradients, also dq. Checks the sums over
+/// queries that the result has (dk, dv, received) for sampled keys.
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// With gradients, and if all can be recomputed in some seconds, checks every number of y, dx and all weight gradients.

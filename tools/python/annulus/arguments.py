@@ -77,7 +77,7 @@ def refuse_masked(value, name):
 
 
 def _symbols():
-    """PyTorch's types of whole numbers, floats and flags that stand for shapes while it traces."""
+    """PyTorch's types that stand for an int, a float or a bool while it traces."""
     torch = sys.modules.get("torch")
     return () if torch is None else (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -241,7 +241,8 @@ def array(expected="an array of numbers", kinds="fiu"):
 
 
 def instance(module, kind, expected):
-    """An object of another library's class. The library is not imported here: if there is an object, it has been."""
+    """An object of another library's class. The library is not imported here: an object of it exists only after
+    an import."""
     def take(value, name):
         there = sys.modules.get(module)
         if there is None or not isinstance(value, getattr(there, kind)):

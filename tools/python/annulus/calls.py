@@ -59,7 +59,7 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
 
 def _made(extents, kind, settings, partition, block, ranks, gradients, sink):
     """core_plan() for a given partition and block size."""
-    entries = len(settings.lengths) or 1  # they are concatenated
+    entries = len(settings.lengths) or 1  # entries with lengths are one sequence, end to end
     rows = extents[5] // entries
     options = {key: getattr(settings, key) for key in ("strategy", "precision", "reproducible", "top_keys")}
     options |= {"partition": partition, "block_size": block,
@@ -119,7 +119,7 @@ class Call:
     def __init__(self, q, k, v, settings, axes=None, comm=None, gradients=False, sink=None, mask_rows=None, **threads):
         self.comm = core_communicator(comm)
         self.settings, self.axes, self.kind, self.gradients = settings, axes, q, gradients
-        self.mask_rows = mask_rows  # the rows of k that a mask of all ranks has
+        self.mask_rows = mask_rows  # number of keys in the mask: those of all ranks together
         problem = extents = None
         try:
             self.threads, extents = threads_of_call(**threads), self._take(q, k, v)
@@ -135,7 +135,7 @@ class Call:
         for what, extent in (("q has no batch entry", extents[0]), ("q has no rows", extents[1]), ("k has no rows", extents[5])):
             if extent == 0:
                 raise AnnulusError(f"{what}, expected 1 or more")
-        self.rows = extents[5]  # on all ranks together
+        self.rows = extents[5]  # of k, on all ranks together
         if mask_rows not in (None, self.rows):
             raise AnnulusError(f"attn_mask has {mask_rows} keys, and the ranks have {self.rows} together, expected as many")
         self.settings = fitted(settings, extents[0], self.rows)
@@ -151,7 +151,7 @@ class Call:
         return extents
 
     def _parts(self, extents):
-        """Usually one part. One for each entry with keys, if entries have lengths and every query sees all of them."""
+        """One part; but if the lengths are of k only (query_offset="none"), one for each entry that has keys."""
         settings = self.settings
         self.lies_end_to_end = bool(settings.lengths) and settings.query_offset != "none"
         if not settings.lengths or self.lies_end_to_end:
@@ -194,7 +194,7 @@ class Call:
         return numbers.reshape(1, batch * rows, *rest) if self.lies_end_to_end else numbers
 
     def empty(self, shape, kind=None):
-        """A result of this shape in the order (B, S, heads, ...): as the caller gets it, and as the core writes it."""
+        """A new result of this shape (B, S, heads, ...), twice: as the caller gets it, and as the core writes it."""
         made, numbers = self.given["q"].empty(shape, kind or self.type)
         return made, self.laid(numbers)
 
@@ -230,7 +230,7 @@ class Call:
         return self.turned(out), self.turned(lse), {name: self.turned(array) for name, array in told.items()}, kept
 
     def each(self, made, given=None, progress=None):
-        """Yields each part, its rows of q, k, v and named arrays, its progress. Clears what no part writes."""
+        """Yields each part, its entries of all arrays, its progress function. First sets what no part writes."""
         if self.settings.lengths and not self.lies_end_to_end:
             for name, array in made.items():
                 if array is not None:
@@ -296,11 +296,11 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); 'top' lists top_keys rows for every row.
     axes : 'bshd', the default, or 'bhsd' for PyTorch's (B, H, S, D), of arguments and results. Required where k has
         more heads than rows.
-    comm : a communicator of mpi4py or a process group of torch.distributed: the arrays have this rank's rows; rank
-        after rank, the first S mod P ranks one row more. annulus.plan() says which rows of k and q these are, also for
-        another `partition`. All ranks must call. None: this process alone.
+    comm : a communicator of mpi4py or a process group of torch.distributed: the arrays have this rank's rows, by
+        default one interval, rank after rank; the first S mod P ranks have one row more. annulus.plan() says which rows
+        of k and q these are, also for another `partition`. All ranks must call. None: this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
-    progress : called with (share, where) now and then.
+    progress : called now and then with (share, where): the finished share, 0 to 1, and what is computed, a text.
     threads : number of threads; None: annulus.set_threads(), otherwise OMP_NUM_THREADS, otherwise all processors.
 
     Returns
@@ -309,7 +309,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     lse : (B, Sq, H) or (B, H, Sq): natural logarithm of the sum of exponentials, float32 or float64; -inf: no key
     statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only returned if some are asked for
 
-    Raises AnnulusError with one line that names the argument. Ctrl-C ends it. A second thread waits for the first.
+    Raises AnnulusError with one line that names the argument. Ctrl-C ends the call. Calls of other threads wait.
 
     >>> x = np.random.default_rng(0).standard_normal((1, 4096, 8, 64), dtype="float32")
     >>> out, lse = attention(x, x, x, segments=[512, "all"], dilations=[1, 8], causal=True)
@@ -324,7 +324,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
 
 
 class Plan:
-    """Which rank holds which rows, and what moves; annulus.plan() makes it."""
+    """Which rank holds which rows, and what ranks receive; annulus.plan() makes it."""
 
     def __init__(self, made, sequence):
         self._made, self._sequence = made, sequence
@@ -385,7 +385,7 @@ class Plan:
          kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)), value_dim=optional(whole(1)))
 def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, value_dim=None,
          **words):
-    """What attention() of arrays (B, S, H, D) would do on `ranks` ranks; words as for attention(). Computes nothing.
+    """What attention() of arrays (B, S, H, D) would do on `ranks` ranks; `words` are its settings. Computes nothing.
 
     queries : number of rows of q; None: the same as `sequence`, the rows of k.
     value_dim : head size of v and out; None: head_dim.
@@ -394,7 +394,7 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     [(2048, 6144)]
     """
     settings = fitted(settings_of(**words), batch, sequence)
-    if settings.query_offset == "none":  # which rows are whose does not depend on how many keys of an entry exist
+    if settings.query_offset == "none":  # which rank has which rows does not depend on lengths of k
         settings = settings._replace(lengths=())
     extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence, value_dim or head_dim)
     return Plan(core_plan(extents, type, settings, ranks, False), sequence)

@@ -92,11 +92,11 @@ def _add_convert(verbs):
     verb.add_argument("--axes", choices=("bshd", "bhsd"), help="order of axes in the sources; bhsd is PyTorch's")
     verb.add_argument("--to-axes", choices=("bshd", "bhsd"), help="order in the target; without it as in the sources")
     verb.add_argument("--split-heads", metavar="H[,HKV]",
-                      help="the sources have (batch, sequence, H x dim), K and V HKV heads")
-    verb.add_argument("--heads", metavar="LIST", help="query heads to take, with the K/V heads they read: 0-3,8")
+                      help="the sources are (batch, sequence, H x dim); K and V have HKV heads")
+    verb.add_argument("--heads", metavar="LIST", help="query heads to take, with the K/V heads that they read: 0-3,8")
     verb.add_argument("--interleaved", action="store_true",
                       help="query head h reads K/V head h mod HKV in the sources (annulus: h div (H / HKV))")
-    verb.add_argument("--type", choices=("float64", "float32", "float16", "bfloat16"), help="of tensors in the target")
+    verb.add_argument("--type", choices=("float64", "float32", "float16", "bfloat16"), help="type in the target")
     _overwrite(verb)
 
 
@@ -147,7 +147,7 @@ def _add_plot(verbs):
         kind.add_argument("source", help="a result of `annulus run` or `annulus train`")
         kind.add_argument("picture")
         if name in ("timeline", "traffic"):
-            kind.add_argument("--backward", action="store_true", help="of the backward pass")
+            kind.add_argument("--backward", action="store_true", help="show the backward pass")
         if name in BY_HEAD:
             _batch(kind)
         kind.set_defaults(kind=name)
@@ -190,7 +190,7 @@ def _batch(verb):
 
 def _of_heads(verb):
     """Options that choose head and batch entry of a statistic."""
-    verb.add_argument("--head", type=int, metavar="N", help="one query head; without it the mean over all")
+    verb.add_argument("--head", type=int, metavar="N", help="one query head; without it the mean over all heads")
     _batch(verb)
 
 
@@ -201,7 +201,7 @@ def _add_plot_slide(kinds):
     kind.add_argument("--coords", required=True, metavar="FILE", help="x and y of each tile, (tiles, 2), in any kind of file")
     kind.add_argument("--coords-name", metavar="NAME", help="name of the coordinates in that file (coords)")
     kind.add_argument("--of", default="received", metavar="NAME", help="received or entropy (received)")
-    kind.add_argument("--query", type=int, metavar="ROW", help="instead, the rows that this one looks at most")
+    kind.add_argument("--query", type=int, metavar="ROW", help="draw instead the rows at which this row looks most")
     kind.add_argument("--tile", type=float, metavar="PIXELS", help="distance of neighbouring tiles (the most common one)")
     kind.add_argument("--first-row", type=int, metavar="N",
                       help="row of the first tile (0; 1 where there is one row more than tiles)")
@@ -270,8 +270,8 @@ def _add_tokens(verbs):
     verb = _verb(verbs, "tokens", tokens, "write an HTML page of a text, tokens shaded by the attention they receive")
     verb.add_argument("source", help="a result of `annulus run` with output.statistics")
     verb.add_argument("page")
-    verb.add_argument("--tokens", required=True, metavar="FILE", help="a token for each row: a JSON list, or a line each")
-    verb.add_argument("--query", type=int, metavar="ROW", help="also show the tokens that this row looks at most")
+    verb.add_argument("--tokens", required=True, metavar="FILE", help="a token for each row: JSON list, or one a line")
+    verb.add_argument("--query", type=int, metavar="ROW", help="also show the tokens at which this row looks most")
     verb.add_argument("--rows", metavar="A-B", help="rows to show (all; of a long text the first 20,000)")
     _of_heads(verb)
     _overwrite(verb)

@@ -12,7 +12,7 @@ EXPECTED = "an intracommunicator of mpi4py, a process group of torch.distributed
 
 
 class Known(NamedTuple):
-    """Stored in a communicator of mpi4py as an attribute: our duplicate of it, which lives as long, and its name."""
+    """An attribute of a communicator of mpi4py: our duplicate of it, which lives as long as it does, and its name."""
     core: object
     name: str
 
@@ -58,14 +58,14 @@ def _is_group(comm):
 
 
 def _is_of_others(comm):
-    """Whether it is torch.distributed's value for a group that this process is not a member of."""
+    """Whether `comm` is torch.distributed's value for a group that this process is not a member of."""
     distributed = sys.modules.get("torch.distributed")
     member = getattr(distributed, "GroupMember", None)
     return member is not None and comm is member.NON_GROUP_MEMBER
 
 
 def mpi_of(comm):
-    """The communicator of mpi4py for `comm`, which may be one, a process group, a name or None (None). For a process
+    """The communicator of mpi4py for `comm`, which may be one, a process group, or a name; None for None. For a process
     group the first call is collective."""
     if comm is None:
         return None

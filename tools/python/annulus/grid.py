@@ -1,7 +1,7 @@
 """Tiles of a slide as an image with one dot per tile: coordinates (N, 2) become rows and columns.
 
     coords [[512, 0], [768, 0], [768, 256]]   x to the right, y down, as Prov-GigaPath and CLAM write them
-  tile   256                                distance of neighbouring tiles
+    tile   256                                distance of neighbouring tiles
     image  [[a, b], [nan, c]]                 of the values [a, b, c]; nan: no tile there
 """
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Grid(NamedTuple):
 
     @arguments.checked(values=arguments.array())
     def image(self, values):
-        """(rows, columns) float64: the value of the tile at each place; of several the mean; nan if there is none.
+        """(rows, columns) float64: for each dot the value of its tile; the mean of several tiles; nan if there is none.
 
         A tile whose value is nan counts as no tile.
         """

@@ -146,7 +146,7 @@ def text(value):
 
 
 def one_text(dataset):
-    """The text in a dataset of one. Raises ValueError for any other: what a damaged file claims need not be in it."""
+    """The text in a dataset with one entry. Raises ValueError for other sizes, which a damaged file may only claim."""
     if dataset.size != 1 or dataset.dtype.itemsize > 1 << 24:
         raise ValueError(f"dataset {dataset.name} has shape {dataset.shape}, expected one text")
     return text(dataset[()])

@@ -149,7 +149,7 @@ def lengths(value, name):
 
 
 def lengths_of_mask(mask, name):
-    """The same from a mask (B, S), True where a row exists: the rows of an entry must follow one another."""
+    """Pairs as of lengths(), from a mask (B, S), True where a row exists; an entry's rows must follow one another."""
     mask = np.asarray(mask, bool)
     pairs = []
     for entry, there in enumerate(mask):

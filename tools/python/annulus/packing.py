@@ -1,7 +1,7 @@
 """Attributes that say that stored numbers are not the real values; from netCDF, written by xarray and others.
 
     scale_factor, add_offset     the value is number * scale_factor + add_offset
-  _FillValue, missing_value    a number that means "nothing here"
+    _FillValue, missing_value    a number that means "nothing here"
 
 annulus computes with the numbers as they are stored. So it refuses a dataset with such attributes, unless they change
 nothing: a fill value that does not occur in the numbers that are read, or a scale of 1 with an offset of 0.

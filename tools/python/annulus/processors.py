@@ -6,7 +6,7 @@ THREADS = optional(whole(1, MOST))
 
 
 def of_call(threads=None, suggested=0):
-    """The number of threads that a call passes to the core: from its argument, or what its caller suggests."""
+    """The arguments about threads of a call of the core: what the user asks for (0: nothing), what PyTorch suggests."""
     from annulus import calls
     if threads is not None:
         calls._core.check_threads(threads)
@@ -15,7 +15,7 @@ def of_call(threads=None, suggested=0):
 
 @checked(count=whole(1, MOST))
 def set_threads(count):
-    """Sets the number of threads for calls without threads=: any number before the first call, later no more.
+    """Sets the number of threads for calls without threads=. After the first call, which starts them, only fewer.
 
     Default: in annulus.torch torch.get_num_threads(); otherwise OMP_NUM_THREADS; otherwise the processors that this
     process may use: the OpenMP runtime's places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), otherwise its affinity.

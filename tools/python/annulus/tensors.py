@@ -1,6 +1,6 @@
 """Tensors that are read piece by piece, and views of them: transposed, stacked, cast.
 
-Nothing here stores numbers: a view reads a piece from the tensors that it is made of when it is asked for it.
+Nothing here stores numbers: a view reads a piece from its tensors when the piece is asked for.
 
     q = formats.open(...)["q"]                 (B, H, S, D) in a file of 100 GiB
     transposed(q, (0, 2, 1, 3)).read(piece)    a piece of (B, S, H, D), 64 MiB of it in memory

@@ -44,8 +44,8 @@ store::CaseRecord record_of_failure(const runfile::BenchCase& one, const std::st
 
 bool is_measured(const store::CaseRecord& record);
 
-/// Chooses one record for each case, in the order of the cases. A measured one comes before a failed one, then an
-/// earlier one before a later one. Empty for a case without a record.
+/// Chooses one record for each case, in the order of the cases. Prefers a measured record to a failed one, and an
+/// earlier record to a later one. Empty for a case without a record.
 std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
                                                            const std::vector<runfile::BenchCase>& cases);
 

@@ -94,7 +94,7 @@ class Rounds {
       return true;
     } catch (const comm::AgreedError& what) {
       error = what.what();
-    } catch (const core::Error& what) {  // perhaps of this rank alone; run_pass() has not let others wait for it
+    } catch (const core::Error& what) {  // perhaps of this rank alone: then others must not wait for it
       if (comm_.size() > 1) throw;
       error = what.what();
     }
@@ -115,7 +115,7 @@ class Rounds {
   }
 
   bool asked_to_stop() {
-    const comm::Scope scope("the agreement behind a run");
+    const comm::Scope scope("the agreement after a run");
     measured_.stopped = comm_.max(Index(stop_requested())) != 0;
     return measured_.stopped;
   }
@@ -125,7 +125,7 @@ class Rounds {
   const CaseListener& listener_;
   const comm::Communicator& comm_;
   const Index runs_;
-  const double all_;  // predicted seconds of one run of every case
+  const double all_;  // sum of the cases' predicted seconds, one run of each
   const Index cases_;
   report::ProgressLine line_;
   double done_ = 0;

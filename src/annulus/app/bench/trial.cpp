@@ -234,7 +234,7 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
 store::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const store::CaseRecord& launch) {
   const comm::Scope scope("the check of " + of().name());
   const bool gradients = job_.run.settings.compute.gradients;
-  // The rows that compare_with_definition() compares if there is no file: a result needs only these.
+  // Without a result file, compare_with_definition() compares these rows, so only these are gathered.
   const verify::AttentionInput input(job_.problem, job_.run.settings.input, job_.input);
   SampledResult result(job_, verify_rows_ > 0 ? sample_rows(input, verify_rows_) : verify::SampledRows(), comm_);
   work_->write_outputs(&result);

@@ -12,9 +12,9 @@ namespace annulus::app {
 /// A case with its prediction, before it runs.
 struct PlannedCase {
   const runfile::BenchCase* one = nullptr;
-  double seconds = 0;  ///< predicted for one run; a guess if there is no prediction
+  double seconds = 0;  ///< predicted for one run; NaN: the model cannot predict it
   double bytes = 0;    ///< predicted peak on the rank where it is largest
-  bool alone = false;  ///< an earlier launch began the case and did not finish, perhaps because of it
+  bool alone = false;  ///< an earlier launch began the case but did not finish it; perhaps it ended that launch
 };
 
 /// Makes the jobs of cases in the same way as `run`. All functions are collective and throw the same Error, which names

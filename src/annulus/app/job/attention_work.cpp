@@ -318,8 +318,8 @@ class AttentionWork final : public Work {
   const Job& job_;
   core::RowSource& source_;
   const comm::Communicator& comm_;
-  const strategies::Slice slice_;                                              // of the files' tensors; it is computed
-  const pattern::Partition query_rows_;                                        // of every rank; empty: those of keys
+  const strategies::Slice slice_;                                              // what to compute of the files' tensors
+  const pattern::Partition query_rows_;                                        // of every rank; empty: the same as of k
   std::map<PassKind, std::unique_ptr<const strategies::Schedule>> schedules_;  // one for each pass of the run
   strategies::Tensors tensors_;
   std::vector<HostTensor> inputs_, gradient_inputs_;  // inputs whose reading has begun

@@ -69,7 +69,7 @@ FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& reque
     }
     const std::string settings = store::read_text_dataset(file, "/run/settings");
     return {losses[0], runfile::parse_run_file(settings, file + ":/run/settings", {})};
-  } catch (const std::exception& error) {  // no HDF5 file, no checkpoint, or another version: names the file
+  } catch (const std::exception& error) {  // the file is not HDF5, no checkpoint, or of another version
     fail(ErrorKind::failure,
          "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this training, or none",
          request.run.where("train.checkpoint"), error.what());
@@ -150,7 +150,7 @@ void keep_previous(const TrainingJob& training) {
   const std::string now = runfile::follow_links(checkpoint), before = previous_of(checkpoint);
   const comm::BlockingScope inside("the keeping of " + now);
   if (!store::exists(now) || !why_torn(now, training).empty()) return;
-  // Link first, then rename: so the file never lacks a name when the next checkpoint takes its first one.
+  // A link gives the file its second name, NAME.previous; it keeps NAME until the next checkpoint takes that name.
   store::remove_leftovers(before);  // left by a process that was killed between link and rename
   const std::string second = store::temporary_name(before);
   if (link(now.c_str(), second.c_str()) == 0 && rename(second.c_str(), before.c_str()) != 0) unlink(second.c_str());

@@ -1,4 +1,4 @@
-// What a training saves: the weights after some steps, and the losses so far.
+// What a training run saves: the weights after some steps, and the losses so far.
 //
 // The file has whole weights as wq, wk, wv, wo (bq, bk, bv, bo), so any number of ranks and any sharding can continue.
 // /loss has one number for each step done: the loss before that step. The file also has /run/settings and, as
@@ -22,14 +22,14 @@ struct TrainingState {
   Index steps_done() const { return Index(losses.size()); }
 };
 
-/// A dataset that a training reads.
+/// A dataset that a training run reads.
 struct TrainingData {
   std::string dataset;      ///< its name in the input file
   std::string attribute;    ///< attribute of the checkpoint that holds the fingerprint: "fingerprint_x"
   std::string fingerprint;  ///< 16 hexadecimal digits
 };
 
-/// A training: its settings and its datasets.
+/// A training run: its settings and its datasets.
 struct TrainingJob {
   const Request& request;  ///< has a layer
   std::vector<TrainingData> data;
@@ -37,12 +37,12 @@ struct TrainingJob {
 
 /// Loads the job's checkpoint. If that cannot be read, warns and loads the previous one. Empty if there is no
 /// checkpoint. Collective. Throws the same Error on every rank if the file is something else, has other settings, or
-/// was trained on other data. A file of an older version has no fingerprints: rank 0 then warns only, so that its steps
+/// was trained on other data. A file of an older version has no fingerprints: rank 0 then only warns, so that its steps
 /// are not lost.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
-/// Keeps the present checkpoint as NAME.previous until the next but one is saved. Does nothing if the checkpoint cannot
-/// be read, or if the file system has no links. Call on one rank.
+/// Keeps the present checkpoint as NAME.previous. Call it before each save, on one rank: a save then replaces NAME, and
+/// the save after it NAME.previous. Does nothing if the checkpoint cannot be read, or the file system has no links.
 void keep_previous(const TrainingJob& training);
 /// Removes NAME.previous, which a finished training does not need. Call on one rank.
 void remove_previous(const std::string& checkpoint);

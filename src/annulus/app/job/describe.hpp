@@ -27,7 +27,7 @@ std::vector<std::string> notes_on(const strategies::Problem& problem);
 std::string describe_bits(const Job& job);
 /// The blocks: "32 blocks of 524288 rows, parts of at most 1.2 s and 310.0 MiB".
 std::string describe_blocks(const planner::StreamCut& cut);
-/// "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
+/// Slices: "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
 std::string describe_passes(const Job& job);
 
 // Says who made a file, when, with which program and on which machine.

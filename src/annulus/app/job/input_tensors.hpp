@@ -14,7 +14,7 @@ std::vector<core::StoredTensor> input_tensors(const Request& request);
 /// Where the rows of such a tensor come from: a file or a seed. Local. Throws Error(failure).
 store::RowOrigin input_origin(const Request& request, core::StoredTensor tensor);
 
-/// Sets where the rows of all these tensors are; reading fails only for numbers that `wanted` does not allow.
+/// Sets where `rows` reads each input tensor. Reading fails only for numbers that `wanted` does not allow.
 void put_inputs(const Request& request, store::Wanted wanted, store::FileRows& rows);
 
 }  // namespace annulus::app

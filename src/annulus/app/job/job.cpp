@@ -11,7 +11,7 @@
 namespace annulus::app {
 namespace {
 
-/// Why matrix units do not make reproducible results on all ranks, which may have different GPUs; empty: they do.
+/// Why matrix units of some rank cannot make reproducible results (ranks may have different GPUs); empty: all can.
 /// Collective.
 std::string why_no_granules(const strategies::Problem& problem, const comm::Communicator& comm) {
   std::string why;

@@ -23,7 +23,7 @@ struct Job : Request {
   std::optional<planner::Choice> choice;  ///< what `auto` chose, and why; empty: the run file names a strategy
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
-  std::optional<planner::StreamCut> stream;  ///< cuts of strategy stream (`plan`: if it were chosen)
+  std::optional<planner::StreamCut> stream;  ///< cuts of strategy stream; for `plan`, also if `auto` takes another
   /// Why some rank uses a worse instruction set than it has; empty: every rank uses its best.
   std::string instruction_set_note;
 
@@ -32,8 +32,8 @@ struct Job : Request {
   strategies::SliceSize slices;
   bool reads_ahead = false;  ///< the next slice's inputs fit into memory together with a slice
   double slice_bytes = 0;    ///< tensors and buffers on the fullest rank, including what is read ahead
-  /// Why results are not reproducible on the matrix units of all ranks (strategies::make_reproducible()); empty: they
-  /// are, or they need not be.
+  /// Why matrix units of some rank cannot make reproducible results (strategies::make_reproducible()); empty: all can,
+  /// or results need not be reproducible.
   std::string why_no_granules;
   std::string why_too_large;  ///< why even the smallest slice does not fit; empty: it fits
 
@@ -59,7 +59,7 @@ struct Nodes {
   Index smallest = 1;  ///< number of ranks on the smallest node
 };
 
-/// A run file, and the other things that decide about the job.
+/// A run file, and everything else on which the job depends.
 struct JobOptions {
   RunFileArguments words;
   Purpose purpose = Purpose::run;
@@ -70,7 +70,7 @@ struct JobOptions {
   std::optional<Cuts> recorded{};  ///< of the earlier launch that the run continues
 };
 
-/// Finds the nodes of `ranks` ranks, and the machine of a file. Collective; throws as machine_of().
+/// Finds the nodes that `ranks` ranks are on, and reads the machine file. Collective; throws as machine_of().
 Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm);
 
 /// Makes a job. Every verb that computes or plans calls this. Collective. Throws the same Error on every rank, as

@@ -104,8 +104,7 @@ layer::Weights load_weights(const Request& request, const LayerProblem& problem,
   const runfile::LayerSettings& layer = *request.run.settings.layer;
   const std::array<std::optional<std::string>, 8> datasets{layer.wq, layer.wk, layer.wv, layer.wo,
                                                            layer.bq, layer.bk, layer.bv, layer.bo};
-  return load(problem, request.input->inspected(), comm,
-              [&](Weight weight) { return *datasets[std::size_t(weight)]; });
+  return load(problem, request.input->inspected(), comm, [&](Weight weight) { return *datasets[std::size_t(weight)]; });
 }
 
 layer::Weights load_weights(const store::InspectedFile& file, const LayerProblem& problem,
@@ -136,7 +135,7 @@ std::uint64_t fingerprint_of(const layer::Weights& weights, const LayerProblem& 
         std::uint64_t(weight));
     comm::watchdog_progress();  // other ranks may wait for this one
   }
-  std::uint64_t all = 0;  // unsigned, because sums of MPI are signed
+  std::uint64_t all = 0;  // added here as unsigned numbers: MPI would add signed ones
   for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);
   return all;
 }

@@ -36,7 +36,7 @@ layer::Weights load_weights(const Request& request, const layer::LayerProblem& p
 layer::Weights load_weights(const store::InspectedFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
-/// Writes weights, or their gradients, as weight_specs(prefix). Throws if one is NaN or infinite.
+/// Writes weights, or their gradients, as weight_specs(prefix). Throws if a number is NaN or infinite.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
                    const comm::Communicator& comm, store::RowWriter& file);
 

@@ -55,8 +55,8 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
        paths.journal, paths.result, fmt::join(changes, "; "));
 }
 
-/// Removes the part file of a journal that is to be forgotten. If its layout is damaged, the part file is the one that
-/// exists, as it is while a launch lays it out.
+/// Removes the part file of a journal that is to be forgotten. The journal's layout says which file that is. Without a
+/// valid layout, the existing file is removed only if the journal says that a launch was making it.
 void forget_part(const store::Journal& journal, const std::string& part) {
   if (!store::is_taken(part)) return;
   bool is_its = journal.is_making();
@@ -112,7 +112,7 @@ bool LongRun::accept(const store::Journal& found, const store::PartLayout& layou
   if (!(cuts_of(found.head(), paths_.journal) == cuts_)) return false;
   const bool has_name = !store::is_taken(paths_.part) && store::is_taken(paths_.result) &&
                         store::state_of(paths_.result).inode == layout.inode;
-  // Only if annulus gave it that name: a user who renames an unfinished file does not finish it.
+  // The run is over only if annulus gave the file that name: a user who renames an unfinished file does not finish it.
   if (has_name && found.is_recording() && found.done() == units()) return true;
   if (has_name) {
     fail(ErrorKind::failure, "{}: is the unfinished file {} under another name: give it back its own, and run again",
@@ -141,8 +141,8 @@ void LongRun::put_origins() {
 }
 
 /// Reads what earlier launches have finished, each rank some units. A unit whose numbers have changed is not finished
-/// any more. Reads nothing while another launch works: it may need that unit for what it computes. If such a launch
-/// came meanwhile, a change is an error.
+/// any more. Reads nothing while another launch works, because that launch may need the unit for what it computes.
+/// If another launch has begun to work meanwhile, a change is an error.
 void LongRun::check_finished() {
   const bool skip = output_.part() == nullptr || journal().is_recording() || journal().worker(output_.launch());
   if (comm_.max(Index(skip)) > 0) return;
@@ -213,7 +213,7 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
 }
 
 store::OutputFile LongRun::open_output() {
-  // Do this before the journal names this rank: from then on others rely on it to keep what is finished.
+  // Before the journal names this rank: from then on, other launches rely on this rank to keep what is finished.
   if (keeps_) end_on_signals(comm_, "what is finished stays so: run again to continue");
   store::OutputPlan plan{store::target_of(job_.run.settings.output), tensors_};
   plan.keeps_units = keeps_;

@@ -31,8 +31,8 @@ struct WhyUnfinished {
   int status = 0;
 };
 
-/// Launches that begin at the same time find no record, so each cuts for its own memory and ranks. Only the cuts of the
-/// first launch count: the others get this error, and find them with recorded_cuts().
+/// Launches that begin at the same time find no record, so each cuts for its own memory and ranks. Only the first one's
+/// cuts count: the other launches get this error, and then find those cuts with recorded_cuts().
 class AnotherLaunchBegan : public comm::AgreedError {
  public:
   using comm::AgreedError::AgreedError;
@@ -48,7 +48,7 @@ struct RunPaths {
 class LongRun {
  public:
   /// Makes NAME.part and NAME.journal with these cuts, or opens the existing ones; `cuts` are then those of
-  /// recorded_cuts(). `scratch`: tensors stored beside the result for later phases, which are no part of it.
+  /// recorded_cuts(). `scratch`: tensors that later phases need and that are no part of the result.
   /// Collective; throws the same Error on every rank: AnotherLaunchBegan if the existing files have other
   /// cuts.
   LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,

@@ -12,8 +12,8 @@
 namespace annulus::app {
 
 /// The machine that `file` describes, or the built-in default. `on_these_ranks`: the ranks of `comm` will run the plan.
-/// Memory and room for windows are then at most what is free on their nodes; without a file they also set
-/// ranks_per_node. Collective; the same on every rank. Throws Error(usage).
+/// Memory and room for windows are then at most what is free on their nodes; without a file, ranks_per_node
+/// is counted there, too. Collective; the same on every rank. Throws Error(usage).
 core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm);
 
 /// A rank's share of the tightest bound that it knows. Ranks of a node that name the same bound share it

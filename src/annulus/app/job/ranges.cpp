@@ -66,7 +66,7 @@ void check_found(const Request& request, const std::string& name, const std::opt
                       causes_of_no_number(request.problem, comm.rank()), part.first);
 }
 
-/// From this |lse| on, two neighbouring scores differ by 2 in base 2.
+/// From this |lse| on, neighbouring numbers of the type differ by 2 as scores in base 2: weights by a factor of 4.
 double coarse_from(const Job& job) { return std::ldexp(std::numbers::ln2, range_of(job.problem.precision).digits); }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Finds numbers outside the range of the type in which a run computes. If that can be known before, the run is refused.
-// Otherwise the result shows it: the inputs are finite, so a NaN or infinity in a result came from such a number.
+// Finds numbers outside the range of the type in which a run computes. If q and k show that scores may overflow, the
+// run is refused. Otherwise the result shows it: inputs are finite, so a NaN or infinity in it came from such a number.
 #pragma once
 
 #include <string>
@@ -30,7 +30,7 @@ void check_input(const Request& request, core::StoredTensor tensor, const void* 
 void check_result(const Request& request, const std::string& name, const store::Numbers& numbers, Index bytes,
                   const std::vector<core::Interval>& rows, const comm::Communicator& comm);
 
-/// Checks this rank's lse (B, rows, H) in host memory, where -inf is valid. Throws as check_result(); collective.
+/// Checks this rank's lse (B, rows, H) in host memory; -inf is valid. Throws as check_result(); collective.
 report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
 /// The same findings without the check, for `count` numbers that may belong to other ranks' rows; collective.
 report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm);

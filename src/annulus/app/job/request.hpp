@@ -43,11 +43,11 @@ struct Request {
     static const std::vector<double> none;
     return input ? input->sink() : none;
   }
-  /// Set if this is one slice of a larger request: `problem` is then only the slice, `results` are those of all of it.
+  /// Set if this is one slice of a larger request: `problem` has only the slice, `results` the whole request's.
   std::optional<strategies::Slice> slice;
 
-  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end; if
-  /// lengths are of keys only, it has all entries, and Problem::key_ranges.
+  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end. If
+  /// the lengths are of keys only, `problem` has all entries, and Problem::key_ranges is set.
   core::Shape file_shape() const { return input ? input->shape() : problem.shape; }
   /// Number of rows of q. They may be other rows than those of k.
   Index query_rows() const { return input ? input->query_rows() : run.settings.input.generate->query_rows(); }

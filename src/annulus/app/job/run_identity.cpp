@@ -102,7 +102,7 @@ std::string identity_text(const Request& request, const Cuts& cuts) {
 
 namespace {
 
-/// Calls read(). Another program may have written the journal: any exception becomes Error(failure).
+/// Calls read(). Another program may have written the journal, so a JSON exception becomes Error(failure).
 template <class Read>
 auto from_journal(const std::string& journal, Read&& read) {
   try {
@@ -114,7 +114,7 @@ auto from_journal(const std::string& journal, Read&& read) {
   }
 }
 
-/// False for a phase without units, an empty slice, or a partition number that the table does not have.
+/// False for a phase without units, an empty slice or block, or a partition number that the table does not have.
 bool can_be(const Cuts& cuts) {
   constexpr Index most_units = Index(1) << 40;
   const bool has_phases = !cuts.phases.empty() && std::all_of(cuts.phases.begin(), cuts.phases.end(), [](Index units) {
@@ -158,7 +158,7 @@ namespace {
 std::vector<std::string> changes_since(const Json& before, const std::string& journal, const Request& request,
                                        bool is_decided) {
   if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
-    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // its keys may differ, too
+    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // the keys may differ, too
   }
   const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), journal, {});
   std::vector<std::string> lines = runfile::differences(made.settings, request.run.settings);

@@ -1,4 +1,4 @@
-// When two launches belong to the same long run: if settings, input, program and cuts are equal. The journal has them.
+// Two launches belong to the same long run if their settings, input, program and cuts are equal. The journal has these.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // Gradients of sink logits in a run that is cut into units. Each unit adds exactly (kernels/exact_sum.hpp) to the sums
-// of its heads; the journal stores what it adds together with the note that it is finished. So dsink has the same bits
-// for any order of units, however often the run is interrupted.
+// of its heads. The journal's line that notes a unit as finished has what the unit adds. So dsink has the same bits for
+// any order of units, however often the run is interrupted.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace annulus::app {
 
-/// Writes sums (heads, kernels::exact_words), whose first head is `first_head`, as one line of text: the numbers and
-/// values of those words that are not 0.
+/// Writes sums (heads, kernels::exact_words), whose first head is `first_head`, as one line of text: the index and
+/// the value of each word that is not 0.
 std::string sink_note(Index first_head, const std::vector<std::int64_t>& sums);
 
 /// Adds the notes of all units and returns the gradients (H). Throws Error(failure), which names

@@ -141,7 +141,7 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
   std::unique_ptr<Prepared> now = std::move(next_);
   const bool has_several = job_.slice_count() > 1;
   if (!now || now->number != i) {
-    now.reset();  // an earlier launch has finished that slice: frees its memory before the next one is read
+    now.reset();  // an earlier launch has finished the slice that was read ahead: frees its memory first
     now = prepared(i);
     if (has_several && job_.reads_ahead) now->work->read_ahead();
   }

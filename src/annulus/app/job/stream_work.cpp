@@ -80,7 +80,8 @@ class CheckedRows final : public core::RowSink {
   report::LseFindings& lse_;
 };
 
-/// Adds a unit's metrics as two hops: hop 0, and the sum of the others. Phase 1 does not count its triples once more.
+/// Adds a unit's metrics as two hops: hop 0, and the sum of the others. Phase 1 computes the triples of
+/// phase 0 again, so only phase 0 counts them.
 void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetrics& all) {
   if (!unit) return;
   if (phase == 0) all.rows += unit->rows;

@@ -8,8 +8,8 @@
 
 namespace annulus::app {
 
-/// Computes a checked job. Calls `finish`, which makes the record for the file, with what was measured. Empty if units
-/// are left; `rest` then says why. Collective.
+/// Computes a checked job. Calls `finish` with what was measured; `finish` returns the record for the file. Empty if
+/// units are left; `rest` then says why. Collective.
 std::optional<report::Measurements> compute_blocks(
     const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,
     const comm::Communicator& comm, WhyUnfinished& rest);

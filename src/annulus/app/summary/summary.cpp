@@ -95,7 +95,7 @@ void print_pass(const Job& job, const report::PassMeasurements& pass, double flo
                                    report::describe_bytes(pass.most("predicted_peak_bytes"))));
 }
 
-/// Prints "1.5 GiB read, 2.1 GiB/s a rank, the slowest 1.9; ...". Ranks that moved no bytes have no rate.
+/// Prints "1.5 GiB read, 2.1 GiB/s a rank (slowest 1.9 GiB/s); ...". Ranks that moved no bytes have no rate.
 void print_files(const report::Measurements& measured) {
   std::string text;
   const auto add = [&](const char* done, const std::string& bytes_column, const std::string& seconds_column) {

@@ -11,10 +11,10 @@
 
 namespace annulus::app {
 
-/// The kind of partition that deals rows to ranks: the one asked for, or the strategy's own.
+/// The kind of partition that gives rows to ranks: the one asked for, or the strategy's own.
 std::string name_of_partition(const Job& job);
 
-/// Attributes of /run: what the user or the program decided and what influenced the measurements.
+/// Attributes of /run: the strategy, the partition and, if there are several, the slices, whoever chose them.
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job);
 
 /// The part of the JSON report that says what was run, and where: shape, pattern, resolved settings, program and

@@ -24,7 +24,7 @@
 namespace annulus::app {
 namespace {
 
-// What is known on disk about a sweep's cases. A finished case is never lost, and never measured again.
+// The files of a sweep say which cases are finished. A finished case is never lost, and never measured again.
 
 using CaseRecords = std::vector<std::optional<store::CaseRecord>>;
 
@@ -66,7 +66,7 @@ class SweepStore {
   /// The cases that earlier launches have begun, whether they finished them or not.
   std::vector<Index> begun() const { return store::read_parts(table_, identity_).begun; }
 
-  /// keep() saves a record; begin() notes which cases are begun. Both are on disk on return. Throw Error(failure).
+  /// keep() saves a record; begin() notes which cases are begun. Both flush to disk and throw Error(failure).
   void keep(const store::CaseRecord& record) { launch_.append(record); }
   void begin(const std::vector<Index>& numbers) { launch_.begin(numbers); }
 
@@ -80,7 +80,7 @@ class SweepStore {
       if (!table.records.empty() && !report::tables_have_cases(table_, json_, table)) {
         report::write_sweep_table(table_, json_, table);
       }
-      // Another launch may have added a case and made its table meanwhile, which this one has replaced: then try again.
+      // If another launch added a case meanwhile, this launch may have replaced that launch's newer table: try again.
       if (store::state_of_parts(table_) == seen) return records;
     }
   }
@@ -205,7 +205,7 @@ LeftToDo left_to_do(const std::vector<PlannedCase>& planned, const BenchLaunch& 
   return left;
 }
 
-/// Prints how many cases the table has, and what became of the others; on rank 0.
+/// Prints the table, and how many cases are measured; on rank 0.
 void print_end(const runfile::BenchFile& file, const CaseRecords& records, const Measured& now) {
   fmt::print("annulus bench {}\n{}", file.shared.name, printed_table(file.cases, records, most_printed));
   const auto measured =

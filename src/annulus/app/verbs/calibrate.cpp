@@ -36,7 +36,7 @@ constexpr int repeats = 7;               // the fastest one counts
 constexpr Index large = Index(4) << 20;  // bytes of a message with which bandwidth is measured
 constexpr Index rows_computed = 1024;    // dense, four heads: a call takes some milliseconds on the cores of a laptop
 constexpr Index most_rows_computed = 32 * rows_computed;
-constexpr double long_enough = 3e-3;  // seconds of work that give each of a GPU's multiprocessors several blocks
+constexpr double long_enough = 3e-3;  // seconds of work that give each of a GPU's multiprocessors several thread blocks
 constexpr Index rows_of_call = 8;     // so few that the start of the kernel takes most of the time
 
 /// Seconds of the slowest rank when all ranks start together; the fastest of several repetitions counts.
@@ -97,7 +97,7 @@ struct Measured {
   Index rows;
   double seconds_per_gflop;
 };
-/// Uses enough rows to keep the slowest rank busy for a while: with few blocks, most of a GPU would be idle.
+/// Uses enough rows to keep the slowest rank busy for `long_enough`: few thread blocks would leave most of a GPU idle.
 Measured measure_kernel(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
                         bool alone = false) {
   for (Index rows = rows_computed;; rows *= 2) {
@@ -251,7 +251,7 @@ class File {
       }
     }
   }
-  /// Share of the file's pages that are in memory; 0 if the system does not tell.
+  /// Share of the file's pages that are in memory; 0 if the system does not say.
   double cached_share() const {
     void* const mapped = mmap(nullptr, std::size_t(file_bytes), PROT_READ, MAP_SHARED, descriptor_.id(), 0);
     if (mapped == MAP_FAILED) return 0;

@@ -80,7 +80,7 @@ void print_blocks(const Job& job) {
   }
 }
 
-/// Prints the passes of a layer: memory for everything, work and messages for its attention. Training is both passes.
+/// Prints the passes of a layer: memory for everything, work and messages for its attention. Training needs both.
 void print_layer(const Job& job) {
   const layer::LayerProblem& problem = *job.layer;
   const int ranks = int(job.partition.size());
@@ -118,7 +118,7 @@ std::string rows_text(const pattern::KeyRows& rows, Index heads) {
   return strides.empty() ? "-" : fmt::format("{} x {}", count, fmt::join(strides, ","));
 }
 
-/// "4.0 MiB from 0"; for several transfers their sum and number; "-" if there is none.
+/// "4.0 MiB from 0"; with several ranks "8.0 MiB from 2 ranks"; "-" if there is no transfer.
 std::string transfers_text(const std::vector<Transfer>& all, const char* word) {
   if (all.empty()) return "-";
   Index bytes = 0;
@@ -188,7 +188,7 @@ class Printer {
     fmt::print("\n");
   }
 
-  /// Prints a step's number, the owner, rows and share of the work. A step that moves only sums has no rows.
+  /// Prints a step's number, its keys' owner and rows, and its share of the work. Some steps move only sums, no keys.
   void print_step(const KeyRound& keys, std::size_t s, bool has_keys) const {
     std::vector<std::string> owners, forms;
     core::Count kept = 0;
@@ -229,7 +229,7 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   if (schedule.gathers_queries()) {
     const Schedule& inner = schedule.of_all_queries();
     fmt::print(
-        "# queries of all ranks come, and what they find goes home: {} queries, {} of them its own, with its own "
+        "# queries of all ranks come, and what they find returns: {} queries, {} of them its own, with its own "
         "keys:\n",
         inner.row_counts(rank).queries, schedule.row_counts(rank).queries);
     return Printer(inner, rank).print();
@@ -256,8 +256,8 @@ void print_block(const Job& job, int block) {
   Printer(passes.forward(), block).print();
 }
 
-/// Prints one line for each of the first steps, and one for the sum of all. Later steps are added up but not printed,
-/// so that one rank of 65,536 takes only a second.
+/// For each pass, prints one line for each of the first steps, and one for the sum of all steps. Does not count the
+/// work of later steps one by one, so that one rank of 65,536 takes only a second.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }

@@ -92,7 +92,7 @@ std::vector<Dataset> datasets_of_layer(const Given& given) {
   const std::vector<store::TensorSpec> specs = weight_specs("", problem);
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
-    // Columns have a length of about 1, so x with variance 1 gives products with variance 1.
+    // Columns have a norm of about 1, so x with variance 1 gives products with variance 1.
     const layer::Box box = layer::whole(problem, weight);
     const double scale = layer::is_bias(weight) ? 0.1 : 1 / std::sqrt(double(box.rows.size()));
     const auto id = TensorId(std::uint64_t(TensorId::wq) + std::uint64_t(weight));

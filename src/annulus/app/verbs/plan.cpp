@@ -30,7 +30,7 @@ std::string_view mark(pattern::Accuracy accuracy) {
   return accuracy == pattern::Accuracy::exact ? "" : accuracy == pattern::Accuracy::estimate ? "~" : "<";
 }
 
-/// The memory of a candidate that must be cut into slices: "  4 x 2.0 GiB", 4 slices.
+/// Memory of a candidate that must be cut into slices: "  4 x 2.0 GiB" for 4 slices; "  none" if no slice fits.
 std::string passes_text(const Candidate& candidate, double memory_limit) {
   if (candidate.sliced) {
     return fmt::format("  {} x {}", candidate.sliced->slices, describe_bytes(candidate.sliced->cost.memory_bytes));
@@ -129,7 +129,7 @@ int plan(const Given& given, const comm::Communicator& comm) {
   return 0;
 }
 
-/// An option with a path; the path may be left out.
+/// An option whose value is a path. Without the option, `variable` stays empty.
 Option path(const std::string& name, std::optional<std::string>& variable, const std::string& help) {
   return {name, "FILE.yaml", help, [&](const std::string& word) { return variable = word, std::string(); },
           [&] { return variable.value_or(""); }};

@@ -94,7 +94,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   }
   if (!job.is_streamed() && job.slice_count() == 1) end_on_signals(comm, nothing_saved);
   comm::agree(comm, [&] {
-    // Free memory is only an estimate, but the user's own limit is a promise: only that is an error.
+    // Free memory is only an estimate: to need more gives a warning. To need more than the user's limit is an error.
     if (!job.why_too_large.empty() && job.run.settings.compute.memory_limit) {
       core::fail(core::ErrorKind::usage, "{}", job.why_too_large);
     }
@@ -112,7 +112,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   choose_links(settings.distribution, comm);
   std::optional<store::AtomicFile> report_file;  // exists on rank 0
-  // Several launches may share a run in units: the one that completes it writes the report.
+  // Several launches may share the units of a run: the launch that completes the run writes the report.
   const bool is_shared = job.is_streamed() || job.slice_count() > 1;
   const auto make_report = [&] { report_file.emplace(*settings.output.report, settings.output.overwrite); };
   comm::on_root(comm, [&] {
@@ -132,7 +132,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   std::optional<report::Measurements> measured;
   try {
     measured = compute_all(job, record, comm, rest);
-  } catch (const comm::AgreedError&) {  // others have completed it meanwhile
+  } catch (const comm::AgreedError&) {  // perhaps because others have completed the result meanwhile
     if (!is_finished_by_others(job, comm)) throw;
     rest.words = settings.output.file + " is complete: other tasks made it";
   }
@@ -146,7 +146,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     if (report_file) report::write_report(*report_file, report_entries(job, *measured, ran));
   });
   if (comm.is_root()) print_summary(job, *measured);
-  if (trace) trace->finish(identity(title_of(job)));  // last, because the result is as good without it
+  if (trace) trace->finish(identity(title_of(job)));  // last: the result is complete even if this fails
   return 0;
 }
 

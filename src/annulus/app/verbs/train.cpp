@@ -24,7 +24,7 @@
 namespace annulus::app {
 namespace {
 
-/// A training in progress: the layer and its tensors.
+/// A training run in progress: the layer and its tensors.
 class Training {
  public:
   Training(const Job& job, const std::string& command_line, const comm::Communicator& comm)
@@ -71,7 +71,7 @@ class Training {
   }
 
  private:
-  /// Notes the data of the training, so that a later launch can recognise it.
+  /// Notes fingerprints of the data, by which a later launch recognises the data.
   void note_data() {
     const auto add = [&](const char* what, const std::string& dataset, std::uint64_t fingerprint) {
       training_.data.push_back({dataset, std::string("fingerprint_") + what, fmt::format("{:016x}", fingerprint)});
@@ -204,7 +204,7 @@ class Training {
 /// train.save_every steps, at the end, and when asked to stop (SIGUSR1, SIGTERM); it then ends with exit status 75.
 /// Prints some of the losses. The result file gets the weights and all losses, including the one after the last step.
 int train(const RunFileArguments& words, const comm::Communicator& comm, const std::string& command_line) {
-  watch_for_stop(20);  // s; after TERM, saving a step's weights must not take longer, or the batch system kills it
+  watch_for_stop(20);  // s; after TERM no rank may wait longer for another: the batch system soon kills the job
   const Job job = make_job({words, Purpose::train}, comm);
   comm::agree(comm, core::require_device);
   const runfile::Settings& settings = job.run.settings;

@@ -20,7 +20,7 @@ struct Option {
   std::string help;
   /// Reads the user's text. Returns what was expected if the text is not valid, otherwise an empty text.
   std::function<std::string(const std::string& text)> take;
-  /// The present value; of a flag "" or "true". Before take() is called, this is the default in the help.
+  /// The present value; of a flag "" or "true". Before take() is called, that is the default, which the help shows.
   std::function<std::string()> shown;
   bool required = false;
   bool repeats = false;
@@ -33,7 +33,7 @@ Option run_file(std::string& file, const std::string& help = "The run file");
 Option overrides(std::vector<std::string>& settings, const std::string& help);
 Option flag(const std::string& name, bool& variable, const std::string& help);
 Option text(const std::string& name, const std::string& value, std::string& variable, const std::string& help);
-/// A whole number, which may be optional, read as in the run file. The help shows `unset` for a default of 0 (none).
+/// A whole number, written as in a run file; `variable` may be std::optional. A default of 0 is shown as `unset`.
 template <class Number>
 Option whole(const std::string& name, Number& variable, runfile::WholeRange range, const std::string& help,
              const std::string& unset = "") {
@@ -55,7 +55,7 @@ Option whole(const std::string& name, Number& variable, runfile::WholeRange rang
 /// Numbers of ranks for which `plan` works.
 inline constexpr runfile::WholeRange rank_counts{1, 65536};
 
-/// Which verbs must know all launched ranks. for_work: a process that takes itself for the whole job would compute or
+/// Whether a verb must know all launched ranks. for_work: a process that believes it is the whole job would compute or
 /// write everything once more. for_show: `info` shows the ranks. never: `list` prints the same for any number.
 enum class RanksMatter { for_work, for_show, never };
 
@@ -66,7 +66,7 @@ struct Verb {
   std::vector<Option> options;
   /// Does the work and returns the exit status; collective. `command_line` is stored in /provenance.
   std::function<int(const comm::Communicator&, const std::string& command_line)> run;
-  /// Checks the options together. Returns the end of the message "annulus: error: "; empty: all is well.
+  /// Checks the options together. Returns what follows "annulus: error: " in the message; empty: no error.
   std::function<std::string()> complaint = [] { return std::string(); };
   std::string when_ended = "nothing was changed";  ///< printed if a signal ends it: what is lost, and what to do
   RanksMatter ranks_matter = RanksMatter::for_work;
@@ -76,7 +76,7 @@ struct Verb {
 inline constexpr const char* nothing_saved =
     "nothing was kept but a result that was complete already, the same command begins again";
 
-// What `plan` and `run` do in files of their own.
+// Parts of `plan` and `run` that have source files of their own.
 
 /// `annulus plan --calibrate`: measures kernel rates, links, overlap and copies of this machine with the launched
 /// ranks, which takes some seconds, and writes the machine file. It replaces an existing file only with `overwrite`.

@@ -1,20 +1,20 @@
-// One team's work where keys and queries of an item meet again after their LSE is known, for gradients or statistics: a
-// tile of rows that the team owns against all rows of the other side of its item, tile by tile. For owned rows i and
-// rows j that they meet:
+// One team's work for gradients or statistics, when the LSE is known and queries and keys of an item meet again. The
+// team owns a tile of rows of one side of the item, and takes all rows of the other side, tile by tile. For owned rows
+// i and rows j that they meet:
 //
 //   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys; Q times scale log2(e), as in the
 //                  forward pass, so that scores have the same bits
 //   W = X' Y'^T    X', Y' = dO, V or V, dO
-//   P = factor 2^(S - shift), hidden ones 0 (normalizer.hpp)       dS = P (output_scale W - delta)
+//   P = factor 2^(S - shift), 0 for hidden pairs (normalizer.hpp)  dS = P (output_scale W - delta)
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
 // Statistics need only S and E = 2^(S - shift): queries list the keys of largest E, keys add up factor E of each head.
 //
 // Each sum takes one row after another, keys in descending and queries in ascending order: its bits depend neither on
-// the tiles nor on where lists are cut. dq continues the accumulator in memory; dk and dv add up blocks of queries,
-// which are then added to it (GradientViews). If heads are not too large, each thread keeps its part of the sums, or of
-// a block's terms, in registers from first row to last (tile.hpp). Scratch memory holds pieces of X or X' and of Y or
-// Y', and P and dS one after the other, while scores and dS are in registers; for statistics: X, Y and E.
+// the tiles nor on where lists are cut. dq continues its accumulator in memory; dk and dv first add up each block of
+// queries, then add its sum to theirs (GradientViews). If heads are not too large, a thread keeps its part of the sums,
+// or of a block's terms, in registers from first row to last (tile.hpp). Scratch memory holds pieces of X or X' and of
+// Y or Y', and P and dS one after the other, while scores and dS are in registers; for statistics: X, Y and E.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -169,8 +169,8 @@ class BackwardTeam {
     }
     return low;
   }
-  /// Whether the last row of a tile ends a block, and its comb index. If blocks do not continue in other lists, sums in
-  /// memory take in each tile, and sums in registers three tiles at a time.
+  /// Whether the last row of a tile ends a block, and its comb index. If blocks do not continue in other lists, a block
+  /// is one tile where terms are kept in memory, and three tiles where they are kept in registers.
   struct EndOfBlock {
     bool is_here;
     Index t;
@@ -197,8 +197,8 @@ class BackwardTeam {
     return {rows.begin * item.head_count, rows.end * item.head_count};
   }
 
-  /// What the owned rows and the rows met between comb indices `first` and `last`, in the order of meeting, see of each
-  /// other.
+  /// Whether owned rows and rows met see each other: none, some or all pairs. The rows met have comb indices from
+  /// `first` to `last`, in the order of meeting.
   KOKKOS_FUNCTION Visible visible_between(const Context& c, Index first, Index last) const {
     return owns_queries ? visible_of(c.tile.item.band, c.owned_t, {last, first})
                         : visible_of(c.tile.item.band, {first, last}, c.owned_t);
@@ -220,8 +220,8 @@ class BackwardTeam {
     return !std::is_same_v<Rule, PlainScores> && (i >= c.tile.count || j >= count);
   }
 
-  /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Ends with a barrier:
-  /// all are there.
+  /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Ends with a barrier,
+  /// after which every thread can read them.
   template <class RowAt>
   KOKKOS_FUNCTION void look_up(const Context& c, const Rows& rows, int count, bool queries, const RowAt& row_at) const {
     for (int i = c.team.team_rank(); i < count; i += c.team.team_size()) {

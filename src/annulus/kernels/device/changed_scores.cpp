@@ -18,7 +18,7 @@ DeviceRule<T>::DeviceRule(const CallRule& call, core::Index heads) {
     constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // differences have room in a Place, with a sign
     unit = rule.coordinates->unit(bits);
     const core::Index rows = rule.coordinates->rows(), bytes = 2 * rows * core::Index(sizeof(Place));
-    places_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {  // copying takes a call's time
+    places_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {  // this takes as long as a call
       std::vector<Place> places;
       places.reserve(std::size_t(2 * rows));
       for (core::Index row = 0; row < rows; ++row) {

@@ -1,7 +1,7 @@
 // Scores under a rule (kernels/score_rule.hpp) as teams change them, one (query, key) pair at a time:
 //   score = cap tanh(score / cap)           score and cap times log2(e), as all scores are here
 //   score = score - slope of the head * dist(query row, key row)
-// Kernels are instantiated twice: for PlainScores, which leaves no trace in them, and for ChangedScores.
+// Kernels are instantiated twice: for PlainScores, which adds no code to them, and for ChangedScores.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -184,7 +184,7 @@ class ForwardTeam {
     return {key_at(item.key, first + count - 1).t, key_at(item.key, first).t};
   }
 
-  /// Looks up `count` rows, row_of(0), row_of(1), ... Ends with a barrier: all are there.
+  /// Looks up `count` rows, row_of(0), row_of(1), ... Ends with a barrier, after which every thread can read them.
   template <class RowOf>
   KOKKOS_FUNCTION void look_up(const Context& c, int count, const RowOf& row_of, Index* rows, Index* ts) const {
     for (int i = c.team.team_rank(); i < count; i += c.team.team_size()) {
@@ -227,8 +227,8 @@ class ForwardTeam {
     c.team.team_barrier();
   }
 
-  /// Turns scores into weights and updates m, l and shrink; row_parts threads share a row. Ends with a barrier: the
-  /// weights are there, and what was loaded before.
+  /// Turns scores into weights and updates m, l and shrink; row_parts threads share a row. Ends with a barrier, after
+  /// which every thread can read the weights, and what was loaded before.
   KOKKOS_FUNCTION void update_rows(const Context& c, int count) const {
     const int rows = c.tile.count;
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {

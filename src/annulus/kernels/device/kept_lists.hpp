@@ -24,13 +24,13 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
   core::copy_to_device(buffer.data(), elements.data(), bytes);
   return buffer;
 }
-/// A buffer of `bytes` that `fill` has made of `source`, which does not change: an earlier call's if that had the same
-/// source and as many bytes, otherwise a new one. Only the last one for a purpose is kept, until the first call after
-/// its source is destroyed.
+/// A buffer of `bytes` bytes that `fill` has filled from `source`, which must not change: the buffer of an earlier call
+/// with the same source and as many bytes, otherwise a new one. Only the last buffer for a purpose is kept, until the
+/// first call after its source is destroyed.
 core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,
                        const std::function<void(void* device)>& fill);
 
-/// Frees the buffers that no call uses. Runs by itself before Kokkos ends; otherwise only between calls.
+/// Frees the buffers that no call uses. Kokkos calls it before it ends; other callers do so only between kernel calls.
 void release_kept_lists();
 
 }  // namespace annulus::kernels::device

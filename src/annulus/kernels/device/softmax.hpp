@@ -11,7 +11,7 @@
 
 namespace annulus::kernels::device {
 
-/// 2^n for an integer n, never above the normal numbers; 0 below them. Made from bits: exp2() may be wrong in the last.
+/// 2^n for an integer n, 0 below the normal numbers; not for n above them. By its bits: exp2() may miss the last one.
 KOKKOS_INLINE_FUNCTION float power_of_two(float n) {
   if (!(n >= -126)) return 0;
   const std::uint32_t bits = std::uint32_t(std::int32_t(n) + 127) << 23;

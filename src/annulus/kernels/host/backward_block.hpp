@@ -1,4 +1,4 @@
-// The register-blocked product behind all five products of the backward pass: MR x NV vectors of accumulators, to which
+// The register-blocked product that makes all five products of the backward pass: MR x NV vectors of sums, to which
 // outer products of a column of A (broadcast numbers) and a row of B (vectors) are added one after another. The five
 // differ only in where A is and in which direction the sum runs; both are compile-time strides.
 //
@@ -136,8 +136,8 @@ __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stri
   }
 }
 
-/// The same for pairs, and also P, both rounded: weights [MR][kStripStride] are E; ds[...] = P * (dP - delta[i]) with
-/// the unrounded P = E * factors[i].
+/// The same for pairs. It makes P, too, and rounds both: weights [MR][kStripStride] are E; ds[...] = P * (dP -
+/// delta[i]) with the unrounded P = E * factors[i].
 ///   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride] of 16 bits
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stride, const T* values, int depth,
@@ -174,7 +174,7 @@ struct Range {
 };
 
 /// Sums of dv (or dk) of some keys, and what the rows of an unfinished block have given so far (KeyChunk). A chunk's
-/// terms continue the latter. They are added to the sums of those keys that see the last row of the block.
+/// terms continue what the block has given, which is added to the sums of those keys that see the block's last row.
 template <class N>
 struct KeySums {
   N* sums;

@@ -4,8 +4,8 @@
 // delta' = factor * delta and Q = scale * log2(e) * q, a tile is five products:
 //   S = Q K^T    E = 2^(S - shift)    dP = G V^T    dS = E (dP - delta')
 //   dV += E^T G    dK += dS^T Q    dQ += dS K
-// Compared with P, E lacks the row's factor. That has been multiplied into the row's other numbers, which costs nothing
-// here. So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
+// E is P without the row's factor. The factor is in the row's other numbers (G, delta'), where it costs nothing.
+// So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
 //
 // If words are pairs, panels hold the stored numbers, without the factors that are in Q and G:
 //   S = score_factor * q K^T    P = factor * output_scale * 2^(S - shift)    dS = P (dout V^T - delta / output_scale)
@@ -19,8 +19,8 @@
 
 namespace annulus::kernels::host {
 
-/// Up to `capacity` query rows (a row is a (query row, head) pair) that meet keys, private to a thread: what E is made
-/// from. D is cut into slabs of NR columns:
+/// The query side of E: up to `capacity` query rows (a row is a (query row, head) pair) that meet keys, private to a
+/// thread. D is cut into slabs of NR columns:
 ///   queries     [slab][capacity][NR]    Q, NR words of a row each; rows beyond the real ones, up to `rows`, are zero
 ///   shift       [capacity]              +inf for rows that add nothing
 ///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; both ascend with the row
@@ -48,11 +48,11 @@ struct ScoreKeys {
 /// The same with what gradients need; G has one column for each of the Dv numbers of a value:
 ///   dout     [slab][capacity][NR]     G, zero like the queries
 ///   dq       [group][slab][MR][NR]    groups of MR rows; null: not wanted
-///   added_queries, added_dout         the same two as they are added to dK and dV: numbers: the same memory; pairs
+///   added_queries, added_dout         queries, dout as they are added to dK, dV. Numbers: the same memory; pairs:
 ///            [slab][capacity / 2][NR] of two successive rows
 ///   delta    [capacity]               delta'; for pairs delta / output_scale
-///   factors  [capacity]               of dout, or of P: factor * output_scale
-///   finite                            all added numbers are: then the weight 0 leaves out a pair that does not meet
+///   factors  [capacity]               factor * output_scale: multiplies dout, or with pairs E
+///   finite                            all added numbers are finite: then weight 0 leaves out a pair that does not meet
 ///   ends                              the last row is the last one of a block (GradientViews)
 ///   by_granules                       matrix units: terms join dk and dv 32 rows at a time, not chunk by chunk
 template <class T>
@@ -104,7 +104,7 @@ struct StatisticSums {
   const RuledPairs<T>* rule = nullptr;  // of the rows and keys of the chunks
 };
 
-/// P (of numbers E) and dS of one tile, in the caches from step to step.
+/// P (for numbers: E) and dS of one tile, in the caches from step to step.
 ///   p, ds    [capacity of the queries][strip_stride]      pairs: two rows share a word, [capacity / 2][strip_stride]
 ///   ds_rows  dS again: numbers: ds itself; pairs: two keys share a word, [capacity][strip_stride / 2]
 ///   weights  [MR][strip_stride]                           pairs: E of the current rows; numbers: null

@@ -10,7 +10,7 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
 #if defined(__AVX512F__)
 
-// The machine splits and rebuilds: r = x - floor(x) is in [0, 1), and scalef multiplies by 2^floor. The difference
+// Instructions do both steps: r = x - floor(x) is in [0, 1), and scalef multiplies 2^r by 2^floor. The difference
 // x - shift is rounded down, so that floor(x - shift) is floor(x) - shift; rounding to nearest could reach the next
 // integer. Weights below the normal numbers become 0, as on other machines. The relative minimax polynomial of degree 5
 // with c0 = 1 on [0, 1] has an error of 8.2e-8.

@@ -1,6 +1,6 @@
 // The forward pass of one instruction set, which the compiler's flags and ANNULUS_INSTRUCTION_SET choose
-// (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of rows passes over it,
-// strip by strip:
+// (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of rows reads it, strip by
+// strip:
 //   scores -> running maximum -> weights -> accumulator, the strip of scores in the first-level cache.
 // Running maxima hardly ever rise after the first strips (online_softmax.hpp). So if rows see all of a strip, scores
 // become weights at once, with the current maxima; only if one had to rise, the strip is done again, step by step.

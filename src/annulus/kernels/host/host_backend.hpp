@@ -16,8 +16,8 @@ using core::best_instruction_set;
 using core::InstructionSet;
 using core::usable_instruction_sets;
 
-/// The function table for words T: float, double or BFloat16Pair. For amx it is that of the vectors beside it. Throws
-/// Error if this processor does not have the set.
+/// The function table for words T: float, double or BFloat16Pair. For amx it is that of the vector set used beside amx.
+/// Throws Error if this processor does not have the set.
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
 
@@ -30,7 +30,7 @@ struct MatrixUnit {
 /// The units of this machine, slowest first; all give the same bits.
 const std::vector<MatrixUnit>& usable_matrix_units();
 
-/// Why attend() of such states uses vectors even in the set amx; empty if the matrix unit can do it. "the same bits for
+/// Why such a call uses vectors even in the set amx; empty if the matrix unit can do it. Example: "the same bits for
 /// any cut are asked for".
 std::string_view why_not_matrix(const core::Shape& shape);
 std::string_view why_not_matrix(const State& state, const CallRule& rule = {});

@@ -38,7 +38,7 @@ void Scratch::release() {
 }
 
 Scratch& Scratch::of_this_thread() {
-  // The ledger keeps counting it: threads of a pool live as long as the process, and the ledger may die before them.
+  // The ledger never stops counting it: a pool's threads end with the process, perhaps after the ledger is destroyed.
   thread_local Scratch scratch;
   return scratch;
 }

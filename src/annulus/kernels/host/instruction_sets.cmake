@@ -20,7 +20,7 @@ function(annulus_host_tiles NAME)
     set(sources ${host_dir}/amx/forward_tiles.cpp ${host_dir}/amx/backward_tiles.cpp)
   endif()
   add_library(annulus_tiles_${NAME} OBJECT ${sources})
-  set_target_properties(annulus_tiles_${NAME} PROPERTIES ANNULUS_TILES ON)  # no stack protector, which loops would pay
+  set_target_properties(annulus_tiles_${NAME} PROPERTIES ANNULUS_TILES ON)  # no stack protector: it slows loops
   target_link_libraries(annulus_tiles_${NAME} PRIVATE annulus_options)
   target_compile_definitions(annulus_tiles_${NAME} PRIVATE ANNULUS_INSTRUCTION_SET=${NAME})
   # GCC warns of arguments that are vectors wider than the machine's (all functions that take them are inlined) and of

@@ -1,6 +1,6 @@
-// Few query rows against many keys, such as 64 latents that read 200,000 rows, are fewer tasks than a node has threads:
-// tasks own query rows. Their keys are cut into parts then. Each part of an item has states of its own, as if it
-// belonged to other rows, and merge_states() puts them together (split-KV of FlashDecoding, Dao et al. 2023).
+// Tasks own query rows, so few query rows against many keys (64 latents that read 200,000 rows) make fewer tasks than a
+// node has threads. Then the keys are cut into parts. Each part of an item has states of its own, as if it belonged to
+// other rows, and merge_states() puts them together (split-KV of FlashDecoding, Dao et al. 2023).
 //
 // Example: rows 0 ... 63 of one head, keys 0 ... 19,999, 4 parts. Row i of part p is row 64 p + i of the parts' states
 // and of a copy of q; part 0 sees the keys 15,000 ... 19,999, part 3 the keys 0 ... 4,999.
@@ -10,7 +10,7 @@
 
 namespace annulus::kernels::host {
 
-/// Parts that the keys of a list are cut into: as many as give the tasks that a large node wants, none of them with few
+/// How many parts the keys of a list are cut into: enough to make tasks for a large node, but so that no part has few
 /// keys. It is a function of the list and the states alone, so that bits do not depend on the number of threads. 1: the
 /// keys stay together, as they do where results are to be the same for any cut.
 core::Index key_parts(const core::WorkList& work, const State& state);

@@ -15,7 +15,7 @@
 
 namespace annulus::kernels::host {
 
-/// Sizes of what holds rows of so many numbers: of q and k, or of v and dout; see ScoreRows and KeyChunk.
+/// Sizes of memory for rows of `numbers` numbers: rows of q and k, or of v and dout; see ScoreRows and KeyChunk.
 template <class T>
 struct RowLayout {
   RowLayout(const TileFunctions<T>& tiles, Index numbers)
@@ -109,8 +109,8 @@ struct ChunkRows {
 };
 
 /// Runs tasks of one work list; one object serves all threads. `Sums` uses the pairs. It has a type Memory with a
-/// member `queries` (a ScoreRows), and block(), the comb indices that a chunk must not cross, or 0; start(task), which
-/// packs the keys; load_queries(task, rows, memory) for each chunk of rows that sees some of the keys;
+/// member `queries` (a ScoreRows), and block(): a chunk stays inside a block of this many comb indices (0: no blocks);
+/// start(task), which packs the keys; load_queries(task, rows, memory) for each chunk of rows that sees some keys;
 /// add(count, memory), in order; finish(memory).
 template <class T, class Sums>
 class KeyTasks {

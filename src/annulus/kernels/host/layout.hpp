@@ -63,7 +63,7 @@ constexpr int kUnroll = kLanes<T> / kPerWord<T> < 4 ? kLanes<T> / kPerWord<T> : 
 template <class T>
 constexpr int kUnrolledRows = kUnroll<T>* kPerWord<T>;
 
-/// Rows of queries are padded to a multiple of this: whole groups of MR = 6 or 12, whole steps. 12, of pairs 24.
+/// Rows of queries are padded to a multiple of this: whole groups of MR = 6 or 12, whole steps. 12; for pairs 12 or 24.
 template <class T>
 constexpr int kRowStep = 12 * kUnrolledRows<T> / greatest_divisor(12, kUnrolledRows<T>);
 static_assert(12 % kRowBlock == 0);

@@ -1,4 +1,4 @@
-// The running softmax of a vector of rows by rule K: base-2 scores in, weights 2^(score - m + bias) out.
+// The running softmax of a vector of rows: it gets scores in base 2 and returns weights 2^(score - m + bias). Rule K:
 //
 // m is an even integer, at least the row's largest score so far, and a weight's fraction comes from its score alone
 // (exp2.hpp). So rescaling by 2^(m_old - m_new) is exact, and it does not matter when or how often m rises: a row's

@@ -14,7 +14,7 @@ class RowWalk {
  public:
   RowWalk(const core::WorkList& work, const core::RowMap& map) : run_(work.runs.data() + map.first_run) {}
 
-  /// Passes over `rows` rows.
+  /// Skips `rows` rows.
   void skip(core::Index rows) {
     for (at_ += rows; at_ >= run_->count && at_ > 0; ++run_) at_ -= run_->count;
   }
@@ -40,7 +40,7 @@ class RowWalk {
     core::Index row;
   };
   Row next() {
-    while (at_ >= run_->count) {  // only before a row that exists, so the last run is not passed
+    while (at_ >= run_->count) {  // the next row exists, so a run follows
       at_ -= run_->count;
       ++run_;
     }
@@ -51,7 +51,7 @@ class RowWalk {
 
  private:
   const core::Run* run_;
-  core::Index at_ = 0;  // rows of *run_ passed
+  core::Index at_ = 0;  // number of the next row, from the start of *run_
 };
 
 /// Prefetches the first rows of a tensor that a task will read soon: otherwise tasks of few rows would mostly wait for
@@ -80,7 +80,7 @@ class VisibleKeys {
  private:
   const core::Run* run_;
   const core::Run* end_;
-  core::Index before_ = 0;  // keys of the runs passed
+  core::Index before_ = 0;  // keys of all runs before this one
 };
 
 /// Keys number begin, ..., end - 1 of a piece.

@@ -45,8 +45,8 @@ ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
   return most;
 }
 
-/// Passes on the weights of a row that lie above its threshold, the largest first: each may raise the threshold, so
-/// that few weights are passed on which others of the tile would push out. Removes them from the strip.
+/// Calls admit() for the weights of a row that lie above its threshold, largest first: each may raise the threshold, so
+/// that few weights are admitted and then removed again for larger ones. Sets them to 0 in the strip.
 template <class T>
 ANNULUS_INLINE void tell_of_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
   for (;;) {

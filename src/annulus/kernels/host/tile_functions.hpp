@@ -33,8 +33,8 @@ inline constexpr int kMaxMatrixDim = 256;
 ///   queries  [rows / W][depth][W]         numbers are already multiplied by scale * log2(e), pairs are not
 ///   acc      [rows / G][column][G]
 ///   max      [rows]                       m: even integers, -inf while empty
-///   sum      [rows]                       l times 2^bias
-///   score_sum [rows]                      sum of these weights times their scores; nullptr: not wanted
+///   sum      [rows]                       l: the sum of the weights
+///   score_sum [rows]                      sum of the weights times their scores; nullptr: not wanted
 /// A row sees the keys at positions [begin, end) of its piece. From one row to the next, begin and end never rise,
 /// because rows ascend in t and keys descend. Rows after `rows`, up to a whole group, may have any queries.
 template <class T>
@@ -58,7 +58,7 @@ struct QueryPanels {
 /// keys    [key][depth]            zero beyond D; after the last key, up to a multiple of key_step: any numbers
 ///   values  [column][capacity]      zero beyond Dv; a word is a number of one key, or of two successive keys
 /// (The set amx has both in tiles, see amx/pack_tiles.hpp.)
-///   finite                          all values are: then the weight 0 leaves out a key that a row does not see
+///   finite                          all values are finite: then weight 0 leaves out a key that a row does not see
 template <class T>
 struct KeyTile {
   T* keys;
@@ -107,7 +107,7 @@ struct TileFunctions {
   bool (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
   using PackSlabs = bool (*)(const void* const* rows, int count, int head_dim, int capacity,
                              const RowFactors<Number<T>>& factors, T* slabs);
-  /// [slab][capacity][NR], every number of row i times its factor. In the words of a product's inner dimension:
+  /// [slab][capacity][NR], every number of row i times its factor. What a word holds, and which number is added first:
   ///   pack_slabs             words are numbers of one row, or of two that are added in this order
   ///   pack_descending_slabs  the same, but the second is added first
   ///   pack_row_slabs         words of one row side by side
@@ -175,7 +175,7 @@ extern const TileFunctions<BFloat16Pair> pair_tiles;
 /// C += A B as the matrix unit computes it; all three are tiles of 16 rows of 64 bytes (amx/tile_registers.hpp).
 using MultiplyTiles = void (*)(const void* a, const void* b, float* c);
 
-// The set amx: for matrix units, and with the same bits for vectors. Each table has only what its pass needs.
+// The set amx: for matrix units, and for vectors with the same bits. Each table has only what its pass needs.
 namespace amx {
 extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
 extern const MultiplyTiles multiply;

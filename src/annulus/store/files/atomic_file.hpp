@@ -14,8 +14,8 @@
 
 namespace annulus::store {
 
-/// An unfinished file as every rank sees it. Several machines may see the path, each with its own device number; inode
-/// numbers belong to the file system and are the same.
+/// An unfinished file; every rank may have an object for it. Machines that share a file system may number its device
+/// differently, but the file's inode number is the same on all of them.
 class UnfinishedFile {
  public:
   /// For an existing file. Throws Error(failure) if the path does not lead to the file with this inode.

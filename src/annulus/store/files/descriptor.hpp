@@ -37,8 +37,8 @@ class Descriptor {
 /// Whether the file system supports locks.
 bool has_locks(const Descriptor& file);
 
-/// Holds a lock on byte `byte` of a file, on this machine and on others. The lock ends with this object or with its
-/// process. Other descriptors in this process are locked out, too.
+/// Locks byte `byte` of a file: no other process on any machine, and no other descriptor in this process, can lock it.
+/// The lock ends with this object or with its process.
 class ByteLock {
  public:
   /// Waits until it gets the lock. Throws Error(failure) if the file system does not support locks.

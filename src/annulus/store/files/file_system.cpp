@@ -27,7 +27,7 @@ std::string folder_of(const std::string& file) {
 }
 
 /// Writes a file to disk piece by piece, so that no single call takes long: a call that flushes everything to a slow
-/// disk looks as if it hangs. It does less than fsync, and not on every system.
+/// disk looks as if it hangs. Call fsync after this function: it writes no metadata, and nothing on some file systems.
 void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
   struct stat found {};
   if (fstat(descriptor.id(), &found) != 0) return;
@@ -92,7 +92,7 @@ void check_can_be_made(const std::string& file, bool overwrite) {
 }
 
 void check_free_space(const std::string& file, core::Index bytes) {
-  const comm::BlockingScope inside("the question for the room that " + file + " has");
+  const comm::BlockingScope inside("the check of the free space for " + file);
   struct statvfs system {};
   if (statvfs(folder_of(file).c_str(), &system) != 0) return;  // unknown: a later write will fail if space is missing
   const double free = double(system.f_bavail) * double(system.f_frsize);
@@ -102,7 +102,7 @@ void check_free_space(const std::string& file, core::Index bytes) {
 }
 
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes) {
-  const comm::BlockingScope inside("the reservation of room for " + name);
+  const comm::BlockingScope inside("the reservation of space for " + name);
   int code = ftruncate(descriptor.id(), bytes) == 0 ? 0 : errno;  // checks limits, but reserves no space
   if (code == 0 && fallocate(descriptor.id(), 0, 0, bytes) != 0) {
     // Other error codes mean that this file system cannot reserve space.
@@ -121,7 +121,7 @@ void extend(const Descriptor& descriptor, const std::string& name, core::Index b
 }
 
 core::Index read_bytes(const Descriptor& descriptor, void* to, core::Index count, core::Index offset) {
-  constexpr core::Index call_bytes = core::Index(64) << 20;  // read at once by a long read: a second on a slow disk
+  constexpr core::Index call_bytes = core::Index(64) << 20;  // that one call reads at most: a second on a slow disk
   core::Index done = 0;
   while (done < count) {
     const ssize_t now = pread(descriptor.id(), static_cast<char*>(to) + done,

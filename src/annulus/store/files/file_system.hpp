@@ -1,4 +1,4 @@
-// Checks before a file is made: what has its name already, and whether there is space. Call these on one rank.
+// Checks before a file is made (its name, its space), for one rank; and calls that reserve, read, write and flush.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ bool exists(const std::string& file);
 /// The same, but a link counts as something, even if it leads nowhere.
 bool is_taken(const std::string& path);
 
-/// Why a file of this name cannot be made: until it is finished it has a longer name, which may be too long for the
-/// file system. Empty: it can be made.
+/// Says why this name is too long: until the file is finished it has a longer name, which the file system must allow,
+/// too. Empty: it is not too long.
 std::string why_too_long(const std::string& file);
 
 /// Throws Error(failure) if `file` cannot be made: the name is too long; the folder is missing, not a folder or not

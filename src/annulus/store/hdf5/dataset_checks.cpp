@@ -94,7 +94,8 @@ std::vector<Index> read_documents(hid_t file, const std::string& path, const std
   return ranges;
 }
 
-/// Reads how many rows of each batch entry exist. Returns first row, end, first row, end ... of all entries end to end.
+/// Reads how many rows of each batch entry exist. Returns first row, end, first row, end ...,
+/// where row r of entry b is row b S + r.
 std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::string& name, Index batch,
                                 Index sequence) {
   const auto [where, extents, numbers] = read_whole_numbers(file, path, name, 2, "1 or 2: (batch) or (batch, 2)");

@@ -40,8 +40,8 @@ std::vector<double> read_sink(hid_t file, const std::string& path, const std::st
 std::vector<double> read_coordinates(hid_t file, const std::string& path, const std::string& name, Index rows,
                                      const std::string& to_fit);
 
-/// Rank 0 opens the file and calls `look`, which does not read documents and lengths. All ranks get the result, and
-/// note in `file` which rows do not exist. Collective. Throws the same Error(failure) on every rank.
+/// Rank 0 opens the file, calls `look`, and reads documents and lengths, which `look` leaves empty. All ranks get the
+/// result, and note in `file` which rows do not exist. Collective. Throws the same Error(failure) on every rank.
 FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm,
                              const std::function<FileContents(hid_t)>& look);
 

@@ -8,8 +8,8 @@
 
 namespace annulus::store {
 
-/// Throws Error(failure) if netCDF has packed the numbers (attributes scale_factor, add_offset), because stored numbers
-/// then differ from the meant ones.
+/// Throws Error(failure) if netCDF has packed the numbers (attributes scale_factor, add_offset), because the stored
+/// numbers are then not the values.
 void refuse_packed(hid_t dataset, const std::string& where);
 
 /// Throws Error(failure) if no number was ever written: HDF5 would return zeros, which look like computed numbers.
@@ -25,7 +25,7 @@ Index offset_of(hid_t dataset, const std::string& path, const std::string& where
 MissingValues missing_values_of(hid_t dataset, const std::string& where);
 
 /// Throws Error(failure) if the dataset's extents or type have changed since `info` was read: buffers were made for
-/// those.
+/// the old ones.
 void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info);
 
 }  // namespace annulus::store

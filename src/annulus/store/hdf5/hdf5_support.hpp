@@ -82,10 +82,10 @@ std::string describe_type(hid_t type);
 TypeId text_type();
 
 /// Throws Error(failure) if this rank cannot open `path`, or if it is a folder, or a FIFO or device for which HDF5
-/// would wait. Returns what stat says of the file.
+/// would wait. Returns the result of stat().
 struct stat check_openable(const std::string& path, bool to_write);
 
-/// Opens a file on this rank alone. Throws Error(failure); the message tells whether the file is missing, a folder, of
+/// Opens a file on this rank alone. Throws Error(failure); the message says whether the file is missing, a folder, of
 /// another format, or damaged.
 FileId open_alone(const std::string& path, bool to_write);
 
@@ -110,8 +110,8 @@ PropertyId creation_of(hid_t dataset, const std::string& where);
 /// Makes a group in a file or group.
 GroupId make_group(hid_t parent, const std::string& name);
 
-/// Extents of a dataset, which `where` names. Throws Error(failure) if no machine can hold so much: a damaged file can
-/// claim numbers that it does not contain.
+/// Extents of a dataset, which `where` names. Throws Error(failure) if no machine can hold this many numbers: a damaged
+/// file can claim numbers that it does not contain.
 std::vector<Index> extents_of(hid_t dataset, const std::string& where);
 /// A data space with these extents.
 SpaceId space_of(const std::vector<Index>& extents);

@@ -31,8 +31,8 @@ struct GradientBytes {
 };
 GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops, int rank);
 
-/// Use for hop h = 0, 1, ...: open(h) and compute into the block; settle(h - 1); begin(h); then send outgoing() and
-/// receive incoming() while the kernel works on the block of hop h + 1; settle(h). Arguments are not copied.
+/// Use for hop h = 0, 1, ...: open(h) and compute into the block; after settle(h - 1) begin(h); send outgoing() and
+/// receive incoming() while the kernel works on the block of hop h + 1; then settle(h). Arguments are not copied.
 class GradientChannel {
  public:
   GradientChannel(const HopRound& keys, std::size_t channel, int rank, const GradientBlock& own);

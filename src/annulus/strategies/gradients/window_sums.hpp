@@ -35,7 +35,7 @@ class WindowSumPlan final : public SumPlan {
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
   /// Bytes of the sums for the rank's rows; 0 where no other rank reads any of them.
   Index window_bytes(int rank) const override;
-  /// Bytes of a part of the window (K or V of one batch entry), which is copied before it is added to the own sums.
+  /// Bytes of a part of the window (Problem::sum_parts()), which is copied before it is added to the own sums.
   Index closing_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
 

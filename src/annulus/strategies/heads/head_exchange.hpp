@@ -7,7 +7,7 @@
 
 namespace annulus::strategies {
 
-/// Passes of a schedule that has groups; collective.
+/// Run the passes of a schedule that has groups; collective.
 core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                     const Progress& progress);
 core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,

@@ -10,9 +10,9 @@ namespace annulus::strategies {
 /// The rows of every group of `size` ranks; `size` divides the number of ranks.
 pattern::Partition rows_of_groups(const pattern::Partition& partition, int size);
 
-/// A group as one of its ranks sees it. Rank p has number p mod `size` in group p / `size`. The group's ranks get equal
-/// numbers of query heads; if there are more ranks than heads, the last ranks get none. A K/V head goes to every rank
-/// whose query heads read it.
+/// A group as one of its ranks sees it. Rank p has number p mod `size` in group p / `size`. Query heads are divided
+/// evenly: the first ranks may get one more, and if there are more ranks than heads, the last get none. A K/V head
+/// goes to every rank whose query heads read it.
 ///
 /// Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2: ranks 0 and 2 have the query heads 0 1 2, ranks 1 and 3 the
 /// query heads 3 4; all have K/V head 0. Ranks 0 and 1 hold the rows of both, ranks 2 and 3 those of the other two.

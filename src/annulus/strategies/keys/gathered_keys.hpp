@@ -24,7 +24,7 @@ class CollectiveKeys final : public SourceOf<GatheredRound> {
 };
 
 /// The rows of every rank are a block: this rank's own block is in the tensors, the others are in one buffer, rank
-/// after rank, each as a (2, B, rows, Hkv, D) array.
+/// after rank, each laid out as Tensors::kv.
 class GatheredKeys final : public SourceOf<GatheredRound> {
  public:
   GatheredKeys(const PassContext& context, const GatheredPlan& plan)

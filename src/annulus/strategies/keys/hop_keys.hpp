@@ -8,7 +8,7 @@ namespace annulus::strategies {
 /// Tag of a hop's messages. Messages that may be in flight together with K and V have a `kind` of their own, from 1 on.
 constexpr int hop_tag(std::size_t hop, std::size_t kind = 0) { return int(1024 * kind + hop % 1024); }
 
-/// MPI carries messages between parts of one rank, and in two directions at once: NCCL would match them in one order.
+/// With parts, messages go between parts of one rank, and both ways at once: NCCL would match them in one order.
 inline comm::Carrier carrier_of(const HopPlan& plan) {
   return plan.has_parts() ? comm::Carrier::mpi : comm::Carrier::any;
 }

@@ -75,8 +75,8 @@ class KeyRound {
   const pattern::Partition& query_rows() const { return problem_.queries ? query_rows_ : partition_; }
   const pattern::StoredRows& query_rows(int rank) const { return query_rows()[std::size_t(rank)]; }
 
-  /// The partition's parts (pattern/parts.hpp) where sums go from part to part in order; usually the ranks' rows. And
-  /// the part for whose queries a channel of a rank brings keys. Where not all rows are queries, ranks have no parts.
+  /// parts(): the partition's parts (pattern/parts.hpp) where sums go from part to part in order; usually ranks' rows.
+  /// part(): for whose queries a channel of a rank brings keys. Where not all rows are queries, ranks have no parts.
   virtual const pattern::Partition& parts() const { return partition_; }
   virtual int part(int rank, std::size_t) const { return rank; }
   const pattern::StoredRows& queries(int rank, std::size_t channel) const {

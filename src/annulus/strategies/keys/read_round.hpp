@@ -57,7 +57,7 @@ class ReadRound : public KeyRound {
   }
 
  protected:
-  /// For reads of queries, from rank + 1, rank + 2, ...: the rank's keys read queries; `seen` is the mirrored layout.
+  /// For a rank that reads queries for its keys, from rank + 1, rank + 2, ...; `seen` is the mirrored layout.
   ReadRound(const Problem& round, const pattern::Partition& partition, pattern::Layout seen)
       : KeyRound(round, partition),
         seen_(std::move(seen)),

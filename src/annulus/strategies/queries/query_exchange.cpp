@@ -111,7 +111,7 @@ Tensors keys_of(const Tensors& own) {
 }
 
 constexpr const char* there = "gathering queries";
-constexpr const char* back = "sending home what keys give queries";
+constexpr const char* back = "returning what keys give queries";
 
 /// Runs the backward loop over the own keys.
 void run_over_keys(const Schedule& inner, const comm::Communicator& comm, const Tensors& all,

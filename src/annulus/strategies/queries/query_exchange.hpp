@@ -9,8 +9,8 @@
 
 namespace annulus::strategies {
 
-/// Passes of a schedule that gathers queries; collective. What ranks made is merged in the order of ranks, so that a
-/// given number of ranks always gives the same bits.
+/// Run the passes of a schedule that gathers queries; collective. They merge what ranks made in the order of ranks, so
+/// that a given number of ranks always gives the same bits.
 core::RankMetrics run_forward_queries(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                       const Progress& progress);
 core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,

@@ -21,7 +21,7 @@ StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Location&
           head_numbers_of(problem, tensor) * number_bytes_of(problem, tensor)};
 }
 
-/// Reads so many bytes of a block's rows, as start(read, host) asks for them.
+/// Reads `bytes` bytes of a block's rows; start(read, host) starts the reads into host memory.
 template <class Start>
 core::Buffer read_into(const std::string& name, Index bytes, const Location& location, core::HopMetrics& metrics,
                        const Start& start) {
@@ -112,7 +112,7 @@ UnitMetrics BlockPasses::run(int phase, Index unit, core::RowSource& source, cor
 UnitMetrics BlockPasses::run_queries(const Location& location, core::RowSink& sink, const Progress& progress,
                                      Tensors tensors) const {
   const pattern::StoredRows& rows = this->rows(location.rank());
-  kernels::release_kept_memory();  // the unit before was another pass, whose panels may be larger
+  kernels::release_kept_memory();  // the unit before may have run another pass, with larger panels
   core::HopMetrics own;
   const auto write = [&](StoredTensor tensor, const core::Buffer& buffer) {
     write_rows(sink, stored(tensor, problem_, location), rows, buffer);

@@ -19,12 +19,12 @@ class QueryRound final : public ReadRound {
   QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse);
 
   KeyBlock form(int block, std::size_t, std::size_t) const override { return own_block({}, rows(block)); }
-  /// Buffers besides those that reads fill: delta for a block of queries, and larger panels if that block has more rows
-  /// than the own block.
+  /// Bytes of the buffers that reads fill, of delta for a block of queries, and of larger panels if that block has more
+  /// rows than the own block.
   std::vector<Index> buffer_bytes(int block) const override;
 
   /// The rows that a hop brings, ascending. A row that any head needs is read with all heads, which are next to it in
-  /// the file; if more than a quarter of the rows from first to last are needed, all of them are read.
+  /// the file; if at least a quarter of the rows from first to last are needed, all of them are read.
   static pattern::StoredRows rows_of(const pattern::PackedRows& picked);
   bool has_dlse() const { return dlse_; }
 

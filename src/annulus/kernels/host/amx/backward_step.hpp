@@ -1,6 +1,6 @@
 // The backward pass on the matrix unit, block by block of 32 keys and 32 rows. As in the forward pass, keys are rows of
-// a tile and queries its columns: S^T = K Q^T and dP^T = V dout^T. So the vectors produce P^T and dS^T in the form of
-// the first operands of dV += P^T dout and dK += dS^T Q. dS is written a second time for dQ^T += K^T dS, which is done
+// a tile and queries its columns: S^T = K Q^T and dP^T = V dout^T. So vector code makes P^T and dS^T in the form of the
+// first operands of dV += P^T dout and dK += dS^T Q. dS is written a second time for dQ^T += K^T dS, which is done
 // later, for many blocks at once.
 #pragma once
 

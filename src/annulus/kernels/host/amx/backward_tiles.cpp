@@ -112,8 +112,8 @@ void ChunkPass::for_each_sum(int key, const Each& each) {
   }
 }
 
-/// A chunk's terms for 32 keys are added up from zero, and their sum is then added to the keys' sums: so many small
-/// terms keep their digits. Granule by granule the chunk continues the keys' sums instead, so that it does not matter
+/// A chunk's terms for 32 keys are added up from zero, and their sum is then added to the keys' sums: this keeps the
+/// digits of small terms. With by_granules the chunk continues the keys' sums instead, so that it does not matter
 /// where chunks end.
 void ChunkPass::enter_keys(int key) {
   if (q_.by_granules)

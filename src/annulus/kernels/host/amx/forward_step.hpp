@@ -90,9 +90,9 @@ ANNULUS_INLINE void flush(TileRegisters& tiles, bool two, const LateStore& late)
   tiles.store<1>(late.to, late.stride);
 }
 
-/// Three things at once, interleaved in the source. `before`, whose weights are in memory, is added to O^T. The weights
-/// of `now`, made from the scores in memory, replace these weights. The scores of `next` replace these scores. Matrix
-/// unit and vectors work side by side; in a step neither waits for the other. Products of D = 64:
+/// Does three things at once, interleaved in the source. It adds `before`, whose weights are in memory, to O^T. It
+/// replaces these by weights of `now`, made from the scores in memory, and these by scores of `next`. Matrix unit and
+/// vectors work at the same time; in a step neither waits for the other. Products of D = 64:
 ///   0 ... 19   O^T and l, 5 tiles of columns x 2 halves of rows x 2 products
 ///   20 ... 35  S^T, 4 tiles of keys x 2 halves x 2 depth tiles; 32 pairs of keys are weighed beside all 36
 /// Returns whether some weight of `now` needs weigh_with_care().
@@ -105,7 +105,7 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
   Weigher weigher = weigher_of(now.max, factor);
   LateStore late = late_store;
   float* const scores = memory.scores;
-  // While product number i runs: its share of the weights.
+  // Makes the share of the weights that belongs to product number i, while this product runs.
   const auto beside = [&]<int i>() ANNULUS_INLINE_MEMBER {
     constexpr int begin = i * units / all, end = (i + 1) * units / all;
     times<end - begin>([&]<int u>() ANNULUS_INLINE_MEMBER { weigh_pair<begin + u>(memory, weigher); });

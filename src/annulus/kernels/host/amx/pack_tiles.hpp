@@ -13,8 +13,8 @@ constexpr int depth_tiles(int head_dim) { return (head_dim + kProductDepth - 1) 
 /// How many tiles of 16 columns the values have.
 constexpr int column_tiles(int head_dim) { return (head_dim + kTileRows - 1) / kTileRows; }
 
-/// Packs keys as first operands of their scores: [key / 16][depth tile][16 keys][16 words]; zero beyond head_dim, and
-/// after the last key up to whole steps.
+/// pack_keys() packs keys as first operands of their scores: [key / 16][depth tile][16 keys][16 words]; zero beyond
+/// head_dim, and after the last key up to whole steps. pack_key_row() packs one key.
 ANNULUS_INLINE void pack_key_row(const BFloat16Bits* row, int head_dim, BFloat16Pair* to) {
   constexpr int n = kLanes<float>;
   const int depth = depth_tiles(head_dim);

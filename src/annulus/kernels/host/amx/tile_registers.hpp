@@ -34,8 +34,8 @@ class TileRegisters {
   TileRegisters(const TileRegisters&) = delete;
   TileRegisters& operator=(const TileRegisters&) = delete;
 
-  // "memory": the compiler does not know that tiles are read and written (GCC 12's intrinsics do not tell it either),
-  // and the order in the source is the schedule.
+  // "memory": the compiler does not know that tiles are read and written (nor does it with GCC 12's intrinsics), and
+  // the order in the source is the schedule.
   template <int t>
   ANNULUS_INLINE_MEMBER void zero() {
     asm volatile("tilezero %%tmm%c0" ::"i"(t) : "memory");
