@@ -1,7 +1,7 @@
 // Inputs that are stored with filters which are not here.
 #include <gtest/gtest.h>
 
-#include "annulus/store/hdf5/filters.hpp"
+#include "annulus/store/hdf5/dataset_storage.hpp"
 #include "annulus/store/row_reading.hpp"
 #include "store/tensor_inputs.hpp"
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "annulus/store/files/file_system.hpp"
-#include "annulus/store/hdf5/dimension_scales.hpp"
+#include "annulus/store/hdf5/attributes.hpp"
 #include "annulus/store/input_file.hpp"
 #include "annulus/store/output_file.hpp"
 #include "store/hdf5_files.hpp"

@@ -4,26 +4,10 @@
 
 #include "annulus/core/row_store.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
-#include "annulus/store/hdf5/dimension_scales.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
 
 namespace annulus::store {
 namespace {
-
-/// Makes a dataset whose bytes depend only on the numbers that are written: without times and fill values.
-DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space) {
-  const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
-  check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
-  check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
-  // HDF5 stores text of variable length as references, and must fill them first.
-  if (H5Tis_variable_str(type) <= 0) check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
-  check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
-  const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));
-  check_hdf5(H5Pset_create_intermediate_group(links, 1), "HDF5 groups");
-  return DatasetId(check_hdf5(
-      comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space, links, creation, H5P_DEFAULT),
-      "dataset {}", name));
-}
 
 void add_run(hid_t file, const Record& record) {
   const GroupId group = make_group(file, "run");

@@ -6,9 +6,7 @@
 
 #include "annulus/comm/root.hpp"
 #include "annulus/store/file_rows.hpp"
-#include "annulus/store/hdf5/dataset_files.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
-#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {

@@ -38,8 +38,8 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted 
 
 /// Rank 0 finds where the numbers of all datasets in `file` are, which of them mean "missing", and which other files
 /// hold parts of these datasets, or of the small ones of `input` (sink, documents, lengths, coordinates), which other
-/// calls read. All ranks get the result. Collective. Throws the same Error(failure) on every rank, also if a dataset was
-/// never written.
+/// calls read. All ranks get the result. Collective. Throws the same Error(failure) on every rank, also if a dataset
+/// was never written.
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm);
 
 /// The filters of the file's datasets that are plugins, programs of third parties, and not part of HDF5. Each is named

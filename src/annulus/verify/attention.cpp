@@ -7,7 +7,6 @@
 #include "annulus/core/tolerance.hpp"
 #include "annulus/store/input_file.hpp"
 #include "annulus/verify/gradients.hpp"
-#include "annulus/verify/rows.hpp"
 #include "annulus/verify/verify.hpp"
 
 namespace annulus::verify {

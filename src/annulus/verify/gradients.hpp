@@ -75,8 +75,8 @@ struct KeySums {
   bool gradients = false;  ///< dk and dv
   bool received = false;
 };
-/// Compares the rows `keys` of dk, dv and received with the definition. Local. lse and out of the queries that see a key are
-/// recomputed, or taken from the result.
+/// Compares the rows `keys` of dk, dv and received with the definition. lse and out of the queries that see a key are
+/// recomputed, or taken from the result. Local.
 void compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys, KeySums sums,
                   bool recompute, Deviations& all, const ShareShown& shown = {});
 

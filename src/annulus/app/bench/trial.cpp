@@ -13,7 +13,6 @@
 #include "annulus/runfile/run_file.hpp"
 #include "annulus/runfile/sweep.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
-#include "annulus/verify/rows.hpp"
 
 namespace annulus::app {
 namespace {

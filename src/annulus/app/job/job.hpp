@@ -15,7 +15,7 @@ namespace annulus::app {
 struct Job : Request {
   explicit Job(Request request) : Request(std::move(request)) {}
 
-  /// Each rank computes blocks on its own, one after another (stream_work.hpp).
+  /// Each rank computes blocks on its own, one after another (stream_work.cpp).
   bool is_streamed() const { return strategy->reads_store(); }
 
   int ranks = 1;

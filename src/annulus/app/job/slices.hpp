@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+
 #include "annulus/app/job/long_run.hpp"
 #include "annulus/app/job/work.hpp"
 #include "annulus/report/measurements.hpp"
@@ -74,5 +75,13 @@ Cuts cuts_of(const Job& job);
 /// was requested, or another launch works on them; empty: none is left.
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish);
+
+// stream_work.cpp: strategy stream, where each rank on its own reads and computes blocks and writes them to the result.
+
+/// Computes a checked job. Calls `finish` with what was measured; `finish` returns the record for the file. Empty if
+/// units are left; `rest` then says why. Collective.
+std::optional<report::Measurements> compute_blocks(
+    const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,
+    const comm::Communicator& comm, WhyUnfinished& rest);
 
 }  // namespace annulus::app

@@ -1,10 +1,9 @@
-#include "annulus/app/job/stream_work.hpp"
+#include "annulus/app/job/slices.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/input_tensors.hpp"
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/app/job/sink_gradients.hpp"
 #include "annulus/comm/watchdog.hpp"

@@ -11,6 +11,15 @@
 
 namespace annulus::app {
 
+/// The input tensors that the request reads: q, k, v and, with gradients, dout and perhaps dlse.
+std::vector<core::StoredTensor> input_tensors(const Request& request);
+
+/// Where the rows of such a tensor come from: a file or a seed. Local. Throws Error(failure).
+store::RowOrigin input_origin(const Request& request, core::StoredTensor tensor);
+
+/// Sets where `rows` reads each input tensor. Reading fails only for numbers that `wanted` does not allow.
+void put_inputs(const Request& request, store::Wanted wanted, store::FileRows& rows);
+
 /// Bytes that this rank has read from the input and written to the result.
 struct FileBytes {
   Index read = 0;

@@ -7,7 +7,6 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/slices.hpp"
-#include "annulus/app/job/stream_work.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/summary/summary.hpp"

@@ -9,9 +9,7 @@
 
 #include "annulus/comm/root.hpp"
 #include "annulus/store/finite.hpp"
-#include "annulus/store/hdf5/dataset_files.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
-#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {

@@ -1,11 +1,9 @@
-#include "annulus/store/hdf5/hdf5_rows.hpp"
-
 #include <cstring>
 
 #include "annulus/core/metrics.hpp"
+#include "annulus/store/file_rows.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
-#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {
