@@ -99,12 +99,12 @@ TEST(Records, OneOfEachCaseCounts) {
                                   measured(2, "failed", "1"), measured(7, "ok", "1")},
                                  all);
   ASSERT_EQ(best.size(), 3u);
-  EXPECT_EQ(best[0]->number_of("attention_seconds_median"), 2) << "the first that was measured";
+  EXPECT_EQ(best[0]->number_in("attention_seconds_median"), 2) << "the first that was measured";
   EXPECT_FALSE(best[1]);
   EXPECT_FALSE(is_measured(*best[2]));
   // Files are read in any order.
   const auto again = best_records({measured(0, "wrong", "2", 2), measured(0, "ok", "3", 3)}, all);
-  EXPECT_EQ(again[0]->number_of("attention_seconds_median"), 2);
+  EXPECT_EQ(again[0]->number_in("attention_seconds_median"), 2);
 }
 
 TEST(Table, HasAColumnForEverySweptKeyAndEveryCase) {

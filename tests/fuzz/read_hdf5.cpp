@@ -98,13 +98,13 @@ void read_hdf5(const std::string& path, Draw& draw) {
   if (draw.once_in(2)) input.dlse = "/dlse";
   const core::AxisOrder orders[] = {core::AxisOrder::bshd, core::AxisOrder::bhsd};
   if (draw.once_in(4)) input.axes = orders[draw.below(2)];
-  is_accepted([&] { check_contents(store::TensorFile(input, comm, draw.once_in(2)), comm); });
+  is_accepted([&] { check_contents(store::tensor_file(input, comm, draw.once_in(2)), comm); });
   settings.layer = runfile::LayerSettings{};
   settings.layer->heads = 2;
   settings.layer->kv_heads = 1;
   if (draw.once_in(2)) settings.layer->bq = "/bq";
   input.lengths.reset();
-  is_accepted([&] { check_contents(store::LayerFile(settings, {draw.once_in(2), false}, comm), comm); });
+  is_accepted([&] { check_contents(store::layer_file(settings, {draw.once_in(2), false}, comm), comm); });
   read_single(path);
   expect(H5Fget_obj_count(hid_t(H5F_OBJ_ALL), H5F_OBJ_ALL) == 0, "a file stays open");
 }

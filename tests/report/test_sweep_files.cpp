@@ -65,10 +65,10 @@ TEST_F(SweepFiles, ALineTellsARecordToTheLastBit) {
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const store::CaseRecord after = store::record_of(line).value();
   EXPECT_EQ(after.number, 7);
-  EXPECT_EQ(after.number_of("attention_seconds_min"), 0.1 + 0.2);
-  EXPECT_TRUE(std::isnan(after.number_of("error_out")));
-  EXPECT_TRUE(std::isnan(after.number_of("no_such_column")));
-  EXPECT_EQ(after.word_of("status"), "ok");
+  EXPECT_EQ(after.number_in("attention_seconds_min"), 0.1 + 0.2);
+  EXPECT_TRUE(std::isnan(after.number_in("error_out")));
+  EXPECT_TRUE(std::isnan(after.number_in("no_such_column")));
+  EXPECT_EQ(after.word_in("status"), "ok");
   EXPECT_EQ(store::line_of(after).size(), store::line_of(store::record_of(store::line_of(after)).value()).size());
   for (const char* no : {"", "{", "[]", "{\"case\": \"x\"}", "null"}) EXPECT_FALSE(store::record_of(no)) << no;
 }

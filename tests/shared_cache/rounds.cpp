@@ -62,10 +62,9 @@ Index lost_by_us(const std::string& folder, const std::string& backing, Index ro
                  const pattern::Partition& partition, const comm::Communicator& comm) {
   const std::vector<core::Interval>& rows = partition[std::size_t(comm.rank())].intervals();
   const std::vector<float> mine = numbers_of(rows.front(), round);
-  OutputFile file(
-      output_plan({folder + "/ours.h5", true}, {tensor_spec("out", core::DType::float32, shape, shape.heads),
-                                                lse_spec("lse", core::DType::float32, shape)}),
-      comm);
+  OutputFile file(output_plan({folder + "/ours.h5", true}, {tensor_spec("out", core::DType::float32, shape),
+                                                            tensor_spec("lse", core::DType::float32, shape)}),
+                  comm);
   file.write({{"out", mine.data()}}, rows, RowOwners(partition));
   file.publish({});
   comm.barrier();

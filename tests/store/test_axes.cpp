@@ -57,10 +57,10 @@ void expect_round_trip(const comm::Communicator& comm, const std::string& path, 
     for (T& bits : q) bits = T(bits % 0x7c00);  // finite in either 16-bit type
   }
   const std::vector<T> mine = rows_of(q, s.batch, row, rows);
-  OutputFile file(output_plan({path, true}, {tensor_spec("q", type, s, s.heads, core::AxisOrder::bhsd),
-                                             tensor_spec("k", type, s, s.heads),
-                                             tensor_spec("v", type, s, s.heads, core::AxisOrder::bhsd)}),
-                  comm);
+  OutputFile file(
+      output_plan({path, true}, {tensor_spec("q", type, s, core::AxisOrder::bhsd), tensor_spec("k", type, s),
+                                 tensor_spec("v", type, s, core::AxisOrder::bhsd)}),
+      comm);
   file.write({{"q", mine.data()}, {"k", mine.data()}, {"v", mine.data()}}, rows, owners);
   file.publish({});
 
@@ -107,7 +107,7 @@ TEST_F(AxesTest, LseHasNoLastAxis) {
   const auto all = counting<float>(2 * 13 * 3);
   const std::vector<Interval> rows = dealt(13, 2);
   const std::vector<float> mine = rows_of(all, 2, 3, rows);
-  OutputFile file(output_plan({path, false}, {lse_spec("lse", DType::float32, s, core::AxisOrder::bhsd)}), comm);
+  OutputFile file(output_plan({path, false}, {tensor_spec("lse", DType::float32, s, core::AxisOrder::bhsd)}), comm);
   file.write({{"lse", mine.data()}}, rows, RowOwners(dealt_to_all(13, 2)));
   file.publish({});
   InspectedFile seen = test::inspected_file(comm, path, {"lse"});
@@ -128,7 +128,7 @@ TEST_F(AxesTest, RowNumbersAreWhole) {
   const std::vector<Interval> rows = dealt(13, 2);
   const std::vector<Index> mine = rows_of(all, 2, 3 * 4, rows);
   for (const core::AxisOrder order : {core::AxisOrder::bshd, core::AxisOrder::bhsd}) {
-    OutputFile file(output_plan({path, true}, {top_spec("top_rows", NumberType::int64(), s, 4, order)}), comm);
+    OutputFile file(output_plan({path, true}, {tensor_spec("top_rows", NumberType::int64(), s, order, 0, 4)}), comm);
     file.write({{"top_rows", mine.data()}}, rows, RowOwners(dealt_to_all(13, 2)));
     file.publish({});
     InspectedFile seen = test::inspected_file(comm, path, {"top_rows"});
@@ -147,8 +147,7 @@ TEST_F(AxesTest, RowNumbersAreWhole) {
 TEST_F(AxesTest, LargeTensorsGoThroughASmallBuffer) {
   const Shape s{1, 2048, 5, 5, 1024};
   std::vector<float> all = counting<float>(std::size_t(s.sequence * s.heads * s.head_dim));
-  OutputFile file(output_plan({path, false}, {tensor_spec("q", DType::float32, s, s.heads, core::AxisOrder::bhsd)}),
-                  comm);
+  OutputFile file(output_plan({path, false}, {tensor_spec("q", DType::float32, s, core::AxisOrder::bhsd)}), comm);
   const pattern::Partition rows = pattern::contiguous_partition(s.sequence, comm.size());
   const std::vector<Interval>& mine = rows[std::size_t(comm.rank())].intervals();
   file.write({{"q", all.data() + mine[0].begin * s.heads * s.head_dim}}, mine, RowOwners(rows));
@@ -171,7 +170,7 @@ TEST_F(AxesTest, ANumberThatIsNoneIsNamedByItsPlaceInTheFile) {
   runfile::InputSettings settings = settings_for(path);
   settings.axes = core::AxisOrder::bhsd;
   settings.v = "bad";
-  const TensorFile file(settings, comm);
+  const InputFile file = tensor_file(settings, comm);
   const std::vector<Interval> rows = dealt(9, 1);
   std::vector<float> mine(9 * 2 * 3 * 5);
   EXPECT_EQ(common_error(comm,

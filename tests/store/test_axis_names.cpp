@@ -181,7 +181,7 @@ TEST_F(AxisNamesTest, AreThoseOfTheRunFileOrOfTheDatasetsNames) {
     comm.barrier();
     runfile::InputSettings settings = settings_for(file);
     settings.axes = c.asked;
-    const TensorFile found(settings, comm);
+    const InputFile found = tensor_file(settings, comm);
     EXPECT_EQ(found.order(), c.found);
     const auto extents = reordered(found.inspected().at("/q").extents, c.found);
     EXPECT_EQ(found.shape().sequence, extents[1]);
@@ -265,7 +265,7 @@ TEST_F(AxisNamesTest, AreRefusedWhereTheyCannotBeMeant) {
     comm.barrier();
     runfile::InputSettings settings = settings_for(file);
     settings.axes = c.asked;
-    expect_error(file, c.says, [&] { TensorFile(settings, comm); });
+    expect_error(file, c.says, [&] { tensor_file(settings, comm); });
   }
 }
 
@@ -282,15 +282,15 @@ TEST_F(AxisNamesTest, GradientsHaveTheOrderOfQ) {
     settings.dlse = "dlse";
     return settings;
   };
-  const TensorFile file(make_file("good.h5", {1, 6, 8, 5}, nullptr), comm, true);
+  const InputFile file = tensor_file(make_file("good.h5", {1, 6, 8, 5}, nullptr), comm, true);
   EXPECT_EQ(file.inspected().at("dlse").extents, (std::vector<Index>{1, 6, 8}));
   EXPECT_EQ(file.inspected().at("/dout").order, core::AxisOrder::bhsd);
   const runfile::InputSettings turned = make_file("turned.h5", {1, 8, 6, 5}, nullptr);
   expect_error(*turned.file, "dataset /dout has shape (1, 8, 6, 5), expected (1, 6, 8, 5) to fit q (1, 6, 8, 5)",
-               [&] { TensorFile(turned, comm, true); });
+               [&] { tensor_file(turned, comm, true); });
   const runfile::InputSettings named = make_file("named.h5", {1, 6, 8, 5}, "batch sequence head dim");
   expect_error(*named.file, "dataset /dout names its axes (batch, sequence, head, dim), which is bshd; input.axes",
-               [&] { TensorFile(named, comm, true); });
+               [&] { tensor_file(named, comm, true); });
 }
 
 }  // namespace

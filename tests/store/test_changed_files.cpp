@@ -55,7 +55,7 @@ class ChangedFileTest : public test::InputFileTest {
     comm.barrier();
   }
   /// What reading q together, and alone, says; nothing is written behind the rows' own memory.
-  std::vector<std::string> read_errors(const TensorFile& file) const {
+  std::vector<std::string> read_errors(const InputFile& file) const {
     const Interval rows = share(12, comm);
     const std::size_t own = std::size_t(rows.size() * 8);
     std::vector<float> q(own + 4096, -1.0f);
@@ -68,7 +68,7 @@ class ChangedFileTest : public test::InputFileTest {
     EXPECT_TRUE(std::all_of(q.begin() + std::ptrdiff_t(own), q.end(), [](float x) { return x == -1.0f; }));
     return errors;
   }
-  void expect_changed(const TensorFile& file, const std::string& what) const {
+  void expect_changed(const InputFile& file, const std::string& what) const {
     for (const std::string& error : read_errors(file)) {
       EXPECT_EQ(error.find(path + ": changed since the run looked at it first: "), 0u) << error;
       EXPECT_NE(error.find(what), std::string::npos) << error;
@@ -77,14 +77,14 @@ class ChangedFileTest : public test::InputFileTest {
 };
 
 TEST_F(ChangedFileTest, AnotherFileInItsPlaceIsRefused) {
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   replace(H5T_IEEE_F32LE, {1, 12, 2, 4});  // of the same shape
   expect_changed(file, "inode ");
 }
 
 TEST_F(ChangedFileTest, LargerHeadsAndNumbersAreRefused) {
   for (const bool rename : {true, false}) {
-    const TensorFile file(settings_for(path), comm);
+    const InputFile file = tensor_file(settings_for(path), comm);
     replace(H5T_IEEE_F64LE, {1, 12, 2, 64}, rename);
     expect_changed(file, " bytes");
     replace(H5T_IEEE_F32LE, {1, 12, 2, 4}, rename);
@@ -92,13 +92,13 @@ TEST_F(ChangedFileTest, LargerHeadsAndNumbersAreRefused) {
 }
 
 TEST_F(ChangedFileTest, NumbersWrittenIntoItAreRefused) {
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   write_in_place();
   expect_changed(file, "modified ");
 }
 
 TEST_F(ChangedFileTest, OneThatIsGoneIsRefused) {
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   if (comm.is_root()) std::filesystem::remove(path);
   comm.barrier();
   for (const std::string& error : read_errors(file)) {
@@ -107,7 +107,7 @@ TEST_F(ChangedFileTest, OneThatIsGoneIsRefused) {
 }
 
 TEST_F(ChangedFileTest, LinksAndRightsAreNoChange) {
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   if (comm.is_root()) {
     std::filesystem::create_hard_link(path, folder / "kept.h5");
     chmod(path.c_str(), 0400);
@@ -169,7 +169,7 @@ TEST_F(ChangedFileTest, ALayersDatasetsToo) {
   settings.input.file = file;
   settings.layer.emplace();
   settings.layer->heads = settings.layer->kv_heads = 2;
-  const LayerFile layer(settings, {}, comm);
+  const InputFile layer = layer_file(settings, {}, comm);
   if (comm.is_root()) std::filesystem::rename(folder / "wide.h5", file);
   comm.barrier();
   const Interval rows = share(12, comm);
@@ -226,7 +226,7 @@ TEST_F(ChangedFileTest, APipeIsNoFileAndNobodyWaitsForIt) {
   const std::string pipe = folder / "pipe";
   if (comm.is_root()) mkfifo(pipe.c_str(), 0600);
   comm.barrier();
-  expect_error(pipe, "is a FIFO, expected an HDF5 file", [&] { TensorFile(settings_for(pipe), comm); });
+  expect_error(pipe, "is a FIFO, expected an HDF5 file", [&] { tensor_file(settings_for(pipe), comm); });
 }
 
 TEST_F(ChangedFileTest, OneThatIsOpenForWritingSaysSo) {
@@ -237,10 +237,10 @@ TEST_F(ChangedFileTest, OneThatIsOpenForWritingSaysSo) {
   }
   comm.barrier();
   expect_error(path, "another process has it open for writing (a notebook? close it there, or use a with block)",
-               [&] { TensorFile(settings_for(path), comm); });
+               [&] { tensor_file(settings_for(path), comm); });
   if (comm.is_root()) close(descriptor);
   comm.barrier();
-  EXPECT_NO_THROW(TensorFile(settings_for(path), comm));
+  EXPECT_NO_THROW(tensor_file(settings_for(path), comm));
 }
 
 }  // namespace

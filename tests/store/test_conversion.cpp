@@ -50,7 +50,7 @@ void write_halves(const std::string& path, DType type, core::AxisOrder order, co
   std::vector<Half> all(870);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = half_of(i);
   const std::vector<Half> rows = test::rows_of(all, 2, 15, mine(comm));
-  OutputFile file(output_plan({path, true}, {tensor_spec("out", type, shape, shape.heads, order)}), comm);
+  OutputFile file(output_plan({path, true}, {tensor_spec("out", type, shape, order)}), comm);
   file.write({{"out", rows.data(), DType::float16}}, mine(comm), RowOwners(dealt(comm)));
   file.publish({});
   std::vector<Stored> found(870);
@@ -113,7 +113,7 @@ TEST(OutputType, NumbersBeyondItsRangeAreEveryonesError) {
   all.back() = 4e38;  // the last rank's, or that of another one
   const std::vector<double> rows = test::rows_of(all, 2, 15, mine(comm));
   {
-    OutputFile file(output_plan({path, false}, {tensor_spec("out", DType::float32, shape, shape.heads)}), comm);
+    OutputFile file(output_plan({path, false}, {tensor_spec("out", DType::float32, shape)}), comm);
     const std::string message = test::common_error(comm, [&] {
       file.write({{"out", rows.data(), DType::float64}}, mine(comm), RowOwners(dealt(comm)));
     });

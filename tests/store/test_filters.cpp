@@ -1,7 +1,7 @@
 // Inputs that are stored with filters which are not here.
 #include <gtest/gtest.h>
 
-#include "annulus/store/hdf5/filters.hpp"
+#include "annulus/store/hdf5/dataset_storage.hpp"
 #include "annulus/store/row_reading.hpp"
 #include "store/tensor_inputs.hpp"
 
@@ -63,7 +63,7 @@ class Filters : public test::InputFileTest {
     comm.barrier();
   }
   std::vector<float> read() const {
-    const TensorFile file(test::settings_for(path), comm);
+    const InputFile file = tensor_file(test::settings_for(path), comm);
     const core::Interval mine = test::share(6, comm);
     std::vector<float> found(std::size_t(mine.size() * 8));
     file.read({{"/q", found.data()}}, {mine}, comm);
@@ -91,7 +91,7 @@ TEST_F(Filters, PluginsAreNamed) {
 
 TEST_F(Filters, AMissingOneIsNamedWhenTheInputIsLookedAt) {
   make_filtered_input(0);
-  expect_error(path, "dataset /q cannot be read; " + advice, [&] { TensorFile(test::settings_for(path), comm); });
+  expect_error(path, "dataset /q cannot be read; " + advice, [&] { tensor_file(test::settings_for(path), comm); });
 }
 
 TEST_F(Filters, WhatCouldNotBeFilteredNeedsNone) {
@@ -118,7 +118,7 @@ TEST_F(Filters, DocumentsToo) {
   comm.barrier();
   runfile::InputSettings settings = test::settings_for(path);
   settings.documents = "documents";
-  expect_error(path, "dataset documents cannot be read; " + advice, [&] { TensorFile(settings, comm); });
+  expect_error(path, "dataset documents cannot be read; " + advice, [&] { tensor_file(settings, comm); });
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ namespace {
 const core::Shape shape{1, 64, 2, 2, 16};
 
 std::vector<TensorSpec> specs() {
-  return {tensor_spec("q", core::DType::float32, shape, 2), tensor_spec("k", core::DType::float32, shape, 2),
-          tensor_spec("v", core::DType::float32, shape, 2)};
+  return {tensor_spec("q", core::DType::float32, shape), tensor_spec("k", core::DType::float32, shape),
+          tensor_spec("v", core::DType::float32, shape)};
 }
 
 /// Makes a file of three tensors of ones.

@@ -86,11 +86,11 @@ TEST(Journal, AUnitThatIsToBeDoneAgainTakesLaterPhasesWithIt) {
     turn.write(fmt::format("done {} a note", unit));
   }
   EXPECT_EQ(journal.checks(),
-            (std::map<UnitName, std::string>{{{0, 0}, "out 9 0"}, {{0, 1}, "out 9 0"}, {{1, 0}, "out 9 0"}}));
+            (std::map<Unit, std::string>{{{0, 0}, "out 9 0"}, {{0, 1}, "out 9 0"}, {{1, 0}, "out 9 0"}}));
   turn.write("again 0 0");
-  for (const auto& [unit, is_done] : {std::pair(UnitName{0, 0}, false), {{0, 1}, true}, {{1, 0}, false}}) {
-    EXPECT_EQ(journal.is_done(unit), is_done) << unit.phase << " " << unit.unit;
-    EXPECT_FALSE(journal.is_claimed(unit)) << unit.phase << " " << unit.unit;
+  for (const auto& [unit, is_done] : {std::pair(Unit{0, 0}, false), {{0, 1}, true}, {{1, 0}, false}}) {
+    EXPECT_EQ(journal.is_done(unit), is_done) << unit.phase << " " << unit.index;
+    EXPECT_FALSE(journal.is_claimed(unit)) << unit.phase << " " << unit.index;
   }
   turn.write("done 0 0");
   EXPECT_EQ(journal.checks().size(), 2u);

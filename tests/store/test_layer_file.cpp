@@ -51,7 +51,7 @@ runfile::Settings settings_for(const std::string& path) {
 
 TEST_F(LayerFileTest, DescribesTheLayer) {
   make_layer(comm, path);
-  const LayerFile file(settings_for(path), {true, true}, comm);
+  const InputFile file = layer_file(settings_for(path), {true, true}, comm);
   EXPECT_EQ(file.shape(), (core::Shape{2, 5, 4, 2, 3}));
   EXPECT_EQ(file.width(), 6);
   EXPECT_EQ(file.type(), DType::float32);
@@ -67,7 +67,7 @@ TEST_F(LayerFileTest, ReadsRows) {
   settings.layer->x = "/mine";
   const Interval rows = test::share(5, comm);
   std::vector<float> mine(std::size_t(2 * rows.size() * 6));
-  LayerFile(settings, {}, comm).read({{"/mine", mine.data()}}, {rows}, comm);
+  layer_file(settings, {}, comm).read({{"/mine", mine.data()}}, {rows}, comm);
   EXPECT_EQ(mine, test::rows_of(x, 2, 6, {rows}));
 }
 
@@ -94,7 +94,7 @@ TEST_F(LayerFileTest, NamesWhatIsWrong) {
            {"target", {2, 5, 6}, H5T_STD_I32LE, "dataset /target is 32-bit integer, expected float64"}}) {
     const std::string file = folder / fmt::format("{}.h5", number++);
     make_layer(comm, file, c.dataset, c.extents, c.type);
-    expect_error(file, c.says, [&] { LayerFile(settings_for(file), {true, true}, comm); });
+    expect_error(file, c.says, [&] { layer_file(settings_for(file), {true, true}, comm); });
   }
 }
 

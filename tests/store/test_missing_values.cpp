@@ -45,7 +45,7 @@ class MissingValuesTest : public test::InputFileTest {
   }
   /// What reading all of a dataset says; "" where nothing is wrong with it.
   std::string error_of_reading(const std::string& dataset) const {
-    const TensorFile file(settings_, comm, true);
+    const InputFile file = tensor_file(settings_, comm, true);
     std::vector<double> memory(4096);
     std::string said;
     try {
@@ -58,7 +58,7 @@ class MissingValuesTest : public test::InputFileTest {
   }
   /// The same of single rows that are read ahead.
   std::string error_of_rows(core::StoredTensor tensor, const std::string& dataset, Index first) const {
-    const TensorFile file(settings_, comm, true);
+    const InputFile file = tensor_file(settings_, comm, true);
     FileRows rows;
     rows.put(tensor, origin_of(file.inspected(), dataset));
     std::vector<double> memory(64);
@@ -91,7 +91,7 @@ TEST_F(MissingValuesTest, PackedNumbersAreRefused) {
       mark(name, attribute, {0.5});
       const std::string says =
           fmt::format("dataset {} has the attribute {} (0.5): its numbers are packed", name, attribute);
-      expect_error(path, says, [&] { TensorFile(settings_, comm, true); });
+      expect_error(path, says, [&] { tensor_file(settings_, comm, true); });
     }
   }
 }
@@ -102,7 +102,7 @@ TEST_F(MissingValuesTest, WhatIsNotReadMayBePacked) {
   mark("/k", "add_offset", {0});
   mark("/dout", "scale_factor", {0.5});
   mark("/dlse", "add_offset", {1});
-  EXPECT_EQ(TensorFile(settings_, comm, false).shape(), shape);
+  EXPECT_EQ(tensor_file(settings_, comm, false).shape(), shape);
 }
 
 TEST_F(MissingValuesTest, AFillValueThatOccursIsRefusedWithItsPlace) {
@@ -144,7 +144,7 @@ TEST_F(MissingValuesTest, OfTheOtherOrderOfAxes) {
   make(H5T_IEEE_F32LE);
   settings_.axes = core::AxisOrder::bhsd;  // (2, 7 heads, 3 rows, 4)
   mark("/v", "_FillValue", {84 + 12 + 4 + 1});
-  const TensorFile file(settings_, comm, false);
+  const InputFile file = tensor_file(settings_, comm, false);
   std::vector<double> memory(4096);
   expect_error(path, "dataset /v holds 101 at [1, 1, 1, 0], which", [&] {
     file.read({{"/v", memory.data()}}, {test::share(3, comm)}, comm);
@@ -169,7 +169,7 @@ TEST_F(MissingValuesTest, AnAttributeThatIsNoNumberIsRefused) {
   }
   comm.barrier();
   expect_error(path, "dataset /q has an attribute _FillValue that holds text, expected a number",
-               [&] { TensorFile(settings_, comm, true); });
+               [&] { tensor_file(settings_, comm, true); });
 }
 
 TEST_F(MissingValuesTest, OfALayer) {
@@ -197,7 +197,7 @@ TEST_F(MissingValuesTest, OfALayer) {
       }
     }
     mark(marked, "_FillValue", {7});
-    const LayerFile file(settings, {true, true}, comm);
+    const InputFile file = layer_file(settings, {true, true}, comm);
     std::vector<float> memory(60);
     const auto columns = Index(axes == 1 ? 1 : 6);
     expect_error(path, fmt::format("dataset {} holds 7 at [", marked), [&] {
@@ -207,7 +207,7 @@ TEST_F(MissingValuesTest, OfALayer) {
     });
     mark(marked, "scale_factor", {2});
     expect_error(path, fmt::format("dataset {} has the attribute scale_factor (2)", marked), [&] {
-      LayerFile(settings, {true, true}, comm);
+      layer_file(settings, {true, true}, comm);
     });
   }
 }

@@ -46,7 +46,7 @@ class OtherFiles : public test::InputFileTest {
   /// k reads as it should, and these are the files that it needs.
   void expect_k(const std::string& what, std::vector<std::string> files) const {
     SCOPED_TRACE(what);
-    const TensorFile file(settings_for(path), comm);
+    const InputFile file = tensor_file(settings_for(path), comm);
     const Interval mine = test::share(Index(rows), comm);
     std::vector<float> found(std::size_t(mine.size()) * heads * dim, -1);
     file.read({{"/k", found.data()}}, {mine}, comm);
@@ -129,7 +129,7 @@ TEST_F(OtherFiles, AVirtualDatasetMadeOfItselfIsRefused) {
       H5Sclose(space);
     });
     const std::string message = "dataset /k is virtual, and made of itself or in more than 64 levels";
-    expect_error(path, message, [&] { TensorFile(settings_for(path), comm); });
+    expect_error(path, message, [&] { tensor_file(settings_for(path), comm); });
     const auto by_one_rank = [&](const auto& look) {
       try {
         look();
@@ -150,7 +150,8 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
     ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   }
   make([&](hid_t file) { H5Lcreate_external(fifo.c_str(), "k", file, "k", H5P_DEFAULT, H5P_DEFAULT); });
-  expect_error(path, "dataset /k is a link to nothing that can be read", [&] { TensorFile(settings_for(path), comm); });
+  expect_error(path, "dataset /k is a link to nothing that can be read",
+               [&] { tensor_file(settings_for(path), comm); });
   make([&](hid_t file) {
     const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_external(creation, fifo.c_str(), 0, all * 4);
@@ -159,7 +160,7 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
     H5Sclose(space);
   });
   const std::string message = "names " + fifo + " as a file with numbers of its datasets, which is no regular file";
-  expect_error(path, message, [&] { TensorFile(settings_for(path), comm); });
+  expect_error(path, message, [&] { tensor_file(settings_for(path), comm); });
   make([&](hid_t file) {  // HDF5 opens the source of a mapping without an end when it is asked for extents
     const hsize_t unlimited[] = {1, H5S_UNLIMITED, heads, dim}, start[] = {0, 0, 0, 0}, one[] = {1, 1, 1, 1};
     const hid_t space = H5Screate_simple(4, extents.data(), unlimited), creation = H5Pcreate(H5P_DATASET_CREATE);
@@ -171,7 +172,7 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
     for (const hid_t mapped : {space, source}) H5Sclose(mapped);
     H5Pclose(creation);
   });
-  expect_error(path, message, [&] { TensorFile(settings_for(path), comm); });
+  expect_error(path, message, [&] { tensor_file(settings_for(path), comm); });
 }
 
 /// What a file claims need not be in it: sizes are looked at before memory is taken.
@@ -200,11 +201,11 @@ TEST_F(OtherFiles, ClaimsAreNoReasonToTakeMemory) {
   runfile::InputSettings settings = settings_for(path);
   settings.documents = "documents";
   expect_error(path, "dataset documents has 1099511627776 numbers, expected at most 268435456: every rank keeps all",
-               [&] { TensorFile(settings, comm); });
+               [&] { tensor_file(settings, comm); });
   settings = settings_for(path);
   settings.q = "wide";
   expect_error(path, "dataset wide has shape (1099511627776, 1048576, 1, 1), expected at most 1125899906842624 numbers",
-               [&] { TensorFile(settings, comm); });
+               [&] { tensor_file(settings, comm); });
 }
 
 TEST_F(OtherFiles, MustStayAsTheyAre) {
@@ -212,7 +213,7 @@ TEST_F(OtherFiles, MustStayAsTheyAre) {
     put_k(other);
     H5Lcreate_external("other.h5", "k", file, "k", H5P_DEFAULT, H5P_DEFAULT);
   });
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   comm.barrier();
   if (comm.is_root()) add_dataset(other, "more", H5T_IEEE_F32LE, {100});
   comm.barrier();
@@ -252,9 +253,9 @@ TEST_F(OtherFiles, SmallDatasetsAreCheckedAsLargeOnes) {
       runfile::InputSettings settings = settings_for(path);
       name_it(settings, name);
       if (says.empty()) {
-        EXPECT_NO_THROW(TensorFile(settings, comm)) << name;
+        EXPECT_NO_THROW(tensor_file(settings, comm)) << name;
       } else {
-        expect_error(path, fmt::format("dataset {}{}", name, says), [&] { TensorFile(settings, comm); });
+        expect_error(path, fmt::format("dataset {}{}", name, says), [&] { tensor_file(settings, comm); });
       }
     };
     const auto put = [&] { add_dataset(path, name, type, shape, data); };

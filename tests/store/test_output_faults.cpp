@@ -27,7 +27,7 @@ void expect_failed_write(bool everywhere, rlim_t bytes) {
   for (const Interval& interval : rows) count += interval.size();
   const std::vector<float> data(std::size_t(count * 256), 1.5f);
   {
-    OutputFile file(output_plan({path, false}, {tensor_spec("out", DType::float32, shape, 2)}), comm);
+    OutputFile file(output_plan({path, false}, {tensor_spec("out", DType::float32, shape)}), comm);
     std::string message;
     {
       // The last rows, of the last of up to four ranks, lie behind the limit.

@@ -60,10 +60,9 @@ std::vector<std::byte> made(const runfile::GenerateSettings& what, TensorId tens
 /// Writes q, k, v of `what` with the ranks of `comm`.
 void write_input(const std::string& path, const runfile::GenerateSettings& what, const comm::Communicator& comm) {
   const Shape& s = what.shape;
-  OutputFile file(
-      output_plan({path, false}, {tensor_spec("q", what.type, s, s.heads), tensor_spec("k", what.type, s, s.kv_heads),
-                                  tensor_spec("v", what.type, s, s.kv_heads)}),
-      comm);
+  OutputFile file(output_plan({path, false}, {tensor_spec("q", what.type, s), tensor_spec("k", what.type, s),
+                                              tensor_spec("v", what.type, s)}),
+                  comm);
   const std::vector<Interval> rows = dealt(s.sequence, 4, comm);
   const auto q = made(what, TensorId::q, rows), k = made(what, TensorId::k, rows), v = made(what, TensorId::v, rows);
   file.write({{"q", q.data()}, {"k", k.data()}, {"v", v.data()}}, rows, owners(s.sequence, 4, comm));
@@ -83,7 +82,7 @@ TEST(OutputFile, WrittenByThreeRanksAndReadByTwo) {
     if (!two.member) continue;
     runfile::InputSettings input;
     input.file = path;
-    const TensorFile file(input, *two.comm);
+    const InputFile file = tensor_file(input, *two.comm);
     EXPECT_EQ(file.shape(), what.shape);
     EXPECT_EQ(file.type(), type);
     const std::vector<Interval> rows = dealt(29, 15, *two.comm);
@@ -101,7 +100,7 @@ TEST(OutputFile, RanksWithoutRows) {
   const Shape shape{1, 1, 1, 1, 3};  // one row: the others have none
   const std::string path = folder / "out.h5";
   OutputFile file(output_plan({path, false},
-                              {tensor_spec("out", DType::float32, shape, 1), lse_spec("lse", DType::float32, shape)}),
+                              {tensor_spec("out", DType::float32, shape), tensor_spec("lse", DType::float32, shape)}),
                   comm);
   const std::vector<float> out{1, 2, 3};
   const float lse = 4;
@@ -126,7 +125,7 @@ std::string content_of(const std::string& path) {
 }
 
 const Shape small{1, 64, 2, 2, 32};
-const std::vector<TensorSpec> small_specs{tensor_spec("out", DType::float32, small, 2)};  // 16 KiB
+const std::vector<TensorSpec> small_specs{tensor_spec("out", DType::float32, small)};  // 16 KiB
 std::vector<float> small_rows(const std::vector<Interval>& rows) {
   Index count = 0;
   for (const Interval& interval : rows) count += interval.size();
@@ -192,7 +191,7 @@ TEST(OutputFile, FindsABadPlaceBeforeTheComputation) {
                 "name another file");
   const Shape huge{1, Index(1) << 44, 1, 1, 64};  // 4 PiB, and 16 TiB of the name of the rows
   path = folder / "huge.h5";
-  const std::string message = error(path, false, {tensor_spec("out", DType::float32, huge, 1)});
+  const std::string message = error(path, false, {tensor_spec("out", DType::float32, huge)});
   EXPECT_EQ(message.find(path + ".part: needs 45"), 0u) << message;
   EXPECT_EQ(content_of(folder / "taken.h5"), "precious");
   EXPECT_EQ(names_in(folder / "").size(), 3u);  // no temporary file is left

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "annulus/store/files/file_system.hpp"
-#include "annulus/store/hdf5/dimension_scales.hpp"
+#include "annulus/store/hdf5/attributes.hpp"
 #include "annulus/store/input_file.hpp"
 #include "annulus/store/output_file.hpp"
 #include "store/hdf5_files.hpp"
@@ -68,7 +68,7 @@ const std::vector<float> lse{0.5f, 1.5f, -INFINITY, 2.5f};
 
 void make_result(const std::string& path, const comm::Communicator& comm, const Record& record) {
   OutputFile file(output_plan({path, true},
-                              {tensor_spec("out", DType::bfloat16, shape, 1), lse_spec("lse", DType::bfloat16, shape)}),
+                              {tensor_spec("out", DType::bfloat16, shape), tensor_spec("lse", DType::float32, shape)}),
                   comm);
   file.write({{"out", brain.data()}, {"lse", lse.data()}}, {{0, 4}}, RowOwners(pattern::contiguous_partition(4, 1)));
   file.publish(record);
@@ -96,20 +96,21 @@ TEST_F(ResultLayout, DatasetsAndAttributes) {
   EXPECT_EQ(look_at_dataset(path, "/out").extents, (std::vector<Index>{1, 4, 1, 2}));
   EXPECT_EQ(look_at_dataset(path, "/out").type, DType::bfloat16);
   EXPECT_EQ(look_at_dataset(path, "/lse").extents, (std::vector<Index>{1, 4, 1}));
-  EXPECT_EQ(lse_spec("lse", DType::float64, shape).type, DType::float64);
 }
 
 TEST_F(ResultLayout, ListsOfTopRows) {
-  TensorSpec entropy = lse_spec("entropy", DType::float32, shape);
-  entropy.units = "nats";
-  OutputFile(output_plan({path, true}, {entropy, top_spec("top_rows", NumberType::int64(), shape, 3)}), comm)
+  const TensorSpec entropy = tensor_spec("entropy", DType::float32, shape);
+  OutputFile(output_plan({path, true},
+                         {entropy, tensor_spec("top_rows", NumberType::int64(), shape, core::AxisOrder::bshd, 0, 3)}),
+             comm)
       .publish({});
   EXPECT_EQ(text_attribute(path, "/entropy", "units"), "nats");
   EXPECT_EQ(text_attribute(path, "/top_rows", "units"), "1");
   EXPECT_EQ(text_attribute(path, "/top_rows", "dtype"), "int64");
   EXPECT_EQ(text_attribute(path, "/top_rows", "axes"), "batch sequence head top");
   EXPECT_EQ(numbers(path, "/top", 3), std::vector<double>(3)) << "a dimension scale";
-  EXPECT_EQ(top_spec("top_rows", NumberType::int64(), shape, 3, core::AxisOrder::bhsd).axes, "batch head sequence top");
+  EXPECT_EQ(tensor_spec("top_rows", NumberType::int64(), shape, core::AxisOrder::bhsd, 0, 3).axes,
+            "batch head sequence top");
 }
 
 TEST_F(ResultLayout, RunAndProvenance) {
@@ -155,7 +156,7 @@ TEST_F(ResultLayout, AxesAreDimensionScales) {
 
 TEST_F(ResultLayout, AScaleTakesAByteForEachEntryAndIsZero) {
   const Shape wide{1, 100'000, 1, 1, 1};
-  OutputFile(output_plan({path, true}, {lse_spec("lse", DType::float32, wide)}), comm).publish({});
+  OutputFile(output_plan({path, true}, {tensor_spec("lse", DType::float32, wide)}), comm).publish({});
   EXPECT_EQ(numbers(path, "/sequence", 100'000), std::vector<double>(100'000));
   FileId file = open_alone(path, false);
   const DatasetId scale(H5Dopen2(file, "sequence", H5P_DEFAULT));
@@ -185,10 +186,10 @@ TEST_F(ResultLayout, AnAxisHasOneLength) {
 
 TEST_F(ResultLayout, FewerKeyHeadsAreAnAxisOfTheirOwn) {
   const Shape grouped{1, 4, 6, 2, 8};
-  EXPECT_EQ(tensor_spec("dk", DType::float32, grouped, 2).axes, "batch sequence kv_head dim");
-  EXPECT_EQ(tensor_spec("dk", DType::float32, grouped, 2, core::AxisOrder::bhsd).axes, "batch kv_head sequence dim");
-  EXPECT_EQ(tensor_spec("dq", DType::float32, grouped, 6).axes, "batch sequence head dim");
-  EXPECT_EQ(tensor_spec("dk", DType::float32, shape, 1).axes, "batch sequence head dim");
+  EXPECT_EQ(tensor_spec("dk", DType::float32, grouped).axes, "batch sequence kv_head dim");
+  EXPECT_EQ(tensor_spec("dk", DType::float32, grouped, core::AxisOrder::bhsd).axes, "batch kv_head sequence dim");
+  EXPECT_EQ(tensor_spec("dq", DType::float32, grouped).axes, "batch sequence head dim");
+  EXPECT_EQ(tensor_spec("dk", DType::float32, shape).axes, "batch sequence head dim");
 }
 
 TEST_F(ResultLayout, AxesAreNoneOfTheDatasetsThatAreOffered) {

@@ -83,10 +83,10 @@ void expect_right(const comm::Communicator& comm, const std::string& path, const
                   const pattern::Partition& partition) {
   const Shape& s = one.shape;
   const std::vector<Interval>& rows = partition[std::size_t(comm.rank())].intervals();
-  OutputFile file(
-      output_plan({path, true}, {tensor_spec("a", one.stored, s, s.heads, one.order), lse_spec("lse", one.stored, s),
-                                 tensor_spec("b", one.stored, s, s.heads, one.order)}),
-      comm);
+  OutputFile file(output_plan({path, true}, {tensor_spec("a", one.stored, s, one.order),
+                                             tensor_spec("lse", core::lse_type(one.stored), s),
+                                             tensor_spec("b", one.stored, s, one.order)}),
+                  comm);
   const RowOwners owners(partition);
   written.clear();
   is_noting = true;

@@ -31,7 +31,7 @@ TEST_F(TensorFileTest, DescribesTheProblem) {
   make_input(comm, path, H5T_IEEE_F64LE, shape, "/deep/group");
   runfile::InputSettings settings{path, {}, {}, "deep/group/q", "/deep/group/k", "/deep/group/v", "/dout", {},
                                   {},   {}, {}};
-  const TensorFile file(settings, comm);
+  const InputFile file = tensor_file(settings, comm);
   EXPECT_EQ(file.shape(), shape);
   EXPECT_EQ(file.type(), DType::float64);
   EXPECT_EQ(file.documents(), (pattern::Documents{0, 7}));
@@ -44,14 +44,14 @@ TEST_F(TensorFileTest, ReadsDocumentsOfAnyIntegerType) {
   comm.barrier();
   runfile::InputSettings settings = settings_for(path);
   settings.documents = "documents";
-  EXPECT_EQ(TensorFile(settings, comm).documents(), (pattern::Documents{0, 4, 4, 9}));
+  EXPECT_EQ(tensor_file(settings, comm).documents(), (pattern::Documents{0, 4, 4, 9}));
 }
 
 TEST_F(TensorFileTest, ReadsSeveralIntervalsPerRank) {
   const Index batch = 2, sequence = 23, heads = 3, dim = 5;
   const auto all = counting<float>(std::size_t(batch * sequence * heads * dim));
   make_input(comm, path, H5T_IEEE_F32LE, {2, 23, 3, 5}, all.data());
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   // Rows dealt in blocks of two; the last rank gets none when there are several.
   std::vector<Interval> rows;
   const int takers = std::max(1, comm.size() - 1);
@@ -68,7 +68,7 @@ TEST_F(TensorFileTest, ReadsSeveralIntervalsPerRank) {
 TEST_F(TensorFileTest, ReadsRowsOnOneRankAlone) {
   const auto all = counting<double>(2 * 9 * 2 * 3);
   make_input(comm, path, H5T_IEEE_F64LE, {2, 9, 2, 3}, all.data());
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   if (comm.rank() == comm.size() - 1) {  // nobody else takes part
     std::vector<double> k(2 * 4 * 2 * 3);
     read_rows(file.inspected(), {"/k", k.data()}, {{3, 7}});
@@ -80,7 +80,7 @@ TEST_F(TensorFileTest, TakesBigEndianFloats) {
   // 1.0, -2.5, the smallest subnormal number: bytes from high to low.
   const unsigned char bytes[3 * 4] = {0x3f, 0x80, 0, 0, 0xc0, 0x20, 0, 0, 0, 0, 0, 1};
   make_input(comm, path, H5T_IEEE_F32BE, {1, 3, 1, 1}, bytes);
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   EXPECT_EQ(file.type(), DType::float32);
   const Interval rows = share(3, comm);
   std::vector<float> q(std::size_t(rows.size()));
@@ -100,7 +100,7 @@ TEST_F(TensorFileTest, TakesBigEndianHalves) {
     H5Tclose(half);
   }
   comm.barrier();
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   EXPECT_EQ(file.type(), DType::float16);
   std::uint16_t bits[2] = {};
   read_rows(file.inspected(), {"/k", bits}, {{0, 1}});
@@ -128,7 +128,7 @@ TEST_F(TensorFileTest, TakesChunkedCompressedDatasets) {
   comm.barrier();
   const Interval rows = share(10, comm);
   std::vector<float> q(std::size_t(rows.size() * 6));
-  TensorFile(settings_for(path), comm).read({{"/q", q.data()}}, {rows}, comm);
+  tensor_file(settings_for(path), comm).read({{"/q", q.data()}}, {rows}, comm);
   EXPECT_EQ(q, rows_of(all, 1, 6, {rows}));
 }
 
@@ -214,7 +214,7 @@ TEST_F(TensorFileTest, NamesWhatIsWrong) {
     const std::string file = folder / (std::string(bad.name) + ".h5");
     if (comm.is_root()) bad.make(file);
     comm.barrier();
-    expect_error(file, bad.says, [&] { TensorFile(settings_for(file), comm); });
+    expect_error(file, bad.says, [&] { tensor_file(settings_for(file), comm); });
   }
 }
 
@@ -243,7 +243,7 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
   for (const auto& [name, says] : cases) {
     runfile::InputSettings settings = settings_for(path);
     settings.documents = name;
-    expect_error(path, says, [&] { TensorFile(settings, comm); });
+    expect_error(path, says, [&] { tensor_file(settings, comm); });
   }
 }
 
@@ -260,18 +260,18 @@ TEST_F(TensorFileTest, ReadsWhichRowsExist) {
   const auto look = [&](auto runfile::InputSettings::*key, const char* name) {
     runfile::InputSettings settings = settings_for(path);
     settings.*key = name;
-    return TensorFile(settings, comm);
+    return tensor_file(settings, comm);
   };
-  const TensorFile shorter = look(&runfile::InputSettings::documents, "documents");
+  const InputFile shorter = look(&runfile::InputSettings::documents, "documents");
   EXPECT_EQ(shorter.documents(), pattern::documents_at({{0, 4}, {4, 7}}, 9));
   EXPECT_EQ(shorter.inspected().left_out, (std::vector<Interval>{{7, 9}})) << "of each entry";
   EXPECT_FALSE(shorter.inspected().is_end_to_end);
-  const TensorFile ends = look(&runfile::InputSettings::lengths, "lengths");
+  const InputFile ends = look(&runfile::InputSettings::lengths, "lengths");
   EXPECT_EQ(ends.documents(), pattern::documents_at({{0, 5}, {9, 18}}, 18)) << "entries end to end";
   EXPECT_EQ(ends.inspected().left_out, (std::vector<Interval>{{5, 9}}));
   EXPECT_TRUE(ends.inspected().is_end_to_end);
   EXPECT_EQ(ends.shape().sequence, 9) << "as in the file";
-  const TensorFile both = look(&runfile::InputSettings::lengths, "ranges");
+  const InputFile both = look(&runfile::InputSettings::lengths, "ranges");
   EXPECT_EQ(both.documents(), pattern::documents_at({{2, 6}, {18, 18}}, 18));
 }
 
@@ -302,7 +302,7 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithLengths) {
   for (const auto& [name, says] : cases) {
     runfile::InputSettings settings = settings_for(path);
     settings.lengths = name;
-    expect_error(path, says, [&] { TensorFile(settings, comm); });
+    expect_error(path, says, [&] { tensor_file(settings, comm); });
   }
 }
 
@@ -322,7 +322,7 @@ void expect_named(DType type, hid_t file_type, T bad, const std::string& value) 
     add_dataset(path, "v", file_type, {2, 9, 2, 3}, v.data());
   }
   comm.barrier();
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   ASSERT_EQ(file.type(), type);
   // Rank p holds rows p, p + 3 ..., so that neighbouring rows are on different ranks.
   std::vector<Interval> rows;
@@ -345,11 +345,11 @@ TEST_F(TensorFileTest, OneRankThatCannotReadTheFileIsEveryonesError) {
   const bool last = comm.rank() == comm.size() - 1 && comm.size() > 1;
   if (comm.size() > 1) {
     const std::string message =
-        common_error(comm, [&] { TensorFile(settings_for(last ? path + ".away" : path), comm); });
+        common_error(comm, [&] { tensor_file(settings_for(last ? path + ".away" : path), comm); });
     EXPECT_EQ(message,
               fmt::format("rank {}: {}.away: cannot be opened: No such file or directory", comm.size() - 1, path));
   }
-  const TensorFile file(settings_for(path), comm);
+  const InputFile file = tensor_file(settings_for(path), comm);
   const std::vector<Interval> wrong{comm.rank() == comm.size() - 1 ? Interval{4, 9} : rows};
   const std::string message = common_error(comm, [&] { file.read({{"/q", q.data()}}, wrong, comm); });
   EXPECT_NE(message.find("dataset /q: batch entry 0, rows 4 to 8, heads [0, 1) of (1, 8, 1, 2)"), std::string::npos)

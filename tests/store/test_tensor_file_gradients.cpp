@@ -40,7 +40,7 @@ TEST_F(TensorFileGradientsTest, ReadsGradients) {
   comm.barrier();
   runfile::InputSettings settings = settings_for(path);
   settings.dlse = "/g/lse";
-  const TensorFile file(settings, comm, true);
+  const InputFile file = tensor_file(settings, comm, true);
   const Interval rows = share(5, comm);
   std::vector<float> my_dout(std::size_t(2 * rows.size() * 12)), my_dlse(std::size_t(2 * rows.size() * 4));
   file.read({{"/dout", my_dout.data()}, {"/g/lse", my_dlse.data()}}, {rows}, comm);
@@ -94,11 +94,11 @@ TEST_F(TensorFileGradientsTest, NamesWhatIsWrongWithGradients) {
     make_gradients(comm, file, c.dout_type, c.dout, c.dlse_type, c.dlse);
     runfile::InputSettings settings = settings_for(file);
     settings.dlse = "dlse";
-    expect_error(file, c.says, [&] { TensorFile(settings, comm, true); });
-    EXPECT_NO_THROW(TensorFile(settings, comm)) << "nobody asked for gradients";
+    expect_error(file, c.says, [&] { tensor_file(settings, comm, true); });
+    EXPECT_NO_THROW(tensor_file(settings, comm)) << "nobody asked for gradients";
   }
   make_input(comm, path, f32, {2, 5, 4, 2, 3});
-  expect_error(path, "no dataset /dout ", [&] { TensorFile(settings_for(path), comm, true); });
+  expect_error(path, "no dataset /dout ", [&] { tensor_file(settings_for(path), comm, true); });
 }
 
 TEST_F(TensorFileGradientsTest, NamesTheFirstNumberThatIsNoneOfDlse) {
@@ -112,7 +112,7 @@ TEST_F(TensorFileGradientsTest, NamesTheFirstNumberThatIsNoneOfDlse) {
   comm.barrier();
   runfile::InputSettings settings = settings_for(path);
   settings.dlse = "/dlse";
-  const TensorFile file(settings, comm, true);
+  const InputFile file = tensor_file(settings, comm, true);
   const Interval rows = share(5, comm);
   std::vector<float> mine(std::size_t(2 * rows.size() * 4));
   const std::string message = common_error(comm, [&] { file.read({{"/dlse", mine.data()}}, {rows}, comm); });

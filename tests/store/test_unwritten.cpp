@@ -58,7 +58,7 @@ TEST_F(Unwritten, ChunksThatAreMissingAreTheFillValue) {
       runfile::InputSettings settings = settings_for(path);
       settings.v = fmt::format("v{}_{}", written, level);
       SCOPED_TRACE(settings.v);
-      const TensorFile file(settings, comm);
+      const InputFile file = tensor_file(settings, comm);
       // Rank by rank other rows: all of them written, none of them, none at all.
       const Interval mine = comm.rank() == 1 ? Interval{6, 12} : comm.rank() == 2 ? Interval{} : Interval{0, 6};
       std::vector<float> found(std::size_t(mine.size()) * heads * dim, -1);
@@ -75,7 +75,7 @@ TEST_F(Unwritten, ADatasetOfWhichNothingWasWrittenIsRefused) {
   for (const std::string name : {"v0_0", "v0_4", "never"}) {
     runfile::InputSettings settings = settings_for(path);
     settings.v = name;
-    expect_error(path, "dataset " + name + " was never written", [&] { TensorFile(settings, comm); });
+    expect_error(path, "dataset " + name + " was never written", [&] { tensor_file(settings, comm); });
   }
 }
 

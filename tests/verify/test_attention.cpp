@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "annulus/core/tolerance.hpp"
-#include "annulus/verify/rows.hpp"
 #include "verify/verify_case.hpp"
 
 namespace annulus::verify {

@@ -87,16 +87,13 @@ class WeightGradients {
     const comm::Communicator& comm = work_.pass.comm;
     const Box box = whole(work_.pass.layer, weight);
     const Index columns = box.columns.end;
-    const auto rows_of = [&](int rank) { return core::even_part(box.rows.end, comm.size(), rank); };
-    const core::Interval own = rows_of(comm.rank());
-    std::vector<Index> numbers;
-    for (int p = 0; p < comm.size(); ++p) numbers.push_back(rows_of(p).size() * columns);
+    const core::Interval own = core::even_part(box.rows.end, comm.size(), comm.rank());
     core::Buffer owner;
     const Matrix sum = make_matrix(owner, "pieces of sums", work_.products.arithmetic(), own.size(), columns);
-    const auto make_piece = [&](int rank, void* piece) {
-      make(rows_of(rank), matrix_at(piece, sum.type, rows_of(rank).size(), columns));
+    const auto make_piece = [&](int, core::Interval rows, void* piece) {
+      make(rows, matrix_at(piece, sum.type, rows.size(), columns));
     };
-    work_.sum_pieces(numbers, make_piece, sum.data);
+    work_.sum_pieces(box.rows.end, columns, make_piece, sum.data);
     // With fsdp, this rank keeps just the piece; with none, it gathers the others' pieces, too.
     const bool all = work_.pass.layer.sharding == Sharding::none;
     copy(sum, all ? to.take_rows(own) : to);

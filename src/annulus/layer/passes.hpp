@@ -59,8 +59,10 @@ class Work {
   core::Buffer own_rows(const char* purpose, core::DType type,
                         const std::function<void(int rank, core::Interval rows, const Matrix& piece)>& make);
 
-  /// Sums pieces over ranks, one piece for each rank, in the arithmetic type; this rank's piece goes to `sum`.
-  void sum_pieces(const std::vector<Index>& numbers, const std::function<void(int rank, void* piece)>& make, void* sum);
+  /// Sums a matrix over ranks, in the arithmetic type. Rank p gets the sums of rows even_part(rows, P, p), this rank in
+  /// `sum`. make(p, rows, piece) writes this rank's share of the rows of rank p.
+  void sum_pieces(Index rows, Index columns,
+                  const std::function<void(int rank, core::Interval rows, void* piece)>& make, void* sum);
   /// Adds the other ranks' contributions to the gradient of a weight of K/V heads.
   void sum_shared(const Matrix& gradient);
 

@@ -135,28 +135,27 @@ core::Buffer Work::own_rows(const char* purpose, core::DType type,
     return stored(rows, owner, pass.type(), purpose);
   }
   const Index batch = pass.problem.shape.batch, n = pass.rows().count();
-  const auto rows_of = [&](int rank) { return core::even_part(n, pass.comm.size(), rank); };
-  std::vector<Index> numbers;
-  for (int p = 0; p < pass.comm.size(); ++p) numbers.push_back(batch * rows_of(p).size() * pass.width());
   const Matrix sum = make_matrix(owner, purpose, products.arithmetic(), pass.own_row_count(), pass.width());
-  const auto make_piece = [&](int rank, void* data) {
-    const core::Interval rows = rows_of(rank);
+  const auto make_piece = [&](int rank, core::Interval rows, void* data) {
     const Matrix piece = matrix_at(data, sum.type, batch * rows.size(), pass.width());
     for (Index b = 0; b < batch; ++b) {
       make(rank, {b * n + rows.begin, b * n + rows.end}, piece.take_rows({b * rows.size(), (b + 1) * rows.size()}));
     }
   };
-  sum_pieces(numbers, make_piece, sum.data);
+  sum_pieces(n, batch * pass.width(), make_piece, sum.data);
   return stored(sum, owner, pass.type(), purpose);
 }
 
-void Work::sum_pieces(const std::vector<Index>& numbers, const std::function<void(int rank, void* piece)>& make,
-                      void* sum) {
+void Work::sum_pieces(Index rows, Index columns,
+                      const std::function<void(int rank, core::Interval rows, void* piece)>& make, void* sum) {
+  const auto rows_of = [&](int rank) { return core::even_part(rows, pass.comm.size(), rank); };
+  std::vector<Index> numbers;
+  for (int p = 0; p < pass.comm.size(); ++p) numbers.push_back(rows_of(p).size() * columns);
   core::Span span("reduce");
   double making = 0;
   const auto timed_make = [&](int rank, void* piece) {
     const double before = core::wall_seconds();
-    make(rank, piece);
+    make(rank, rows_of(rank), piece);
     making += core::wall_seconds() - before;
   };
   count(comm::reduce_scatter(pass.comm, exchange_, pass.problem.precision, numbers, timed_make, sum));

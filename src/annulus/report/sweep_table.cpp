@@ -9,7 +9,6 @@
 #include "annulus/store/files/atomic_file.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
-#include "annulus/store/hdf5/dimension_scales.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
 #include "annulus/store/input_file.hpp"
 #include "annulus/store/json_text.hpp"

@@ -89,10 +89,10 @@ BenchFile bench_file_of(RunFileTree tree) {
   check_sweep(run.settings.bench->sweep, run.settings.bench->skip);
   check_output(run);
   if (!run.settings.output.statistics.empty()) {
-    refuse(run, "output.statistics", "output.statistics: bench makes none, expected []; `annulus run` does");
+    refuse(run, "output.statistics", ": bench makes none, expected []; `annulus run` does");
   }
   BenchFile file{std::move(tree), *run.settings.bench, cases_of(*run.settings.bench)};
-  if (file.cases.empty()) refuse(run, "bench.skip", "bench.skip leaves no case");
+  if (file.cases.empty()) refuse(run, "bench.skip", " leaves no case");
   YamlNode& root = file.shared.root;
   std::erase_if(root.entries, [](const YamlNode::Entry& section) {
     return section.key == "bench" || section.key == "output" || section.key == "train";

@@ -12,7 +12,7 @@ namespace {
 
 /// The number in a plain scalar. A quoted scalar, or anything else, is not a number.
 template <class Number>
-Number number_of(const KeyValue& value, const Parsed<Number>& parsed) {
+Number plain_number(const KeyValue& value, const Parsed<Number>& parsed) {
   if (value.node.kind != YamlNode::Kind::scalar || value.node.quoted || !parsed.number) value.refuse(parsed.expected);
   return *parsed.number;
 }
@@ -82,20 +82,22 @@ Codec<std::string> path() {
 }
 
 Codec<double> positive() {
-  const auto read = [](const KeyValue& value, double& to) { to = number_of(value, parse_positive(value.node.text)); };
+  const auto read = [](const KeyValue& value, double& to) {
+    to = plain_number(value, parse_positive(value.node.text));
+  };
   return {"a number above 0", read, [](double from) { return from > 0 ? fmt::format("{}", from) : ""; }};
 }
 
 Codec<Index> whole(Index least, Index most) {
   const auto read = [=](const KeyValue& value, Index& to) {
-    to = number_of(value, parse_whole(value.node.text, {least, most}));
+    to = plain_number(value, parse_whole(value.node.text, {least, most}));
   };
   return {most == INT64_MAX ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, short_form(most)), read,
           [=](Index from) { return from < least ? "" : std::to_string(from); }};
 }
 
 Codec<Index> bytes() {
-  const auto read = [](const KeyValue& value, Index& to) { to = number_of(value, parse_bytes(value.node.text)); };
+  const auto read = [](const KeyValue& value, Index& to) { to = plain_number(value, parse_bytes(value.node.text)); };
   return {"bytes, like 512MiB or 2GiB", read, [](Index from) { return from < 1 ? "" : bytes_text(from); }};
 }
 

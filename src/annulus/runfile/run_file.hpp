@@ -27,10 +27,10 @@ struct RunFile {
   std::string where(std::string_view key) const;
 };
 
-/// Throws Error(usage): where `key` was written, and what is wrong with it.
+/// Throws Error(usage): where `key` was written, the key, and what is wrong with it: ": 3 is odd", " needs a file".
 template <class... Args>
 [[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
-  core::fail(core::ErrorKind::usage, "{}{}", run.where(key), fmt::format(format, std::forward<Args>(args)...));
+  core::fail(core::ErrorKind::usage, "{}{}{}", run.where(key), key, fmt::format(format, std::forward<Args>(args)...));
 }
 
 /// Reads the file on rank 0 and parses the same text on every rank; collective. `overrides` are the values of --set,

@@ -21,18 +21,15 @@ void check_input(const RunFile& run) {
   const InputSettings& input = run.settings.input;
   const bool generate = given(run, "input.generate");
   if (input.file && generate) {
-    refuse(run, "input.generate", "input.generate and input.file ({}) exclude each other",
-           location_name(run, "input.file"));
+    refuse(run, "input.generate", " and input.file ({}) exclude each other", location_name(run, "input.file"));
   }
-  if (!input.file && !generate) refuse(run, "input", "input.file (or input.generate) is missing");
+  if (!input.file && !generate) refuse(run, "input", ".file (or input.generate) is missing");
   if (input.documents && input.lengths) {
-    refuse(run, "input.lengths", "input.lengths and input.documents ({}) exclude each other",
-           location_name(run, "input.documents"));
+    refuse(run, "input.lengths", " and input.documents ({}) exclude each other", location_name(run, "input.documents"));
   }
   if (input.lengths && input.query_offset.kind == pattern::QueryOffset::Kind::row) {
     refuse(run, "input.query_offset",
-           "input.query_offset: with input.lengths ({}) q has the rows of k, expected auto; or none, then lengths are "
-           "of k and v only",
+           ": with input.lengths ({}) q has the rows of k, expected auto; or none, then lengths are of k and v only",
            location_name(run, "input.lengths"));
   }
   if (!generate) return;
@@ -41,10 +38,10 @@ void check_input(const RunFile& run) {
                                      {"input.dlse", &input.dlse},
                                      {"input.coordinates", &input.coordinates},
                                      {"input.sink", &input.sink}}) {
-    if (*dataset) refuse(run, key, "{} needs input.file: it names a dataset of it", key);
+    if (*dataset) refuse(run, key, " needs input.file: it names a dataset of it");
   }
   if (input.axes == core::AxisOrder::bhsd) {
-    refuse(run, "input.axes", "input.axes: bhsd needs input.file: it is the order of axes of its datasets");
+    refuse(run, "input.axes", ": bhsd needs input.file: it is the order of axes of its datasets");
   }
 }
 
@@ -56,27 +53,26 @@ void complete_generate(RunFile& run) {
   largest.sequence = std::max(shape.sequence, run.settings.input.generate->query_rows());
   if (const auto objection = objection_to(largest)) {
     const std::string key = "input.generate." + objection->extent;
-    refuse(run, key, "{}: {}", key, objection->reason);
+    refuse(run, key, ": {}", objection->reason);
   }
 }
 
 void complete_layer(RunFile& run) {
   if (!run.settings.layer) return;
   if (run.settings.input.generate) {
-    refuse(run, "input.generate",
-           "input.generate makes no layer; `annulus generate --layer` makes an input.file with one");
+    refuse(run, "input.generate", " makes no layer; `annulus generate --layer` makes an input.file with one");
   }
   for (const char* key : {"input.axes", "input.q", "input.k", "input.v", "input.dout", "input.query_offset"}) {
-    if (given(run, key)) refuse(run, key, "{} is not read with a section layer", key);
+    if (given(run, key)) refuse(run, key, " is not read with a section layer");
   }
-  if (run.settings.input.dlse) refuse(run, "input.dlse", "input.dlse is not read with a section layer");
+  if (run.settings.input.dlse) refuse(run, "input.dlse", " is not read with a section layer");
   if (run.settings.input.sink) {
-    refuse(run, "input.sink", "input.sink: a layer's attention has no sink logits, expected none");
+    refuse(run, "input.sink", ": a layer's attention has no sink logits, expected none");
   }
   LayerSettings& layer = *run.settings.layer;
   if (layer.kv_heads == 0) layer.kv_heads = layer.heads;
   if (layer.heads % layer.kv_heads != 0) {
-    refuse(run, "layer.kv_heads", "layer.kv_heads: {} does not divide the {} heads", layer.kv_heads, layer.heads);
+    refuse(run, "layer.kv_heads", ": {} does not divide the {} heads", layer.kv_heads, layer.heads);
   }
 }
 
@@ -84,26 +80,23 @@ void check_distribution(const RunFile& run) {
   const DistributionSettings& distribution = run.settings.distribution;
   if (distribution.block_size && distribution.partition != pattern::PartitionKind::block_cyclic &&
       distribution.strategy != "stream") {
-    refuse(run, "distribution.block_size",
-           "distribution.block_size needs partition: block_cyclic, or strategy: stream; strategy is {}",
+    refuse(run, "distribution.block_size", " needs partition: block_cyclic, or strategy: stream; strategy is {}",
            distribution.strategy);
   }
   if (distribution.ulysses_ranks && distribution.strategy != "hybrid") {
-    refuse(run, "distribution.ulysses_ranks", "distribution.ulysses_ranks needs strategy: hybrid, which is {}",
-           distribution.strategy);
+    refuse(run, "distribution.ulysses_ranks", " needs strategy: hybrid, which is {}", distribution.strategy);
   }
 }
 
 void check_attention(const RunFile& run, std::size_t segments, std::size_t dilations) {
   const bool has_segments = given(run, "attention.segments"), has_dilations = given(run, "attention.dilations");
   if (has_segments != has_dilations) {
-    const std::string there = has_segments ? "attention.segments" : "attention.dilations";
+    const std::string given_one = has_segments ? "attention.segments" : "attention.dilations";
     const std::string absent = has_segments ? "attention.dilations" : "attention.segments";
-    refuse(run, there, "{} is given without {}: one entry of each per pair", there, absent);
+    refuse(run, given_one, " is given without {}: one entry of each per pair", absent);
   }
   if (segments != dilations) {
-    refuse(run, "attention.dilations",
-           "attention.dilations has {}, attention.segments ({}) has {}: one of each per pair", dilations,
+    refuse(run, "attention.dilations", " has {}, attention.segments ({}) has {}: one of each per pair", dilations,
            location_name(run, "attention.segments"), segments);
   }
 }
@@ -114,7 +107,7 @@ void complete_windows(RunFile& run) {
   for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {
     pattern::Pair& pair = pattern.pairs[i];
     if (const std::string why = pattern::why_no_window(pattern.semantics, pair); !why.empty()) {
-      refuse(run, "attention.segments", "attention.segments: pair {}, {}: {}", i + 1, pattern::segment_text(pair), why);
+      refuse(run, "attention.segments", ": pair {}, {}: {}", i + 1, pattern::segment_text(pair), why);
     }
     if (pair.window && pattern.causal) pair.window->right = 0;
   }
@@ -124,13 +117,12 @@ void complete_windows(RunFile& run) {
 void check_scores(const RunFile& run) {
   const Settings& settings = run.settings;
   if (settings.input.coordinates && !settings.attention.bias) {
-    refuse(run, "input.coordinates", "input.coordinates: without attention.bias nothing reads them, expected none");
+    refuse(run, "input.coordinates", ": without attention.bias nothing reads them, expected none");
   }
   if (!settings.attention.bias) return;
   if (settings.attention.pattern.semantics == pattern::Semantics::torchscale) {
-    refuse(
-        run, "attention.bias",
-        "attention.bias: torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
+    refuse(run, "attention.bias",
+           ": torchscale's filled-in keys are at no distance of a row, expected none, or other semantics");
   }
 }
 
@@ -138,10 +130,10 @@ void check_scores(const RunFile& run) {
 void check_statistics(const RunFile& run) {
   const OutputSettings& output = run.settings.output;
   if (run.settings.layer && !output.statistics.empty()) {
-    refuse(run, "output.statistics", "output.statistics: a run with a section layer makes none, expected []");
+    refuse(run, "output.statistics", ": a run with a section layer makes none, expected []");
   }
   if (output.top_keys != OutputSettings().top_keys && !output.tells(Statistic::top)) {
-    refuse(run, "output.top_keys", "output.top_keys needs top among output.statistics");
+    refuse(run, "output.top_keys", " needs top among output.statistics");
   }
 }
 
@@ -182,10 +174,10 @@ void check_output(const RunFile& run, const std::vector<std::string>& read_throu
     if (!file) continue;
     for (const auto& [other, other_file] : taken) {
       if (other_file && same_file(*file, *other_file)) {
-        refuse(run, key, "{} is the file of {}, {}", key, other, *other_file);
+        refuse(run, key, " is the file of {}, {}", other, *other_file);
       }
     }
-    if (same_file(*file, run.name)) refuse(run, key, "{} is this run file, {}", key, run.name);
+    if (same_file(*file, run.name)) refuse(run, key, " is this run file, {}", run.name);
     taken.push_back(output);
   }
 }
@@ -199,15 +191,15 @@ void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilation
   complete_windows(run);
   check_scores(run);
   if (settings.input.dlse && !settings.compute.gradients) {
-    refuse(run, "input.dlse", "input.dlse needs compute.backward: true, which is false");
+    refuse(run, "input.dlse", " needs compute.backward: true, which is false");
   }
   complete_layer(run);
   if (settings.train && !settings.layer) {
     refuse(run, "train",
-           "train needs a section layer with the heads and, where they have other names, the datasets of the layer");
+           " needs a section layer with the heads and, where they have other names, the datasets of the layer");
   }
   if (settings.train && !settings.output.writes_file()) {
-    refuse(run, "output.file", "output.file: none is for runs, train needs a file for the weights");
+    refuse(run, "output.file", ": none is for runs, train needs a file for the weights");
   }
   check_distribution(run);
   check_statistics(run);

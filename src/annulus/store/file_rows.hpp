@@ -11,7 +11,6 @@
 
 #include "annulus/core/random.hpp"
 #include "annulus/runfile/settings.hpp"
-#include "annulus/store/hdf5/hdf5_rows.hpp"
 #include "annulus/store/raw_file.hpp"
 
 namespace annulus::store {
@@ -25,6 +24,19 @@ struct SeededTensor {
 core::TensorId seed_of(core::StoredTensor tensor);
 /// The name of this tensor's dataset in the input file; for generated inputs, the tensor's own name.
 const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor);
+
+/// A dataset that only HDF5 can read: one that is chunked, compressed, compact, virtual, in other files, or in another
+/// byte order.
+struct Hdf5Tensor {
+  InspectedFile file;
+  std::string dataset;
+  RowLayout layout;  ///< its offset has no meaning
+};
+
+/// Opens the file on this rank alone and reads pieces of a dataset, in the type that it is stored in. No call waits for
+/// another rank, so ranks may read different chunks, or none. Throws Error(failure) with the dataset's name if the file
+/// or the dataset has changed, if HDF5 fails, or if the layout forbids a number that is read.
+void read_rows(const Hdf5Tensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
 /// Where a tensor's rows come from.
 using RowOrigin = std::variant<RawTensor, Hdf5Tensor, SeededTensor>;

@@ -56,12 +56,14 @@ auto with_stored(const void* numbers, core::DType type, Visit&& visit) {
   }
 }
 
-/// Calls visit(first number, vector) for every vector of numbers, until it returns true.
+/// Calls visit(numbers, how many, how many come before) for every vector of numbers, or once for all of them if there is
+/// nothing between the vectors; until it returns true.
 template <class Visit>
 void for_each_vector(const void* numbers, core::DType type, Index count, const Spacing& spacing, const Visit& visit) {
-  for (Index i = 0; i * spacing.apart + spacing.numbers <= count; ++i) {
-    const Index bytes = i * spacing.apart * Index(core::bytes_of(type));
-    if (visit(static_cast<const std::byte*>(numbers) + bytes, i)) return;
+  const auto [each, apart] = spacing.numbers < spacing.apart ? spacing : Spacing{count, count};
+  for (Index i = 0; each > 0 && i * apart + each <= count; ++i) {
+    const Index bytes = i * apart * Index(core::bytes_of(type));
+    if (visit(static_cast<const std::byte*>(numbers) + bytes, each, i * each)) return;
   }
 }
 
@@ -100,30 +102,24 @@ std::optional<NonFinite> find_missing(const void* numbers, core::DType type, Ind
 
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, Index count,
                                          const MissingValues& missing, const Spacing& spacing) {
-  if (spacing.numbers < spacing.apart) {
-    std::optional<NonFinite> first;
-    for_each_vector(numbers, type, count, spacing, [&](const void* vector, Index i) {
-      first = find_non_finite(vector, type, spacing.numbers, missing);
-      if (first) first->index += i * spacing.numbers;
-      return first.has_value();
-    });
-    return first;
-  }
-  auto found = with_stored(numbers, type, [&](auto* stored, auto exponent) { return find(stored, count, exponent); });
-  if (!found) found = find_missing(numbers, type, count, missing);
+  std::optional<NonFinite> found;
+  for_each_vector(numbers, type, count, spacing, [&](const void* vector, Index each, Index before) {
+    found = with_stored(vector, type, [&](auto* stored, auto exponent) { return find(stored, each, exponent); });
+    if (!found) found = find_missing(vector, type, each, missing);
+    if (found) found->index += before;
+    return found.has_value();
+  });
   return found;
 }
 
 double largest_magnitude(const void* numbers, core::DType type, Index count, const Spacing& spacing) {
-  if (spacing.numbers < spacing.apart) {
-    double most = 0;
-    for_each_vector(numbers, type, count, spacing, [&](const void* vector, Index) {
-      most = std::max(most, largest_magnitude(vector, type, spacing.numbers));
-      return false;
-    });
-    return most;
-  }
-  return with_stored(numbers, type, [&](auto* stored, auto exponent) { return largest(stored, count, exponent); });
+  double most = 0;
+  for_each_vector(numbers, type, count, spacing, [&](const void* vector, Index each, Index) {
+    most =
+        std::max(most, with_stored(vector, type, [&](auto* stored, auto bits) { return largest(stored, each, bits); }));
+    return false;
+  });
+  return most;
 }
 
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,

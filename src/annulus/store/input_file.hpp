@@ -28,8 +28,11 @@ struct FileContents {
   std::vector<double> coordinates = {};  ///< (S, 2), for all batch entries; empty without input.coordinates
 };
 
+/// The result of tensor_file() or layer_file().
 class InputFile {
  public:
+  InputFile(InspectedFile file, FileContents contents) : file_(std::move(file)), contents_(std::move(contents)) {}
+
   const core::Shape& shape() const { return contents_.shape; }
   core::DType type() const { return contents_.type; }
   core::AxisOrder order() const { return contents_.order; }
@@ -50,32 +53,24 @@ class InputFile {
   /// The file as it was checked; every later opening is compared with this.
   const InspectedFile& inspected() const { return file_; }
 
- protected:
-  InputFile() = default;
-
+ private:
   InspectedFile file_;
   FileContents contents_;
 };
 
-class TensorFile : public InputFile {
- public:
-  /// Checks the file, and whether its datasets q, k, v (documents, sink; with `gradients` also dout and dlse) fit each
-  /// other. Collective. Throws the same Error(failure) on every rank, with file, dataset, what was found and what was
-  /// expected.
-  TensorFile(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients = false);
-};
+/// Checks the file, and whether its datasets q, k, v (documents, sink; with `gradients` also dout and dlse) fit each
+/// other. Collective. Throws the same Error(failure) on every rank, with file, dataset, what was found and what was
+/// expected.
+InputFile tensor_file(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients = false);
 
 /// Which gradients and targets a run of a layer reads in addition to x.
 struct LayerExtras {
   bool dy = false;
   bool target = false;
 };
-class LayerFile : public InputFile {
- public:
-  /// Checks whether x, the weights and the `extras` fit each other. settings.layer must be set; x, dy and target are
-  /// (B, S, E). Collective; throws as TensorFile.
-  LayerFile(const runfile::Settings& settings, LayerExtras extras, const comm::Communicator& comm);
-};
+/// Checks whether x, the weights and the `extras` fit each other. settings.layer must be set; x, dy and target are
+/// (B, S, E). Collective; throws as tensor_file().
+InputFile layer_file(const runfile::Settings& settings, LayerExtras extras, const comm::Communicator& comm);
 
 /// Reads this rank's parts of matrices; a NaN or infinity is an error. Collective: every rank names the same datasets.
 /// Throws as InputFile::read().

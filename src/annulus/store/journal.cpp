@@ -112,7 +112,7 @@ void Journal::take(const std::string& line) {
   std::string word;
   words >> word;
   const auto rest = [&] { return line.substr(std::min(line.size(), word.size() + 1)); };
-  UnitName unit;
+  Unit unit;
   std::uint64_t id = 0;
   if (word == "head") {
     head_ = rest();
@@ -123,16 +123,16 @@ void Journal::take(const std::string& line) {
     words >> owners_[id].launch >> owners_[id].process >> std::ws;
     std::getline(words, owners_[id].about);
   } else if (word == "claim") {
-    words >> unit.phase >> unit.unit >> id;
+    words >> unit.phase >> unit.index >> id;
     claims_[unit] = id;
   } else if (word == "done") {
-    words >> unit.phase >> unit.unit >> std::ws;
+    words >> unit.phase >> unit.index >> std::ws;
     std::getline(words, done_[unit]);
   } else if (word == "check") {
-    words >> unit.phase >> unit.unit >> std::ws;
+    words >> unit.phase >> unit.index >> std::ws;
     std::getline(words, checks_[unit]);
   } else if (word == "again") {
-    words >> unit.phase >> unit.unit;
+    words >> unit.phase >> unit.index;
     done_.erase(unit);
     done_.erase(done_.lower_bound({unit.phase + 1, 0}), done_.end());
     claims_.erase(unit);
@@ -157,8 +157,8 @@ std::vector<std::string> Journal::notes() const {
   return all;
 }
 
-std::map<UnitName, std::string> Journal::checks() const {
-  std::map<UnitName, std::string> all;
+std::map<Unit, std::string> Journal::checks() const {
+  std::map<Unit, std::string> all;
   for (const auto& [unit, note] : done_) {
     const auto check = checks_.find(unit);
     all[unit] = check == checks_.end() ? "" : check->second;
@@ -166,7 +166,7 @@ std::map<UnitName, std::string> Journal::checks() const {
   return all;
 }
 
-bool Journal::is_claimed(const UnitName& unit) const {
+bool Journal::is_claimed(const Unit& unit) const {
   const auto claim = claims_.find(unit);
   if (claim == claims_.end() || done_.contains(unit)) return false;
   return claim->second == self_ || is_locked(file_, byte_of(claim->second));

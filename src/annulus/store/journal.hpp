@@ -40,10 +40,10 @@ struct JournalOwner {
   std::string process{};  ///< from this_process()
 };
 
-struct UnitName {
+struct Unit {
   Index phase = 0;
-  Index unit = 0;
-  auto operator<=>(const UnitName&) const = default;
+  Index index = 0;
+  auto operator<=>(const Unit&) const = default;
 };
 
 class Journal {
@@ -89,15 +89,15 @@ class Journal {
   void sign_on(const JournalOwner& owner, Turn& turn);
   void sign_on(const JournalOwner& owner);
 
-  bool is_done(const UnitName& unit) const { return done_.contains(unit); }
+  bool is_done(const Unit& unit) const { return done_.contains(unit); }
   Index done_in(Index phase) const;
   Index done() const { return Index(done_.size()); }
   /// The notes of the finished units, in the order of the units.
   std::vector<std::string> notes() const;
   /// The finished units with the checksums of what they have written (unit_checks.hpp); "" for a unit without.
-  std::map<UnitName, std::string> checks() const;
+  std::map<Unit, std::string> checks() const;
   /// Whether a process that lives works on the unit.
-  bool is_claimed(const UnitName& unit) const;
+  bool is_claimed(const Unit& unit) const;
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }
 
   /// Reserves the completion of the file for this launch, while the journal is open; false if another launch has it.
@@ -121,9 +121,9 @@ class Journal {
   bool making_ = false;
   bool recording_ = false;
   std::map<std::uint64_t, JournalOwner> owners_;
-  std::map<UnitName, std::uint64_t> claims_;
-  std::map<UnitName, std::string> done_;  // with their notes
-  std::map<UnitName, std::string> checks_;
+  std::map<Unit, std::uint64_t> claims_;
+  std::map<Unit, std::string> done_;  // with their notes
+  std::map<Unit, std::string> checks_;
   std::set<std::uint64_t> stopped_;
   std::uint64_t self_ = 0;
   std::optional<ByteLock> alive_, completing_;

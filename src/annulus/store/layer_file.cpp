@@ -75,22 +75,19 @@ FileContents describe(hid_t file, const runfile::Settings& settings, LayerExtras
 
 }  // namespace
 
-LayerFile::LayerFile(const runfile::Settings& settings, LayerExtras extras, const comm::Communicator& comm) {
-  file_ = {*settings.input.file, agreed_state(*settings.input.file, comm), {}};
-  contents_ =
-      agreed_contents(file_, settings.input, comm, [&](hid_t file) { return describe(file, settings, extras); });
-  const DatasetInfo like_x{{shape().batch, shape().sequence, width()}, type()};
-  file_.datasets[settings.layer->x] = like_x;
-  if (extras.dy) file_.datasets[settings.layer->dy] = like_x;
-  if (extras.target) file_.datasets[settings.train->target] = like_x;
-  for (const WantedWeight& weight : weights_of(*settings.layer, width(), shape().head_dim)) {
-    file_.datasets[weight.dataset] = {weight.extents, type()};
+InputFile layer_file(const runfile::Settings& settings, LayerExtras extras, const comm::Communicator& comm) {
+  InspectedFile file{*settings.input.file, agreed_state(*settings.input.file, comm), {}};
+  FileContents found =
+      agreed_contents(file, settings.input, comm, [&](hid_t open) { return describe(open, settings, extras); });
+  const DatasetInfo like_x{{found.shape.batch, found.shape.sequence, found.width}, found.type};
+  file.datasets[settings.layer->x] = like_x;
+  if (extras.dy) file.datasets[settings.layer->dy] = like_x;
+  if (extras.target) file.datasets[settings.train->target] = like_x;
+  for (const WantedWeight& weight : weights_of(*settings.layer, found.width, found.shape.head_dim)) {
+    file.datasets[weight.dataset] = {weight.extents, found.type};
   }
-  std::vector<std::string> small;
-  for (const auto& name : {settings.input.documents, settings.input.lengths, settings.input.coordinates}) {
-    if (name) small.push_back(*name);
-  }
-  look_at_storage(file_, small, comm);
+  look_at_storage(file, settings.input, comm);
+  return {std::move(file), std::move(found)};
 }
 
 void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm) {

@@ -51,7 +51,7 @@ OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>&
   return plan;
 }
 
-OutputFile::OutputFile(OutputPlan plan, const comm::Communicator& comm, const GoesOn& goes_on)
+OutputFile::OutputFile(OutputPlan plan, const comm::Communicator& comm, const MayContinue& may_continue)
     : plan_(std::move(plan)),
       comm_(comm),
       final_path_(comm::from_root(comm, [&] { return runfile::follow_links(plan_.where.file); })),
@@ -59,7 +59,7 @@ OutputFile::OutputFile(OutputPlan plan, const comm::Communicator& comm, const Go
       journal_path_(final_path_ + ".journal") {
   const std::vector<Index> launch = comm::numbers_from_root(comm_, [&]() -> std::vector<Index> {
     const comm::BlockingScope inside("the making of " + part_path_);
-    if (!lay_out(goes_on)) return {};
+    if (!lay_out(may_continue)) return {};
     return {Index(launch_)};
   });
   if (launch.empty()) return;
@@ -113,7 +113,7 @@ void OutputFile::refuse_other_run(const std::string& worker) const {
 
 /// On rank 0: makes journal and part file, or continues those of another launch; false if that launch has cut the
 /// output into other units.
-bool OutputFile::lay_out(const GoesOn& goes_on) {
+bool OutputFile::lay_out(const MayContinue& may_continue) {
   if (!is_taken(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // check before anything is made
   Journal::Turn turn = open_journal();
   const auto sign_on = [&] {
@@ -124,8 +124,8 @@ bool OutputFile::lay_out(const GoesOn& goes_on) {
   if (!journal_->is_empty()) {
     const std::optional<std::string> worker = journal_->worker();
     const Index done = journal_->done();
-    if (goes_on && journal_->head() != whole_head && (worker || done > 0)) {
-      return goes_on(*journal_, PartLayout::parse(journal_->part(), journal_path_)) && sign_on();
+    if (may_continue && journal_->head() != whole_head && (worker || done > 0)) {
+      return may_continue(*journal_, PartLayout::parse(journal_->part(), journal_path_)) && sign_on();
     }
     if (worker) refuse_other_run(*worker);
     if (done > 0) {
@@ -214,8 +214,8 @@ void OutputFile::publish(const Record& record) {
   comm::agree(comm_, [&] { part_->close(); });
   const RootsBusiness roots_business{*this};
   comm::on_root(comm_, [&] {
-    const auto refused = plan_.keeps_units ? AtomicFile::Refused::stays : AtomicFile::Refused::is_renamed;
-    part_->publish(final_path_, plan_.where.overwrite, record, refused);
+    const auto unnamed = plan_.keeps_units ? AtomicFile::Unnamed::stays : AtomicFile::Unnamed::gets_another_name;
+    part_->publish(final_path_, plan_.where.overwrite, record, unnamed);
     if (part_guard_) part_guard_->release();
     journal_->remove();
     if (journal_guard_) journal_guard_->release();

@@ -34,12 +34,12 @@ class OutputFile : public RowWriter {
  public:
   /// Called on rank 0, under the journal's lock, if another launch has finished units or works on this output. True:
   /// this launch can continue; false: its units are cut differently. Throws Error if it must not continue.
-  using GoesOn = std::function<bool(const Journal&, const PartLayout&)>;
+  using MayContinue = std::function<bool(const Journal&, const PartLayout&)>;
 
-  /// Lays the file out, or opens one that `goes_on` accepts. Collective. Throws the same Error(failure) on every rank
-  /// if the folder is missing or not writable, the file exists and must not be replaced or is not a regular file, space
-  /// is missing, or another run makes the file; the message names its process.
-  OutputFile(OutputPlan plan, const comm::Communicator& comm, const GoesOn& goes_on = {});
+  /// Lays the file out, or opens one that `may_continue` accepts. Collective. Throws the same Error(failure) on every
+  /// rank if the folder is missing or not writable, the file exists and must not be replaced or is not a regular file,
+  /// space is missing, or another run makes the file; the message names its process.
+  OutputFile(OutputPlan plan, const comm::Communicator& comm, const MayContinue& may_continue = {});
   /// If publish() was not called, removes the file, unless finished units are kept. Not collective.
   ~OutputFile() override;
   OutputFile(const OutputFile&) = delete;
@@ -69,7 +69,7 @@ class OutputFile : public RowWriter {
   void publish(const Record& record);
 
  private:
-  bool lay_out(const GoesOn& goes_on);
+  bool lay_out(const MayContinue& may_continue);
   bool begin(Journal::Turn& turn);
   Journal::Turn open_journal();
   [[noreturn]] void refuse_other_run(const std::string& worker) const;

@@ -347,13 +347,13 @@ void PartFile::undo_record(const Descriptor& file) const {
 }
 
 void PartFile::publish(const std::string& final_path, bool overwrite, const Record& record,
-                       AtomicFile::Refused refused) const {
+                       AtomicFile::Unnamed unnamed) const {
   const Descriptor file(path_, O_RDWR | O_NOFOLLOW);
   undo_record(file);
   extend(file, path_, store::bytes_of(record) + spare_bytes);  // HDF5 removes what it does not use
   add_record(path_, record);
   check(file, layout_.bytes);
-  AtomicFile(final_path, overwrite, path_, refused).publish();
+  AtomicFile(final_path, overwrite, path_, unnamed).publish();
 }
 
 }  // namespace annulus::store

@@ -83,9 +83,9 @@ class PartFile final : public core::RowSink {
   void close();
 
   /// Cuts off what follows the layout (scratch, or the rest of an earlier attempt), adds the record, and gives the file
-  /// its final name. Call it on one rank when all ranks have closed the file. `refused`: what happens to the file if it
+  /// its final name. Call it on one rank when all ranks have closed the file. `unnamed`: what happens to the file if it
   /// cannot get that name. Throws Error(failure).
-  void publish(const std::string& final_path, bool overwrite, const Record& record, AtomicFile::Refused refused) const;
+  void publish(const std::string& final_path, bool overwrite, const Record& record, AtomicFile::Unnamed unnamed) const;
 
  private:
   struct Border {

@@ -4,26 +4,10 @@
 
 #include "annulus/core/row_store.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
-#include "annulus/store/hdf5/dimension_scales.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
 
 namespace annulus::store {
 namespace {
-
-/// Makes a dataset whose bytes depend only on the numbers that are written: without times and fill values.
-DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space) {
-  const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
-  check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
-  check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
-  // HDF5 stores text of variable length as references, and must fill them first.
-  if (H5Tis_variable_str(type) <= 0) check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
-  check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
-  const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));
-  check_hdf5(H5Pset_create_intermediate_group(links, 1), "HDF5 groups");
-  return DatasetId(check_hdf5(
-      comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space, links, creation, H5P_DEFAULT),
-      "dataset {}", name));
-}
 
 void add_run(hid_t file, const Record& record) {
   const GroupId group = make_group(file, "run");
@@ -106,36 +90,28 @@ void add_record(const std::string& path, const Record& record) {
   check_hdf5(file.close(), "{}: closing failed", path);
 }
 
-TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
-                       core::AxisOrder order) {
-  const std::string head = heads == shape.heads ? "head" : "kv_head";
-  const auto tensor = core::stored_tensor(name);
-  const bool values = tensor && entry_of(*tensor).numbers == core::StoredTensorEntry::Numbers::value;
-  const Index numbers = values ? shape.dim_of_values() : shape.head_dim;
-  const std::string dim = numbers == shape.head_dim ? "dim" : "value_dim";
-  return {name, type, reordered<Index>({shape.batch, shape.sequence, heads, numbers}, order),
-          fmt::format("{}", fmt::join(reordered<std::string>({"batch", "sequence", head, dim}, order), " ")), order};
-}
-
-TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape, core::AxisOrder order) {
-  return {name, core::lse_type(input_type), reordered<Index>({shape.batch, shape.sequence, shape.heads}, order),
-          order == core::AxisOrder::bshd ? "batch sequence head" : "batch head sequence", order};
-}
-
-TensorSpec with_query_rows(TensorSpec spec, Index rows) {
-  static constexpr std::string_view name = "sequence";
-  spec.extents[sequence_axis(spec.order)] = rows;
-  spec.axes.replace(spec.axes.find(name), name.size(), "query");
-  return spec;
-}
-
-TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape& shape, Index k,
-                    core::AxisOrder order) {
-  TensorSpec spec = lse_spec(name, core::DType::float32, shape, order);
-  spec.type = type;
-  spec.extents.push_back(k);
-  spec.axes += " top";
-  return spec;
+TensorSpec tensor_spec(const std::string& name, NumberType type, const core::Shape& shape, core::AxisOrder order,
+                       Index query_rows, Index top_keys) {
+  using Entry = core::StoredTensorEntry;
+  const Entry& entry = entry_of(core::stored_tensor(name).value_or(core::StoredTensor::q));
+  const bool has_own_rows = entry.rows == Entry::Rows::query && query_rows != 0 && query_rows != shape.sequence;
+  const Index heads = entry.heads == Entry::Heads::key ? shape.kv_heads : shape.heads;
+  std::vector<Index> extents{shape.batch, has_own_rows ? query_rows : shape.sequence, heads};
+  std::vector<std::string> axes{"batch", has_own_rows ? "query" : "sequence",
+                                heads == shape.heads ? "head" : "kv_head"};
+  if (entry.numbers == Entry::Numbers::top) {
+    extents.push_back(top_keys);
+    axes.emplace_back("top");
+  } else if (entry.numbers != Entry::Numbers::one) {
+    extents.push_back(entry.numbers == Entry::Numbers::value ? shape.dim_of_values() : shape.head_dim);
+    axes.emplace_back(extents.back() == shape.head_dim ? "dim" : "value_dim");
+  }
+  return {name,
+          type,
+          reordered(extents, order),
+          fmt::format("{}", fmt::join(reordered(axes, order), " ")),
+          order,
+          name == "entropy" ? "nats" : "1"};
 }
 
 }  // namespace annulus::store

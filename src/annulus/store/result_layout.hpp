@@ -25,17 +25,11 @@ struct TensorSpec {
   core::AxisOrder order = core::AxisOrder::bshd;
   std::string units = "1";
 };
-/// tensor_spec(): a tensor (B, S, heads, D). lse_spec(): a log-sum-exp or its gradient (B, S, H). With `order` bhsd the
-/// heads come before the rows. If `heads` is not shape.heads, their axis has the name kv_head.
-TensorSpec tensor_spec(const std::string& name, core::DType type, const core::Shape& shape, Index heads,
-                       core::AxisOrder order = core::AxisOrder::bshd);
-TensorSpec lse_spec(const std::string& name, core::DType input_type, const core::Shape& shape,
-                    core::AxisOrder order = core::AxisOrder::bshd);
-/// The same tensor, with `rows` rows along an axis `query`, because q may have other rows than k and v.
-TensorSpec with_query_rows(TensorSpec spec, Index rows);
-/// A tensor (B, S, H, k): for each row and head a list of k numbers, along the axis `top`.
-TensorSpec top_spec(const std::string& name, NumberType type, const core::Shape& shape, Index k,
-                    core::AxisOrder order = core::AxisOrder::bshd);
+/// A tensor of core::stored_tensor_table, which has its axes: (B, S, heads, D), or (B, S, H) of an lse, or (B, S, H, k)
+/// of top_rows. A tensor of another name is like q. If there are fewer key/value heads than heads, their axis has the
+/// name kv_head. `query_rows`: rows of q, along an axis `query` if they are not as many as those of k; 0: they are.
+TensorSpec tensor_spec(const std::string& name, NumberType type, const core::Shape& shape,
+                       core::AxisOrder order = core::AxisOrder::bshd, Index query_rows = 0, Index top_keys = 0);
 
 /// The file that is to be made.
 struct OutputTarget {

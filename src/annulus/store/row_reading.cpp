@@ -6,9 +6,7 @@
 
 #include "annulus/comm/root.hpp"
 #include "annulus/store/file_rows.hpp"
-#include "annulus/store/hdf5/dataset_files.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
-#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {
@@ -55,14 +53,16 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted)
   read(file, part.dataset, {piece_of(part, layout_of(file, part.dataset).number_bytes())}, wanted);
 }
 
-void look_at_storage(InspectedFile& file, const std::vector<std::string>& small, const comm::Communicator& comm) {
+void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm) {
   // Text with a line for each dataset: its offset, then the attribute and value of each number that means "missing";
   // then a line for each other file.
   std::istringstream lines(comm::from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     std::string text;
     std::set<std::string> others;
-    for (const std::string& name : small) add_other_files(open, file.path, name, others);
+    for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
+      if (name) add_other_files(open, file.path, *name, others);
+    }
     for (const auto& [name, info] : file.datasets) {
       const std::string where = fmt::format("{}: dataset {}", file.path, name);
       const DatasetId dataset = open_dataset(open, file.path, name);

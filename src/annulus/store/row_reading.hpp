@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "annulus/core/row_store.hpp"
+#include "annulus/runfile/settings.hpp"
 #include "annulus/store/inspected_file.hpp"
 #include "annulus/store/matrix_part.hpp"
 #include "annulus/store/row_runs.hpp"
@@ -36,9 +37,10 @@ void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vecto
 void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
 
 /// Rank 0 finds where the numbers of all datasets in `file` are, which of them mean "missing", and which other files
-/// hold parts of these datasets, or of the `small` ones, which other calls read. All ranks get the result. Collective.
-/// Throws the same Error(failure) on every rank, also if a dataset was never written.
-void look_at_storage(InspectedFile& file, const std::vector<std::string>& small, const comm::Communicator& comm);
+/// hold parts of these datasets, or of the small ones of `input` (sink, documents, lengths, coordinates), which other
+/// calls read. All ranks get the result. Collective. Throws the same Error(failure) on every rank, also if a dataset
+/// was never written.
+void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm);
 
 /// The filters of the file's datasets that are plugins, programs of third parties, and not part of HDF5. Each is named
 /// once, as in the file: "32015 (zstd)". Call it on one rank. Throws Error(failure).

@@ -92,12 +92,12 @@ const Value* find(const std::vector<std::pair<std::string, Value>>& columns, std
 
 }  // namespace
 
-double CaseRecord::number_of(std::string_view column) const {
+double CaseRecord::number_in(std::string_view column) const {
   const double* value = find(numbers, column);
   return value == nullptr ? std::numeric_limits<double>::quiet_NaN() : *value;
 }
 
-std::string CaseRecord::word_of(std::string_view column) const {
+std::string CaseRecord::word_in(std::string_view column) const {
   const std::string* value = find(words, column);
   return value == nullptr ? "" : *value;
 }

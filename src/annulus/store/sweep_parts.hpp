@@ -30,8 +30,8 @@ struct CaseRecord {
   std::vector<std::pair<std::string, std::string>> words;
 
   /// The value in a column; NaN or "" if there is no such column.
-  double number_of(std::string_view column) const;
-  std::string word_of(std::string_view column) const;
+  double number_in(std::string_view column) const;
+  std::string word_in(std::string_view column) const;
 };
 
 /// The record as one line of JSON, without a line end. NaN becomes null.

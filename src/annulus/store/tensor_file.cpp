@@ -235,32 +235,30 @@ FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, b
 
 }  // namespace
 
-TensorFile::TensorFile(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients) {
-  file_ = {*input.file, agreed_state(*input.file, comm), {}};
-  contents_ = agreed_contents(file_, input, comm, [&](hid_t file) { return describe_tensors(file, input, gradients); });
-  const Index batch = shape().batch, sequence = shape().sequence, heads = shape().heads, kv_heads = shape().kv_heads;
-  const Index head_dim = shape().head_dim, value_dim = shape().dim_of_values();
+InputFile tensor_file(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients) {
+  InspectedFile file{*input.file, agreed_state(*input.file, comm), {}};
+  FileContents found =
+      agreed_contents(file, input, comm, [&](hid_t open) { return describe_tensors(open, input, gradients); });
+  const core::Shape& s = found.shape;
+  const Index queries = found.query_rows;
   const auto add = [&](const std::string& name, const std::vector<Index>& extents, core::DType type) {
-    file_.datasets[name] = {reordered(extents, order()), type, order()};
+    file.datasets[name] = {reordered(extents, found.order), type, found.order};
   };
-  add(input.q, {batch, query_rows(), heads, head_dim}, type());
-  add(input.k, {batch, sequence, kv_heads, head_dim}, type());
-  add(input.v, {batch, sequence, kv_heads, value_dim}, type());
-  if (gradients) add(input.dout, {batch, query_rows(), heads, value_dim}, type());
-  if (gradients && input.dlse) add(*input.dlse, {batch, query_rows(), heads}, core::lse_type(type()));
+  add(input.q, {s.batch, queries, s.heads, s.head_dim}, found.type);
+  add(input.k, {s.batch, s.sequence, s.kv_heads, s.head_dim}, found.type);
+  add(input.v, {s.batch, s.sequence, s.kv_heads, s.dim_of_values()}, found.type);
+  if (gradients) add(input.dout, {s.batch, queries, s.heads, s.dim_of_values()}, found.type);
+  if (gradients && input.dlse) add(*input.dlse, {s.batch, queries, s.heads}, core::lse_type(found.type));
   const pattern::QueryOffset& offset = input.query_offset;
   const bool is_last = offset.kind == pattern::QueryOffset::Kind::last;
   for (const std::string& name : {input.q, input.dout, input.dlse.value_or("")}) {
-    const auto found = file_.datasets.find(name);
-    if (found == file_.datasets.end()) continue;
-    found->second.first_row = std::max<Index>(0, is_last ? sequence - query_rows() : offset.row);
-    found->second.has_all_rows = input.has_lengths_of_keys();
+    const auto dataset = file.datasets.find(name);
+    if (dataset == file.datasets.end()) continue;
+    dataset->second.first_row = std::max<Index>(0, is_last ? s.sequence - queries : offset.row);
+    dataset->second.has_all_rows = input.has_lengths_of_keys();
   }
-  std::vector<std::string> small;
-  for (const auto& name : {input.sink, input.documents, input.lengths, input.coordinates}) {
-    if (name) small.push_back(*name);
-  }
-  look_at_storage(file_, small, comm);
+  look_at_storage(file, input, comm);
+  return {std::move(file), std::move(found)};
 }
 
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name) {

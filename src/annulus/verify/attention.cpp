@@ -7,7 +7,6 @@
 #include "annulus/core/tolerance.hpp"
 #include "annulus/store/input_file.hpp"
 #include "annulus/verify/gradients.hpp"
-#include "annulus/verify/rows.hpp"
 #include "annulus/verify/verify.hpp"
 
 namespace annulus::verify {
@@ -32,16 +31,7 @@ double negligible(const VerifyInput& input) {
   return 100 * (narrow ? double(FLT_MIN) : DBL_MIN);
 }
 
-/// Errors in the lists of the k rows p with the largest P(x, p), and in their weights, for all query rows.
-struct TopDeviations {
-  /// By how much P of an unlisted row exceeds the last listed weight. Infinite for an invalid list (it names a row
-  /// twice or an unseen row, its ties do not ascend, a row follows an empty entry), and for a list with empty entries
-  /// although P of an unlisted row is above negligible().
-  Deviation rows;
-  /// How much the listed weights differ from P of their rows, and how much a weight exceeds the one before it.
-  Deviation weights;
-};
-/// The list of one row in the result, and what it should be by the definition.
+/// The list of the k rows p with the largest P(x, p) of one row in the result, and what it should be by the definition.
 class TopList {
  public:
   /// The list's rows (k) and weights (k); a row is -1 for an empty entry.
@@ -64,14 +54,18 @@ class TopList {
     }
   }
 
-  /// Adds the list's errors to `all`; `index(i)` is the index of entry i in the file.
+  /// Adds the list's errors; `index(i)` is the index of entry i in the file.
+  /// rows     by how much P of an unlisted row exceeds the last listed weight. Infinite for an invalid list (it names a
+  ///          row twice or an unseen row, its ties do not ascend, a row follows an empty entry), and for a list with
+  ///          empty entries although P of an unlisted row is above negligible()
+  /// weights  how much the listed weights differ from P of their rows, and how much one exceeds the one before it
   template <class IndexText>
-  void compare(TopDeviations& all, double unlisted_allowed, IndexText&& index) const {
+  void compare(Deviation& rows, Deviation& weights, double unlisted_allowed, IndexText&& index) const {
     bool good = is_list_;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const auto entry_index = [&] { return index(i); };
-      all.weights.compare(weights_[i], expected_[i], entry_index);
-      if (i > 0) all.weights.compare(std::max(weights_[i], weights_[i - 1]), weights_[i - 1], entry_index);
+      weights.compare(weights_[i], expected_[i], entry_index);
+      if (i > 0) weights.compare(std::max(weights_[i], weights_[i - 1]), weights_[i - 1], entry_index);
       good = good && (i >= listed_ || expected_[i] > 0);
       const bool tie = i > 0 && i < listed_ && weights_[i] == weights_[i - 1] && expected_[i] == expected_[i - 1];
       good = good && !(tie && rows_[i] < rows_[i - 1]);
@@ -79,8 +73,8 @@ class TopList {
     const bool full = listed_ == rows_.size();
     good = good && (full || unlisted_ <= unlisted_allowed);
     const double last = full ? weights_.back() : 0;
-    all.rows.compare(good ? last : infinity, good ? std::max(last, unlisted_) : last,
-                     [&] { return index(listed_ == 0 ? 0 : listed_ - 1); });
+    rows.compare(good ? last : infinity, good ? std::max(last, unlisted_) : last,
+                 [&] { return index(listed_ == 0 ? 0 : listed_ - 1); });
   }
 
  private:
@@ -91,20 +85,8 @@ class TopList {
   double unlisted_ = 0;  // largest P of the rows that are not listed
 };
 
-/// Entropy is the difference of two numbers as large as lse, so its error is measured against the largest |lse|.
-Deviation compare_entropy(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& rows) {
-  RowReader found(result, "entropy");
-  Deviation entropy;
-  for (const QueryRow& row : rows) {
-    entropy.compare(found.row(row.x)[std::size_t(row.b * input.shape.heads + row.h)], row.entropy,
-                    [&] { return input.index_text(row.b, row.x, row.h); });
-    if (std::isfinite(row.lse)) entropy.reference = std::max(entropy.reference, std::abs(row.lse));
-  }
-  return entropy;
-}
-
-TopDeviations compare_top(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& rows,
-                          Index top_keys) {
+void compare_top(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& rows, Index top_keys,
+                 Deviations& all) {
   const auto k = std::size_t(top_keys);
   RowReader found_rows(result, "top_rows"), found_weights(result, "top_weights");
   std::vector<TopList> lists;
@@ -116,13 +98,12 @@ TopDeviations compare_top(const VerifyInput& input, const ResultRows& result, co
   for_each_key(input, rows, [&](std::size_t i, Index p, auto key, auto) {
     lists[i].offer(p, probability(input, rows[i].h, rows[i].x, p, rows[i].q, key, rows[i].lse).p);
   });
-  TopDeviations all;
+  Deviation &of_rows = all["top_rows"], &of_weights = all["top_weights"];
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    lists[i].compare(all, negligible(input), [&](std::size_t entry) {
+    lists[i].compare(of_rows, of_weights, negligible(input), [&](std::size_t entry) {
       return input.index_text(rows[i].b, rows[i].x, rows[i].h, Index(entry));
     });
   }
-  return all;
 }
 
 Numbers read_dsink(const store::InspectedFile& file, const comm::Communicator& comm) {
@@ -131,6 +112,20 @@ Numbers read_dsink(const store::InspectedFile& file, const comm::Communicator& c
   std::vector<std::byte> numbers(std::size_t(all.count()) * bytes_of(info.type));
   store::read_parts(file, {{"dsink", all, all, numbers.data()}}, comm);
   return to_double(numbers, info.type);
+}
+
+/// How much a dataset of the result may deviate.
+double tolerance_of(const std::string& dataset, const VerifyInput& input, const Sample& sample) {
+  const auto of = [&](double (*tolerance)(core::DType), const char* name) {
+    return allowed(tolerance, input, sample.stored(name, input.type));
+  };
+  if (dataset == "out" || dataset == "lse") return of(core::forward_tolerance, dataset.c_str());
+  // compare_dsink() reads out from the result, so what it expects is only as accurate as the stored out.
+  if (dataset == "dsink") return std::max(of(core::gradient_tolerance, "dsink"), of(core::gradient_tolerance, "out"));
+  if (dataset == "dq" || dataset == "dk" || dataset == "dv") return of(core::gradient_tolerance, dataset.c_str());
+  // Statistics are sums, and are never stored in 16 bits, whatever type the tensors have.
+  const core::DType stored = sample.stored(dataset, core::type_of(input.precision));
+  return std::max(core::forward_tolerance(core::rounding_of(input.precision)), core::forward_tolerance(stored));
 }
 
 }  // namespace
@@ -143,11 +138,8 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   const KeySums sums{sample.gradients, told.received};
   const bool has_sums = sums.gradients || sums.received;
   const bool recompute = has_sums && comm.max(Index(!can_recompute_viewers(input, my_keys))) == 0;
-  const Viewers viewers = recompute ? Viewers::recomputed : sample.file ? Viewers::from_result : Viewers::nowhere;
-  ForwardDeviations forward;
-  Deviation entropy, dq;
-  TopDeviations top;
-  KeyDeviations keys;
+  const bool checks_sums = has_sums && (recompute || sample.file != nullptr);
+  Deviations all;
   const auto shown = [&](double from, double to, const char* what) -> ShareShown {
     return [&, from, to, what](double share) {
       if (sample.progress) sample.progress(from + (to - from) * share, what);
@@ -156,13 +148,14 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   comm::agree(comm, [&] {
     const double half = has_sums ? 0.5 : 1;  // these sums take about as long as the work before
     const std::vector<QueryRow> queries = recompute_rows(input, mine, shown(0, half, "out and lse"));
-    forward = compare_forward(input, sample.result, queries);
-    if (told.entropy) entropy = compare_entropy(input, sample.result, queries);
-    if (told.top_keys > 0) top = compare_top(input, sample.result, queries, told.top_keys);
-    if (sums.gradients) dq = compare_dq(input, sample.result, queries);
-    if (has_sums)
-      keys = compare_keys(input, sample.result, my_keys, sums, viewers, shown(half, 1, "sums over queries"));
+    compare_forward(input, sample.result, queries, told.entropy, all);
+    if (told.top_keys > 0) compare_top(input, sample.result, queries, told.top_keys, all);
+    if (sums.gradients) compare_dq(input, sample.result, queries, all);
+    if (checks_sums)
+      compare_keys(input, sample.result, my_keys, sums, recompute, all, shown(half, 1, "sums over queries"));
   });
+  if (sums.gradients && sample.file != nullptr && !input.pattern.sink.empty())
+    all["dsink"] = compare_dsink(input, sample.result, read_dsink(*sample.file, comm), comm);
 
   const core::Shape& s = input.shape;
   Findings findings;
@@ -172,46 +165,18 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   findings.scope =
       fmt::format("the definition in float64: {} of {} {}, all {} heads, {} batch entr{}", rows.queries.size(),
                   input.queries, of_queries, s.heads, s.batch, s.batch == 1 ? "y" : "ies");
-  const auto add = [&](const char* name, double (*tolerance)(core::DType), const Deviation& deviation) {
-    const core::DType stored = sample.stored(name, input.type);
-    findings.verdicts.push_back({name, allowed(tolerance, input, stored), deviation.merged(comm)});
-  };
-  // Statistics are sums, and are never stored in 16 bits, whatever type the tensors have.
-  const auto add_statistic = [&](const char* name, const Deviation& deviation) {
-    const core::DType stored = sample.stored(name, core::type_of(input.precision));
-    const double tolerance =
-        std::max(core::forward_tolerance(core::rounding_of(input.precision)), core::forward_tolerance(stored));
-    findings.verdicts.push_back({name, tolerance, deviation.merged(comm)});
-  };
-  add("out", core::forward_tolerance, forward.out);
-  add("lse", core::forward_tolerance, forward.lse);
-  if (told.entropy) add_statistic("entropy", entropy);
-  if (told.top_keys > 0) {
-    add_statistic("top_rows", top.rows);
-    add_statistic("top_weights", top.weights);
-  }
-  if (sums.gradients) add("dq", core::gradient_tolerance, dq);
-  if (sums.gradients && sample.file != nullptr && !input.pattern.sink.empty()) {
-    // compare_dsink() reads out from the result, so what it expects is only as accurate as the stored out
-    const Deviation dsink = compare_dsink(input, sample.result, read_dsink(*sample.file, comm), comm);
-    const auto tolerance = [&](const char* name) {
-      return allowed(core::gradient_tolerance, input, sample.stored(name, input.type));
-    };
-    findings.verdicts.push_back({"dsink", std::max(tolerance("dsink"), tolerance("out")), dsink.merged(comm)});
+  for (const char* name : {"out", "lse", "entropy", "top_rows", "top_weights", "dq", "dsink", "dk", "dv", "received"}) {
+    const auto found = all.find(name);
+    if (found == all.end()) continue;
+    findings.verdicts.push_back({name, tolerance_of(name, input, sample), found->second.merged(comm)});
   }
   if (!has_sums) return findings;
   const char* const names = !sums.gradients ? "received" : sums.received ? "dk, dv, received" : "dk, dv";
-  if (viewers == Viewers::nowhere) {
-    findings.notes = {
-        fmt::format("{} not looked at: to recompute the queries that see these keys is too much work", names)};
-    return findings;
-  }
-  if (sums.gradients) add("dk", core::gradient_tolerance, keys.dk);
-  if (sums.gradients) add("dv", core::gradient_tolerance, keys.dv);
-  if (sums.received) add_statistic("received", keys.received);
-  findings.notes = {
-      fmt::format("{}: lse and out of the queries that see these keys {}", names,
-                  recompute ? "recomputed, too" : "taken from the result; to recompute them is too much work")};
+  const char* const how = !checks_sums ? " not looked at: to recompute the queries that see these keys is too much work"
+                          : recompute  ? ": lse and out of the queries that see these keys recomputed, too"
+                                       : ": lse and out of the queries that see these keys taken from the result; to "
+                                         "recompute them is too much work";
+  findings.notes = {std::string(names) + how};
   return findings;
 }
 

@@ -84,24 +84,38 @@ Probability probability(const VerifyInput& input, Index h, Index query, Index p,
   return {double(times) * std::exp(score.value - lse), score.slope};
 }
 
-void VectorCheck::compare(Index b, Index x, Index h, const Numbers& expected) {
-  const double* const found = rows_.row(x).data() + (b * heads_ + h) * Index(expected.size());
+RowCheck::RowCheck(const VerifyInput& input, const ResultRows& result, StoredTensor tensor, Deviations& all)
+    : input_(input),
+      tensor_(entry_of(tensor)),
+      rows_(result, std::string(tensor_.name)),
+      deviation_(all[std::string(tensor_.name)]) {}
+
+void RowCheck::compare(Index b, Index x, Index h, std::span<const double> expected) {
+  using Entry = core::StoredTensorEntry;
+  const Index heads = tensor_.heads == Entry::Heads::key ? input_.shape.kv_heads : input_.shape.heads;
+  const double* const found = rows_.row(x).data() + (b * heads + h) * Index(expected.size());
   for (std::size_t d = 0; d < expected.size(); ++d) {
-    deviation.compare(found[d], expected[d], [&] { return input_.index_text(b, x, h, Index(d), of_key_); });
+    const auto number = tensor_.numbers == Entry::Numbers::one ? std::nullopt : std::optional(Index(d));
+    deviation_.compare(found[d], expected[d],
+                       [&] { return input_.index_text(b, x, h, number, tensor_.rows == Entry::Rows::key); });
   }
 }
 
-ForwardDeviations compare_forward(const VerifyInput& input, const ResultRows& result,
-                                  const std::vector<QueryRow>& rows) {
-  VectorCheck out(input, result, "out", input.shape.heads);
-  RowReader found(result, "lse");
-  Deviation lse;
+void compare_forward(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& rows,
+                     bool has_entropy, Deviations& all) {
+  RowCheck out(input, result, StoredTensor::out, all), lse(input, result, StoredTensor::lse, all);
   for (const QueryRow& row : rows) {
     out.compare(row.b, row.x, row.h, row.out);
-    lse.compare(found.row(row.x)[std::size_t(row.b * input.shape.heads + row.h)], row.lse,
-                [&] { return input.index_text(row.b, row.x, row.h); });
+    lse.compare(row.b, row.x, row.h, {&row.lse, 1});
   }
-  return {out.deviation, lse};
+  if (!has_entropy) return;
+  RowCheck entropy(input, result, StoredTensor::entropy, all);
+  for (const QueryRow& row : rows) {
+    entropy.compare(row.b, row.x, row.h, {&row.entropy, 1});
+    // Entropy is the difference of two numbers as large as lse, so its error is measured against the largest |lse|.
+    Deviation& deviation = all["entropy"];
+    if (std::isfinite(row.lse)) deviation.reference = std::max(deviation.reference, std::abs(row.lse));
+  }
 }
 
 }  // namespace annulus::verify

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,28 +42,26 @@ struct Probability {
 Probability probability(const VerifyInput& input, Index h, Index query, Index p, std::span<const double> q,
                         std::span<const double> k, double lse);
 
-/// Compares vectors of recomputed rows with a tensor of the result, (B, S, heads, D or Dv). Rows must ascend.
-class VectorCheck {
+/// The errors of a result's datasets, by their names.
+using Deviations = std::map<std::string, Deviation>;
+
+/// Compares recomputed rows with a tensor of the result, (B, S, heads, D) or (B, S, heads). Rows must ascend.
+class RowCheck {
  public:
-  VectorCheck(const VerifyInput& input, const ResultRows& result, const std::string& dataset, Index heads)
-      : input_(input), rows_(result, dataset), heads_(heads), of_key_(dataset == "dk" || dataset == "dv") {}
+  RowCheck(const VerifyInput& input, const ResultRows& result, core::StoredTensor tensor, Deviations& all);
 
-  void compare(Index b, Index x, Index h, const Numbers& expected);
-
-  Deviation deviation;
+  /// `expected` are the numbers of one head.
+  void compare(Index b, Index x, Index h, std::span<const double> expected);
 
  private:
   const VerifyInput& input_;
+  const core::StoredTensorEntry& tensor_;
   RowReader rows_;
-  Index heads_;
-  bool of_key_;
+  Deviation& deviation_;
 };
 
-/// The errors of rows of out and lse in a result, compared with recomputed rows.
-struct ForwardDeviations {
-  Deviation out, lse;
-};
-ForwardDeviations compare_forward(const VerifyInput& input, const ResultRows& result,
-                                  const std::vector<QueryRow>& rows);
+/// Compares rows of out and lse, and of entropy if the result has it.
+void compare_forward(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& rows,
+                     bool has_entropy, Deviations& all);
 
 }  // namespace annulus::verify

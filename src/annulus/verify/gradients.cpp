@@ -224,14 +224,14 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
   return rows;
 }
 
-Deviation compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries) {
-  VectorCheck dq(input, result, "dq", input.shape.heads);
+void compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries,
+                Deviations& all) {
+  RowCheck dq(input, result, StoredTensor::dq, all);
   const std::vector<Sums> expected = recompute_dq(input, queries);
   for (std::size_t i = 0; i < queries.size(); ++i) {
     const QueryRow& row = queries[i];
     dq.compare(row.b, row.x, row.h, expected[i].values);
   }
-  return dq.deviation;
 }
 
 Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, const std::vector<double>& found,
@@ -263,30 +263,24 @@ Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, cons
   return dsink;
 }
 
-KeyDeviations compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys,
-                           KeySums sums, Viewers viewers, const ShareShown& shown) {
-  if (viewers == Viewers::nowhere) return {};
-  const Shape& s = input.shape;
-  VectorCheck dk(input, result, "dk", s.kv_heads), dv(input, result, "dv", s.kv_heads);
-  RowReader found(result, "received");
-  Deviation received;
-  const bool recompute = viewers == Viewers::recomputed;
+void compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys, KeySums sums,
+                  bool recompute, Deviations& all, const ShareShown& shown) {
+  const Index group = input.shape.group();
+  std::optional<RowCheck> dk, dv, received;
+  if (sums.gradients)
+    dk.emplace(input, result, StoredTensor::dk, all), dv.emplace(input, result, StoredTensor::dv, all);
+  if (sums.received) received.emplace(input, result, StoredTensor::received, all);
   const auto results = [&](Interval rows) -> RowResults {
     if (recompute) return recompute_results(input, rows);
     return {result("out", rows), result("lse", rows)};
   };
   for (const KeyRow& row : recompute_keys(input, keys, results, recompute ? recomputed_rows : input.queries, shown)) {
-    if (sums.gradients) {
-      dk.compare(row.b, row.p, row.head, row.dk.values);
-      dv.compare(row.b, row.p, row.head, row.dv.values);
-    }
-    for (Index i = 0; sums.received && i < s.group(); ++i) {
-      const Index h = row.head * s.group() + i;
-      received.compare(found.row(row.p)[std::size_t(row.b * s.heads + h)], row.received[std::size_t(i)],
-                       [&] { return input.index_text(row.b, row.p, h, true); });
+    if (dk) dk->compare(row.b, row.p, row.head, row.dk.values);
+    if (dv) dv->compare(row.b, row.p, row.head, row.dv.values);
+    for (Index i = 0; received && i < group; ++i) {
+      received->compare(row.b, row.p, row.head * group + i, {&row.received[std::size_t(i)], 1});
     }
   }
-  return {dk.deviation, dv.deviation, received};
 }
 
 }  // namespace annulus::verify

@@ -62,27 +62,22 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
 inline constexpr Index recomputed_rows = 256;
 
 /// Compares rows of dq in a result with the definition, for recomputed query rows. Local.
-Deviation compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries);
+void compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries,
+                Deviations& all);
 
 /// Compares dsink of a result with the sum over all rows by the definition. It takes lse and out from the result,
 /// because a sum over all rows cannot be checked on some of them. Collective.
 Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, const std::vector<double>& found,
                         const comm::Communicator& comm);
 
-/// Where lse and out of the queries that see a key come from. nowhere: their sums are not checked.
-enum class Viewers { recomputed, from_result, nowhere };
-
 /// Which sums over queries a result contains.
 struct KeySums {
   bool gradients = false;  ///< dk and dv
   bool received = false;
 };
-struct KeyDeviations {
-  Deviation dk, dv, received;
-};
-
-/// Compares the rows `keys` of dk, dv and received with the definition. Local.
-KeyDeviations compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys,
-                           KeySums sums, Viewers viewers, const ShareShown& shown = {});
+/// Compares the rows `keys` of dk, dv and received with the definition. lse and out of the queries that see a key are
+/// recomputed, or taken from the result. Local.
+void compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys, KeySums sums,
+                  bool recompute, Deviations& all, const ShareShown& shown = {});
 
 }  // namespace annulus::verify

@@ -36,7 +36,7 @@ VerifyInput::VerifyInput(const strategies::Problem& problem, core::AxisOrder fil
       pattern(strategies::reference_pattern(problem)) {}
 
 AttentionInput::AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
-                               const std::optional<store::TensorFile>& file)
+                               const std::optional<store::InputFile>& file)
     : VerifyInput(problem, file ? file->order() : core::AxisOrder::bshd), problem_(problem), settings_(settings) {
   if (!file) return;
   file_ = file->inspected();
@@ -83,13 +83,11 @@ RowReader::RowReader(const ResultRows& result, const std::string& dataset)
 RowReader::RowReader(const VerifyInput& input, StoredTensor tensor)
     : RowReader([&input, tensor](Interval row) { return input.rows(tensor, row); }) {}
 
-std::string VerifyInput::index_text(Index b, Index x, Index h, Index d, bool of_key) const {
+std::string VerifyInput::index_text(Index b, Index x, Index h, std::optional<Index> d, bool of_key) const {
   if (const Index rows = of_key ? entry_rows : entry_queries; rows > 0) b = x / rows, x %= rows;
-  return fmt::format("[{}]", fmt::join(core::reordered<Index>({b, x, h, d}, order), ", "));
-}
-std::string VerifyInput::index_text(Index b, Index x, Index h, bool of_key) const {
-  if (const Index rows = of_key ? entry_rows : entry_queries; rows > 0) b = x / rows, x %= rows;
-  return fmt::format("[{}]", fmt::join(core::reordered<Index>({b, x, h}, order), ", "));
+  std::vector<Index> at{b, x, h};
+  if (d) at.push_back(*d);
+  return fmt::format("[{}]", fmt::join(core::reordered(std::move(at), order), ", "));
 }
 
 Numbers read_as_double(const store::InspectedFile& file, const std::string& dataset, Interval rows) {

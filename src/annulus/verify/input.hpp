@@ -71,9 +71,8 @@ class VerifyInput {
   /// kv_heads heads. Zeros if there is no dout or dlse. Local.
   virtual Numbers rows(core::StoredTensor tensor, Interval rows) const = 0;
 
-  /// The index in the file of number d of row x and head h: "[1, 5, 0, 3]".
-  std::string index_text(Index b, Index x, Index h, Index d, bool of_key = false) const;
-  std::string index_text(Index b, Index x, Index h, bool of_key = false) const;
+  /// The index in the file of number d of row x and head h: "[1, 5, 0, 3]", or "[1, 5, 0]".
+  std::string index_text(Index b, Index x, Index h, std::optional<Index> d = {}, bool of_key = false) const;
 
   /// The row of the sequence that is query number `query`. For queries without row numbers, which see every key of
   /// their batch entry, a row of their entry that exists, if there is one.
@@ -106,7 +105,7 @@ class AttentionInput : public VerifyInput {
  public:
   /// `file` was checked with settings.file; empty if tensors are generated. Sink logits come from the file.
   AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
-                 const std::optional<store::TensorFile>& file);
+                 const std::optional<store::InputFile>& file);
 
   Numbers rows(core::StoredTensor tensor, Interval rows) const override;
 
@@ -167,5 +166,18 @@ ReadSteps read_steps(const VerifyInput& input, Index row_numbers);
 /// from time to time, with the share of the sequence.
 void for_each_stretch(const std::vector<WantedRows>& wanted, Index sequence, const ReadSteps& steps,
                       const std::function<void(Interval)>& visit, const ShareShown& shown = {});
+
+// rows.cpp: which rows are checked.
+
+/// The chosen rows, ascending: rows of q (and of out, lse, dq), and rows of k.
+struct SampledRows {
+  std::vector<Index> queries, keys;
+};
+/// Chooses `count` queries and `count` keys. Up to half are rows at which something changes (ends of the sequence, of
+/// documents, of segments); the others follow from a fixed seed. If all rows are queries, both lists are the same.
+SampledRows sample_rows(const VerifyInput& input, Index count);
+
+/// One rank's share of the rows. Ranks get small groups of rows in turn, because later causal rows see more keys.
+std::vector<Index> own_share(const std::vector<Index>& rows, int rank, int ranks);
 
 }  // namespace annulus::verify

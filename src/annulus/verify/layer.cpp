@@ -3,7 +3,6 @@
 #include "annulus/core/tolerance.hpp"
 #include "annulus/store/row_reading.hpp"
 #include "annulus/verify/gradients.hpp"
-#include "annulus/verify/rows.hpp"
 #include "annulus/verify/verify.hpp"
 
 namespace annulus::verify {

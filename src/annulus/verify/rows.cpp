@@ -1,4 +1,4 @@
-#include "annulus/verify/rows.hpp"
+#include "annulus/verify/input.hpp"
 
 #include <algorithm>
 #include <set>

@@ -195,14 +195,14 @@ store::CaseRecord record_of_failure(const runfile::BenchCase& one, const std::st
 }
 
 bool is_measured(const store::CaseRecord& record) {
-  const std::string status = record.word_of("status");
+  const std::string status = record.word_in("status");
   return status == status_ok || status == status_wrong;
 }
 
 std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
                                                            const std::vector<runfile::BenchCase>& cases) {
   const auto order = [](const store::CaseRecord& record) {
-    return std::tuple(!is_measured(record), record.word_of("date"), store::line_of(record));
+    return std::tuple(!is_measured(record), record.word_in("date"), store::line_of(record));
   };
   std::vector<std::optional<store::CaseRecord>> best(cases.size());
   for (const store::CaseRecord& record : all) {
@@ -221,7 +221,7 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
   }
   const auto add_numbers = [&](const std::string& name, const char* units) {
     std::vector<double> values;
-    for (const auto& record : records) values.push_back(record ? record->number_of(name) : nan);
+    for (const auto& record : records) values.push_back(record ? record->number_in(name) : nan);
     columns.push_back({name, units, values});
   };
   for (const NumberColumn& column : number_columns) add_numbers(column.name, column.units);
@@ -229,7 +229,7 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
   for (const char* name : whole_columns) {  // 0 means not known
     std::vector<Index> values;
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      const double value = records[i] ? records[i]->number_of(name) : nan;
+      const double value = records[i] ? records[i]->number_in(name) : nan;
       const runfile::SweptValue* asked = cases[i].find(name);
       values.push_back(asked ? std::stoll(asked->text) : std::isnan(value) ? 0 : Index(value));
     }
@@ -238,7 +238,7 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
   for (const char* name : word_columns) {
     std::vector<std::string> values;
     for (const auto& record : records) {
-      values.push_back(record ? record->word_of(name) : std::string_view(name) == "status" ? status_missing : "");
+      values.push_back(record ? record->word_in(name) : std::string_view(name) == "status" ? status_missing : "");
     }
     columns.push_back({name, "", values});
   }
@@ -256,8 +256,8 @@ std::string number_text(double value, const char* format) {
 
 /// Half of the difference between the slowest and the fastest repeat, in per cent of the median.
 double spread(const store::CaseRecord& record) {
-  const double least = record.number_of("attention_seconds_min"), most = record.number_of("attention_seconds_max");
-  return 50 * (most - least) / record.number_of("attention_seconds_median");
+  const double least = record.number_in("attention_seconds_min"), most = record.number_in("attention_seconds_max");
+  return 50 * (most - least) / record.number_in("attention_seconds_median");
 }
 
 struct Shown {
@@ -266,7 +266,7 @@ struct Shown {
 };
 template <int scale_exponent = 0>
 std::string scaled(const store::CaseRecord& record, const char* column, const char* format) {
-  return number_text(record.number_of(column) * std::ldexp(1.0, scale_exponent), format);
+  return number_text(record.number_in(column) * std::ldexp(1.0, scale_exponent), format);
 }
 const Shown shown[] = {
     {"seconds", [](const store::CaseRecord& r) { return scaled(r, "attention_seconds_median", "{:.4g}"); }},
@@ -281,7 +281,7 @@ const Shown shown[] = {
     {"MiB pred", [](const store::CaseRecord& r) { return scaled<-20>(r, "predicted_peak_bytes", "{:.1f}"); }},
     {"error", [](const store::CaseRecord& r) { return scaled(r, "error_out", "{:.1e}"); }},
     {"ranks", [](const store::CaseRecord& r) { return scaled(r, "ranks", "{:.0f}"); }},
-    {"status", [](const store::CaseRecord& r) { return r.word_of("status"); }},
+    {"status", [](const store::CaseRecord& r) { return r.word_in("status"); }},
 };
 
 /// Pads every column to the width of its widest entry.

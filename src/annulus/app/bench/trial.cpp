@@ -12,7 +12,7 @@
 #include "annulus/layer/predict.hpp"
 #include "annulus/runfile/run_file.hpp"
 #include "annulus/runfile/sweep.hpp"
-#include "annulus/verify/rows.hpp"
+#include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::app {
 namespace {
@@ -33,20 +33,25 @@ std::string input_text(const Job& job) {
   return text;
 }
 
-/// Gathers the sampled rows of a result from the ranks that hold them, so that every rank can compare them.
-class GatheredRows {
+/// Takes the place of a result file: keeps the sampled rows, which are gathered from the ranks that hold them, so that
+/// every rank can compare them.
+class SampledResult final : public store::RowWriter {
  public:
-  GatheredRows(const Work& work, const verify::SampledRows& rows, Index batch, const comm::Communicator& comm)
-      : rows_(rows), batch_(batch) {
-    work.show_results([&](const ResultRows& made) { take(made); });
-    for (auto& [name, tensor] : tensors_) comm.add_up(tensor.numbers);
-  }
+  SampledResult(const Job& job, const verify::SampledRows& rows, const comm::Communicator& comm)
+      : job_(job), rows_(rows), comm_(comm) {}
 
-  /// Returns (B, rows, numbers); all these rows must have been gathered.
+  void write(const std::vector<store::RowsOut>& tensors, const std::vector<core::Interval>& held,
+             const store::RowOwners&) override {
+    for (const store::RowsOut& one : tensors) take(one, pattern::StoredRows(held));
+  }
+  void write_parts(const std::vector<store::MatrixPart>&,
+                   const std::function<store::RankOf(const std::string&)>&) override {}  // weights are not compared
+
+  /// Returns (B, rows, numbers); all these rows must be sampled ones.
   verify::Numbers operator()(const std::string& name, core::Interval rows) const {
     const Tensor& tensor = tensors_.at(name);
     verify::Numbers part;
-    for (Index b = 0; b < batch_; ++b) {
+    for (Index b = 0; b < batch(); ++b) {
       for (Index row = rows.begin; row < rows.end; ++row) {
         const auto found = std::lower_bound(tensor.rows.begin(), tensor.rows.end(), row);
         core::require(found != tensor.rows.end() && *found == row, [&] { return "row was not gathered of " + name; });
@@ -61,36 +66,40 @@ class GatheredRows {
   struct Tensor {
     const std::vector<Index>& rows;  // the sampled rows
     Index row_numbers;
-    verify::Numbers numbers;  // (B, gathered rows, row_numbers), zeros until the ranks' rows are added up
+    verify::Numbers numbers;  // (B, sampled rows, row_numbers)
   };
 
+  Index batch() const { return job_.problem.shape.batch; }
   static std::ptrdiff_t at(const Tensor& tensor, Index b, Index i) {
     return (b * Index(tensor.rows.size()) + i) * tensor.row_numbers;
   }
 
-  void take(const ResultRows& made) {
-    const pattern::StoredRows& held = made.rows;
-    const auto known = core::stored_tensor(made.name);
+  void take(const store::RowsOut& made, const pattern::StoredRows& held) {
+    const auto known = core::stored_tensor(made.dataset);
     const bool lies_like_keys = known && entry_of(*known).rows == core::StoredTensorEntry::Rows::key;
     const std::vector<Index>& rows = lies_like_keys ? rows_.keys : rows_.queries;
-    Tensor tensor{rows, made.row_numbers, verify::Numbers(rows.size() * std::size_t(batch_ * made.row_numbers))};
-    const std::size_t row_bytes = std::size_t(made.row_numbers) * core::bytes_of(made.type);
+    const Index row_numbers =
+        known ? heads_of(job_.problem, *known) * head_numbers_of(job_.problem, *known) : job_.layer->width;  // y or dx
+    Tensor tensor{rows, row_numbers, verify::Numbers(rows.size() * std::size_t(batch() * row_numbers))};
+    const std::size_t row_bytes = std::size_t(row_numbers) * bytes_of(*made.type);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::size_t interval = held.first_ending_after(rows[i]);
       if (interval == held.intervals().size() || held.intervals()[interval].begin > rows[i]) continue;
       const Index stored = held.stored_begin(interval) + rows[i] - held.intervals()[interval].begin;
-      for (Index b = 0; b < batch_; ++b) {
+      for (Index b = 0; b < batch(); ++b) {
         const auto* from =
-            static_cast<const std::byte*>(made.data) + std::size_t(b * held.count() + stored) * row_bytes;
-        const verify::Numbers row = verify::to_double({from, from + row_bytes}, made.type);
+            static_cast<const std::byte*>(made.host) + std::size_t(b * held.count() + stored) * row_bytes;
+        const verify::Numbers row = verify::to_double({from, from + row_bytes}, *made.type);
         std::copy(row.begin(), row.end(), tensor.numbers.begin() + at(tensor, b, Index(i)));
       }
     }
-    tensors_.emplace(made.name, std::move(tensor));
+    comm_.add_up(tensor.numbers);
+    tensors_.emplace(made.dataset, std::move(tensor));
   }
 
-  const verify::SampledRows& rows_;
-  const Index batch_;
+  const Job& job_;
+  const verify::SampledRows rows_;
+  const comm::Communicator& comm_;
   std::map<std::string, Tensor> tensors_;
 };
 
@@ -137,8 +146,8 @@ Job JobMaker::job(const runfile::BenchCase& one) const {
     comm::agree(comm_, [&] {
       if (!job.problem.has_own_keys()) return;
       refuse(job.run, "input.lengths",
-             "input.lengths: with input.query_offset: none a run computes one batch entry after another, and bench "
-             "computes all at once; expected none, or one batch entry");
+             ": with input.query_offset: none a run computes one batch entry after another, and bench computes all at "
+             "once; expected none, or one batch entry");
     });
     return job;
   } catch (const comm::AgreedError& error) {
@@ -221,21 +230,18 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
     measured_.backward.push_back(gather(*backward, work_->predicted_bytes(PassKind::backward), layer, comm_));
 }
 
-verify::Findings Trial::look() const {
-  if (verify_rows_ == 0) return {};
-  // Without a result file, compare_with_definition() compares these rows, so only these are gathered.
-  const verify::SampledRows rows =
-      sample_rows(verify::AttentionInput(job_.problem, job_.run.settings.input, job_.input), verify_rows_);
-  const GatheredRows gathered(*work_, rows, job_.problem.shape.batch, comm_);
-  verify::Sample sample{gathered, nullptr, job_.run.settings.compute.gradients && !job_.layer, verify_rows_, {}};
-  return compare_with_definition(job_, sample, comm_);
-}
-
 store::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const store::CaseRecord& launch) {
   const comm::Scope scope("the check of " + of().name());
-  measured_.findings = look();
-  work_->write_outputs(nullptr);
-  if (job_.run.settings.compute.gradients) work_->write_gradients(nullptr);
+  const bool gradients = job_.run.settings.compute.gradients;
+  // Without a result file, compare_with_definition() compares these rows, so only these are gathered.
+  const verify::AttentionInput input(job_.problem, job_.run.settings.input, job_.input);
+  SampledResult result(job_, verify_rows_ > 0 ? sample_rows(input, verify_rows_) : verify::SampledRows(), comm_);
+  work_->write_outputs(&result);
+  if (gradients) work_->write_gradients(job_.layer ? nullptr : &result);  // of a layer, only y is compared
+  if (verify_rows_ > 0) {
+    const verify::Sample sample{std::cref(result), nullptr, gradients && !job_.layer, verify_rows_, {}};
+    measured_.findings = compare_with_definition(job_, sample, comm_);
+  }
   measured_.peak_gflop_per_cpu_second = peak_gflop_per_cpu_second;
   return comm_.is_root() ? record_of_case(of(), job_, measured_, launch) : launch;
 }

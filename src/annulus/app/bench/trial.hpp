@@ -58,7 +58,6 @@ class Trial {
  private:
   bool shares_with(const std::vector<std::unique_ptr<Trial>>& others);
   report::Pass pass(PassKind kind, const strategies::Progress& progress);
-  verify::Findings look() const;
 
   const PlannedCase planned_;
   const Index verify_rows_;

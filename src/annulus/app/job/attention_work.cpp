@@ -2,7 +2,6 @@
 #include <map>
 
 #include "annulus/app/job/host_side.hpp"
-#include "annulus/app/job/input_tensors.hpp"
 #include "annulus/app/job/sink_gradients.hpp"
 #include "annulus/app/job/work.hpp"
 #include "annulus/comm/watchdog.hpp"
@@ -148,21 +147,6 @@ class AttentionWork final : public Work {
   void drop_results() override {
     tensors_.out = tensors_.lse = tensors_.normalizers = tensors_.dq = tensors_.dkv = {};
     drop_statistics();
-  }
-
-  void show_results(const std::function<void(const ResultRows&)>& look) const override {
-    const auto show = [&](StoredTensor tensor, const core::Buffer& buffer, Index begin = 0) {
-      HostTensor one = on_host(tensor, buffer, begin);
-      const strategies::Problem& p = job_.problem;
-      look({std::string(name_of(tensor)), rows_of(tensor), one.host.data(), *strategies::memory_type_of(p, tensor),
-            strategies::heads_of(p, tensor) * strategies::head_numbers_of(p, tensor)});
-    };
-    show(StoredTensor::out, tensors_.out);
-    show(StoredTensor::lse, tensors_.lse);
-    if (!job_.problem.gradients) return;
-    show(StoredTensor::dq, tensors_.dq);
-    show(StoredTensor::dk, tensors_.dkv);
-    show(StoredTensor::dv, tensors_.dkv, bytes_of(StoredTensor::dk));
   }
 
   const pattern::StoredRows& rows() const override { return job_.partition[std::size_t(comm_.rank())]; }
@@ -346,6 +330,28 @@ class AttentionWork final : public Work {
 };
 
 }  // namespace
+
+std::vector<StoredTensor> input_tensors(const Request& request) {
+  std::vector<StoredTensor> all{StoredTensor::q, StoredTensor::k, StoredTensor::v};
+  if (!request.problem.gradients) return all;
+  all.push_back(StoredTensor::dout);
+  if (request.run.settings.input.dlse) all.push_back(StoredTensor::dlse);
+  return all;
+}
+
+store::RowOrigin input_origin(const Request& request, StoredTensor tensor) {
+  const runfile::InputSettings& input = request.run.settings.input;
+  if (request.input) return store::origin_of(request.input->inspected(), store::dataset_of(input, tensor));
+  return store::SeededTensor{*input.generate, store::seed_of(tensor)};
+}
+
+void put_inputs(const Request& request, store::Wanted wanted, store::FileRows& rows) {
+  for (const StoredTensor tensor : input_tensors(request)) {
+    store::RowOrigin origin = input_origin(request, tensor);
+    store::allow(origin, wanted);
+    rows.put(tensor, std::move(origin));
+  }
+}
 
 Index input_bytes_of(const Job& job, int rank) {
   const strategies::RowCounts rows{job.held_queries(rank).count(), job.partition[std::size_t(rank)].count()};

@@ -109,8 +109,8 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   }
   verify::check_datasets(file, weight_specs("", *training.request.layer), why);
   if (steps > request.run.settings.train->steps) {
-    refuse(request.run, "train.steps", "train.steps is {}, and {} has {} steps done", request.run.settings.train->steps,
-           file, steps);
+    refuse(request.run, "train.steps", " is {}, and {} has {} steps done", request.run.settings.train->steps, file,
+           steps);
   }
   if (!known) {
     fmt::print(stderr,

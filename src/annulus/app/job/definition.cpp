@@ -12,7 +12,7 @@ verify::Findings compare_with_definition(const Request& request, const verify::S
   layer::LayerProblem whole = *request.layer;
   whole.sharding = layer::Sharding::none;  // here every rank needs all weights, whatever the run's sharding was
   const layer::Weights weights = load_weights(request, whole, comm);
-  return verify_layer({whole, *request.run.settings.layer, request.layer_input->inspected(), weights}, sample, comm);
+  return verify_layer({whole, *request.run.settings.layer, request.input->inspected(), weights}, sample, comm);
 }
 
 }  // namespace annulus::app

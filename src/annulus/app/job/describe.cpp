@@ -48,7 +48,8 @@ std::string describe_shape(const Request& request) {
 }
 
 std::string describe_tensors(const Request& request) {
-  const std::string axes = request.input ? fmt::format(" (axes {})", core::name_of(request.order())) : "";
+  const std::string axes =
+      request.input && !request.layer ? fmt::format(" (axes {})", core::name_of(request.order())) : "";
   const core::Precision precision = request.problem.precision;
   return describe_shape(request) + axes +
          (core::has_own_products(precision) ? fmt::format(", products of {}", core::name_of(precision)) : "");

@@ -26,8 +26,7 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
 int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
-    refuse(run, "distribution.ulysses_ranks", "distribution.ulysses_ranks: {} does not divide the number of ranks, {}",
-           *asked, ranks);
+    refuse(run, "distribution.ulysses_ranks", ": {} does not divide the number of ranks, {}", *asked, ranks);
   }
   Index size = std::clamp<Index>(smallest_node, 1, ranks);  // the smallest, so that all groups are alike
   while (ranks % size != 0) --size;
@@ -39,8 +38,8 @@ void check_available(const runfile::RunFile& run, const strategies::Strategy& st
   const std::string reason = strategy.unavailable();
   if (reason.empty()) return;
   refuse(run, "distribution.strategy",
-         "distribution.strategy: {} cannot run with this MPI: {}; expected auto, or another strategy of `annulus list`",
-         strategy.name(), reason);
+         ": {} cannot run with this MPI: {}; expected auto, or another strategy of `annulus list`", strategy.name(),
+         reason);
 }
 
 /// Why strategy stream cannot compute this job; empty: it can. `key`: the key of the run file that prevents it.
@@ -71,14 +70,21 @@ void check_stream(const Job& job, const JobOptions& options) {
                               ? "it computes block after block into a file, which only `annulus run` does"
                               : why_no_stream(job, key);
   if (why.empty()) return;
-  refuse(job.run, key, "{}: strategy stream cannot do this: {}; expected another strategy of `annulus list`", key, why);
+  refuse(job.run, key, ": strategy stream cannot do this: {}; expected another strategy of `annulus list`", why);
+}
+
+/// Whether the run continues an earlier launch in blocks of strategy stream, or in slices.
+bool continues_blocks(const JobOptions& options) { return options.recorded && options.recorded->strategy == "stream"; }
+bool continues_slices(const JobOptions& options) {
+  return options.recorded && !continues_blocks(options) && options.recorded->numbers.contains("batch_entries") &&
+         options.recorded->numbers.contains("kv_heads");
 }
 
 /// Cuts a job of strategy stream into blocks, unless the choice of the strategy has already done so.
 void cut_stream(Job& job, const JobOptions& options) {
   const bool dlse = job.run.settings.input.dlse.has_value();
   check_stream(job, options);
-  if (options.block_rows) job.problem.block_size = *options.block_rows;
+  if (continues_blocks(options)) job.problem.block_size = options.recorded->numbers.at("block_rows");
   if (!job.stream) job.stream = planner::choose_stream_cut(job.problem, dlse, job.ranks, job.machine);
   job.problem.block_size = job.stream->block_rows;
   job.problem.partition = pattern::PartitionKind::contiguous;
@@ -98,14 +104,15 @@ void choose(Job& job, const JobOptions& options) {
 
 /// Sets the strategy, by its name or by `auto`. If `auto` also chooses the partition, sets that, too.
 void decide(Job& job, const JobOptions& options) {
-  if (options.recorded) {
-    job.strategy = strategies::find(options.recorded->strategy);
+  if (continues_slices(options)) {
+    const auto& [strategy, numbers, phases] = *options.recorded;
+    job.strategy = strategies::find(strategy);
     core::require(job.strategy != nullptr, [&] { return "no strategy " + options.recorded->strategy; });
-    if (options.recorded->partition) job.problem.partition = options.recorded->partition;
+    if (numbers.contains("partition")) job.problem.partition = pattern::PartitionKind(numbers.at("partition"));
     return check_available(job.run, *job.strategy);
   }
   job.strategy = options.purpose == Purpose::plan ? nullptr : named_strategy(job.run);
-  if (options.block_rows) job.strategy = strategies::find("stream");
+  if (continues_blocks(options)) job.strategy = strategies::find("stream");
   if (job.strategy != nullptr) {
     check_available(job.run, *job.strategy);
   } else {
@@ -124,8 +131,7 @@ void check_blocks(const Job& job) {
           ? "smaller blocks (distribution.block_size)"
           : fmt::format("compute.reproducible: false (with true, rows can be cut only every {} rows)", apart);
   refuse(job.run, "compute.memory_limit",
-         "compute.memory_limit: a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected "
-         "more memory, or {}",
+         ": a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected more memory, or {}",
          job.stream->block_rows, report::describe_bytes(job.stream->memory_bytes),
          report::describe_bytes(machine.memory_per_rank),
          machine.memory_source.empty() ? machine.source : machine.memory_source, smaller);
@@ -135,8 +141,8 @@ void check_blocks(const Job& job) {
 void check_kinds(const Job& job, const std::string& others) {
   if (others.empty()) return;
   refuse(job.run, "compute.reproducible",
-         "compute.reproducible: true, and ranks have GPUs of different kinds, which may round in different ways: "
-         "{}; expected GPUs of one kind, or false",
+         ": true, and ranks have GPUs of different kinds, which may round in different ways: {}; expected GPUs of one "
+         "kind, or false",
          others);
 }
 
@@ -144,8 +150,7 @@ void check_kinds(const Job& job, const std::string& others) {
 void check_order(const Job& job) {
   const std::string why = job.problem.reproducible ? why_no_fixed_order(job.problem, job.why_no_granules) : "";
   if (why.empty()) return;
-  refuse(job.run, "compute.reproducible",
-         "compute.reproducible: true with compute.precision {}: {}; expected false, or another precision",
+  refuse(job.run, "compute.reproducible", ": true with compute.precision {}: {}; expected false, or another precision",
          core::name_of(job.problem.precision), why);
 }
 
@@ -162,17 +167,17 @@ void check_reproducible(const Job& job) {
   strategies::Problem contiguous = job.problem;
   contiguous.partition = pattern::PartitionKind::contiguous;
   if (strategies::why_not_reproducible(strategy, contiguous, ranks).empty()) {
-    refuse(job.run, "distribution.partition", "distribution.partition: {} with strategy {}{} is not reproducible: {}",
+    refuse(job.run, "distribution.partition", ": {} with strategy {}{} is not reproducible: {}",
            pattern::name_of(*job.problem.partition), strategy.name(), forward ? " and " + sums : "", reason);
   }
   const std::string can = fmt::format("{}", fmt::join(strategies::reproducible_strategies(contiguous, ranks), ", "));
   if (forward) {
     refuse(job.run, gradients ? "compute.backward" : "output.statistics",
-           "{} with strategy {} is not reproducible (compute.reproducible): {}; expected {} or strategy auto, {}", sums,
-           strategy.name(), reason, gradients ? "false" : "other statistics", can);
+           ": {} with strategy {} is not reproducible (compute.reproducible): {}; expected {} or strategy auto, {}",
+           gradients ? "true" : "received", strategy.name(), reason, gradients ? "false" : "other statistics", can);
   }
-  refuse(job.run, "distribution.strategy", "distribution.strategy: {} is not reproducible: {}; expected auto, {}",
-         strategy.name(), reason, can);
+  refuse(job.run, "distribution.strategy", ": {} is not reproducible: {}; expected auto, {}", strategy.name(), reason,
+         can);
 }
 
 /// The message when not even one K/V head of one batch entry fits.
@@ -208,8 +213,8 @@ void decide_slices(Job& job, const JobOptions& options) {
   const auto memory = [&](const strategies::SliceSize& size) {
     return planner::slice_memory(*job.strategy, job.problem, job.partition, size, job.machine);
   };
-  if (options.recorded) {
-    job.slices = options.recorded->size;
+  if (continues_slices(options)) {
+    job.slices = {options.recorded->numbers.at("batch_entries"), options.recorded->numbers.at("kv_heads")};
   } else {
     auto size = strategies::largest_slices(job.problem.shape, [&](const strategies::SliceSize& one) {
       if (job.problem.has_own_keys() && one.batch_entries > 1) return false;
@@ -292,7 +297,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     job.problem.ulysses_ranks = ulysses_ranks(job.run, job.ranks, nodes.smallest);
     decide(job, options);
     check_reproducible(job);
-    if (job.is_streamed() && options.purpose == Purpose::run && !options.block_rows) check_blocks(job);
+    if (job.is_streamed() && options.purpose == Purpose::run && !continues_blocks(options)) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);
     decide_slices(job, options);
     if (job.layer) job.layer->attention = job.problem;

@@ -1,6 +1,7 @@
 // Makes a job from a run file: decides the strategy, and which rank holds which rows.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string_view>
 
@@ -14,7 +15,7 @@ namespace annulus::app {
 struct Job : Request {
   explicit Job(Request request) : Request(std::move(request)) {}
 
-  /// Each rank computes blocks on its own, one after another (stream_work.hpp).
+  /// Each rank computes blocks on its own, one after another (stream_work.cpp).
   bool is_streamed() const { return strategy->reads_store(); }
 
   int ranks = 1;
@@ -41,11 +42,15 @@ struct Job : Request {
   Index slice_count() const { return strategies::slices_of(problem.shape, slices); }
 };
 
-/// How an earlier launch cut the problem. A run that continues it must use the same cuts.
-struct RecordedSlices {
+/// How a problem is cut. It is chosen once for the whole run; later launches keep it, whatever their ranks and memory.
+/// strategy  computes the units
+/// numbers   what the strategy needs to cut again in the same way: {"block_rows": 524288}
+/// phases    number of units in each phase. A phase begins only when all units of earlier phases are finished
+struct Cuts {
   std::string strategy;
-  std::optional<pattern::PartitionKind> partition;
-  strategies::SliceSize size;
+  std::map<std::string, Index> numbers;
+  std::vector<Index> phases;
+  bool operator==(const Cuts&) const = default;
 };
 
 /// The nodes that the ranks of a job are on. Finding this out takes milliseconds.
@@ -62,8 +67,7 @@ struct JobOptions {
   std::optional<std::string> machine{};  ///< a machine file; empty: the run file's, or the available nodes
   const Nodes* nodes = nullptr;          ///< result of nodes_of(), for callers that make many jobs
   planner::StreamOffer stream = planner::StreamOffer::never;
-  std::optional<Index> block_rows{};  ///< block size of the earlier launch that strategy stream continues
-  std::optional<RecordedSlices> recorded{};
+  std::optional<Cuts> recorded{};  ///< of the earlier launch that the run continues
 };
 
 /// Finds the nodes that `ranks` ranks are on, and reads the machine file. Collective; throws as machine_of().

@@ -95,7 +95,7 @@ core::Buffer load_rows(const Request& request, const layer::Layer& layer, const 
   core::Buffer buffer;
   comm::agree(comm, [&] { buffer = core::Buffer(dataset, numbers * Index(core::bytes_of(problem.attention.type))); });
   HostSide host(buffer);
-  request.layer_input->read({{dataset, host.data()}}, layer.rows().intervals(), comm);
+  request.input->read({{dataset, host.data()}}, layer.rows().intervals(), comm);
   host.to_device();
   return buffer;
 }
@@ -104,8 +104,7 @@ layer::Weights load_weights(const Request& request, const LayerProblem& problem,
   const runfile::LayerSettings& layer = *request.run.settings.layer;
   const std::array<std::optional<std::string>, 8> datasets{layer.wq, layer.wk, layer.wv, layer.wo,
                                                            layer.bq, layer.bk, layer.bv, layer.bo};
-  return load(problem, request.layer_input->inspected(), comm,
-              [&](Weight weight) { return *datasets[std::size_t(weight)]; });
+  return load(problem, request.input->inspected(), comm, [&](Weight weight) { return *datasets[std::size_t(weight)]; });
 }
 
 layer::Weights load_weights(const store::InspectedFile& file, const LayerProblem& problem,

@@ -71,12 +71,6 @@ class LayerWork : public Work {
     backward_ = {};
   }
 
-  void show_results(const std::function<void(const ResultRows&)>& look) const override {
-    HostSide y(forward_.y);
-    y.from_device();
-    look({"y", layer_.rows(), y.data(), job_.problem.type, layer_.problem().width});
-  }
-
   const pattern::StoredRows& rows() const override { return layer_.rows(); }
 
   std::string name(PassKind pass) const override {

@@ -149,12 +149,12 @@ void LongRun::check_finished() {
   std::string found;  // lines for the journal
   comm::agree(comm_, [&] {
     for (const auto& [unit, text] : journal().checks()) {
-      if ((unit.phase + unit.unit) % comm_.size() != comm_.rank()) continue;
+      if ((unit.phase + unit.index) % comm_.size() != comm_.rank()) continue;
       const auto changed = output_.part()->changed(store::parse_checks(text));
       if (changed.empty()) continue;
       fmt::print(stderr, "annulus: warning: {}: {} of part {} changed on disk after it was finished\n", paths_.part,
-                 fmt::join(changed, ", "), unit.unit);
-      found += fmt::format("again {} {}\n", unit.phase, unit.unit);
+                 fmt::join(changed, ", "), unit.index);
+      found += fmt::format("again {} {}\n", unit.phase, unit.index);
     }
   });
   const std::vector<std::string> of_ranks = comm_.gather_all(found);
@@ -241,7 +241,7 @@ std::optional<store::Journal::Turn> LongRun::turn() {
 }
 
 void LongRun::check_input() const {
-  if (job_.input) store::check_unchanged(job_.input->inspected());
+  if (job_.input && !job_.layer) store::check_unchanged(job_.input->inspected());
 }
 
 WhyUnfinished LongRun::why_unfinished() const {
@@ -263,15 +263,16 @@ std::optional<Unit> LongRun::claim_locked(bool& wait) {
     locked->write(fmt::format("stop {}", output_.launch()));
   }
   stopped_ = stopped_ || journal().is_stopped(output_.launch());
-  for (std::size_t phase = 0; !stopped_ && phase < cuts_.phases.size(); ++phase) {
-    if (journal().done_in(Index(phase)) == cuts_.phases[phase]) continue;
-    for (Index unit = 0; unit < cuts_.phases[phase]; ++unit) {
-      const store::UnitName name{Index(phase), unit};
-      if (journal().is_done(name) || journal().is_claimed(name)) continue;
-      locked->write(fmt::format("claim {} {} {}", phase, unit, journal().self()));
-      return Unit{phase, unit};
+  for (Index phase = 0; !stopped_ && phase < Index(cuts_.phases.size()); ++phase) {
+    const Index units = cuts_.phases[std::size_t(phase)];
+    if (journal().done_in(phase) == units) continue;
+    for (Index i = 0; i < units; ++i) {
+      const Unit unit{phase, i};
+      if (journal().is_done(unit) || journal().is_claimed(unit)) continue;
+      locked->write(fmt::format("claim {} {} {}", phase, i, journal().self()));
+      return unit;
     }
-    wait = phase + 1 < cuts_.phases.size();  // wait for the processes that work on the last units of this phase
+    wait = phase + 1 < Index(cuts_.phases.size());  // wait for the processes that work on the last units of this phase
     return std::nullopt;
   }
   return std::nullopt;
@@ -310,10 +311,10 @@ std::optional<Unit> LongRun::claim_together() {
     bool wait = false;
     const std::optional<Unit> unit = stopped_ ? std::nullopt : claim_locked(wait);
     if (!unit) return {};
-    return {Index(unit->phase), unit->index};
+    return {unit->phase, unit->index};
   });
   if (found.empty()) return std::nullopt;
-  return Unit{std::size_t(found.at(0)), found.at(1)};
+  return Unit{found.at(0), found.at(1)};
 }
 
 void LongRun::finish_together(const Unit& unit, const std::string& sink_note) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -18,22 +17,7 @@
 
 namespace annulus::app {
 
-/// How a problem is cut. It is chosen once for the whole run; later launches keep it, whatever their ranks and memory.
-/// strategy  computes the units
-/// numbers   what the strategy needs to cut again in the same way: {"block_rows": 524288}
-/// phases    number of units in each phase. A phase begins only when all units of earlier phases are finished
-struct Cuts {
-  std::string strategy;
-  std::map<std::string, Index> numbers;
-  std::vector<Index> phases;
-  bool operator==(const Cuts&) const = default;
-};
-
-struct Unit {
-  std::size_t phase = 0;
-  Index index = 0;
-  bool operator==(const Unit&) const = default;
-};
+using store::Unit;
 
 /// The cuts that an earlier launch has recorded for this output, if it can be continued. Call it before strategy, cuts
 /// and memory are decided. Collective; throws the same Error on every rank if that launch had other settings, another
@@ -134,7 +118,7 @@ class LongRun {
   Index found_finished_ = 0;
   Index claimed_ = 0;                    // used if `keeps_` is false: the journal then has no units
   std::vector<std::string> sink_notes_;  // also used if `keeps_` is false
-  std::size_t phase_ = 0;
+  Index phase_ = 0;
   bool stopped_ = false;
 };
 

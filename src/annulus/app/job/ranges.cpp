@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "annulus/app/job/input_tensors.hpp"
 #include "annulus/core/storage.hpp"
+#include "annulus/store/file_rows.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
 

@@ -27,30 +27,23 @@ kernels::ScoreRule make_rule(const runfile::Settings& settings, const Request& r
   rule.slopes = bias.slopes.value_or(kernels::alibi_slopes(heads));
   rule.exempt = bias.exempt;
   if (Index(rule.slopes.size()) != heads) {
-    core::fail(request.input ? core::ErrorKind::failure : core::ErrorKind::usage,
+    core::fail(request.input && !settings.layer ? core::ErrorKind::failure : core::ErrorKind::usage,
                "{}attention.bias: {} slopes, expected one for each of the {} query heads",
                request.run.where("attention.bias"), rule.slopes.size(), heads);
   }
-  if (settings.input.coordinates) {
-    rule.coordinates = std::make_shared<kernels::Coordinates>(request.layer_input ? request.layer_input->coordinates()
-                                                                                  : request.input->coordinates());
-  }
+  if (settings.input.coordinates)
+    rule.coordinates = std::make_shared<kernels::Coordinates>(request.input->coordinates());
   return rule;
 }
 
 Problem make_problem(const runfile::Settings& settings, const Request& request) {
   Problem problem;
-  const auto take = [&](const auto& file) {
-    problem.shape = file.shape();
-    problem.type = file.type();
-    problem.documents = file.documents();
-    problem.key_ranges = file.key_ranges();
-    if (file.inspected().is_end_to_end) problem.shape.sequence *= std::exchange(problem.shape.batch, 1);
-  };
-  if (request.layer_input) {
-    take(*request.layer_input);
-  } else if (request.input) {
-    take(*request.input);
+  if (request.input) {
+    problem.shape = request.input->shape();
+    problem.type = request.input->type();
+    problem.documents = request.input->documents();
+    problem.key_ranges = request.input->key_ranges();
+    if (request.is_end_to_end()) problem.shape.sequence *= std::exchange(problem.shape.batch, 1);
   } else {
     problem.shape = settings.input.generate->shape;
     problem.type = settings.input.generate->type;
@@ -92,14 +85,14 @@ void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose 
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
   const std::string reason = kernels::why_no_backend(problem.backend);
   if (!reason.empty()) {
-    refuse(run, "compute.backend", "compute.backend: {}: {}; expected auto or {}", core::name_of(problem.backend),
-           reason, core::name_of(kernels::default_backend()));
+    refuse(run, "compute.backend", ": {}: {}; expected auto or {}", core::name_of(problem.backend), reason,
+           core::name_of(kernels::default_backend()));
   }
   const kernels::LibraryBackend* const library = kernels::library_of(problem.backend);
   if (library == nullptr) return;
   const auto refused = library->refuses(wanted_of(run.settings, problem));
   if (!refused) return;
-  refuse(run, refused->key, "{}: {}; expected another value, or compute.backend: auto", refused->key, refused->reason);
+  refuse(run, refused->key, ": {}; expected another value, or compute.backend: auto", refused->reason);
 }
 
 /// Refuses a missing input file that does exist in the working folder: paths in a run file start at its own folder.
@@ -123,7 +116,7 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
   const runfile::OutputSettings& output = run.settings.output;
   const auto check = [&](const char* key, const std::string& file) {
     const std::string why = store::why_too_long(file);
-    if (!why.empty()) refuse(run, key, "{}: {}: {}", key, file, why);
+    if (!why.empty()) refuse(run, key, ": {}: {}", file, why);
   };
   if (output.writes_file()) check("output.file", output.file);
   if (output.report) check("output.report", *output.report);
@@ -133,7 +126,7 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
 
 /// Sets the row of k at which the rows of q begin.
 void place_queries(const Request& request, Problem& problem) {
-  if (request.layer_input || request.is_end_to_end()) return;  // their queries are the rows of k
+  if (request.run.settings.layer || request.is_end_to_end()) return;  // their queries are the rows of k
   const runfile::InputSettings& input = request.run.settings.input;
   const auto found = place_asked_queries(input.query_offset, request.query_rows(), problem);
   if (!found) return;
@@ -145,7 +138,7 @@ void place_queries(const Request& request, Problem& problem) {
 void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
   if (!found) return;
-  refuse(run, found->key, "{}: {}", found->key, found->reason);
+  refuse(run, found->key, ": {}", found->reason);
 }
 
 std::vector<std::string> other_input_files(const Request& request) {
@@ -158,7 +151,7 @@ std::vector<std::string> other_input_files(const Request& request) {
 layer::LayerProblem make_layer(const Request& request) {
   const runfile::LayerSettings& settings = *request.run.settings.layer;
   layer::LayerProblem problem;
-  problem.width = request.layer_input->width();
+  problem.width = request.input->width();
   problem.attention = request.problem;
   problem.biases = {settings.bq.has_value(), settings.bk.has_value(), settings.bv.has_value(), settings.bo.has_value()};
   problem.rope = settings.rope;
@@ -172,24 +165,6 @@ layer::LayerProblem make_layer(const Request& request) {
     core::fail(error.kind(), "{}{}", request.run.where(text.substr(0, text.find(':'))), text);
   }
   return problem;
-}
-
-/// Adds those of entropy, received, top_rows and top_weights that the run file asks for.
-void add_statistics(const Request& request, std::vector<store::TensorSpec>& all) {
-  const core::Shape shape = request.file_shape();
-  const core::DType type = request.problem.type;
-  const strategies::Statistics& statistics = request.problem.statistics;
-  if (statistics.entropy) {
-    all.push_back(store::lse_spec("entropy", type, shape, request.order()));
-    all.back().units = "nats";
-  }
-  if (statistics.received) all.push_back(store::lse_spec("received", core::DType::float64, shape, request.order()));
-  if (statistics.top_keys == 0) return;
-  const auto add = [&](const char* name, store::NumberType stored) {
-    all.push_back(store::top_spec(name, stored, shape, statistics.top_keys, request.order()));
-  };
-  add("top_rows", store::NumberType::int64());
-  add("top_weights", core::lse_type(type));
 }
 
 /// The datasets of a result. Attention has out, lse and statistics, and with gradients dq, dk, dv and dsink. A layer
@@ -209,18 +184,23 @@ std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
     for (const store::TensorSpec& gradient : weight_specs("d", *request.layer, type)) all.push_back(gradient);
     return all;
   }
-  const core::Shape shape = request.file_shape();
-  const auto add = [&](const char* name, Index heads) {
-    all.push_back(store::tensor_spec(name, type, shape, heads, request.order()));
+  const strategies::Statistics& statistics = request.problem.statistics;
+  const core::DType type_of_lse = core::lse_type(request.problem.type);
+  const auto add = [&](const char* name, store::NumberType stored) {
+    all.push_back(store::tensor_spec(name, stored, request.file_shape(), request.order(), request.query_rows(),
+                                     statistics.top_keys));
   };
-  add("out", shape.heads);
-  all.push_back(store::lse_spec("lse", request.problem.type, shape, request.order()));
-  add_statistics(request, all);
+  add("out", type);
+  add("lse", type_of_lse);
+  if (statistics.entropy) add("entropy", type_of_lse);
+  if (statistics.received) add("received", core::DType::float64);
+  if (statistics.top_keys > 0) {
+    add("top_rows", store::NumberType::int64());
+    add("top_weights", type_of_lse);
+  }
   if (!gradients) return all;
-  add("dq", shape.heads);
-  add("dk", shape.kv_heads);
-  add("dv", shape.kv_heads);
-  if (request.problem.sink) all.push_back({"dsink", core::lse_type(request.problem.type), {shape.heads}, "head"});
+  for (const char* name : {"dq", "dk", "dv"}) add(name, type);
+  if (request.problem.sink) all.push_back({"dsink", type_of_lse, {request.file_shape().heads}, "head"});
   return all;
 }
 
@@ -228,13 +208,12 @@ std::vector<store::TensorSpec> datasets_of_result(const Request& request) {
 void check_settings(const runfile::RunFile& run, Purpose purpose) {
   if (run.settings.layer && run.settings.compute.reproducible) {
     refuse(run, "compute.reproducible",
-           "compute.reproducible: a layer cannot give the same bits for every number of ranks: gradients of weights "
-           "are summed rank by rank, and matrix products in the order of the machine's BLAS; expected false");
+           ": a layer cannot give the same bits for every number of ranks: gradients of weights are summed rank by "
+           "rank, and matrix products in the order of the machine's BLAS; expected false");
   }
   if (const auto& backend = run.settings.compute.backend;
       backend && !core::why_no_fixed_order(*backend).empty() && run.settings.compute.reproducible) {
-    refuse(run, "compute.reproducible",
-           "compute.reproducible: true with compute.backend {}: {}; expected false, or another back end",
+    refuse(run, "compute.reproducible", ": true with compute.backend {}: {}; expected false, or another back end",
            core::name_of(*backend), core::why_no_fixed_order(*backend));
   }
   named_strategy(run);
@@ -242,13 +221,13 @@ void check_settings(const runfile::RunFile& run, Purpose purpose) {
     refuse(run, "", "train needs the sections layer and train");
   }
   if (purpose == Purpose::train && run.settings.output.trace) {
-    refuse(run, "output.trace", "output.trace: train makes no trace, expected none; `annulus run` traces a layer");
+    refuse(run, "output.trace", ": train makes no trace, expected none; `annulus run` traces a layer");
   }
   if (purpose == Purpose::train && run.settings.output.report) {
-    refuse(run, "output.report", "output.report: train makes no report, expected none; its result file has the losses");
+    refuse(run, "output.report", ": train makes no report, expected none; its result file has the losses");
   }
   if (purpose == Purpose::verify && !run.settings.output.writes_file()) {
-    refuse(run, "output.file", "output.file: none has no result to verify, expected the file of a run");
+    refuse(run, "output.file", ": none has no result to verify, expected the file of a run");
   }
 }
 
@@ -260,8 +239,8 @@ const strategies::Strategy* named_strategy(const runfile::RunFile& run) {
   if (strategy != nullptr || name == "auto") return strategy;
   std::vector<std::string> names{"auto"};
   for (const auto& known : strategies::registry()) names.emplace_back(known->name());
-  refuse(run, "distribution.strategy", "distribution.strategy: there is no strategy '{}'{}; `annulus list` shows them",
-         name, runfile::suggest(name, names));
+  refuse(run, "distribution.strategy", ": there is no strategy '{}'{}; `annulus list` shows them", name,
+         runfile::suggest(name, names));
 }
 
 Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm) {
@@ -280,9 +259,9 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
   });
   const bool trains = purpose == Purpose::train;
   if (settings.layer) {
-    request.layer_input.emplace(settings, store::LayerExtras{settings.compute.gradients && !trains, trains}, comm);
+    request.input = store::layer_file(settings, {settings.compute.gradients && !trains, trains}, comm);
   } else if (settings.input.file) {
-    request.input.emplace(settings.input, comm, settings.compute.gradients);
+    request.input = store::tensor_file(settings.input, comm, settings.compute.gradients);
     settings.input.axes = request.order();  // the resolved run file records the order that was found
   }
   comm::agree(comm, [&] {
@@ -293,11 +272,6 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
     check_problem(request.run, request.problem, purpose);
     if (settings.layer) request.layer = make_layer(request);
     request.results = datasets_of_result(request);
-    for (store::TensorSpec& spec : request.results) {
-      const auto tensor = core::stored_tensor(spec.name);
-      if (request.has_own_queries() && tensor && entry_of(*tensor).rows == core::StoredTensorEntry::Rows::query)
-        spec = store::with_query_rows(std::move(spec), request.query_rows());
-    }
   });
   const bool has_result = (purpose == Purpose::run || trains) && settings.output.writes_file();
   comm::write_last_events_beside(has_result ? runfile::follow_links(settings.output.file) : "");

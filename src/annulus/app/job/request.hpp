@@ -34,9 +34,8 @@ struct RunFileArguments {
 /// A checked run file, with all that follows from it and from the files that it names.
 struct Request {
   runfile::RunFile run;
-  std::optional<store::TensorFile> input;       ///< empty: the tensors are generated, or a layer makes them
-  std::optional<store::LayerFile> layer_input;  ///< set if the run file has a section layer
-  strategies::Problem problem;                  ///< attention; of a layer, the attention inside it
+  std::optional<store::InputFile> input;  ///< tensors of attention, or of the layer; empty: tensors are generated
+  strategies::Problem problem;            ///< attention; of a layer, the attention inside it
   std::optional<layer::LayerProblem> layer;
   std::vector<store::TensorSpec> results;  ///< datasets that `run` writes
   /// Sink logits of all heads; empty: none.
@@ -49,12 +48,9 @@ struct Request {
 
   /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end. If
   /// the lengths are of keys only, `problem` has all entries, and Problem::key_ranges is set.
-  core::Shape file_shape() const { return input ? input->shape() : layer_input ? layer_input->shape() : problem.shape; }
+  core::Shape file_shape() const { return input ? input->shape() : problem.shape; }
   /// Number of rows of q. They may be other rows than those of k.
-  Index query_rows() const {
-    if (input) return input->query_rows();
-    return layer_input ? layer_input->query_rows() : run.settings.input.generate->query_rows();
-  }
+  Index query_rows() const { return input ? input->query_rows() : run.settings.input.generate->query_rows(); }
   bool has_own_queries() const { return query_rows() != file_shape().sequence; }
   bool is_end_to_end() const {
     return run.settings.input.lengths.has_value() && !run.settings.input.has_lengths_of_keys();
@@ -63,7 +59,7 @@ struct Request {
   /// Files other than input.file that contain parts of its datasets.
   const std::map<std::string, store::FileState>& other_input_files() const {
     static const std::map<std::string, store::FileState> none;
-    return input ? input->inspected().others : layer_input ? layer_input->inspected().others : none;
+    return input ? input->inspected().others : none;
   }
 
   /// The order of axes in the input, which the result has, too.

@@ -62,6 +62,7 @@ std::string small_datasets(const Request& request) {
 }
 
 Json input_json(const Request& request) {
+  if (request.layer) return Json::object();  // a layer has one unit, so no launch continues another
   Json input{{"rows", sampled_rows(request)}};
   if (!request.input) return input;
   input["small datasets"] = small_datasets(request);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "annulus/app/job/input_tensors.hpp"
 #include "annulus/app/job/long_run.hpp"
+#include "annulus/app/job/work.hpp"
 #include "annulus/store/journal.hpp"
 
 namespace annulus::app {

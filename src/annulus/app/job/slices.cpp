@@ -159,18 +159,6 @@ Cuts cuts_of(const Job& job) {
   return cuts;
 }
 
-std::optional<RecordedSlices> slices_in(const Cuts& cuts) {
-  const auto number = [&](const char* name) {
-    const auto found = cuts.numbers.find(name);
-    return found == cuts.numbers.end() ? std::nullopt : std::optional(found->second);
-  };
-  const auto entries = number("batch_entries"), heads = number("kv_heads"), partition = number("partition");
-  if (!entries || !heads) return std::nullopt;
-  RecordedSlices recorded{cuts.strategy, std::nullopt, {*entries, *heads}};
-  if (partition) recorded.partition = pattern::PartitionKind(*partition);
-  return recorded;
-}
-
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish) {
   if (!job.run.settings.output.writes_file()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+
 #include "annulus/app/job/long_run.hpp"
 #include "annulus/app/job/work.hpp"
 #include "annulus/report/measurements.hpp"
@@ -66,14 +67,21 @@ class SlicedRun {
   std::unique_ptr<Prepared> next_;  // the slice that is being read
 };
 
-/// The job's slices as units of one phase. slices_in() is the inverse; it is empty if the units are not slices.
+/// The job's slices as units of one phase.
 Cuts cuts_of(const Job& job);
-std::optional<RecordedSlices> slices_in(const Cuts& cuts);
 
 /// Computes the job's slices; collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
 /// file's record when all slices are finished, including those of earlier launches. Returns why slices are left: a stop
 /// was requested, or another launch works on them; empty: none is left.
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish);
+
+// stream_work.cpp: strategy stream, where each rank on its own reads and computes blocks and writes them to the result.
+
+/// Computes a checked job. Calls `finish` with what was measured; `finish` returns the record for the file. Empty if
+/// units are left; `rest` then says why. Collective.
+std::optional<report::Measurements> compute_blocks(
+    const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,
+    const comm::Communicator& comm, WhyUnfinished& rest);
 
 }  // namespace annulus::app

@@ -1,10 +1,9 @@
-#include "annulus/app/job/stream_work.hpp"
+#include "annulus/app/job/slices.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/input_tensors.hpp"
 #include "annulus/app/job/ranges.hpp"
 #include "annulus/app/job/sink_gradients.hpp"
 #include "annulus/comm/watchdog.hpp"
@@ -122,7 +121,7 @@ class StreamWork {
     core::Shape shape = job_.file_shape();
     shape.head_dim = kernels::normalizer_numbers;
     shape.value_dim = 0;
-    return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, shape.heads, job_.order())};
+    return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, job_.order())};
   }
 
   /// Computes units until none is left for this rank; local. Throws Error.

@@ -11,14 +11,14 @@
 
 namespace annulus::app {
 
-/// This rank's rows of a tensor that a pass has made, on the host: (B, rows, row_numbers).
-struct ResultRows {
-  std::string name;                 ///< of the result's dataset
-  const pattern::StoredRows& rows;  ///< row numbers in that dataset
-  const void* data;
-  core::DType type;
-  Index row_numbers;
-};
+/// The input tensors that the request reads: q, k, v and, with gradients, dout and perhaps dlse.
+std::vector<core::StoredTensor> input_tensors(const Request& request);
+
+/// Where the rows of such a tensor come from: a file or a seed. Local. Throws Error(failure).
+store::RowOrigin input_origin(const Request& request, core::StoredTensor tensor);
+
+/// Sets where `rows` reads each input tensor. Reading fails only for numbers that `wanted` does not allow.
+void put_inputs(const Request& request, store::Wanted wanted, store::FileRows& rows);
 
 /// Bytes that this rank has read from the input and written to the result.
 struct FileBytes {
@@ -51,8 +51,6 @@ class Work {
   virtual Index input_bytes() const = 0;
   /// Frees the results of the passes.
   virtual void drop_results() = 0;
-  /// Calls look() for each tensor that the passes have made and that is not written yet, including gradients. Local.
-  virtual void show_results(const std::function<void(const ResultRows&)>& look) const = 0;
   /// Row numbers, in the sequence, of this rank's rows.
   virtual const pattern::StoredRows& rows() const = 0;
 

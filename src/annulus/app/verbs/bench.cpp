@@ -218,7 +218,7 @@ int status_of(const CaseRecords& records, const Measured& now) {
   if (now.stopped) return stopped_status;
   if (now.failed > 0) return int(core::ErrorKind::failure);
   const bool wrong = std::any_of(records.begin(), records.end(),
-                                 [](const auto& one) { return one && one->word_of("status") == status_wrong; });
+                                 [](const auto& one) { return one && one->word_in("status") == status_wrong; });
   return wrong ? int(core::ErrorKind::verification) : 0;
 }
 

@@ -66,17 +66,17 @@ Dataset rows_of(TensorId id, const store::TensorSpec& spec) {
 }
 
 std::vector<Dataset> datasets_of_attention(const Given& given) {
-  const core::Shape& shape = given.what.shape;
   const core::DType type = given.what.type;
-  const Index queries = given.what.query_rows();
-  const auto like_q = [&](TensorId id, store::TensorSpec spec) {
-    return rows_of(id, queries == shape.sequence ? std::move(spec) : store::with_query_rows(std::move(spec), queries));
+  std::vector<Dataset> all;
+  const auto add = [&](TensorId id, const char* name, core::DType stored) {
+    all.push_back(rows_of(
+        id, store::tensor_spec(name, stored, given.what.shape, core::AxisOrder::bshd, given.what.query_rows())));
   };
-  std::vector<Dataset> all{like_q(TensorId::q, store::tensor_spec("q", type, shape, shape.heads)),
-                           rows_of(TensorId::k, store::tensor_spec("k", type, shape, shape.kv_heads)),
-                           rows_of(TensorId::v, store::tensor_spec("v", type, shape, shape.kv_heads))};
-  if (given.dout) all.push_back(like_q(TensorId::dout, store::tensor_spec("dout", type, shape, shape.heads)));
-  if (given.dlse) all.push_back(like_q(TensorId::dlse, store::lse_spec("dlse", type, shape)));
+  add(TensorId::q, "q", type);
+  add(TensorId::k, "k", type);
+  add(TensorId::v, "v", type);
+  if (given.dout) add(TensorId::dout, "dout", type);
+  if (given.dlse) add(TensorId::dlse, "dlse", core::lse_type(type));
   return all;
 }
 

@@ -7,7 +7,6 @@
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/slices.hpp"
-#include "annulus/app/job/stream_work.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/summary/summary.hpp"
@@ -48,10 +47,7 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   JobOptions options{given.words, Purpose::run, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
   if (!given.dry_run) {
-    // A run that continues keeps the cuts of the earlier launch.
-    const std::optional<Cuts> cuts = recorded_cuts(request, given.restart, comm);
-    if (cuts && cuts->strategy == "stream") options.block_rows = cuts->numbers.at("block_rows");
-    if (cuts && cuts->strategy != "stream") options.recorded = slices_in(*cuts);
+    options.recorded = recorded_cuts(request, given.restart, comm);
   }
   return make_job(std::move(request), options, comm);
 }
@@ -78,7 +74,7 @@ std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job
   for (const auto& [name, state] : job.other_input_files()) names.push_back(name);
   if (!names.empty()) entries.emplace_back("other_input_files", fmt::format("{}", fmt::join(names, ", ")));
   const std::string plugins = comm::from_root(comm, [&]() -> std::string {
-    if (!job.input) return "";
+    if (!job.input || job.layer) return "";
     return fmt::format("{}", fmt::join(store::filter_plugins_of(job.input->inspected()), ", "));
   });
   if (!plugins.empty()) entries.emplace_back("filter_plugins", plugins);

@@ -88,7 +88,7 @@ class Training {
     }
     if (const auto& coordinates = job_.run.settings.input.coordinates) {
       std::vector<Index> bits;
-      for (const double number : job_.layer_input->coordinates()) bits.push_back(std::bit_cast<Index>(number));
+      for (const double number : job_.input->coordinates()) bits.push_back(std::bit_cast<Index>(number));
       add("coordinates", *coordinates, store::fingerprint(bits));
     }
   }

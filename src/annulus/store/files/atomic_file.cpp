@@ -99,8 +99,8 @@ AtomicFile::AtomicFile(const std::string& file, bool overwrite)
   if (stat(final_path_.c_str(), &replaced) == 0) fchmod(descriptor_.id(), 0600);
 }
 
-AtomicFile::AtomicFile(const std::string& file, bool overwrite, const std::string& made, Refused refused)
-    : final_path_(file), overwrite_(overwrite), refused_(refused), descriptor_(made, O_RDWR | O_NOFOLLOW) {
+AtomicFile::AtomicFile(const std::string& file, bool overwrite, const std::string& made, Unnamed unnamed)
+    : final_path_(file), overwrite_(overwrite), unnamed_(unnamed), descriptor_(made, O_RDWR | O_NOFOLLOW) {
   {
     const core::MakingScope making;  // meanwhile a signal does not delete it as an unfinished file
     unfinished_.emplace(made, descriptor_.identity().inode);
@@ -163,7 +163,7 @@ void AtomicFile::publish() {
 
 /// Keeps the file, because hours of work are in it.
 void AtomicFile::keep(const std::string& why) {
-  if (refused_ == Refused::stays) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
+  if (unnamed_ == Unnamed::stays) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
   std::string kept = final_path_ + ".kept." + random_digits();
   if (rename_to_new(unfinished_->path(), kept) != 0) kept = unfinished_->path();
   unfinished_->release();

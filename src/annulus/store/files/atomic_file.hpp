@@ -43,13 +43,13 @@ class UnfinishedFile {
 class AtomicFile {
  public:
   /// What happens to a finished file that cannot get its final name.
-  enum class Refused { is_renamed, stays };
+  enum class Unnamed { gets_another_name, stays };
 
   /// Makes an empty temporary file beside `file`, or beside what a link of that name points to. Removes the temporary
   /// files of dead processes. Throws Error(failure) as check_can_be_made() does.
   AtomicFile(const std::string& file, bool overwrite);
   /// For the existing file `made`: publish() renames it to `file`, a path without links. Throws Error(failure).
-  AtomicFile(const std::string& file, bool overwrite, const std::string& made, Refused refused);
+  AtomicFile(const std::string& file, bool overwrite, const std::string& made, Unnamed unnamed);
 
   const std::string& final_path() const { return final_path_; }
   const UnfinishedFile& unfinished() const { return *unfinished_; }
@@ -60,7 +60,7 @@ class AtomicFile {
 
   /// Flushes the file to disk and gives it its final name. If it replaces a file, it takes that file's permissions.
   /// Throws Error(failure), for example if another file has got the name meanwhile and must not be replaced. The result
-  /// is then kept as NAME.kept.<random>, or (Refused::stays) under its present name; the error says where.
+  /// is then kept as NAME.kept.<random>, or (Unnamed::stays) under its present name; the error says where.
   void publish();
 
  private:
@@ -70,7 +70,7 @@ class AtomicFile {
 
   std::string final_path_;
   bool overwrite_;
-  Refused refused_ = Refused::is_renamed;
+  Unnamed unnamed_ = Unnamed::gets_another_name;
   mode_t new_mode_ = 0;    // used if it replaces no file
   Descriptor descriptor_;  // stays open, so that no other file can get its inode number
   std::optional<UnfinishedFile> unfinished_;

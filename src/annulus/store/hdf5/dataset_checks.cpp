@@ -9,9 +9,7 @@
 
 #include "annulus/comm/root.hpp"
 #include "annulus/store/finite.hpp"
-#include "annulus/store/hdf5/dataset_files.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
-#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {
@@ -131,6 +129,15 @@ std::vector<double> read_doubles(hid_t file, const std::string& path, const std:
   return read_all<double>(open_dataset(file, path, name), found.where, found.extents, H5T_NATIVE_DOUBLE);
 }
 
+/// Checks the limits of the run file for sizes: beyond them, counts such as pairs of rows do not fit into 64 bits.
+void check_sizes(const std::string& path, const core::Shape& shape, Index query_rows) {
+  constexpr Index most_rows = 1'000'000'000'000, most_others = 1'000'000;
+  const Index rows = std::max(shape.sequence, query_rows);
+  if (rows <= most_rows && shape.batch <= most_others && shape.heads <= most_others) return;
+  fail(ErrorKind::failure, "{}: {} batch entries of {} rows, {} heads; expected at most {}, {} and {}", path,
+       shape.batch, rows, shape.heads, most_others, most_rows, most_others);
+}
+
 }  // namespace
 
 FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes,
@@ -194,19 +201,6 @@ std::vector<double> read_sink(hid_t file, const std::string& path, const std::st
   return logits;
 }
 
-namespace {
-
-/// Checks the limits of the run file for sizes: beyond them, counts such as pairs of rows do not fit into 64 bits.
-void check_sizes(const std::string& path, const core::Shape& shape, Index query_rows) {
-  constexpr Index most_rows = 1'000'000'000'000, most_others = 1'000'000;
-  const Index rows = std::max(shape.sequence, query_rows);
-  if (rows <= most_rows && shape.batch <= most_others && shape.heads <= most_others) return;
-  fail(ErrorKind::failure, "{}: {} batch entries of {} rows, {} heads; expected at most {}, {} and {}", path,
-       shape.batch, rows, shape.heads, most_others, most_rows, most_others);
-}
-
-}  // namespace
-
 FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm,
                              const std::function<FileContents(hid_t)>& look) {
   const std::vector<Index> seen = comm::numbers_from_root(comm, [&] {
@@ -226,15 +220,8 @@ FileContents agreed_contents(InspectedFile& file, const runfile::InputSettings& 
   const auto append = [](auto begin, auto end, std::vector<double>& to) {
     std::transform(begin, end, std::back_inserter(to), [](Index bits) { return std::bit_cast<double>(bits); });
   };
-  FileContents contents{{seen[0], seen[1], seen[2], seen[3], seen[4], seen[11]},
-                        core::DType(seen[5]),
-                        core::AxisOrder(seen[6]),
-                        seen[7],
-                        seen[10],
-                        {},
-                        {},
-                        {},
-                        {}};
+  const core::Shape shape{seen[0], seen[1], seen[2], seen[3], seen[4], seen[11]};
+  FileContents contents{shape, core::DType(seen[5]), core::AxisOrder(seen[6]), seen[7], seen[10], {}};
   append(sink, coordinates, contents.sink);
   file.is_left_out_by_entry = input.has_lengths_of_keys();
   file.is_end_to_end = input.lengths && !file.is_left_out_by_entry;

@@ -1,4 +1,4 @@
-#include "annulus/store/hdf5/dataset_files.hpp"
+#include "annulus/store/hdf5/dataset_storage.hpp"
 
 #include <algorithm>
 #include <filesystem>

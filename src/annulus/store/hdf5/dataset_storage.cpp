@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "annulus/store/hdf5/attributes.hpp"
-#include "annulus/store/hdf5/dataset_files.hpp"
 
 namespace annulus::store {
 

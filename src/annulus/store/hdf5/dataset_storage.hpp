@@ -1,6 +1,8 @@
-// Finds out how a dataset is stored. Included by .cpp files of this room only.
+// Finds out how a dataset is stored, in which files, and with which filters (such as compression).
+// Included by .cpp files of this room only.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "annulus/store/hdf5/hdf5_support.hpp"
@@ -27,5 +29,33 @@ MissingValues missing_values_of(hid_t dataset, const std::string& where);
 /// Throws Error(failure) if the dataset's extents or type have changed since `info` was read: buffers were made for
 /// the old ones.
 void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info);
+
+// dataset_files.cpp
+
+/// Whether links lead from the file `path` to a dataset in another file, so that its bytes are not in `path`.
+bool is_in_another_file(hid_t dataset, const std::string& path);
+
+/// Adds every file other than `path` that the dataset needs: files that links lead through, sources of a virtual
+/// dataset (and their sources), and external raw storage. Sources that do not exist are not added: HDF5 reads fill
+/// values instead. Throws Error(failure).
+void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others);
+
+/// Call it after a dataset is opened and before it is read. Throws Error(failure) if the dataset is virtual and
+/// contains itself, or if a file that it needs is a FIFO or a device.
+void check_sources(hid_t file, const std::string& path, const std::string& name, hid_t dataset);
+
+// filters.cpp
+
+/// Which filters are missing to read a dataset, and what to do, as the end of a message: "; it is stored with HDF5
+/// filter 32015 (zstd), ...". Empty if no filter is missing.
+std::string missing_filters(hid_t dataset);
+
+/// The filters of a dataset that are not part of HDF5, such as "32015 (zstd)".
+std::set<std::string> plugins_of(hid_t dataset);
+
+/// Throws Error(failure), "WHERE cannot be read; ...", if a missing filter makes the first number unreadable. (A chunk
+/// that a filter could not make smaller is stored without the filter, so some datasets can be read although a filter is
+/// missing.) Local.
+void check_filters(hid_t dataset, const std::string& where);
 
 }  // namespace annulus::store

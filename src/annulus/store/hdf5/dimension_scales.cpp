@@ -1,4 +1,3 @@
-#include "annulus/store/hdf5/dimension_scales.hpp"
 
 #include <map>
 #include <sstream>
@@ -60,15 +59,8 @@ TypeId attachment_type() {
 }
 
 void make_scale(hid_t parent, const std::string& name, const Scale& scale) {
-  const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
-  check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
-  // Reserves space that is never written and reads as zeros. Without any space, h5diff would refuse to compare files.
-  check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
-  check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
-  check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
-  const DatasetId dataset(check_hdf5(comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), H5T_STD_I8LE,
-                                                    space_of({scale.length}), H5P_DEFAULT, creation, H5P_DEFAULT),
-                                     "dimension scale {}", name));
+  // Its space is reserved, never written, and reads as zeros. Without any space, h5diff would refuse to compare files.
+  const DatasetId dataset = make_dataset(parent, name, H5T_STD_I8LE, space_of({scale.length}));
   add_fixed_text(dataset, "CLASS", "DIMENSION_SCALE");
   add_fixed_text(dataset, "NAME", fmt::format("{}{:10}", bare_scale, scale.length));
   add_attribute(dataset, "REFERENCE_LIST", attachment_type(), space_of({Index(scale.attachments.size())}),

@@ -1,4 +1,4 @@
-#include "annulus/store/hdf5/filters.hpp"
+#include "annulus/store/hdf5/dataset_storage.hpp"
 
 #include <array>
 

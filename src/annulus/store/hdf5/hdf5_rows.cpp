@@ -1,11 +1,9 @@
-#include "annulus/store/hdf5/hdf5_rows.hpp"
-
 #include <cstring>
 
 #include "annulus/core/metrics.hpp"
+#include "annulus/store/file_rows.hpp"
 #include "annulus/store/finite.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
-#include "annulus/store/hdf5/filters.hpp"
 
 namespace annulus::store {
 namespace {
@@ -21,7 +19,7 @@ struct OpenDataset {
   TypeId type;
 };
 
-OpenDataset open_seen(hid_t file, const Hdf5Tensor& tensor) {
+OpenDataset open_as_inspected(hid_t file, const Hdf5Tensor& tensor) {
   const DatasetInfo& info = tensor.file.at(tensor.dataset);
   OpenDataset open{open_dataset(file, tensor.file.path, tensor.dataset), memory_type(info.type)};
   check_as_inspected(open.dataset, tensor.layout.where, info);
@@ -82,7 +80,7 @@ void read_rows(const Hdf5Tensor& tensor, const std::vector<RowPiece>& pieces, co
   std::vector<std::byte> rows;
   while_unchanged(tensor.file, [&] {
     const FileId file = open_alone(tensor.file.path, false);
-    const OpenDataset open = open_seen(file, tensor);
+    const OpenDataset open = open_as_inspected(file, tensor);
     std::vector<RowPiece> in_file;
     for (const RowPiece& piece : existing(tensor.layout, pieces)) {
       const std::vector<RowPiece> parts = in_entries(piece, tensor.layout.extents[1]);

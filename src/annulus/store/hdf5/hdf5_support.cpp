@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "annulus/store/files/descriptor.hpp"
-#include "annulus/store/hdf5/dataset_files.hpp"
-#include "annulus/store/hdf5/dimension_scales.hpp"
+#include "annulus/store/hdf5/attributes.hpp"
+#include "annulus/store/hdf5/dataset_storage.hpp"
 
 namespace annulus::store {
 namespace {
@@ -248,6 +248,20 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
 
 PropertyId creation_of(hid_t dataset, const std::string& where) {
   return PropertyId(check_hdf5(comm::blocking("H5Dget_create_plist", H5Dget_create_plist, dataset), "{}", where));
+}
+
+DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space) {
+  const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
+  check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
+  check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
+  // HDF5 stores text of variable length as references, and must fill them first.
+  if (H5Tis_variable_str(type) <= 0) check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
+  check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
+  const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));
+  check_hdf5(H5Pset_create_intermediate_group(links, 1), "HDF5 groups");
+  return DatasetId(check_hdf5(
+      comm::blocking("H5Dcreate2", H5Dcreate2, parent, name.c_str(), type, space, links, creation, H5P_DEFAULT),
+      "dataset {}", name));
 }
 
 GroupId make_group(hid_t parent, const std::string& name) {

@@ -107,6 +107,9 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
 /// The properties with which a dataset was made; `where` names it.
 PropertyId creation_of(hid_t dataset, const std::string& where);
 
+/// Makes a dataset whose bytes depend only on the numbers that are written: without times and fill values.
+DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space);
+
 /// Makes a group in a file or group.
 GroupId make_group(hid_t parent, const std::string& name);
 
