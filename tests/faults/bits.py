@@ -1,4 +1,4 @@
-"""Bits that flip in stored files: in those from which a run or a training continues, and in a result."""
+"""Bits that flip in stored files: in files from which a run or a training continues, and in a result."""
 import re
 import signal
 import subprocess
@@ -9,7 +9,7 @@ UNFINISHED = ["result.h5.part", "result.h5.journal"]
 
 
 def flip(path, byte, bit=6):
-    """One bit; of a little-endian number's last byte, bit 6 is of its exponent."""
+    """Flips one bit. Bit 6 in the last byte of a little-endian float is a bit of the exponent."""
     with open(path, "r+b") as file:
         file.seek(byte)
         old = file.read(1)[0]
@@ -24,7 +24,7 @@ def place(path, dataset):
 
 
 def interrupted(case):
-    """A run in units of which some are finished, killed."""
+    """Starts a run in units, kills it after some units are finished, and returns its journal."""
     journal = case.folder / "result.h5.journal"
     run = case.start(2, "run run.yaml")
     run.reaches(lambda: journal.exists() and journal.read_bytes().count(b" done ") >= 2)
@@ -35,7 +35,7 @@ def interrupted(case):
 
 @fault()
 def flipped_in_journal(case):
-    """In its first line nothing can be believed; any other line counts for nothing, and what it told is done again."""
+    """If the first line is damaged, the run is refused. Another damaged line is ignored, and its work is done again."""
     case.write("run.yaml", UNITS)
     case.do(2, "run run.yaml")
     expected = case.bits()
@@ -61,7 +61,7 @@ def flipped_in_journal(case):
 
 @fault()
 def flipped_in_part_file(case):
-    """The run that goes on says so, and computes the unit again."""
+    """The run that continues warns, and computes the unit again."""
     case.write("run.yaml", UNITS)
     case.do(2, "run run.yaml")
     expected = case.bits()
@@ -69,7 +69,7 @@ def flipped_in_part_file(case):
     interrupted(case)
     part = case.folder / "result.h5.part"
     first = re.search(rb'"out":(\d+)', (case.folder / "result.h5.journal").read_bytes())
-    flip(part, int(first[1]) + 4 * 32 + 3)  # the first number of head 1 has not been written; of head 0 it has
+    flip(part, int(first[1]) + 4 * 32 + 3)  # head 1 is not yet written, head 0 is: only head 0 is noticed
     flip(part, int(first[1]) + 3)
     run = case.start(2, "run run.yaml")
     case.ended(run, "a bit of a finished unit in the part file", r"annulus: warning: .*part: out of part 0 changed on disk", 0,
@@ -97,7 +97,7 @@ def flipped_in_checkpoint(case):
 
 @fault(quick=True)
 def flipped_in_result(case):
-    """An error above the tolerance. verify recomputes as many rows as it is asked to; here all."""
+    """The flip makes an error above the tolerance. Here verify recomputes all rows, so it must find it."""
     case.write("run.yaml", UNITS.replace("2001", "512"))
     case.do(2, "run run.yaml")
     result = case.folder / "result.h5"

@@ -1,4 +1,4 @@
-"""What the faults of this folder share: launches, their ranks, what they leave over, and the rows of the table."""
+"""What the faults of this folder share: launches, their ranks, what they leave behind, and the rows of the table."""
 import dataclasses
 import os
 import re
@@ -12,13 +12,13 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from waiting import until  # noqa: where faults find it, too
+from waiting import until  # noqa: faults import it from here
 
-CROWD = max(1.0, os.getloadavg()[0] / os.cpu_count())  # processes that want a core
+CROWD = max(1.0, os.getloadavg()[0] / os.cpu_count())  # processes per core
 STALL = round(3 * max(1.0, CROWD / 2))  # s; distribution.stall_timeout of the run files below
-# From a fault to the end of all: the time-out, the alarm and the diagnoses of the others; more on a crowded machine.
+# Seconds from a fault to the end of all ranks: time-out, alarm and diagnoses of the others; more on a busy machine.
 PATIENCE = (STALL + 20) * CROWD
-# Some seconds of one core: a rank can be met in the middle, which progress on stderr tells.
+# Takes some seconds on one core, so a fault can come in the middle; progress on stderr shows when.
 LONG = """\
 input: {generate: {sequence: 16384, heads: 8, batch: 4}}
 attention: {causal: false}
@@ -32,7 +32,7 @@ compute: {reproducible: true}
 distribution: {strategy: ring, stall_timeout: STALL}
 output: {file: result.h5}
 """
-# In units, which stay when the run is ended.
+# A run in units: finished units stay when the run is killed.
 UNITS = """\
 input: {generate: {sequence: 2001, heads: 8, kv_heads: 4, head_dim: 32, batch: 2}}
 attention: {segments: [512, all], dilations: [1, 2]}
@@ -49,7 +49,7 @@ train: {steps: 40, rate: 1, checkpoint: checkpoint.h5, save_every: 10}
 output: {file: result.h5}
 """
 LAYER_INPUT = "generate --output layer.h5 --layer 64 --sequence 512 --heads 4 --kv-heads 2 --head-dim 16 --dtype float64"
-# As the tests of C++ have them (tests/CMakeLists.txt).
+# The variables that the C++ tests have (tests/CMakeLists.txt).
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_PROC_BIND": "false",
@@ -72,7 +72,7 @@ class Fault:
 
 
 def fault(quick=False):
-    """Makes a function of a Case a fault of its name."""
+    """Registers a function of a Case as the fault with the function's name."""
     def add(bring):
         FAULTS.append(Fault(bring.__name__, bring.__module__, bring, quick))
         return bring
@@ -91,7 +91,7 @@ class Row:
     HEADING = ("| fault | what the user saw | status | s | left over |", "|---|---|---|---|---|")
 
     def line(self):
-        """At most 120 columns, so that it can stand in a page."""
+        """A row of the table, at most 120 columns, because a page of docs/ has it."""
         rest = len(f"| {self.fault} |  | {self.status} | {self.seconds} | {self.left} |")
         saw = self.saw.replace("\n", " ").replace("|", "/")
         saw = saw if len(saw) <= 120 - rest else saw[: 117 - rest] + "..."
@@ -99,7 +99,7 @@ class Row:
 
 
 def stat_of(pid):
-    """[state, parent, ...] of a process; None: there is none."""
+    """[state, parent, ...] of a process; None if it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -107,7 +107,7 @@ def stat_of(pid):
 
 
 def processes():
-    """{pid: command} of all that live in this namespace."""
+    """{pid: command} of all processes that run in this namespace."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (stat_of(entry.name) or "Z")[0] not in "ZX":
@@ -119,13 +119,13 @@ def processes():
 
 
 def shared_memory():
-    """Files of /dev/shm, and System V's segments: the namespaces have no others than ours."""
+    """Files of /dev/shm, and System V's segments. All are ours, because the namespaces are."""
     segments = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
     return [f"/dev/shm/{path.name}" for path in Path("/dev/shm").iterdir()] + [f"segment {s.split()[1]}" for s in segments]
 
 
 class Run:
-    """A launch that goes on in the background; its output goes to files beside the folder."""
+    """A launch in the background; its output goes to files beside the folder."""
 
     def __init__(self, words, folder, logs, environment, **more):
         self.paths = [logs / name for name in ("out.txt", "err.txt")]
@@ -145,14 +145,14 @@ class Run:
         return self.out() + self.err()
 
     def hit(self):
-        """The fault comes now."""
+        """Notes the time of the fault: now."""
         self.hit_at = time.monotonic()
 
     def is_over(self):
         return self.process.poll() is not None
 
     def reaches(self, what):
-        """Waits for words on stderr, or until something holds, while it runs."""
+        """While the launch runs, waits for words on stderr, or until a function returns true."""
         holds = what if callable(what) else lambda: what in self.err()
         until(120 * CROWD, lambda: holds() or self.is_over(), lambda: f"{what}\n{self.told()}")
         assert not self.is_over(), f"it ended before {what}: {self.told()}"
@@ -178,18 +178,18 @@ class Run:
         self.process.send_signal(number)
 
     def wait(self, seconds=300):
-        """Exit status; 128 + signal when killed."""
+        """Waits for the end and returns the exit status: 128 + signal if the launch was killed."""
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it has not ended {seconds} s later: {self.told()}") from None
-        if self.seconds is None:  # of the first wait: others may run meanwhile
+        if self.seconds is None:  # first wait only: a later one would count other runs, too
             self.seconds = time.monotonic() - self.hit_at
         return status if status >= 0 else 128 - status
 
 
 class Case:
-    """One fault: a folder of its own, and the rows that it gives."""
+    """One fault: its own folder, and its rows of the table."""
 
     def __init__(self, name, build, scratch):
         self.name, self.build, self.scratch, self.rows = name, build, scratch, []
@@ -201,7 +201,7 @@ class Case:
             return
         self.logs = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
         self.folder, self.temporary = self.logs / "work", self.logs / "tmp"
-        self.logs.chmod(0o755)  # munged wants its socket where everybody can reach it
+        self.logs.chmod(0o755)  # munged requires that every user can reach its socket
         self.folder.mkdir()
         self.temporary.mkdir()
         self.before = set(processes())
@@ -211,7 +211,7 @@ class Case:
         return text.splitlines()[0]
 
     def end(self):
-        for pid in set(processes()) - self.before:  # of a fault that went wrong
+        for pid in set(processes()) - self.before:  # left by a fault that failed
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -232,11 +232,11 @@ class Case:
                 raise Unavailable(f"no {tool} here")
 
     def write(self, name, text):
-        """A run file, with the stall time-out in it."""
+        """Writes a run file, and adds the stall time-out."""
         (self.folder / name).write_text(text.replace("STALL", str(STALL)))
 
     def mount(self, path, options):
-        """A small disk: a tmpfs."""
+        """Mounts a tmpfs as a small disk."""
         path.mkdir(exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", path], check=True)
         self.mounts.append(path)
@@ -250,7 +250,8 @@ class Case:
         return [self.launcher, "-n", str(ranks), "--map-by", ":OVERSUBSCRIBE"] if ranks > 0 else []
 
     def start(self, ranks, words, before=(), inside=(), more=None, **variables):
-        """`before mpirun -n RANKS inside annulus WORDS`; 0 ranks: without a launcher. `more`: for subprocess.Popen."""
+        """Starts `before mpirun -n RANKS inside annulus WORDS`; without mpirun if ranks is 0. `more` is for
+        subprocess.Popen."""
         environment = {**os.environ, **ENVIRONMENT, "TMPDIR": str(self.temporary), **variables}
         words = words.split() if isinstance(words, str) else words
         logs = Path(tempfile.mkdtemp(prefix="log-", dir=self.logs))
@@ -258,7 +259,7 @@ class Case:
                    **(more or {}))
 
     def do(self, ranks, words, **more):
-        """A launch that must go well; what it printed."""
+        """Runs a launch that must succeed, and returns what it printed."""
         run = self.start(ranks, words, **more)
         status = run.wait()
         assert status == 0, f"{words} returned {status}: {run.told()}"
@@ -266,21 +267,21 @@ class Case:
 
     # ---- what a launch did ----
     def left(self, files):
-        """What is left over, besides these files in the folder: [] if all is well."""
+        """Processes, shared memory and files that are left, except these files in the folder; [] if none are."""
         def left_over():
             ours = [f"{name} ({pid})" for pid, name in processes().items() if pid not in self.before]
             there = [path.name for path in self.folder.iterdir()] if self.folder.exists() else []
-            # Open MPI's helper of a process without a launcher leaves empty folders there.
+            # Without a launcher, Open MPI starts a helper, which leaves empty folders there.
             temporary = [f"{path.relative_to(self.logs)}" for path in self.temporary.rglob("*") if not path.is_dir()]
             return [*ours, *shared_memory(), *temporary,
                     *sorted(name for name in there if name not in files)]
-        end = time.monotonic() + 5  # a moment for those that are just ending
+        end = time.monotonic() + 5  # some may be just ending
         while left_over() and time.monotonic() < end:
             time.sleep(0.01)
         return left_over()
 
     def ended(self, run, what, saw, status, files=(), keeps=(), within=PATIENCE):
-        """The run ends as it must, or an AssertionError says how it did; makes the row `what`.
+        """Raises AssertionError unless the run ends as given. Adds the row `what` to the table.
 
         saw     a regular expression that stderr and stdout have once: what the user saw; "": nothing is wrong
         status  one of these
@@ -291,7 +292,7 @@ class Case:
         lines = [line for line in told.splitlines() if re.search(saw, line)] if saw else []
         assert found in statuses, f"{what}: status {found}, expected {statuses}: {told}"
         assert not saw or len(lines) == 1, f"{what}: {len(lines)} lines like {saw!r}, expected one: {told}"
-        # A run that goes well may take as long as the machine needs.
+        # A run that succeeds may take any time.
         assert found == 0 or run.seconds <= within, f"{what}: {run.seconds:.1f} s, at most {within:.0f}: {told}"
         for name in keeps:
             assert (self.folder / name).exists(), f"{what}: {name} is lost: {told}"
@@ -308,7 +309,7 @@ class Case:
         self.do(0, f"verify {deck} --rows {rows} {words}")
 
     def bits(self, file="result.h5"):
-        """What the result says, apart from times: the text of its tensors."""
+        """The result's tensors as text, without times."""
         text = subprocess.run(["h5dump", "-d", "/out", "-d", "/lse", "-m", "%a", self.folder / file],
                               capture_output=True, text=True, check=True).stdout
         return text.split("\n", 1)[1]  # without the file's name

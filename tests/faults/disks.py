@@ -1,4 +1,4 @@
-"""Disks that are full, over quota, read-only, gone; and a folder for temporary files that cannot be written."""
+"""Disks that are full, over quota, read-only or removed; and a folder for temporary files that cannot be written."""
 import random
 import shutil
 
@@ -32,7 +32,8 @@ def disk_full(case):
 
 @fault()
 def disk_fills(case):
-    """Others fill it at any moment of a run in units; once there is room, the same command goes on."""
+    """Other processes fill the disk at some moment of a run in units. Once there is room, the same command
+    continues."""
     case.write("run.yaml", UNITS)
     case.do(2, "run run.yaml")
     expected = case.bits()

@@ -7,12 +7,12 @@ from case import SHORT, UNITS, fault
 
 FROM_FILE = UNITS.replace("{generate: {sequence: 2001, heads: 8, kv_heads: 4, head_dim: 32, batch: 2}}", "{file: in.h5}")
 INPUT = "generate --output in.h5 --sequence 2001 --heads 8 --kv-heads 4 --head-dim 32"
-# A unit is finished, and others are not: the second reading of the input waits (slow_calls.cpp).
+# One unit is finished and others are not, because the second reading of the input waits (slow_calls.cpp).
 BEGUN = " done "
 
 
 def begin(case, words="run run.yaml"):
-    """A run in units that reads in.h5, in the middle: some units are finished."""
+    """Starts a run in units that reads in.h5; returns when some units are finished."""
     run = case.start(2, words)
     journal = case.folder / "result.h5.journal"
     return run.reaches(lambda: journal.exists() and BEGUN in journal.read_text(errors="replace"))
@@ -28,7 +28,7 @@ def replace(path):
 
 
 def change(path):
-    """Some numbers of k, in place."""
+    """Changes some numbers of k in place."""
     with open(path, "r+b") as file:
         file.seek(path.stat().st_size // 2)
         file.write(bytes(64))
@@ -36,7 +36,7 @@ def change(path):
 
 @fault(quick=True)
 def input_changed(case):
-    """What was computed of the old input stays apart from the new one: no result mixes them."""
+    """No result mixes what was computed from the old input with the new input."""
     case.write("run.yaml", FROM_FILE)
     for name, how, saw in (("truncated", truncate, r"annulus: error: .*in.h5"),
                            ("replaced", replace, r"annulus: error: .*in.h5.*inode"),
@@ -55,7 +55,7 @@ def input_changed(case):
 
 @fault(quick=True)
 def folder_removed(case):
-    """rm -rf of the folder with everything in it, by somebody who tidies up."""
+    """Someone removes the folder with everything in it (rm -rf)."""
     case.write("run.yaml", UNITS)
     run = begin(case)
     run.hit()
@@ -66,7 +66,7 @@ def folder_removed(case):
 
 @fault()
 def read_only(case):
-    """A file system that cannot be written, and one that becomes so for others' reasons."""
+    """A file system that cannot be written from the start, and one that can no longer be written later."""
     case.write("run.yaml", SHORT)
     disk = case.folder / "disk"
     case.mount(disk, "size=8m,ro")
@@ -77,7 +77,7 @@ def read_only(case):
 
 @fault()
 def over_quota(case):
-    """The user may write no more, from each of several writes on (recorder.cpp); given room, the same command goes on."""
+    """From a chosen write on, the quota is reached (recorder.cpp); once there is room, the same command continues."""
     case.write("run.yaml", UNITS)
     case.do(2, "run run.yaml")
     expected = case.bits()
@@ -94,7 +94,7 @@ def over_quota(case):
 
 @fault(quick=True)
 def two_runs(case):
-    """Started together with the same output: one makes it, the others are told."""
+    """Runs that start together with the same output: one makes it, the others end with an error."""
     case.write("run.yaml", SHORT.replace("2048", "32768"))
     runs = [case.start(2, "run run.yaml") for _ in range(3)]
     for run in runs:
@@ -109,14 +109,14 @@ def two_runs(case):
 
 @fault()
 def no_temporary_folder(case):
-    """TMPDIR that cannot be written: MPI's own files lie there."""
+    """TMPDIR cannot be written; MPI keeps its own files there."""
     case.write("run.yaml", SHORT)
     for ranks in (0, 2):
         run = case.start(ranks, "run run.yaml", TMPDIR="/proc/no/such/folder")
         if run.wait() == 0:
             case.ended(run, f"TMPDIR cannot be written, {ranks or 1} ranks", "", 0, keeps=["result.h5"])
             (case.folder / "result.h5").unlink()
-        else:  # Open MPI's own launcher has a page of words on it
+        else:  # Open MPI's launcher prints a page about it
             found = r"(?i)session director|TMPDIR|orte_init|opal_init"
             saw = next(line for line in run.told().splitlines() if re.search(found, line))
             assert not (case.folder / "result.h5").exists()

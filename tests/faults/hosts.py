@@ -1,4 +1,4 @@
-"""The network between two hosts (two_hosts.sh of tests/end_to_end): cut, and losing packets."""
+"""The network between two hosts (two_hosts.sh of tests/end_to_end) is cut, or loses packets."""
 import os
 import re
 import subprocess
@@ -10,7 +10,7 @@ TWO_HOSTS = SOURCE / "tests" / "end_to_end" / "two_hosts.sh"
 
 
 def start(case, words, **variables):
-    """Two ranks on each of two hosts."""
+    """Starts two ranks on each of two hosts."""
     if "Open MPI" not in case.launcher_version() and "OpenRTE" not in case.launcher_version():
         raise Unavailable("two_hosts.sh knows Open MPI only")
     case.need("ip", "nsenter")
@@ -19,7 +19,7 @@ def start(case, words, **variables):
 
 
 def on_second_host(run, *words, text=None):
-    """A command in the second host's network."""
+    """Runs a command in the second host's network."""
     environment = Path(f"/proc/{run.ranks()[0]}/environ").read_text()
     host = re.search(r"(?:^|\0)ANNULUS_SECOND_HOST=(\d+)", environment)[1]
     done = subprocess.run(["nsenter", "--target", host, "--net", *words], input=text, capture_output=True, text=True,
@@ -29,9 +29,9 @@ def on_second_host(run, *words, text=None):
 
 @fault()
 def network_cut(case):
-    """The ranks of both hosts end by themselves, if the launcher does not notice it first. Open MPI's, which they cannot
-    tell, would wait for its part on the other host for eight minutes, unless told to ask for signs of life more often;
-    its own status is then 205."""
+    """The ranks of both hosts end by themselves, unless the launcher notices it first. They cannot inform Open MPI's
+    launcher: it would wait eight minutes for its daemon on the other host. The variables below make it check more
+    often; its exit status is then 205."""
     case.write("run.yaml", LONG)
     often = {f"OMPI_MCA_oob_tcp_keepalive_{name}": str(value)
              for name, value in (("time", 2 * STALL), ("intvl", 1), ("probes", 3))}
@@ -47,7 +47,7 @@ def network_cut(case):
 
 @fault()
 def network_loses(case):
-    """Each tenth packet, from the start of the attention on; TCP sends it again."""
+    """From the start of the attention on every tenth packet is lost; TCP sends it again."""
     case.need("nft")
     case.write("run.yaml", LONG.replace("stall_timeout: STALL", "stall_timeout: 60"))
     words = "--set input.generate.sequence=4096"

@@ -1,4 +1,4 @@
-"""Clocks that jump, threads that are not there, and arithmetic that a caller has changed."""
+"""Clocks that jump, missing threads, and arithmetic that a caller has changed."""
 import subprocess
 import time
 from pathlib import Path
@@ -10,7 +10,7 @@ FAKETIME = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfak
 
 @fault()
 def clock_jumps(case):
-    """The time of day, as an administrator sets it; the clock that runs is another one."""
+    """An administrator changes the time of day; the monotonic clock does not change."""
     libraries = [str(path) for pattern in FAKETIME for path in Path("/").glob(pattern[1:])]
     if not libraries:
         raise Unavailable("no libfaketime here")
@@ -31,7 +31,7 @@ def clock_jumps(case):
 
 @fault(quick=True)
 def fewer_threads(case):
-    """OpenMP gives fewer threads than were asked for."""
+    """OpenMP starts fewer threads than the run file asks for."""
     case.write("run.yaml", SHORT)
     run = case.start(0, "run run.yaml", OMP_NUM_THREADS="8", OMP_THREAD_LIMIT="2")
     case.ended(run, "OpenMP gives 2 of 8 threads", "", 0, keeps=["result.h5"])
@@ -40,7 +40,7 @@ def fewer_threads(case):
 
 @fault(quick=True)
 def callers_arithmetic(case):
-    """Of the library: rounding, denormal numbers and signals as a caller has set them (tests/library)."""
+    """A caller of the library has changed rounding, denormal numbers and signals (tests/library)."""
     test = case.build / "tests" / "library" / "library_arithmetic"
     if not test.exists():
         raise Unavailable("tests/library is not built")

@@ -11,7 +11,7 @@ from case import LONG, MIDDLE, PATIENCE, SHORT, STALL, Unavailable, fault, until
 
 @fault()
 def killed(case):
-    """By KILL, as the kernel does when memory is short: nothing can be said any more, the launcher says it."""
+    """KILL, which the kernel sends when memory is short: the rank can print nothing, so the launcher reports it."""
     case.write("run.yaml", LONG)
     for rank in (0, 1):
         run = case.start(3, "run run.yaml").reaches(MIDDLE)
@@ -26,7 +26,7 @@ def left_by_killed(case):
 
 
 def remove_left(case):
-    """As a user would: the next run of the same file ends well, and leaves its result alone."""
+    """Runs the same file again, as a user would: it succeeds, and only its result is left."""
     case.do(2, "run run.yaml --set input.generate.sequence=64 --restart")
     left = case.left(["result.h5", *(path.name for path in case.folder.glob("*.yaml"))])
     assert not left, f"the next run left over: {', '.join(left)}"
@@ -48,7 +48,7 @@ def stopped(case):
 
 @fault()
 def slowed(case):
-    """A rank that has a fifth of a processor is late, and no stall."""
+    """A rank that gets a fifth of a processor is late; that is no stall."""
     case.write("run.yaml", LONG)
     smaller = "--set input.generate.batch=1 --set input.generate.sequence=8192"
     run = case.start(2, "run run.yaml " + smaller).reaches("float32")
@@ -71,7 +71,7 @@ def slowed(case):
 
 
 class MemoryGroup:
-    """Processes that together may use so many bytes, and no swap."""
+    """A group of processes that together may use this many bytes, and no swap."""
 
     ROOT = Path("/sys/fs/cgroup/memory")
 
@@ -89,7 +89,7 @@ class MemoryGroup:
         return self
 
     def words(self):
-        """In front of a command that shall run inside."""
+        """The words in front of a command that must run in the group."""
         return ["sh", "-c", f"echo $$ > {self.path}/cgroup.procs && exec \"$@\"", "sh"]
 
     def __exit__(self, *_):
@@ -99,8 +99,8 @@ class MemoryGroup:
 
 @fault()
 def out_of_memory(case):
-    """The user promises more memory than the job has; and a job that has little, of which nothing was promised. The run
-    needs 240 MiB in one pass and 190 in two, if its result is not in memory, as all other files of this suite are."""
+    """First the run file's limit is higher than the job's memory, then it has no limit. The run needs 240 MiB as a
+    whole and 190 MiB in two units. That holds if its result is on disk; the suite's other files are in memory."""
     case.write("run.yaml", SHORT)
     large = "--set input.generate.sequence=131072 --set attention.segments=[256] --set attention.dilations=[1] "
     with tempfile.TemporaryDirectory(dir=case.build) as disk, MemoryGroup(200 << 20) as group:
@@ -116,7 +116,7 @@ def out_of_memory(case):
 
 @fault()
 def late(case):
-    """A peer that starts later than the others; they wait in MPI_Init."""
+    """One rank starts later than the others, which wait in MPI_Init."""
     case.write("run.yaml", SHORT)
     for name, seconds, timeout, saw, status, keeps in (
             (f"rank 1 starts late, {STALL} s allowed", 3 * STALL + 5, STALL, r"stalled: .*inside MPI_Init_thread", 4, []),

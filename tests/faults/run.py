@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Brings real faults upon the program and prints a table of what they did.
+"""Makes real faults happen to the program and prints a table of their effects.
 
     run.py --build FOLDER [--quick] [--page FILE] [NAME...]   FOLDER: a CMake build with tests; NAME: a fault, or a file
                                                               without its .py; --quick: those that take seconds
@@ -8,9 +8,9 @@
 For each fault: what the user saw, the exit status, the seconds from the fault to the end, and what was left over:
 processes, shared memory, files. Exit status 0 when all was as it must be.
 
-Everything runs in namespaces of its own for processes, mounts and shared memory (Linux, with root or user namespaces):
-what is left over can be counted, and the kernel takes it away at the end. Where a tool is missing (nft, libfaketime,
-Slurm, cgroups) the fault that needs it says so in the table.
+Everything runs in new namespaces for processes, mounts and shared memory (Linux, with root or user namespaces). So what
+is left over can be counted, and the kernel removes it at the end. If a tool is missing (nft, libfaketime, Slurm,
+cgroups), the table says so for the fault that needs it.
 """
 import argparse
 import datetime
@@ -46,25 +46,26 @@ seconds where the table says nothing else; the seconds count from the fault to t
 
 
 def in_namespaces(scratch):
-    """This script once more, where /proc, /dev/shm and the scratch folder are its own; in memory, where fsync is quick."""
+    """Runs this script again with its own /proc, /dev/shm and scratch folder, which is in memory: fsync is fast
+    there."""
     prepare = f"mount -t tmpfs none /dev/shm && mount -t tmpfs -o mode=755 none {scratch} && exec \"$@\""
     user = [] if os.getuid() == 0 else ["--map-root-user"]
     words = ["unshare", *user, "--mount", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child",
              "sh", "-c", prepare, "sh", sys.executable, "-B", *sys.argv]
     child = subprocess.Popen(words, env={**os.environ, INSIDE: str(scratch)})
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: child.kill())  # the kernel ends the rest
+        signal.signal(number, lambda *_: child.kill())  # the kernel ends the processes inside
     return child.wait()
 
 
 def bring(fault, build, scratch):
-    """The rows of one fault; the last one says what was wrong, if anything was."""
+    """Runs one fault and returns its rows. If something was wrong, the last row says what."""
     case = Case(fault.name, build, scratch)
     try:
         fault.bring(case)
     except Unavailable as error:
         case.rows.append(Row(fault.name, f"not tried: {error}", "", "", ""))
-    except Exception as error:  # noqa: the other faults shall be brought, too
+    except Exception as error:  # noqa: the other faults must run, too
         if not isinstance(error, AssertionError):
             traceback.print_exc(file=sys.stdout)
         case.rows.append(Row(fault.name, f"WRONG: {error}", "", "", "", good=False))

@@ -1,4 +1,4 @@
-"""TERM and USR1, to ranks and to launchers, at any moment."""
+"""TERM and USR1 are sent to ranks and to launchers at any moment."""
 import random
 import re
 import signal
@@ -10,18 +10,18 @@ from processes import left_by_killed, remove_left
 
 ENDS = {signal.SIGTERM: (1, "TERM", r"annulus: error: (?:rank (\d+): )?ended by signal TERM; .*"),
         signal.SIGUSR1: (75, "USR1", r"annulus: (?:rank (\d+): )?stopped on request by signal USR1; .*")}
-# Exit statuses of launchers that end before they have started anything, and of srun, whose steps do not listen yet.
+# Exit statuses of launchers that end before they start a rank, and of srun while its steps do not handle signals yet.
 LAUNCHERS = (15, 128 + signal.SIGTERM, 128 + signal.SIGUSR1, 128 + signal.SIGKILL)
 
 
 def moments(length, count):
-    """Seconds after the start, all over a run of this length; the same shares in every run of the suite."""
+    """Seconds after the start, spread over a run of this length. Each run of the suite has the same fractions."""
     drawn = random.Random(count)
     return [length * (i + drawn.random()) / count for i in range(count)]
 
 
 def send(run, number, to_a_rank, drawn):
-    """To the launcher, or to a rank, if there is one yet."""
+    """Sends a signal to the launcher, or to a rank if one runs already."""
     if run.is_over():
         return
     if not to_a_rank:
@@ -36,8 +36,8 @@ def send(run, number, to_a_rank, drawn):
 
 
 def at_any_moment(case, number, target, start, count, ends=None):
-    """Sends it to the target in each of `count` runs that start(WORDS) starts, and once when it surely is in the middle; a
-    row that counts how they ended. `ends` in the place of ENDS[number]: the target kills the ranks."""
+    """Sends the signal to the target in each of `count` runs of start(WORDS), and once when the run is surely in the
+    middle. Adds a row that counts how they ended. `ends` replaces ENDS[number] if the target kills the ranks."""
     status, name, saw = ends or ENDS[number]
     case.write("run.yaml", SHORT)
     case.write("long.yaml", LONG)
@@ -57,7 +57,7 @@ def at_any_moment(case, number, target, start, count, ends=None):
         where = f"{name} to {target} {where}"
         assert found in (0, status, *LAUNCHERS), f"{where}: status {found}: {told}"
         assert run.seconds < PATIENCE, f"{where}: it took {run.seconds:.1f} s: {told}"
-        lines = re.findall(saw, told)  # of ranks: each says it once, and rank 0 alone what all were told
+        lines = re.findall(saw, told)  # a rank prints its own signal once; rank 0 prints one for all
         assert len(lines) == len(set(lines)), f"{where}: said more than once: {told}"
         assert target == "a rank" or len(lines) <= 1, f"{where}: rank 0 speaks for all: {told}"
         whole = (case.folder / "result.h5").exists()
@@ -87,16 +87,16 @@ def signals_to_ranks_and_mpirun(case):
 
 @fault()
 def signals_to_srun(case):
-    """USR1 is handed on to the ranks. After TERM srun kills them at once: what they have begun stays for the next run to
-    remove."""
+    """srun sends USR1 on to the ranks. After TERM srun kills them at once; the next run removes their unfinished
+    files."""
     killed = (128 + signal.SIGKILL, "TERM", r"srun: error: n1: task 0: Killed")
     case.need("slurmctld", "munged", "srun")
     sys.path.insert(0, str(SOURCE / "tests" / "slurm"))
-    from cluster import Cluster  # here, since without a Slurm it is not needed
+    from cluster import Cluster  # here, because only this fault needs Slurm
     pmi = "pmix" if "Open MPI" in case.launcher_version() or "OpenRTE" in case.launcher_version() else "pmi2"
     words = ["srun", "--quiet", "-n", "2", "--ntasks-per-node=1", f"--mpi={pmi}", "--kill-on-bad-exit=1"]
     with Cluster(case.logs / "cluster") as cluster:
-        case.before = set(processes())  # the daemons are no rank's
+        case.before = set(processes())  # Slurm's daemons are not left over
         for number in ENDS:
             at_any_moment(case, number, "srun", lambda run: case.start(0, run, before=words,
                           SLURM_CONF=f"{cluster.folder}/slurm.conf", OMPI_MCA_btl="self,vader,tcp"), count=6,
@@ -105,7 +105,7 @@ def signals_to_srun(case):
 
 @fault(quick=True)
 def blocked_signals(case):
-    """Whoever starts the program may have blocked signals, which are inherited."""
+    """The process that starts the program has blocked the signals, and the program inherits that."""
     case.write("run.yaml", SHORT.replace("2048", "65536"))
     for number, (status, name, saw) in ENDS.items():
         block = {"preexec_fn": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, set(ENDS))}

@@ -8,15 +8,15 @@ MUTATIONS = []
 class Mutation:
     """One mistake."""
     name: str
-    what: str  # for the table: what is wrong then
+    what: str  # for the table: what the mistake is
     file: str
     find: str  # occurs once in the file
     put: str
-    tests: tuple  # names of ctest, or of pytest beginning with "tests/"; each must fail
+    tests: tuple  # names for ctest, or for pytest (they begin with "tests/"); each must fail
 
     @property
     def room(self):
-        """core, pattern, ...; python for the package."""
+        """core, pattern, ...; "python" for the Python package."""
         parts = self.file.split("/")
         return parts[2] if parts[0] == "src" else "python"
 

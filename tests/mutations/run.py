@@ -7,8 +7,9 @@
     run.py --check BUILD                               only that each mutation still applies to the source, and that
                                                        its tests exist in BUILD, a CMake build with tests
 
-The files that FILES names hold the mutations. First the tests that they name must pass without any of them. Then
-each is applied, what its tests need is built, and all of these tests must fail. Exit status 0 when each was noticed.
+The files that FILES names hold the mutations. First the tests that the mutations name must pass on the unchanged
+source. Then each mutation is applied, what its tests need is built, and all its tests must fail. Exit status 0 if each
+was noticed.
 """
 import argparse
 import dataclasses
@@ -53,7 +54,7 @@ class Outcome:
     """What one test did."""
     test: str
     failed: bool
-    how: str  # the first case that failed, or how the process ended
+    how: str  # the first test case that failed, or how the process ended
 
 
 def applied(mutation, root):
@@ -66,7 +67,7 @@ def applied(mutation, root):
 
 
 def check(build):
-    """Complains about what no longer applies; quick, because nothing is built."""
+    """Reports mutations that no longer apply; quick, because nothing is built."""
     listed = subprocess.run(["ctest", "--test-dir", build, "-N"], capture_output=True, text=True, check=True).stdout
     known = set(re.findall(r"Test +#\d+: (\S+)", listed))
     wrong = [f"{mutation.name}: there is no test {test}" for mutation in MUTATIONS for test in mutation.tests
@@ -92,14 +93,14 @@ def has_python_test(test):
 
 
 def copy_changed(source, target):
-    """With a new time, so that what is built of it is built anew."""
+    """Copies a file that differs, with a new time, so that what depends on it is built again."""
     if not os.path.exists(target) or Path(source).read_bytes() != Path(target).read_bytes():
         shutil.copyfile(source, target)
         shutil.copymode(source, target)
 
 
 class Copy:
-    """A copy of the source with a build of its own. What an earlier run left in it is brought up to date."""
+    """A copy of the source with a build of its own. An earlier run's copy is brought up to date."""
 
     def __init__(self, folder):
         self.root, self.build = folder, folder / "build" / "test"
@@ -121,14 +122,16 @@ class Copy:
             raise Wrong(f"{' '.join(map(str, command[:3]))} fails:\n{done.stdout[-3000:]}")
 
     def make(self, tests):
-        """Builds what the tests run: the program NAME of NAME.np3, the program and the library for those of Python."""
+        """Builds what the tests run: program NAME for the test NAME.np3; the program annulus and the library for
+        pytest."""
         targets = {re.match(r"\w+", test)[0] for test in tests if not is_python(test)}
         if any(map(is_python, tests)):
             targets |= {"annulus", "annulus_whole"}
         self.run("cmake", "--build", self.build, "--parallel", str(os.cpu_count()), "--target", *sorted(targets))
 
     def outcome(self, test):
-        """Runs "NAME", a test of ctest, "NAME:FILTER", those of its cases, or "tests/FILE.py::NAME", of pytest."""
+        """Runs a test of ctest ("NAME"), some of its cases ("NAME:FILTER") or a test of pytest
+        ("tests/FILE.py::NAME")."""
         name, _, cases = test.partition(":")
         if is_python(test):
             return self.outcome_of_python(test)
@@ -136,7 +139,7 @@ class Copy:
                                f"^{re.escape(name)}$"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", env={**os.environ, "GTEST_FILTER": cases or "*"})
         end = re.search(r"Test +#\d+: \S+ \.*([^.]*?) +[\d.]+ sec", done.stdout)
-        if end is None or "no test was selected" in done.stdout:  # tests/support says so
+        if end is None or "no test was selected" in done.stdout:  # printed by tests/support
             raise Wrong(f"{test} was not run:\n{done.stdout[-3000:]}")
         first = re.search(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", done.stdout)
         word = {"Failed": "ends early", "Timeout": "time-out"}.get(end[1].strip(" *"), end[1].strip(" *").lower())
@@ -146,13 +149,13 @@ class Copy:
         environment = {name: value for name, value in os.environ.items() if name != "ANNULUS_PROGRAM"}
         done = subprocess.run([self.root / "tools/python/test", test], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, env=environment)
-        if done.returncode not in (0, 1):  # of pytest: passed, and some failed
+        if done.returncode not in (0, 1):  # pytest: 0 all passed, 1 some failed
             raise Wrong(f"{test} was not run:\n{done.stdout[-3000:]}")
         first = re.search(r"^FAILED \S+?::([^\s\[]+)", done.stdout, re.MULTILINE)
         return Outcome(test.partition("::")[0], done.returncode == 1, first[1] if first else "passed")
 
     def try_mutation(self, mutation):
-        """The line of the table, and the cases that failed; raises Wrong when a test does not notice it."""
+        """Returns the line of the table and the cases that failed; raises Wrong if a test does not fail."""
         begin, path = time.monotonic(), self.root / mutation.file
         before, after = path.read_text(encoding="utf-8"), applied(mutation, self.root)
         path.write_text(after, encoding="utf-8")
@@ -193,7 +196,7 @@ def main():
     if given.check:
         return check(given.check)
     mutations, lines, begin = chosen(given.names), [*HEADING], time.monotonic()
-    if sys.version_info < (3, 11):  # which the package needs
+    if sys.version_info < (3, 11):  # the Python package needs 3.11
         print("this Python is too old for the Python package: mistakes in it are left out")
         mutations = [one for one in mutations if one.room != "python"]
     try:

@@ -1,12 +1,12 @@
-"""A user of the pretend cluster, as docs/clusters.md has it: a home folder with a clone, a profile, and modules."""
+"""A user of the pretend cluster, who follows docs/clusters.md: a home folder with a clone, a profile, and modules."""
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-# Notes how it was started, a file for each rank, and becomes the program, with a library PRELOADED. Job scripts ask for
-# the cores of real nodes; more than two threads a rank would only crowd this machine.
+# Writes how it was started, to a file for each rank, and becomes the program, with a library PRELOADED. Job scripts ask
+# for the cores of real nodes; here a rank gets at most two threads, because this machine has few cores.
 WRAPPER = """\
 #!/bin/bash
 if [ "$1" != info ]; then
@@ -29,7 +29,7 @@ COPIED = ("job_scripts", "input")
 
 
 class Account:
-    """Files of one user. Nothing outside `folder` is written."""
+    """The files of one user. It writes nothing outside `folder`."""
 
     def __init__(self, folder, source, program, machine="generic"):
         """source: the repository; program: the built one; machine: the folder of job_scripts whose profile is used."""
@@ -46,14 +46,14 @@ class Account:
         self.use_profile(machine)
 
     def build_afresh(self, source, parts):
-        """The clone gets the sources, and no program yet."""
+        """Gives the clone the sources, but no program yet."""
         shutil.rmtree(self.clone / "build")
         for part in parts:
             copy = shutil.copytree if (source / part).is_dir() else shutil.copy
             copy(source / part, self.clone / part)
 
     def use_profile(self, machine):
-        """The machine's example as it stands, and a module of each name that it loads."""
+        """Uses the machine's example profile unchanged, and makes a module for each name that it loads."""
         example = self.clone / "job_scripts" / machine / "annulus.profile.example"
         shutil.copy(example, self.home / "annulus.profile")
         for words in re.findall(r"^module load ([^#\n]*)", example.read_text(), re.MULTILINE):
@@ -66,7 +66,7 @@ class Account:
         path.write_text(MODULEFILE.format(prefix=prefix))
 
     def variables(self, **more):
-        """What a login sets, and jobs inherit."""
+        """The environment variables that a login sets and jobs inherit."""
         return {"HOME": str(self.home), "MODULEPATH": str(self.modules), **more}
 
     def script(self, name):
@@ -79,13 +79,13 @@ class Account:
         return path
 
     def ranks(self, job, restart=0):
-        """[{what the wrapper noted}] of a job's ranks, in their order."""
+        """What the wrapper wrote about each rank of a job, in the order of the ranks: a list of dictionaries."""
         files = sorted(self.record.glob(f"{job.number}.{restart}.*"), key=lambda path: int(path.suffix[1:]))
         return [dict(line.split("=", 1) for line in path.read_text().splitlines()) for path in files]
 
 
 def run_directly(program, launcher, ranks, *words, directory, seconds=120):
-    """The same work by the MPI's own launcher, without Slurm: the program's output."""
+    """Does the same work with MPI's own launcher, without Slurm; returns the program's output."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     variables.update(OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                      OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
@@ -100,7 +100,7 @@ def run_directly(program, launcher, ranks, *words, directory, seconds=120):
 
 
 def differences(one, other):
-    """What h5diff says of two results, without where and how they were made; "" when they are the same to the bit."""
+    """What h5diff prints for two results, except where and how they were made; "" if all bits are the same."""
     done = subprocess.run(["h5diff", "--exclude-path=/run", "--exclude-path=/provenance", one, other],
                           capture_output=True, text=True, timeout=60)
     return done.stdout + done.stderr + (f"status {done.returncode}" if done.returncode else "")

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: the cluster, the programs, run files, and looks at what lies in a folder."""
+"""What the tests of this folder share: the cluster, the programs, run files, and lists of a folder's files."""
 import re
 import subprocess
 import tempfile
@@ -45,7 +45,7 @@ class ClusterTest(unittest.TestCase):
 
     @property
     def pmi(self):
-        """What srun --mpi= must be for the program; known from the launcher, not from what the program says."""
+        """The value of srun --mpi= that the program needs; found from the launcher, not from the program's output."""
         version = subprocess.run([self.launcher, "--version"], capture_output=True, text=True, timeout=20).stdout
         return "pmix" if "Open MPI" in version or "OpenRTE" in version else "pmi2"
 
@@ -54,7 +54,7 @@ class ClusterTest(unittest.TestCase):
         return Account(self.folder / folder, self.source, self.program, machine)
 
     def submit(self, account, script, *words, directory, options=(), **variables):
-        """sbatch [options] job_scripts/<script> words..., as that account's user would."""
+        """Runs sbatch [options] job_scripts/<script> words..., as the account's user would."""
         self.submitted.add(script)
         job = self.cluster.submit(*options, account.script(script), *words, directory=directory,
                                   **account.variables(**variables))
@@ -62,7 +62,7 @@ class ClusterTest(unittest.TestCase):
         return job
 
     def do_as_documented(self, command, job):
-        """A command of docs/clusters.md, with JOB for the job's number."""
+        """Runs a command of docs/clusters.md, in which JOB stands for the job's number."""
         self.assertIn(f"`{command}`", (self.source / "docs" / "clusters.md").read_text())
         self.cluster.run("sh", "-c", command.replace("JOB", job.number))
 
@@ -73,21 +73,21 @@ class ClusterTest(unittest.TestCase):
 
     # ---- without Slurm ----
     def directly(self, ranks, verb, *words, directory):
-        """The same work by the MPI's own launcher."""
+        """Does the same work with MPI's own launcher."""
         return run_directly(self.program, self.launcher, ranks, verb, *words, directory=directory)
 
     def run_undisturbed(self, ranks, run_file, *words):
-        """direct.h5 beside the run file."""
+        """Makes direct.h5 beside the run file, without Slurm."""
         self.directly(ranks, "run", run_file, *words, "--set", "output.file=direct.h5", directory=run_file.parent)
         return run_file.parent / "direct.h5"
 
     # ---- files ----
     def files_of_results(self, folder):
-        """What a run may leave: results, and beside them what it must not."""
+        """Names with .h5 in the folder: results, and files that a run must not leave."""
         return sorted(path.name for path in folder.iterdir() if ".h5" in path.name)
 
     def make_layer(self, folder, **replaced):
-        """layer.yaml and its input, in double precision; `replaced` are keys of `train`."""
+        """Makes layer.yaml and its input, in double precision; `replaced` are keys of `train`."""
         text = LAYER
         for key, value in replaced.items():
             text, count = re.subn(rf"\b{key}: [^,}}]*", f"{key}: {value}", text)
@@ -106,7 +106,7 @@ class ClusterTest(unittest.TestCase):
         return [float(number) for number in self.column(file, "/loss")]
 
     def direct_losses(self, folder, ranks):
-        """Of the same training without Slurm and without interruption."""
+        """The losses of the same training without Slurm and without interruption."""
         self.directly(ranks, "train", "layer.yaml", "--set", "output.file=direct.h5", "--set",
                       "train.checkpoint=direct_checkpoint.h5", directory=folder)
         return self.losses(folder / "direct.h5")

@@ -4,9 +4,10 @@
         job = cluster.submit("job.sbatch", "argument", directory=folder)
         job.wait_for("COMPLETED", seconds=60)
 
-Needs Debian's slurm-wlm and munge (as files: no configuration of the machine is read, no service used) and no rights:
-the user who starts it is Slurm's user. The daemons are children of this process and end with it. Cluster.__exit__ ends
-the jobs, the daemons and whatever jobs left behind, each by its process id, and removes the folder.
+Needs the files of Debian's packages slurm-wlm and munge; it reads no configuration of the machine and uses no service.
+It needs no special rights: the user who starts it is Slurm's user. The daemons are children of this process and end
+with it. Cluster.__exit__ ends the jobs, the daemons and whatever jobs left behind, each by its process id, and removes
+the folder.
 """
 import os
 import re
@@ -23,15 +24,15 @@ from config import GPUS, GRES_CONF, NODE, PARTITION, SLURM_CONF, TASK_PROLOG
 
 NODES = ("n1", "n2")
 KILL_WAIT = 30  # s from TERM to KILL; Slurm's default
-SIDE = "/usr/sbin:/sbin:"  # daemons lie there, and users' PATH need not have it
+SIDE = "/usr/sbin:/sbin:"  # folders of the daemons, which users' PATH may lack
 
 
 class SlurmError(Exception):
-    """A command of Slurm failed, or something did not happen in time; the text says what, and what the logs say."""
+    """A command of Slurm failed, or something did not happen in time; the text says what, and has the logs."""
 
 
 def free_ports(count):
-    """Ports of 127.0.0.1 that nobody listens on."""
+    """Ports of 127.0.0.1 on which no process listens."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -49,7 +50,7 @@ class Cluster:
     """
 
     def __init__(self, folder, partitions=(), real_cores=False, as_user=()):
-        """partitions: names beside the default one, `main`; as_user: words before every command, such as setpriv's."""
+        """partitions: more names than the default, `main`; as_user: words before every command, as with setpriv."""
         self.folder, self.partitions, self.as_user = Path(folder), tuple(partitions), list(as_user)
         self.cpus = len(os.sched_getaffinity(0)) if real_cores else 256
         self.task_plugin = "task/affinity" if real_cores else "task/none"
@@ -111,7 +112,7 @@ class Cluster:
         until(30, lambda: self.idle_nodes() == set(NODES), lambda: "idle nodes\n" + self.logs())
 
     def daemon(self, *words):
-        log = open(self.folder / f"{words[0]}.out", "ab")  # what it says before it has a log
+        log = open(self.folder / f"{words[0]}.out", "ab")  # what it prints before it opens its log
         self.daemons.append(subprocess.Popen(
             [*self.as_user, "setpriv", "--pdeathsig", "KILL", *words], env=self.environment(), stdin=subprocess.DEVNULL,
             stdout=log, stderr=log, cwd=self.folder))
@@ -166,12 +167,12 @@ class Cluster:
 
     # ---- use ----
     def environment(self, **more):
-        """For whoever talks to this cluster: without the variables of any other."""
+        """The environment for commands of this cluster, without variables of another one."""
         inherited = {name: value for name, value in os.environ.items() if not re.match("S(LURM|BATCH|RUN)_", name)}
         return {**inherited, "PATH": SIDE + inherited["PATH"], "SLURM_CONF": f"{self.folder}/slurm.conf", **more}
 
     def run(self, *words, seconds=30, check=True, directory=None, **variables):
-        """Standard output of a command; a SlurmError when it fails."""
+        """Returns the standard output of a command; raises SlurmError if it fails."""
         done = subprocess.run([*self.as_user, *map(str, words)], env=self.environment(**variables),
                               cwd=directory or self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=seconds)
@@ -180,7 +181,7 @@ class Cluster:
         return done.stdout
 
     def submit(self, *words, directory, **variables):
-        """sbatch with these words, from a folder."""
+        """Runs sbatch with these words, in a folder."""
         number = self.run("sbatch", "--parsable", *words, directory=directory, **variables).strip()
         return Job(self, number, Path(directory))
 
@@ -188,14 +189,14 @@ class Cluster:
         return set(self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N", check=False).split())
 
     def logs(self):
-        """Last lines of everything."""
+        """The last lines of all logs."""
         names = sorted([*self.folder.glob("*.log"), *self.folder.glob("*.out")])
         return "\n".join("\n".join([f"-- {name.name}", *name.read_text(errors="replace").splitlines()[-15:]])
                          for name in names)
 
 
 class Job:
-    """A batch job; of an array, all its tasks."""
+    """A batch job, or all tasks of an array."""
 
     ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 
@@ -208,7 +209,7 @@ class Job:
         return [dict(re.findall(r"(\w+(?:/\w+|:\w+)*)=(\S*)", line)) for line in text.splitlines() if line]
 
     def get(self, name):
-        """One value of a job that is no array: get("JobState"), get("ExitCode"), get("Restarts")."""
+        """One value of a job that is not an array: get("JobState"), get("ExitCode"), get("Restarts")."""
         (only,) = self.details()
         return only[name]
 
@@ -216,7 +217,7 @@ class Job:
         return [each["JobState"] for each in self.details()]
 
     def wait_for(self, state, seconds):
-        """Waits for a state of all tasks, fails at once in another one that is an end."""
+        """Waits until all tasks have a state; fails at once if one has ended in another state."""
         def reached():
             states = self.states()
             if any(each in self.ENDED and each != state for each in states):
@@ -226,10 +227,10 @@ class Job:
         return self
 
     def cancel(self):
-        """Whatever its state; Slurm does not mind that it has ended."""
+        """Cancels the job in any state; Slurm accepts that for ended jobs, too."""
         self.cluster.run("scancel", self.number)
 
     def told(self):
-        """What the job printed, and Slurm said of it; of an array, all its tasks."""
+        """What the job printed, and what Slurm printed about it; for an array, of all its tasks."""
         files = sorted(path for path in self.directory.glob("*.out") if re.search(rf"\.{self.number}[._]", path.name))
         return "".join(f"-- {path.name}\n{path.read_text(errors='replace')}" for path in files)

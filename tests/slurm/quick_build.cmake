@@ -1,5 +1,5 @@
-# For a build that must be quick rather than good (-DCMAKE_PROJECT_annulus_INCLUDE=...): without optimization, and with the
-# headers that cost most compiled once a library.
+# For a build that must be quick (-DCMAKE_PROJECT_annulus_INCLUDE=...): without optimization. The slowest headers are
+# compiled only once for each library.
 set(CMAKE_CXX_FLAGS_RELEASE "-O0")
 function(annulus_precompile_headers)
   get_property(libraries DIRECTORY ${PROJECT_SOURCE_DIR}/src/annulus PROPERTY BUILDSYSTEM_TARGETS)

@@ -2,8 +2,8 @@
 """Tests job_scripts/ and the program on a throw-away Slurm (Debian: slurm-wlm munge environment-modules shellcheck).
 
     run.py --build FOLDER [--limit SECONDS] [NAME...]   FOLDER: a CMake build with tests; NAME: module, module.Class or
-                                                        module.Class.test, else all, and then every job script must have
-                                                        been submitted
+                                                        module.Class.test; without it all, and every job script must
+                                                        have been submitted
 
 Exit status 0 when every test passed. Everything that was started is ended and removed: at the end, when interrupted,
 and when the limit (default 540 s, three times that for what compiles) is over.
@@ -23,7 +23,7 @@ from cluster import Cluster
 
 HERE = Path(__file__).resolve().parent
 MODULES = ("test_scripts", "test_environment", "test_interruptions", "test_time_limit")
-BESIDE = "test_without_root"  # compiles for minutes, while the others mostly wait for their jobs
+BESIDE = "test_without_root"  # compiles for minutes, so it runs while the others wait for jobs
 
 
 def end(number, _):
@@ -37,7 +37,7 @@ def cache_entry(build, name):
 
 
 class Beside:
-    """This script once more, at the same time and with lower priority, for BESIDE."""
+    """Runs this script again for BESIDE, at the same time and with lower priority."""
 
     def __init__(self, options):
         self.log = tempfile.TemporaryFile(mode="w+")
@@ -48,14 +48,14 @@ class Beside:
         return self
 
     def status(self):
-        """Waits for its end, and shows what it said."""
+        """Waits for its end and prints its output."""
         self.process.wait()
         self.log.seek(0)
         print(f"\nbeside: {BESIDE}\n{self.log.read()}", end="")
         return self.process.returncode
 
     def __exit__(self, *_):
-        self.process.terminate()  # it cleans up as this one does
+        self.process.terminate()  # it cleans up, as this script does
         self.process.wait()
         self.log.close()
 
@@ -78,13 +78,13 @@ class Result(unittest.TextTestResult):
 
 
 def run_tests(names, build):
-    """True when all passed, on a cluster of their own."""
+    """Runs the tests on a cluster of their own; returns whether all passed."""
     build = build.resolve()
     ClusterTest.source, ClusterTest.program = HERE.parent.parent, build / "annulus"
     ClusterTest.launcher = cache_entry(build, "MPIEXEC_EXECUTABLE")
     ClusterTest.slow_calls = build / "tests" / "end_to_end" / "libslow_calls.so"
     with tempfile.TemporaryDirectory(prefix="annulus-slurm-") as scratch:
-        Path(scratch).chmod(0o755)  # munged wants its socket where everybody can reach it
+        Path(scratch).chmod(0o755)  # munged requires that every user can reach its socket
         ClusterTest.scratch = Path(scratch)
         with Cluster(Path(scratch) / "cluster", partitions=("standard", "standard-g")) as cluster:
             ClusterTest.cluster = cluster
@@ -106,7 +106,7 @@ def main():
         return 0 if run_tests(given.names, given.build) else 1
     with Beside(["--build", given.build, "--limit", str(3 * given.limit)]) as beside:
         passed = run_tests(MODULES, given.build)
-        signal.alarm(0)  # it has a limit of its own: a crowded machine compiles slowly
+        signal.alarm(0)  # BESIDE has its own limit, because compiling is slow
         passed = beside.status() == 0 and passed
     for script in untested():
         print(f"run.py: job_scripts/{script} was not submitted by any test")

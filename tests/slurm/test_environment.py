@@ -1,9 +1,9 @@
-"""What a job's ranks inherit, and who goes back to the queue: arrays, --export, CPUs of a rank."""
+"""What a job's ranks inherit (--export, CPUs of a rank), and which tasks of an array go back to the queue."""
 from case import RUN, ClusterTest
 from cluster import until
 
-# In place of the program: the task whose job number is the array's own waits to be warned, the others end at once, as
-# does whoever begins again.
+# Runs instead of the program. The task whose job number is the array's waits for a warning. The others end at once, and
+# so does a task that was requeued.
 WAITS_FOR_A_WARNING = """\
 #!/bin/bash
 if [ "$1" = info ]; then echo "srun --mpi=none"; exit; fi
@@ -48,7 +48,7 @@ class Environment(ClusterTest):
                 folder = account.new_folder("work")
                 (folder / "run.yaml").write_text(RUN)
                 profile = account.home / "annulus.profile"
-                # Of --export=NONE the script's shell knows no home of ours.
+                # With --export=NONE the script's shell does not have the account's HOME.
                 variables = "".join(f"export {name}='{value}'\n" for name, value in account.variables().items())
                 profile.write_text(variables + profile.read_text())
                 script = account.script("generic/cpu.sbatch")

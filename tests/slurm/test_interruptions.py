@@ -1,4 +1,4 @@
-"""Jobs that do not come to their end at once: warned, requeued, cancelled, out of time, with a dead rank."""
+"""Jobs that are interrupted: warned, requeued, cancelled, out of time, or with a dead rank."""
 import os
 import signal
 import time
@@ -7,7 +7,7 @@ from account import differences
 from case import RUN, ClusterTest
 from cluster import KILL_WAIT, SlurmError, until
 
-# Some seconds of work on two slow cores.
+# This run takes some seconds on two slow cores.
 LONG = RUN.replace("sequence: 2048", "sequence: 64000").replace("[256, all]", "[all]").replace("[1, 4]", "[1]")
 TWO_RANKS = ["--ntasks-per-node=1"]
 
@@ -33,21 +33,21 @@ class InterruptedJob(ClusterTest):
         until(seconds, lambda: words in job.told(), lambda: f"job {job.number} to say '{words}'\n{job.told()}")
 
     def processes(self, job, restart=0):
-        """Of the ranks, {rank: process id}."""
+        """{rank: process id} of the job's ranks."""
         return {rank: int(noted["pid"]) for rank, noted in enumerate(self.account.ranks(job, restart))}
 
     def expect_nothing_left(self, job, files=()):
-        """No process of a rank, and no file but these."""
+        """Checks that no process of a rank is left, and no file except these."""
         until(KILL_WAIT, lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in self.processes(job).values()),
               "the end of the ranks")
         self.assertEqual(self.files_of_results(self.work), sorted(files))
 
 
 class Warned(InterruptedJob):
-    """By USR1."""
+    """Jobs that get the warning USR1."""
 
     def test_a_warned_training_saves_and_goes_back_to_the_queue(self):
-        self.make_layer(self.work, steps=2000)  # the warning waits for 5 s of them
+        self.make_layer(self.work, steps=2000)  # the warning comes after about 5 s of steps
         job = self.submit_training()
         self.wait_for_words(job, "step 10 ")
         self.do_as_documented("scancel --batch --signal=USR1 JOB", job)
@@ -104,7 +104,7 @@ class Warned(InterruptedJob):
 
 
 class Cancelled(InterruptedJob):
-    """By scancel, in whatever state."""
+    """Jobs that scancel ends, in any state."""
 
     def test_whoever_cancels_a_training_lets_it_save_and_gets_no_new_one(self):
         self.make_layer(self.work, steps=1000000)
@@ -139,7 +139,7 @@ class Cancelled(InterruptedJob):
 
 
 class Interrupted(InterruptedJob):
-    """By others than the user."""
+    """Jobs that something other than the user interrupts."""
 
     def test_a_run_requeued_in_the_middle_gives_the_same_bits(self):
         job = self.submit_run()

@@ -1,4 +1,4 @@
-"""Every script of job_scripts/ as it stands, on a real Slurm: its result, and how its ranks were started."""
+"""Runs every script of job_scripts/ unchanged on a real Slurm; checks its result, and how its ranks were started."""
 import re
 import subprocess
 
@@ -8,7 +8,7 @@ from cluster import Cluster, Job, NotInTime, SlurmError
 
 
 def died_in_mpi_init(told):
-    """A rank died before the program said a word.
+    """Whether a rank died before the program printed anything.
 
     Open MPI 4.1 does so now and then where one busy machine plays two and starts 16 ranks: a peer's first message over
     TCP arrives before its receiver is known (a call of address 0 in mca_btl_tcp, from ompi_mpi_init).
@@ -26,7 +26,7 @@ class Scripts(ClusterTest):
     def submit_run(self, machine, script, *options, **variables):
         """Submits a script with RUN in a folder of its own, waits for its end, and compares with a direct run.
 
-        Once more, up to three times in all, where MPI itself did not start.
+        If MPI itself did not start, tries again, up to three times in all.
         """
         account = self.new_account(machine)
         for attempts_left in (2, 1, 0):
@@ -43,7 +43,8 @@ class Scripts(ClusterTest):
         return account.ranks(job), job
 
     def expect_same_as_direct(self, run_file):
-        """result.h5 beside the run file has the bits of one rank without Slurm, and nothing else was left there."""
+        """Checks that result.h5 beside the run file has the bits of one rank without Slurm, and that no other file is
+        left."""
         self.assertEqual(differences(run_file.parent / "result.h5", self.run_undisturbed(1, run_file)), "")
         self.assertEqual(self.files_of_results(run_file.parent), ["direct.h5", "result.h5"])
 
@@ -72,7 +73,7 @@ class Scripts(ClusterTest):
         self.assertEqual(self.noted(ranks, "CUDA_VISIBLE_DEVICES"), ["0", "1", "2", "3"] * 2)
         self.assertEqual(set(self.noted(ranks, "OMP_NUM_THREADS")), {"8"})
 
-    # The sites' srun knows their PMI, so their scripts do not choose one.
+    # srun at these sites has a default PMI, so their scripts do not choose one.
     def test_perlmutter_cpu(self):
         ranks, _ = self.submit_run("perlmutter", "cpu.sbatch", "--account=m0000", SLURM_MPI_TYPE=self.pmi)
         self.assertEqual(self.noted(ranks, "node"), ["n1"] * 8 + ["n2"] * 8)

@@ -1,4 +1,5 @@
-"""Jobs whose time is over. Slurm looks every 30 s: a limit of a minute ends a job within 90 s. Two wait at once."""
+"""Jobs that reach their time limit. Slurm checks every 30 s: a limit of a minute ends a job within 90 s. Two run at
+once."""
 from case import RUN, ClusterTest
 from cluster import KILL_WAIT, until
 
@@ -17,7 +18,7 @@ class TimeLimit(ClusterTest):
         training = self.submit(account, "generic/train.sbatch", "layer.yaml", directory=trained,
                                options=[*one_node, "--time=4"])
 
-        # The script asks for a warning three minutes before the end: it comes after 30 to 60 s.
+        # The script asks for a warning three minutes before the end. Here it comes 30 to 60 s after the start.
         until(120, lambda: training.get("Restarts") == "1",
               lambda: f"the requeue, not {training.states()}\n" + training.told())
         self.assertIn("stopped on request after step ", training.told())

@@ -1,4 +1,4 @@
-"""An ordinary user of a cluster: a clone, modules, CMake, a job. No tools/setup, no root, no cache of ours."""
+"""An ordinary user of a cluster: a clone, modules, CMake, a job. No tools/setup, no root rights, no cache."""
 import os
 import re
 import shutil
@@ -27,14 +27,14 @@ class WithoutRoot(ClusterTest):
             subprocess.run(["chown", "-R", "65534:65534", self.account.folder], check=True, timeout=60)
 
     def in_login_shell(self, commands, seconds):
-        """What the user sees of them, typed in the clone with nothing but the system's PATH."""
+        """What the user sees if the commands are typed in the clone, with only the system's PATH."""
         variables = self.account.variables(PATH="/usr/bin:/bin", LANG="C.UTF-8", CMAKE_BUILD_PARALLEL_LEVEL="2")
         shell = subprocess.Popen([*self.as_user, "bash", "-lec", commands], cwd=self.account.clone, env=variables,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
         try:
             said, _ = shell.communicate(timeout=seconds)
         finally:
-            if shell.poll() is None:  # with the compilers that it started
+            if shell.poll() is None:  # ends the compilers that the shell started, too
                 os.killpg(shell.pid, signal.SIGKILL)
                 shell.wait()
         self.assertEqual(shell.returncode, 0, said[-4000:])
@@ -45,7 +45,7 @@ class WithoutRoot(ClusterTest):
         self.account.add_module("kokkos", kokkos)
         shutil.copy(Path(__file__).parent / "quick_build.cmake", self.account.folder)
         self.give_to_user()
-        # Compiled quickly; that the program is fast, others test.
+        # Without optimization, because compiling is then quick; other tests show that the program is fast.
         quick = f"-DCMAKE_PROJECT_annulus_INCLUDE={self.account.folder}/quick_build.cmake"
         commands = self.documented_block("build").replace("cmake --preset", f"cmake {quick} --preset")
         said = self.in_login_shell(commands, 1500)
@@ -59,7 +59,7 @@ class WithoutRoot(ClusterTest):
         self.in_login_shell("build/release/annulus verify input/quickstart.yaml", 60)
 
     def copy_of_kokkos(self):
-        """Where the user can read it, as a site's module would have it."""
+        """Copies Kokkos to where the user can read it, as a site's module would."""
         cache = (self.program.parent / "CMakeCache.txt").read_text()
         config = Path(re.search(r"^Kokkos_DIR:PATH=(.*)$", cache, re.MULTILINE)[1])
         prefix = self.account.folder / "kokkos"

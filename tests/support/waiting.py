@@ -1,4 +1,4 @@
-"""Waiting for something to happen, in tests that start programs."""
+"""For tests that start programs: waits until something has happened."""
 import time
 
 

@@ -167,7 +167,7 @@ EarlierTable read_sweep_table(const std::string& file) {
 }
 
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table) {
-  // Compares both files: a launch may have replaced one and ended, or another launch may have replaced the other.
+  // Compares both files. Only one may be new: a launch may end between the two writes, or two launches write at once.
   return read_sweep_table(file).records == table.records && (json.empty() || cases_in(json) == dump(cases_of(table)));
 }
 

@@ -57,7 +57,7 @@ auto with_stored(const void* numbers, core::DType type, Visit&& visit) {
 }
 
 /// Calls visit(numbers, how many, how many come before) for every vector of numbers, or once for all of them if nothing
-/// is between the vectors; until it returns true.
+/// lies between the vectors. Stops when visit() returns true.
 template <class Visit>
 void for_each_vector(const void* numbers, core::DType type, Index count, const Spacing& spacing, const Visit& visit) {
   const auto [each, apart] = spacing.numbers < spacing.apart ? spacing : Spacing{count, count};

@@ -12,7 +12,7 @@ EXPECTED = "an intracommunicator of mpi4py, a process group of torch.distributed
 
 
 class Known(NamedTuple):
-    """An attribute of a communicator of mpi4py: our duplicate of it, which lives as long as it does, and its name."""
+    """We store this in an mpi4py communicator, as an attribute: our duplicate and its name. They live as long as it."""
     core: object
     name: str
 
@@ -25,8 +25,8 @@ def _mpi():
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as problem:  # not installed, or its MPI library is missing
-        raise AnnulusError(f"comm: mpi4py cannot be used ({one_line(problem)}), expected pip install mpi4py with this "
-                           "annulus's MPI") from None
+        raise AnnulusError(f"comm: mpi4py cannot be used ({one_line(problem)}), expected an mpi4py that uses this "
+                           "annulus's MPI (pip install mpi4py)") from None
     return MPI
 
 
@@ -80,7 +80,7 @@ def mpi_of(comm):
             raise AnnulusError("comm is a communicator that has been freed, expected one that lives")
         return comm
     if _is_of_others(comm):
-        raise AnnulusError("comm: this process is no member of the process group, expected calls of its members alone")
+        raise AnnulusError("comm: this process is no member of the process group, expected that only its members call")
     raise AnnulusError(f"comm is a {type(comm).__name__}, expected {EXPECTED}")
 
 
@@ -124,8 +124,8 @@ _of_groups = weakref.WeakKeyDictionary()
 
 
 def _of_group(group):
-    """The MPI communicator of a process group's ranks, in their order. Through the group, the ranks exchange their
-    ranks in MPI's world. It is made once and lives as long as the group."""
+    """The MPI communicator of a process group's ranks, in their order. The processes exchange, through the group, their
+    ranks in MPI's world. The communicator is made once and lives as long as the group."""
     if group in _of_groups:
         return _of_groups[group]
     import torch.distributed as distributed

@@ -48,7 +48,7 @@ Plan make_plan(const std::vector<Index>& extents, const std::string& type, const
   shape.kv_sequence = extents.at(5);
   shape.value_dim = extents.at(6);
   shape.type = dtype_called(type);
-  shape.more_heads_than_rows = true;  // Python asks for the order of axes where arrays come in
+  shape.more_heads_than_rows = true;  // calls.py checks the order of axes when it gets the arrays
   std::vector<Segment> entries;
   for (const SegmentArgument& one : segments) entries.push_back(segment_of(one));
   Pattern pattern{entries, dilations, causal, semantics, documents, scale, group_scale};
@@ -122,7 +122,7 @@ void run_reference(const Plan& plan, const InArray& q, const InArray& k, const I
   run([&](const Progress& tell) { reference(plan, tq, tk, tv, rows, to, to_lse, tell, tsink); }, nb::none());
 }
 
-/// What annulus.info() says of threads and processors.
+/// What annulus.info() says about threads and processors.
 nb::dict threads_and_processors() {
   const ThreadChoice choice = thread_choice();
   nb::dict said;
@@ -140,13 +140,13 @@ std::vector<std::pair<Index, Index>> pairs_of(const Rows& held) {
 }
 
 #if ANNULUS_HAS_MPI
-/// Of an MPI_Comm that lies at this address (mpi4py's MPI._addressof()).
+/// The communicator for the MPI_Comm at this address (mpi4py's MPI._addressof()).
 Communicator communicator_at(std::uintptr_t address) {
   const nb::gil_scoped_release no_gil;
   return Communicator(*reinterpret_cast<const MPI_Comm*>(address));
 }
 
-/// Where MPI_Send lies that a loaded library at `path` calls, and the file of the MPI library in which that is.
+/// The address of the MPI_Send that the loaded library at `path` calls, and the file of the MPI library that has it.
 std::pair<std::uintptr_t, std::string> mpi_library_of(const std::string& path) {
   void* const loaded = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   void* const send = loaded != nullptr ? dlsym(loaded, "MPI_Send") : nullptr;

@@ -15,7 +15,7 @@
 namespace annulus::python {
 namespace {
 
-/// The questions that OpenMP 4.5 knows.
+/// Functions of OpenMP 4.5 that list the places of a runtime and their processors.
 struct Questions {
   int (*num_places)() = nullptr;
   int (*place_num_procs)(int) = nullptr;
@@ -62,7 +62,7 @@ std::vector<int> places_of(const std::string& file) {
   find(library, "omp_get_place_proc_ids", ask.place_proc_ids);
   const bool knows = ask.num_places != nullptr && ask.place_num_procs != nullptr && ask.place_proc_ids != nullptr;
   const std::vector<int> found = knows ? answer(ask) : std::vector<int>();
-  dlclose(library);  // it stays: it was loaded before
+  dlclose(library);  // the library stays loaded, as it was before
   return found;
 }
 

@@ -26,10 +26,10 @@ namespace annulus::python {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto ear = std::chrono::milliseconds(100);  // between two looks for Ctrl-C, and two calls of progress
+constexpr auto ear = std::chrono::milliseconds(100);  // between two checks for Ctrl-C, and two calls of progress
 constexpr auto most_at_the_end = std::chrono::seconds(10);
 
-/// Thrown through the kernels where the caller does not want to wait any more; never seen by him.
+/// Ends a computation whose caller has stopped waiting. The caller never gets it.
 struct Ended {};
 
 int threads_of_environment() {
@@ -37,26 +37,26 @@ int threads_of_environment() {
   return asked != nullptr ? std::max(0, std::atoi(asked)) : 0;
 }
 
-/// A piece of work on its way through the thread.
+/// Work that a caller has given to the thread.
 struct Job {
   const std::function<void(const Progress&)>& work;
   nb::object progress;
   Threads threads = {};
-  bool ended = false;                           // the caller wants no more of it; under Worker::mutex
+  bool ended = false;                           // the caller has stopped waiting; under Worker::mutex
   bool done = false;                            // under Worker::mutex
   std::exception_ptr error = {};                // read once it is done
-  std::optional<nb::python_error> raised = {};  // by progress; touched with the GIL
+  std::optional<nb::python_error> raised = {};  // by progress; used only with the GIL held
 };
 
 class Worker {
  public:
-  /// Never destroyed: at the end of the process its thread waits for work, and ends with it.
+  /// Never destroyed: its thread waits for work until the process ends.
   static Worker& one() {
     static Worker* const worker = new Worker;
     return *worker;
   }
 
-  /// A caller, from before it lets the GIL go until it has the GIL again.
+  /// Counts a caller, from before it releases the GIL until it has the GIL again.
   class Caller {
    public:
     explicit Caller(Worker& worker) : worker_(worker) { worker_.enter(); }
@@ -110,7 +110,7 @@ class Worker {
   }
 
   void close() {
-    if (process_ != getpid()) return;  // nothing was computed; or it was, before a fork, and nobody is left to wait for
+    if (process_ != getpid()) return;  // nothing was computed here (perhaps before a fork): no caller waits
     std::unique_lock<std::mutex> lock(mutex_);
     closing_ = true;
     if (job_ != nullptr) job_->ended = true;
@@ -126,7 +126,7 @@ class Worker {
     return true;
   }
 
-  /// Throws where nobody could wait for work.
+  /// Counts a caller. Throws if the thread could not do its work.
   void enter() {
     if (thread_ == std::this_thread::get_id()) {
       throw Error(ErrorKind::usage,
@@ -144,7 +144,7 @@ class Worker {
     ++callers_;
   }
 
-  /// Instead of a way back to Python, which is ending.
+  /// Stops the calling thread for good, because it must not return to Python, which is ending.
   [[noreturn]] void rest(std::unique_lock<std::mutex>& lock) {
     ++resting_;
     changed_.notify_all();
@@ -177,7 +177,7 @@ class Worker {
     return chosen;
   }
 
-  /// Starts the thread with the first work; decides how many threads this one gets.
+  /// Starts the thread at the first work; decides how many threads compute this work.
   void start(const Threads& threads) {
     const ThreadChoice chosen = choose(threads);
     if (pool_ > 0) return limit_threads(chosen.count);
@@ -191,7 +191,7 @@ class Worker {
     using Device = Kokkos::DefaultExecutionSpace::memory_space;
     static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, Device>::accessible,
                   "the Python package takes arrays in host memory; expected a Kokkos without CUDA or HIP");
-    run_on(processors_.numbers);  // a thread inherits where the one that starts it is pinned
+    run_on(processors_.numbers);  // new threads inherit the processors of this one
 #ifdef KOKKOS_ENABLE_OPENMP
     omp_set_num_threads(pool_);
 #endif
@@ -199,7 +199,7 @@ class Worker {
     char* words[] = {name.data(), quiet.data(), nullptr};
     int count = 2;
     Kokkos::initialize(count, words);
-    // A runtime that was loaded by a pinned thread has one place, and pins all its threads there.
+    // A runtime that a pinned thread has loaded has one place, and pins all its threads to it.
     if (places_of_our_runtime().size() >= processors_.numbers.size()) return;
     using Space = Kokkos::DefaultHostExecutionSpace;
     Kokkos::parallel_for("annulus::run_on", Kokkos::RangePolicy<Space>(0, pool_).set_chunk_size(1),
@@ -262,7 +262,7 @@ class Worker {
   int set_ = 0;   // by set_threads()
   Processors processors_;
 
-  std::atomic<pid_t> process_{0};  // that started the thread
+  std::atomic<pid_t> process_{0};  // the process that started the thread
   std::atomic<std::thread::id> thread_{};
 };
 

@@ -1,8 +1,8 @@
 // The one thread of this process that computes.
 //
 // Kokkos wants all its calls from the thread that started it, and Python calls from any: autograd has threads of its
-// own, notebooks and servers too. So a thread of ours starts Kokkos, and callers hand it their work and wait, without
-// the GIL and with an ear for Ctrl-C.
+// own, notebooks and servers too. So a thread of ours starts Kokkos. Callers give it their work and wait; they hold no
+// GIL and check for Ctrl-C.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,20 +15,20 @@
 
 namespace annulus::python {
 
-/// Threads that a call wants: `asked` by its argument, else those of set_threads(), else `suggested` by whoever calls
-/// (annulus.torch: PyTorch's number), else OMP_NUM_THREADS, else the processors of this process. 0: says nothing.
+/// Threads that a call wants: the first that is not 0 of `asked` (its argument), set_threads(), `suggested` (by the
+/// calling module: annulus.torch gives PyTorch's number), OMP_NUM_THREADS, and the processors of this process.
 struct Threads {
   int asked = 0;
   int suggested = 0;
 };
 
-/// For calls that ask for no number themselves. The first call starts so many threads; afterwards as many or fewer can
-/// be had. Throws Error(usage) when there are fewer, or `count` < 1.
+/// Sets the threads of calls without the argument. The first call starts its number of threads; later calls can have at
+/// most that many. Throws Error(usage) for more than that, and for `count` < 1.
 void set_threads(int count);
-/// Throws Error(usage) where a call cannot have so many.
+/// Throws Error(usage) if a call cannot have this many.
 void check_threads(int count);
 
-/// Threads of a call that says nothing, who decided that, and the processors on which they run.
+/// Threads of a call without the argument, what decided their number, and the processors on which they run.
 struct ThreadChoice {
   int count = 0;
   std::string source;
@@ -42,8 +42,8 @@ ThreadChoice thread_choice();
 /// forked after the first use, where neither Kokkos nor OpenMP works.
 void run(const std::function<void(const Progress&)>& work, const nanobind::object& progress, Threads threads = {});
 
-/// Ends what other threads compute, since Python ends: from then on none of them takes the GIL, for which Python would
-/// end it in the middle of C++. Python's atexit calls it.
+/// Ends what other threads compute. Python's atexit calls it. From then on none of these threads takes the GIL: Python,
+/// which is ending, would end a thread that takes it in the middle of C++.
 void end_with_python();
 
 }  // namespace annulus::python

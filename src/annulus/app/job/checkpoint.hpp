@@ -37,12 +37,12 @@ struct TrainingJob {
 
 /// Loads the job's checkpoint. If that cannot be read, warns and loads the previous one. Empty if there is no
 /// checkpoint. Collective. Throws the same Error on every rank if the file is something else, has other settings, or
-/// was trained on other data. A file of an older version has no fingerprints: rank 0 then only warns, so that its steps
-/// are not lost.
+/// was trained on other data. A file of an older version has no fingerprints: rank 0 then only warns, so that the steps
+/// in the file are not lost.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
-/// Keeps the present checkpoint as NAME.previous. Call it before each save, on one rank: a save then replaces NAME, and
-/// the save after it NAME.previous. Does nothing if the checkpoint cannot be read, or the file system has no links.
+/// Gives the present checkpoint the second name NAME.previous. Call it before each save, on one rank: the save then
+/// replaces NAME only. Does nothing if the checkpoint cannot be read, or the file system has no links.
 void keep_previous(const TrainingJob& training);
 /// Removes NAME.previous, which a finished training does not need. Call on one rank.
 void remove_previous(const std::string& checkpoint);

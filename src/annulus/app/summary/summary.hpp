@@ -14,7 +14,7 @@ namespace annulus::app {
 /// The kind of partition that gives rows to ranks: the one asked for, or the strategy's own.
 std::string name_of_partition(const Job& job);
 
-/// Attributes of /run: the strategy, the partition and, if there are several, the slices, whoever chose them.
+/// Attributes of /run: strategy, partition and, if there are several, units; chosen by the run file or by annulus.
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job);
 
 /// The part of the JSON report that says what was run, and where: shape, pattern, resolved settings, program and

@@ -21,10 +21,10 @@ using layer::Weight;
 
 struct Given {
   std::string output;
-  runfile::GenerateSettings what;    ///< kv_heads is 0 if it equals heads
+  runfile::GenerateSettings what;    ///< kv_heads 0 means: as many as heads
   bool dout = false;                 ///< make dout, too
   bool dlse = false;                 ///< make dlse, too
-  std::optional<Index> layer_width;  ///< set: for a layer of this width, with x, dy, target and weights
+  std::optional<Index> layer_width;  ///< if set, make the input of a layer of this width
   bool biases = false;               ///< the layer has biases, too
   bool overwrite = false;
 };
@@ -50,7 +50,7 @@ void complete(Given& given) {
   if (!given.layer_width) return;
   const double width = double(*given.layer_width);
   const auto check = [&](const char* what, const char* option,
-                         double numbers) {  // limit so that sums of bytes fit into 64 bits, too
+                         double numbers) {  // also the sum over all datasets must fit into 64 bits
     if (8 * numbers <= 1e18) return;
     core::fail(core::ErrorKind::usage, "generate: --layer {} and {}: {:.2g} bytes {}, expected at most 1e18",
                *given.layer_width, option, 8 * numbers, what);
@@ -126,10 +126,10 @@ std::vector<Option> options_of(Given& given) {
   Option layer = whole("--layer", given.layer_width, {1, Index(1) << 30},
                        "Width of an attention layer to make instead: x, dy, target, wq, wk, wv, wo");
   layer.excludes = {"--dout", "--dlse"};
-  Option queries = whole("--queries", given.what.queries, any, "Rows of q, dout and dlse, where other than --sequence");
+  Option queries = whole("--queries", given.what.queries, any, "Rows of q, dout and dlse, if other than --sequence");
   queries.excludes = {layer.name};
   Option value_dim = whole("--value-dim", given.what.value_dim, {1, core::most_head_dim},
-                           "Head size of v and dout, where other than --head-dim");
+                           "Head size of v and dout, if other than --head-dim");
   value_dim.excludes = {layer.name};
   Option biases = flag("--biases", given.biases, "With --layer: biases bq, bk, bv, bo, too");
   biases.needs = layer.name;

@@ -1,7 +1,8 @@
 """Follows attention with capped scores, which models compute by hand: PyTorch's function has no cap.
 
 Gemma 2, for example: softmax(a tanh(q k^T scale / a) + mask) v. Each result of PyTorch's functions on the way gets a
-note of what it is. A function that is not known here makes it uncertain, and then the attention is refused, not guessed.
+note of what it is. A function that is not known here makes the note uncertain. Then the attention is refused, not
+guessed.
 """
 import numbers
 from typing import NamedTuple, Optional
@@ -54,7 +55,7 @@ class Follower:
 
 
 def _changed(note, name, other, is_first, kwargs):
-    """The note of a result, None if it is not known. `other`: the argument beside the scores, which are the first."""
+    """The note of a result, None if it is not known. `other` is the argument that is not the scores."""
     factor = None
     if kwargs.keys() & {"alpha", "rounding_mode"}:
         return None

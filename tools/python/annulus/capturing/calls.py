@@ -54,7 +54,7 @@ class _Mode(TorchFunctionMode):
         return output
 
     def multi_head(self, function, args, kwargs):
-        """Inside its own code a mode is off: so this sees the attention by the name that the function calls."""
+        """PyTorch calls this with the mode off. So it replaces the function's name while multi-head attention runs."""
         bound = inspect.signature(function).bind(*args, **kwargs).arguments
         wanted = bound.get("need_weights", True)
         F.scaled_dot_product_attention = self.attention

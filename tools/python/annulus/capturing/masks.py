@@ -3,13 +3,13 @@ import torch
 
 
 def placed(queries, keys, mask, is_causal):
-    """(meaning, query_offset) of a mask of so many rows of q and of k. If they are as many, no offset is needed: None.
+    """(meaning, query_offset) of a mask for these numbers of rows of q and k. If both are the same, the offset is None.
     Otherwise it is the row of k at which q begins, or "none" if every query sees every key.
 
     A window does not say where q begins, so it is "other" then."""
     if queries == keys:
         return meaning(keys, mask, is_causal), None
-    if is_causal:  # PyTorch's begins at the first rows
+    if is_causal:  # PyTorch's causal mask begins at the first rows
         return ("causal", 0) if mask is None and queries <= keys else ("other", None)
     allowed = mask if mask is None or mask.dtype == torch.bool else _allowed(mask)
     if mask is None or (allowed is not None and bool(allowed.all())):
@@ -37,7 +37,7 @@ def meaning(rows, mask, is_causal):
     if allowed.shape[-2] != rows:
         return "other"
     one = allowed.reshape(-1, rows, rows)[0]
-    left, right = int(one[:, 0].sum()) - 1, int(one[0].sum()) - 1  # of the last row that sees row 0, and of row 0
+    left, right = int(one[:, 0].sum()) - 1, int(one[0].sum()) - 1  # last row that sees row 0; last one that row 0 sees
     band = torch.ones(rows, rows, dtype=torch.bool, device=mask.device).tril(right).triu(-left)
     if min(left, right) < 0 or not bool((allowed == band).all()):
         return "other"

@@ -20,7 +20,7 @@ NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16
 ELEMENTS = {short: elements.BFLOAT16 if name == "bfloat16" else elements.of_dtype(name)
             for name, short in NAMES.items()}
 HEADER_MOST = 100_000_000  # bytes; a limit of the format
-# What a header makes of it that has other things where numbers and texts should be, or too many levels.
+# Exceptions that reading raises if a header has wrong types of values, or too many levels.
 DAMAGED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError)
 
 

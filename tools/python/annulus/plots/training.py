@@ -8,7 +8,8 @@ from annulus.plots import style
 
 @arguments.checked(result=arguments.dataset)
 def loss(result):
-    """Loss over the steps of `annulus train`: entry i is the loss before update i, the last entry that after all."""
+    """Loss over the steps of `annulus train`: entry i is the loss before update i, the last entry the loss at the
+    end."""
     if "loss" not in result or result["loss"].ndim != 1:
         raise AnnulusError("result has no loss; expected the result of annulus train, or its checkpoint")
     values = result["loss"].values

@@ -27,7 +27,7 @@ DESCRIPTIONS = {
 }
 
 
-MOST_RANKS = 1_000_000  # of a column; what a damaged file claims need not be in it
+MOST_RANKS = 1_000_000  # length of a column; a damaged file may claim any length
 
 
 class LazyArray(BackendArray):

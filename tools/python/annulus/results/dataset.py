@@ -22,7 +22,7 @@ _EXPECTED = {
 }
 
 
-MOST_CASES = 100_000  # of a sweep; what a damaged file claims need not be in it
+MOST_CASES = 100_000  # of a sweep; a damaged file may claim any number
 _NEEDED = ("q", "k", "v", "x")
 
 
@@ -48,7 +48,7 @@ def check(path, file, *wanted):
 def _opened(path, kind):
     with hdf5.reading(path) as file:
         check(path, file, kind)
-        for name in _NEEDED if kind == INPUT else ():  # of all else it is said when it is read
+        for name in _NEEDED if kind == INPUT else ():  # other files are checked when they are read
             if hdf5.is_dataset(file, name):
                 packing.refuse_packed(f"{path}: dataset {name}", file[name].attrs)
     return xr.open_dataset(Path(path).absolute(), engine=backend.AnnulusBackend)

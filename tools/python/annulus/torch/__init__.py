@@ -35,7 +35,8 @@ def communicator_name(comm, name=None):
          threads=THREADS)
 def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None, return_lse=False, progress=None, threads=None,
                       **words):
-    """annulus.attention() for PyTorch's tensors, with gradients (also of sink); words as there but statistics.
+    """annulus.attention() for PyTorch's tensors, with gradients (also of sink). It has the same arguments, except
+    statistics.
 
     lengths may be a tensor (B) or (B, 2), or a mask (B, S) of contiguous rows, True where a row exists.
 
@@ -103,7 +104,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                                  enable_gqa=False, **words):
     """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.
 
-    attn_mask : of bool. (S, S) or (..., S, S): a causal mask, a window of keys around each query, or padding, that is
+    attn_mask : bool. (S, S) or (..., S, S): a causal mask, a window of keys around each query, or padding, that is
         rows that see nothing and that no row sees. (..., 1, S) or (..., Sq, S): keys that no query of their entry sees;
         with comm the mask is (..., 1, S), of the rows of all ranks.
         The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused; `lengths`

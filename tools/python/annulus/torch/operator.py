@@ -36,7 +36,7 @@ BACKWARD = ("(Tensor normalizers, Tensor q, Tensor k, Tensor v, Tensor out, Tens
             "Tensor? sink, Tensor? lengths) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dsink)")
 PLAIN = settings_of()
 
-progress_of_call = contextvars.ContextVar("annulus.torch's progress", default=None)  # a function, not in a text
+progress_of_call = contextvars.ContextVar("annulus.torch's progress", default=None)  # a function, so not in `settings`
 
 
 class Request(NamedTuple):
