@@ -76,20 +76,20 @@ void finish_one(const Problem& problem, Gradient which, Index heads, core::Inter
   }
 }
 
-core::Buffer buffer_for_results(const Problem& problem, const core::Buffer& sums, const core::Buffer& there,
+core::Buffer buffer_for_results(const Problem& problem, const core::Buffer& sums, const core::Buffer& callers,
                                 const std::string& name, Index bytes) {
-  if (there.is_borrowed() && there.bytes() == bytes) return there;
+  if (callers.is_borrowed() && callers.bytes() == bytes) return callers;
   return results_replace_sums(problem) ? sums.first(bytes) : core::Buffer(name, bytes);
 }
 
 /// The tensor that the caller lent, otherwise the one in a buffer.
-core::TensorView either(const core::TensorView& lent, const core::TensorView& own) {
+core::TensorView lent_or_own(const core::TensorView& lent, const core::TensorView& own) {
   return lent.data != nullptr ? lent : own;
 }
 
 /// dQ of `rows` rows of all batch entries, from their sums.
-core::Buffer finish_dq(const Problem& problem, Index rows, const core::Buffer& sums, const core::Buffer& there) {
-  core::Buffer dq = buffer_for_results(problem, sums, there, "dq", rows * problem.query_row_bytes());
+core::Buffer finish_dq(const Problem& problem, Index rows, const core::Buffer& sums, const core::Buffer& callers) {
+  core::Buffer dq = buffer_for_results(problem, sums, callers, "dq", rows * problem.query_row_bytes());
   finish_one(problem, Gradient::dq, problem.shape.heads, {0, rows}, sums, dq);
   return dq;
 }
@@ -119,9 +119,9 @@ core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tenso
   core::Buffer delta("delta", all * s.heads * Index(core::bytes_of(problem.precision)));
   if (all == 0) return delta;
   kernels::backward_delta(problem.backend, s, rows,
-                          either(tensors.lent.out, view(tensors.out, problem.type, s.dim_of_values())),
-                          either(tensors.lent.dout, view(tensors.dout, problem.type, s.dim_of_values())),
-                          either(tensors.lent.dlse, view(tensors.dlse, core::lse_type(problem.type), 1)),
+                          lent_or_own(tensors.lent.out, view(tensors.out, problem.type, s.dim_of_values())),
+                          lent_or_own(tensors.lent.dout, view(tensors.dout, problem.type, s.dim_of_values())),
+                          lent_or_own(tensors.lent.dlse, view(tensors.dlse, core::lse_type(problem.type), 1)),
                           view(delta, problem.sum_type(), 1));
   return delta;
 }
@@ -156,10 +156,10 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
   const core::DType sums = problem_.sum_type();
   const Tensors& t = queries.tensors;
   const Index rows = queries.held.count();
-  kernels::BackwardOperands operands{either(t.lent.q, view(t.q, problem_.type, rows, s.head_dim)),
+  kernels::BackwardOperands operands{lent_or_own(t.lent.q, view(t.q, problem_.type, rows, s.head_dim)),
                                      block.view(problem_, 0),
                                      block.view(problem_, 1),
-                                     either(t.lent.dout, view(t.dout, problem_.type, rows, s.dim_of_values())),
+                                     lent_or_own(t.lent.dout, view(t.dout, problem_.type, rows, s.dim_of_values())),
                                      view(t.normalizers, sums, rows, kernels::normalizer_numbers),
                                      view(t.delta, sums, rows, 1),
                                      problem_.scale,
@@ -168,7 +168,7 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                      problem_.granule > 1};
   operands.rule = problem_.call_rule();
   if (t.lent.dlse.data == nullptr && t.dlse.bytes() == 0)
-    operands.out = either(t.lent.out, view(t.out, problem_.type, rows, s.dim_of_values()));
+    operands.out = lent_or_own(t.lent.out, view(t.out, problem_.type, rows, s.dim_of_values()));
   kernels::GradientViews gradients{view(dq_, sums, rows, s.head_dim), into.view(problem_, 0), into.view(problem_, 1)};
   if (problem_.has_query_block_sums()) {
     gradients.begun_dk = into.view(problem_, 2);
@@ -221,9 +221,9 @@ core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, 
 }
 
 core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
-                               const core::Buffer& there, core::HopMetrics& metrics) {
+                               const core::Buffer& callers, core::HopMetrics& metrics) {
   const Index batch = problem.shape.batch, row = problem.shape.heads * problem.head_query_sum_bytes();
-  const core::Buffer own = made(there, "dq", query_sum_bytes(problem, rows));
+  const core::Buffer own = made(callers, "dq", query_sum_bytes(problem, rows));
   core::Buffer dq;
   core::timed_compute(metrics, [&] {
     core::fill_zero(own.data(), own.bytes());
@@ -233,7 +233,7 @@ core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, 
       kernels::add_rows(copies, {sums.data(), batch, parts * rows, row}, {own.data(), batch, rows, row},
                         problem.precision);
     }
-    dq = finish_dq(problem, batch * rows, own, there);
+    dq = finish_dq(problem, batch * rows, own, callers);
   });
   return dq;
 }

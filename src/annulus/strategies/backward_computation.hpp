@@ -44,10 +44,10 @@ class BackwardComputation final : public SumComputation {
 /// Makes dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, and frees the sums.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
-/// Makes dQ (B, rows, H, D) in the storage type, in the memory of `there` if it fits. `sums` is (B, parts * rows, H,
+/// Makes dQ (B, rows, H, D) in the storage type, in the memory of `callers` if it fits. `sums` is (B, parts * rows, H,
 /// D): its row p * rows + i is what rank p of `parts` summed for row i. The ranks' sums are added in ascending order.
 core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
-                               const core::Buffer& there, core::HopMetrics& metrics);
+                               const core::Buffer& callers, core::HopMetrics& metrics);
 
 /// How many blocks of batch entries a backward pass works on one after another, where no rank adds to another rank's
 /// sums. Entries share nothing, so the sums of one block stay in the caches of the threads.

@@ -48,8 +48,8 @@ Problem narrowed(const Problem& whole, core::Interval query) {
   return narrow;
 }
 
-core::Buffer made(const core::Buffer& there, const std::string& name, Index bytes) {
-  return there.is_borrowed() && there.bytes() == bytes ? there : core::Buffer(name, bytes);
+core::Buffer made(const core::Buffer& callers, const std::string& name, Index bytes) {
+  return callers.is_borrowed() && callers.bytes() == bytes ? callers : core::Buffer(name, bytes);
 }
 
 std::string why_not_by_granules(const Problem& problem) {

@@ -243,8 +243,8 @@ struct Tensors {
   std::function<void()> poll = {};  ///< called now and then while kernels work; an exception from it ends the pass
 };
 
-/// Memory of `bytes` bytes named `name`: `there` if that is borrowed and of this size, otherwise a new buffer.
-core::Buffer made(const core::Buffer& there, const std::string& name, Index bytes);
+/// Memory of `bytes` bytes named `name`: `callers` if that is borrowed and of this size, otherwise a new buffer.
+core::Buffer made(const core::Buffer& callers, const std::string& name, Index bytes);
 
 /// K and V of `held` rows of all heads, or of one, in an array of Problem::kv_parts() parts.
 std::array<core::TensorView, 2> kv_views(const Problem& problem, void* data, Index held, bool of_one_head = false);
