@@ -63,6 +63,7 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
     kernels::BackwardOperands operands{q.view,           k.view,     v.view,       dout.view,
                                        normalizers.view, delta.view, test.scale(), test.output_scale};
     operands.rule = test.call_rule();
+    if (!run.in_blocks) operands.key_parts = test.key_parts;
     host::host_attend_backward(list, shape, rows, test.precision, operands, gradients, run.poll, run.set);
   }
   end_blocks(begun_dk, dk, shape.batch * keys);

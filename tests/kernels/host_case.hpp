@@ -36,6 +36,7 @@ inline kernels::ReferenceResult host_answer(const HostCase& test, InstructionSet
   const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.dim_of_values());
   kernels::State state(shape, test.query_rows, test.precision);
+  state.key_parts = test.key_parts;
   for (const core::WorkList& list : test.calls) {
     kernels::host::host_attend(list, {q.view, k.view, v.view, test.scale(), test.call_rule()}, state, poll, set);
   }

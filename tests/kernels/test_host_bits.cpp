@@ -242,6 +242,23 @@ TEST(HostPasses, OverRowsWithoutKeysAndFarApartAreNoNan) {
   }
 }
 
+// Neighbouring scores are 64 to 128 apart there, as far as the exponent bias, which rounding could double.
+TEST(HostPasses, OfHugeScoresAreFinite) {
+  HostCase test = plain_case(1, 2, 1, false);
+  test.q = {1};
+  test.v = {5, 7};
+  std::vector<WorkList> calls(1);
+  add_items(calls[0], test, 0, 1, 0, 2, Band::all, 2);
+  for (const double score : {0.7e9, 0.8e9, 1e9, 1.2e9, 1.4e9, 3e9}) {
+    test.k = {score, -score};
+    for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
+      const Bits bits = run_passes(test, {calls}, set);
+      EXPECT_EQ(bits.out[0], 5) << name_of(set) << ", " << score;
+      EXPECT_NEAR(bits.lse[0] / score, 1, 1e-6) << name_of(set) << ", " << score;
+    }
+  }
+}
+
 TEST(HostFinish, WorksInTheMemoryOfTheAccumulator) {
   for (const auto& [type, precision] :
        {std::pair{DType::float32, Precision::float32}, std::pair{DType::float64, Precision::float64}}) {

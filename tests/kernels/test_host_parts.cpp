@@ -11,6 +11,7 @@ namespace {
 
 using core::Band;
 using core::Precision;
+using kernels::key_parts;
 using kernels::host::in_parts;
 using kernels::host::key_parts;
 
@@ -27,23 +28,24 @@ WorkCase few_rows(Index head_dim, Index value_dim, const Band& band) {
   return test;
 }
 
-Index parts_of(const WorkCase& test, int bias = 0) {
-  return key_parts(test.calls[0], kernels::State(test.shape, test.query_rows, test.precision, bias));
-}
+Index parts_of(const core::Shape& shape, Index rows) { return key_parts(kernels::Backend::host, shape, rows); }
 
 TEST(HostParts, OfFewRowsAndManyKeysAlone) {
-  EXPECT_EQ(parts_of(few_rows(8, 8, Band::all)), 2);
-  EXPECT_EQ(parts_of(few_rows(8, 8, Band::all), kernels::reproducible_exponent_bias), 1);
-  EXPECT_EQ(parts_of(plain_case(64, 200'000, 8, false)), 24);
-  EXPECT_EQ(parts_of(plain_case(192 * 8, 200'000, 8, false)), 8);
-  EXPECT_EQ(parts_of(plain_case(8192, 8192, 8, true)), 1);
-  EXPECT_EQ(parts_of(plain_case(64, 16'383, 8, false)), 1);
-  WorkCase none = plain_case(1, 1, 8, false);
-  none.calls[0].items.clear();
-  EXPECT_EQ(parts_of(none), 1);
-  WorkCase many = plain_case(1, 200'000, 8, false);
-  many.query_rows = 1'000'000;  // only one of which is in the list: states of all would take too much memory
-  EXPECT_EQ(parts_of(many), 1);
+  EXPECT_EQ(parts_of({1, 200'000, 1, 1, 8, 8}, 64), 24);
+  EXPECT_EQ(parts_of({1, 200'000, 1, 1, 8, 8}, 192 * 8), 8);
+  EXPECT_EQ(parts_of({2, 200'000, 8, 4, 8, 8}, 64), 8);
+  EXPECT_EQ(parts_of({1, 8192, 1, 1, 8, 8}, 8192), 1);
+  EXPECT_EQ(parts_of({1, 16'383, 1, 1, 8, 8}, 64), 1);
+  EXPECT_EQ(parts_of({1, 200'000, 1, 1, 8, 8}, 0), 1);
+  EXPECT_EQ(parts_of({1, 200'000, 64, 1, 128, 128}, 40), 5);
+  EXPECT_EQ(key_parts(kernels::Backend::device, {1, 200'000, 1, 1, 8, 8}, 64), 1);
+}
+
+TEST(HostParts, OfListsWithFewKeysAreFewer) {
+  const core::WorkList list = few_rows(8, 8, Band::all).calls[0];
+  EXPECT_EQ(key_parts(list, 24), 2);
+  EXPECT_EQ(key_parts(list, 1), 1);
+  EXPECT_EQ(key_parts(core::WorkList{}, 24), 1);
 }
 
 TEST(HostParts, AreThePiecesOfTheKeysFromTheLastOnesDown) {
@@ -60,27 +62,9 @@ TEST(HostParts, AreThePiecesOfTheKeysFromTheLastOnesDown) {
   EXPECT_EQ(parts.items[1].key, (core::RowMap{3, 2, 3}));
 }
 
-Index backward_parts_of(const WorkCase& test, const kernels::BackwardOperands& operands,
-                        const kernels::GradientViews& gradients) {
-  return key_parts(test.calls[0], test.shape, test.query_rows, operands, gradients);
-}
-
-TEST(HostParts, OfGradientsUnlessBitsAreTheSameForAnyCut) {
-  const WorkCase test = few_rows(8, 8, Band::all);
-  kernels::BackwardOperands any_cut, by_granules;
-  any_cut.any_cut = by_granules.by_granules = true;
-  kernels::GradientViews in_blocks;
-  in_blocks.begun_dk.data = &in_blocks;
-  EXPECT_EQ(backward_parts_of(test, {}, {}), 2);
-  EXPECT_EQ(backward_parts_of(test, any_cut, {}), 1);
-  EXPECT_EQ(backward_parts_of(test, by_granules, {}), 1);
-  EXPECT_EQ(backward_parts_of(test, {}, in_blocks), 1);
-}
-
 void expect_definition_in_parts(BackwardCase test) {
   test.fill_all();
-  ASSERT_GT(parts_of(test), 1);
-  ASSERT_GT(backward_parts_of(test, {}, {}), 1);
+  test.key_parts = 2;
   expect_both_passes(test, "in parts");
 }
 
@@ -104,7 +88,7 @@ TEST(HostParts, GoOnFromEarlierKeys) {
   test.calls.push_back(more);
   test.key_rows = keys + 3 + 18'000;
   test.fill_all();
-  ASSERT_GT(key_parts(more, kernels::State(test.shape, test.query_rows, test.precision)), 1);
+  test.key_parts = 2;
   expect_both_passes(test, "two calls");
 }
 

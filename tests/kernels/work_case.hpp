@@ -25,6 +25,7 @@ struct WorkCase {
   std::vector<core::WorkList> calls = {};
   double output_scale = 1;
   kernels::ScoreRule rule = {};
+  Index key_parts = 1;  ///< see kernels::key_parts()
 
   kernels::CallRule call_rule() const { return {rule.any() ? &rule : nullptr, 0}; }
   double scale() const { return 1 / std::sqrt(double(shape.head_dim)); }

@@ -65,6 +65,24 @@ TEST(ForwardMemory, MeasuredPeakIsThePredictedOne) {
   }
 }
 
+// A block of batch entries, whose size follows from the number of threads, cuts keys as the whole batch does.
+TEST(ForwardMemory, KeyPartsAreThoseOfTheWholeBatch) {
+  Problem whole = usual(core::DType::float32, 200'000, 8);
+  whole.shape.batch = 4;
+  whole.shape.heads = whole.shape.kv_heads = 1;
+  Problem block = whole;
+  block.shape.batch = 1;
+  block.whole_batch = 4;
+  EXPECT_EQ(key_parts(whole, 64), 16);
+  EXPECT_EQ(key_parts(block, 64), 16);
+  // Forward: q, acc, m and l. Backward: q, dout, dq, two normalizers and delta.
+  EXPECT_EQ(key_parts_bytes(block, 64, false), 16 * 64 * (2 * 64 + 2) * 4);
+  EXPECT_EQ(key_parts_bytes(block, 64, true), 16 * 64 * (3 * 64 + 3) * 4);
+  whole.reproducible = true;
+  EXPECT_EQ(key_parts(whole, 64), 1);
+  EXPECT_EQ(key_parts_bytes(whole, 64, true), 0);
+}
+
 std::vector<std::byte> bytes_of(const core::Buffer& buffer) {
   std::vector<std::byte> bytes(std::size_t(buffer.bytes()));
   if (!bytes.empty()) core::copy_to_host(bytes.data(), buffer.data(), buffer.bytes());

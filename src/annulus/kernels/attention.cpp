@@ -7,6 +7,7 @@
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/backend.hpp"
 #include "annulus/kernels/cuda/choice.hpp"
+#include "annulus/kernels/host/key_parts.hpp"
 #include "annulus/kernels/tuning.hpp"
 
 namespace annulus::kernels {
@@ -28,6 +29,10 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision) {
   return functions_of(backend).attend_bytes(shape, rows, precision);
+}
+
+core::Index key_parts(Backend backend, const core::Shape& shape, core::Index rows) {
+  return backend == Backend::host ? host::key_parts(shape, rows) : 1;
 }
 
 core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision) {

@@ -91,7 +91,16 @@ class State {
   /// Statistics will divide by l, so l must be the sum of the exact weights, not of those rounded for products.
   bool exact_sums = false;
   bool by_granules = false;
+  core::Index key_parts = 1;  ///< see key_parts()
 };
+
+/// Into how many parts attend() and attend_backward() may cut the keys of an item: few query rows against many keys,
+/// such as 64 latents that read 200,000 rows, would otherwise make fewer tasks than a node has threads. Each part adds
+/// up by itself, so bits differ from those of keys that stay together; 1, which keeps them together, is always right.
+/// Take it for the whole problem of a rank, not for a block of it: bits then do not depend on blocks, whose size
+/// follows from the number of threads.
+///   shape  of the problem; shape.sequence is the number of keys      rows  the rank's query rows
+core::Index key_parts(Backend backend, const core::Shape& shape, core::Index rows);
 
 /// How many keys (or queries, backward) a GPU's matrix units add in one step: the depth of a product of 16-bit numbers.
 inline constexpr core::Index granule = 16;
@@ -128,7 +137,8 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 
 /// The most bytes that attend() takes for its own panels, for all threads together, if the state has `rows` rows. The
 /// memory is kept for the next call. (0 on a device, whose panels are in the teams' scratch memory, which we do not
-/// allocate. Not counted: what the key parts of few queries take, at most 32 MiB on the host, 64 MiB in kernels/cuda.)
+/// allocate. Not counted: State::key_parts, each with states and q of its own, and on GPUs the parts of kernels/cuda,
+/// at most 64 MiB.)
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
 /// The fewest query rows to give to attend() at a time, if they are computed block after block: fewer would leave

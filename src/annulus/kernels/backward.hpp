@@ -29,6 +29,7 @@ struct BackwardOperands {
   bool any_cut = false;          ///< bits must be the same however lists are cut: no matrix units
   bool by_granules = false;      ///< the same, but lists are cut only between granules (State)
   core::TensorView out = {};     ///< given, and stored as q is, only if delta is dout.out alone; otherwise no data
+  core::Index key_parts = 1;     ///< see key_parts() of attention.hpp: dq is the sum of the parts' sums
   CallRule rule = {};            ///< dS is then the gradient of s before the cap: P (dP - delta) (1 - tanh^2)
 };
 
@@ -58,9 +59,9 @@ void backward_delta(Backend backend, const core::Shape& shape, core::Index rows,
 
 /// Adds to `gradients` what the items' (query, key) pairs give. As in attend(), every (query row, head) and every
 /// (key row, key/value head) is in at most one item of the list. In an item the order of additions is fixed for any
-/// number of threads: dq takes keys in descending comb order; dk and dv take queries in ascending comb order (in a row,
-/// the group's heads ascending), one after another inside a block of rows, and block after block. Matrix units, which
-/// are used unless any_cut is set, add granules (granule_of()). `poll` as in attend().
+/// number of threads: dq takes keys in descending comb order, in each of key_parts by itself; dk and dv take queries in
+/// ascending comb order (in a row, the group's heads ascending), one after another inside a block of rows, and block
+/// after block. Matrix units, which are used unless any_cut is set, add granules (granule_of()). `poll` as in attend().
 /// Complete on return.
 ///   rows  query rows: those of q, dout, normalizers, delta and dq
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
@@ -68,8 +69,8 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
                      const std::function<void()>& poll = {});
 
 /// The most bytes that attend_backward() takes for its own panels, for all threads together, with `rows` query rows.
-/// `in_blocks`: GradientViews have begun_dk and begun_dv. (Not counted: what the key parts of few queries take, at most
-/// 32 MiB on the host.)
+/// `in_blocks`: GradientViews have begun_dk and begun_dv. (Not counted: BackwardOperands::key_parts, each with query
+/// rows and dq of its own.)
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
                                   core::Precision precision, bool in_blocks = false);
 

@@ -94,7 +94,7 @@ Index results_bytes(const Problem& problem, Index rows) {
 /// Bytes that the attention's kernels keep after they have worked on this many rows.
 Index kept_by_kernels(const Problem& problem, Index rows, bool backward) {
   if (problem.shape.heads == 0) return 0;
-  const Index forward = strategies::kernel_memory(problem, rows);
+  const Index forward = strategies::kernel_memory(problem, rows) + strategies::key_parts_bytes(problem, rows, backward);
   if (!backward) return forward;
   return forward + kernels::attend_backward_bytes(problem.backend, problem.shape, rows, problem.precision);
 }

@@ -166,6 +166,7 @@ void BackwardComputation::attend(const core::WorkList& list, const KeyBlock& blo
                                      problem_.pattern.output_scale(),
                                      problem_.reproducible && problem_.granule == 1,
                                      problem_.granule > 1};
+  operands.key_parts = key_parts(problem_, rows);
   operands.rule = problem_.call_rule();
   if (t.lent.dlse.data == nullptr && t.dlse.bytes() == 0)
     operands.out = lent_or_own(t.lent.out, view(t.out, problem_.type, rows, s.dim_of_values()));
@@ -283,7 +284,8 @@ Index backward_panels(const Problem& problem, Index rows) {
   if (rows == 0) return 0;
   return std::max(kernel_memory(problem, rows),
                   kernels::attend_backward_bytes(problem.backend, item_shape(problem), rows, problem.precision,
-                                                 problem.has_query_block_sums()));
+                                                 problem.has_query_block_sums())) +
+         key_parts_bytes(problem, rows, true);
 }
 
 Index backward_inputs(const Problem& problem, const RowCounts& rows) {

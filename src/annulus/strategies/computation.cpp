@@ -117,6 +117,7 @@ kernels::State Computation::empty_states(core::Buffer acc) const {
                         std::move(acc));
   states.exact_sums = problem_.statistics.need_pass();
   states.by_granules = problem_.granule > 1;
+  states.key_parts = key_parts(problem_, block_.held);
   return states;
 }
 
@@ -202,6 +203,22 @@ Index kernel_memory(const Problem& problem, Index rows) {
          kernels::rule_bytes(problem.backend, problem.rule, problem.precision);
 }
 
+Index key_parts(const Problem& problem, Index rows) {
+  if (problem.reproducible) return 1;
+  const Index entries = std::max(problem.whole_batch, problem.shape.batch);
+  return kernels::key_parts(problem.backend, with_entries(problem.shape, entries), rows);
+}
+
+Index key_parts_bytes(const Problem& problem, Index rows, bool backward) {
+  const Index parts = key_parts(problem, rows);
+  if (parts == 1) return 0;
+  const core::Shape& s = problem.shape;
+  const Index q = s.batch * rows * problem.query_row_bytes();
+  if (!backward) return parts * (q + state_bytes(problem, s.batch, rows));
+  const Index sums = s.heads * (s.head_dim + 1) * Index(core::bytes_of(problem.precision));  // dq, delta
+  return parts * (q + s.batch * rows * (problem.out_row_bytes() + problem.normalizer_row_bytes() + sums));
+}
+
 QueryBlocks query_blocks(const Problem& problem, Index rows) {
   constexpr Index most = 24;
   if (rows == 0) return {};
@@ -221,7 +238,8 @@ Index forward_memory(const Problem& problem, const RowCounts& held, const QueryB
   const Index in_out = problem.is_in_place() ? kernels::State::acc_bytes(shape, largest, problem.precision) : 0;
   // The first block makes out and lse.
   return input_bytes(problem, held) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
-         state_bytes(problem, shape.batch, largest) - in_out + sink_bytes(problem);
+         state_bytes(problem, shape.batch, largest) - in_out + sink_bytes(problem) +
+         key_parts_bytes(problem, rows, false);
 }
 
 Index local_memory(const Problem& problem, const RowCounts& held, Index extra) {
@@ -229,7 +247,8 @@ Index local_memory(const Problem& problem, const RowCounts& held, Index extra) {
   // If sums are made in place, out is the accumulator of the states.
   const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.out_row_bytes() : 0;
   return input_bytes(problem, held) + state_bytes(problem, problem.shape.batch, rows) + kernel_memory(problem, rows) +
-         std::max({extra, output_bytes(problem, rows) - out, sink_bytes(problem)});
+         std::max(
+             {extra + key_parts_bytes(problem, rows, false), output_bytes(problem, rows) - out, sink_bytes(problem)});
 }
 
 core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys) {

@@ -108,6 +108,10 @@ std::function<void()> watched(const std::function<void()>& poll, const std::func
 /// The shape of the most heads that one work item has: those that share a K/V head; with some libraries all heads.
 core::Shape item_shape(const Problem& problem);
 
+/// Into how many parts kernels may cut the keys of a rank with `rows` query rows; bytes that this takes in each pass.
+Index key_parts(const Problem& problem, Index rows);
+Index key_parts_bytes(const Problem& problem, Index rows, bool backward);
+
 /// Bytes that the kernel keeps for its panels after it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
 

@@ -53,6 +53,7 @@ core::RankMetrics run_backward_rows(const Schedule& schedule, const Location& lo
     const core::Interval entries = core::even_part(problem.shape.batch, blocks, i);
     Problem part = problem;
     part.shape.batch = entries.size();
+    part.whole_batch = problem.shape.batch;
     Tensors its_tensors = entries_of(problem, rows.queries, own, tensors, entries);
     const double before = double(metrics.total().kept) / double(std::max<core::Count>(1, expected));
     const Progress of_block = [&](double share, const std::string& where) { progress(before + share, where); };

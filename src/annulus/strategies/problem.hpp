@@ -68,6 +68,7 @@ struct Problem {
   std::optional<HeadShare> share;                   ///< which heads `shape` has; empty: all heads
   bool reproducible = false;                        ///< same bits for every number of ranks: see rounds_of()
   Index granule = 1;                                ///< comb rows added in one step: see make_reproducible()
+  Index whole_batch = 0;   ///< of a block of batch entries: how many entries the rank's whole problem has
   bool gradients = false;  ///< a backward pass follows the forward pass: see why_not_reproducible()
   Statistics statistics = {};
   kernels::ScoreRule rule = {};                  ///< of scores; has slopes for all heads of the whole problem

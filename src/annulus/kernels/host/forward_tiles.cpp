@@ -259,7 +259,7 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
   for (int v = 0; v < vectors; ++v) {
     const Vec<N> max = load<Vec<N>>(strip.panels.max + row + v * n);
     if (any_above(broadcast(-kLargest<N>), max)) return false;
-    rows.shift[v] = max - strip.panels.exponent_bias;
+    rows.shift[v] = shift_of<N>(max, strip.panels.exponent_bias);
     rows.sum[v] = load<Vec<N>>(strip.panels.sum + row + v * n);
     if constexpr (kEntropy) rows.score_sum[v] = load<Vec<N>>(strip.panels.score_sum + row + v * n);
     rows.most[v] = max;

@@ -89,7 +89,7 @@ void backward_together(const WorkList& work, const core::Shape& shape, Index row
 void host_attend(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
                  InstructionSet set, const TileSizes& sizes) {
   check_head_dim(state.shape);
-  if (const Index parts = key_parts(work, state); parts > 1) {
+  if (const Index parts = key_parts(work, state.key_parts); parts > 1) {
     State of_parts(state.shape, parts * state.rows, state.precision, 0, state.score_sum.bytes() > 0);
     of_parts.exact_sums = state.exact_sums;
     Operands repeating = operands;
@@ -118,7 +118,7 @@ Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision pr
 void host_attend_backward(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                           const BackwardOperands& operands, const GradientViews& gradients,
                           const std::function<void()>& poll, InstructionSet set) {
-  if (const Index parts = key_parts(work, shape, rows, operands, gradients); parts > 1) {
+  if (const Index parts = key_parts(work, operands.key_parts); parts > 1) {
     const BackwardParts cut(shape, rows, parts, operands, gradients);
     // No item has more than `rows` query rows, so panels are as large as without parts.
     backward_together(in_parts(work, rows, parts), shape, rows, precision, cut.operands, cut.gradients, poll, set);

@@ -30,29 +30,20 @@ RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& ma
 
 }  // namespace
 
-Index key_parts(const core::WorkList& work, const core::Shape& shape, Index bytes) {
-  Index tasks = 0, keys = 0;
-  for (const core::WorkItem& item : work.items) {
-    tasks += shape.batch * core::ceil_div(item.query.count * item.head_count, tuning::host_min_task_rows);
-    keys = std::max(keys, item.key.count);
-  }
+Index key_parts(const core::Shape& shape, Index rows) {
+  const Index tasks = shape.batch * shape.kv_heads * core::ceil_div(rows * shape.group(), tuning::host_min_task_rows);
   if (tasks == 0 || 4 * tasks > tuning::host_wanted_tasks) return 1;
-  return std::max<Index>(1, std::min({core::ceil_div(tuning::host_wanted_tasks, tasks), keys / tuning::host_part_keys,
-                                      tuning::host_parts_bytes / std::max<Index>(1, bytes)}));
+  // At most: a part's states and q, or its q, dq, dout, normalizers and delta.
+  const Index numbers = 2 * shape.head_dim + shape.dim_of_values() + 3,
+              bytes = shape.batch * rows * shape.heads * numbers * Index(sizeof(double));
+  return std::max<Index>(1, std::min({core::ceil_div(tuning::host_wanted_tasks, tasks),
+                                      shape.sequence / tuning::host_part_keys, tuning::host_parts_bytes / bytes}));
 }
 
-Index key_parts(const core::WorkList& work, const State& state) {
-  if (state.exponent_bias != 0 || state.by_granules) return 1;
-  const core::Shape& s = state.shape;
-  const Index of_q = s.batch * state.rows * s.heads * s.head_dim * Index(sizeof(double));  // at most
-  return key_parts(work, s, State::bytes(s, state.rows, state.precision, state.score_sum.bytes() > 0) + of_q);
-}
-
-Index key_parts(const core::WorkList& work, const core::Shape& shape, Index rows, const BackwardOperands& operands,
-                const GradientViews& gradients) {
-  if (operands.any_cut || operands.by_granules || gradients.begun_dk.data != nullptr) return 1;
-  const Index numbers = 2 * shape.head_dim + 2 * shape.dim_of_values() + 3;  // q, dq, dout, out, normalizers, delta
-  return key_parts(work, shape, shape.batch * rows * shape.heads * numbers * Index(sizeof(double)));
+Index key_parts(const core::WorkList& work, Index most) {
+  Index keys = 0;
+  for (const core::WorkItem& item : work.items) keys = std::max(keys, item.key.count);
+  return std::max<Index>(1, std::min(most, keys / tuning::host_part_keys));
 }
 
 core::WorkList in_parts(const core::WorkList& work, Index rows, Index parts) {
@@ -93,7 +84,8 @@ BackwardParts::BackwardParts(const core::Shape& of, Index of_rows, Index count, 
     view = core::contiguous_view(buffers.back().data(), view.type, parts * rows, shape.heads, dim);
   };
   repeat(operands.q, shape.head_dim);
-  for (core::TensorView* view : {&operands.dout, &operands.out}) repeat(*view, shape.dim_of_values());
+  repeat(operands.dout, shape.dim_of_values());
+  operands.out = {};
   repeat(operands.normalizers, 2);
   repeat(operands.delta, 1);
   repeat(gradients.dq, shape.head_dim);

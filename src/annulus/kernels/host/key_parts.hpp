@@ -13,14 +13,11 @@
 
 namespace annulus::kernels::host {
 
-/// How many parts the keys of a list are cut into: enough to make tasks for a large node, but so that no part has few
-/// keys, and that what each part has of its own, `bytes`, takes little memory. It is a function of the list and the
-/// shape alone, so that bits do not depend on the number of threads. 1: the keys stay together.
-core::Index key_parts(const core::WorkList& work, const core::Shape& shape, core::Index bytes);
-/// The same for attend() and attend_backward(). 1, too, where results are to be the same for any cut.
-core::Index key_parts(const core::WorkList& work, const State& state);
-core::Index key_parts(const core::WorkList& work, const core::Shape& shape, core::Index rows,
-                      const BackwardOperands& operands, const GradientViews& gradients);
+/// See key_parts() of attention.hpp: enough to make tasks for a large node, but so that no part has few keys, and that
+/// all parts together take little memory.
+core::Index key_parts(const core::Shape& shape, core::Index rows);
+/// Into how many parts to cut a list's keys if `most` are allowed: fewer if no item has that many keys.
+core::Index key_parts(const core::WorkList& work, core::Index most);
 
 /// The list with the keys of each item in `parts`, for states of parts * rows rows.
 core::WorkList in_parts(const core::WorkList& work, core::Index rows, core::Index parts);

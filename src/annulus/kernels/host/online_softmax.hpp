@@ -106,6 +106,14 @@ ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& s
   }
 }
 
+/// The shift of weights 2^(score - shift) is m - bias. In float32, scores from 2^30 on are farther apart than a bias of
+/// 64: where m - bias would be rounded down, which could make weights infinite, the bias is left out.
+template <class T>
+ANNULUS_INLINE Vec<T> shift_of(Vec<T> max, T bias) {
+  const Vec<T> shift = max - broadcast(bias);
+  return max - shift > broadcast(bias) ? max : shift;
+}
+
 /// Turns scores of `keys` keys, whole words, into weights; `most` is the largest score of every row.
 ///   scores [keys][kGroupRows], of which this call handles one vector of rows
 ///   words  [keys / kPerWord][kGroupRows], in the memory of the scores or before it
@@ -119,7 +127,7 @@ ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, Word* word
     raise_maxima(rows, lanes);
   }
   const Vec<T> max = load<Vec<T>>(rows.max);
-  const Vec<T> shift = max > -kInfinity<T> ? max - bias : Vec<T>{};  // no key seen: every weight is 2^-inf
+  const Vec<T> shift = max > -kInfinity<T> ? shift_of<T>(max, bias) : Vec<T>{};  // no key seen: every weight is 2^-inf
   Sums<T> sums{load<Vec<T>>(rows.sum), {}};
   if constexpr (kEntropy) sums.scores = load<Vec<T>>(rows.score_sum);
   int j = 0;

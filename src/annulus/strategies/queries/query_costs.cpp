@@ -58,7 +58,7 @@ Index QueryCosts::forward_memory(const RowCounts& own) const {
   const Index out = problem_.is_in_place() ? batch() * own.queries * problem_.out_row_bytes() : 0;
   const Index results = batch() * own.queries * problem_.output_row_bytes() - out;
   const Index sink = problem_.sink ? kernels::add_sink_bytes(problem_.shape.heads) : 0;
-  const Index panels = kernel_memory(problem_, all());
+  const Index panels = kernel_memory(problem_, all()) + key_parts_bytes(problem_, all(), false);
   return inputs + panels +
          std::max(states(all()) + std::max(queries, states(ranks_ * own.queries)),
                   states(own.queries) + std::max(results, sink));
