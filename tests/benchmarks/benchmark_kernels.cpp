@@ -8,6 +8,7 @@
 // The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.
 // What statistics cost beside it: statistics/..., one head after another in turn with the forward pass, as shares of
 // its CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
+// scores/...: what ALiBi and softcap make of the times of plain scores, forward and backward.
 // bfloat16_products instead of bfloat16: products of bfloat16, beside the peak of the instruction that takes them.
 // .../r:8/hops:4/full: rows 0, 8, 16, ... of a sequence 8 times as long, keys in as many calls as a ring has hops.
 // in_blocks_backward: as reproducible gradients are made, block by block of rows (GradientViews).
@@ -54,6 +55,7 @@ struct Case {
   bool in_blocks = false;           ///< GradientViews::begun_dk
   bool exact = false;               ///< in float64, whatever the tensors are stored as
   std::uint64_t seed = 1;           ///< of the tensors' numbers
+  kernels::CallRule rule = {};
 
   Index stored() const { return n * dilation; }
   core::Shape shape() const { return {1, stored(), heads, heads, head_dim}; }
@@ -121,18 +123,19 @@ void attend_once(const Case& c, const Calls& calls, Tensors& t, bool finish) {
   kernels::State& state = t.state;
   state.clear();
   for (const core::WorkList& work : calls)
-    kernels::attend(c.backend, work, {t.q.view, t.k.view, t.v.view, c.scale()}, state);
+    kernels::attend(c.backend, work, {t.q.view, t.k.view, t.v.view, c.scale(), c.rule}, state);
   if (finish) kernels::finish(c.backend, state, {t.out.view, t.lse.view, t.normalizers.view});
 }
 
 void differentiate_once(const Case& c, const Calls& calls, const Tensors& t) {
-  const kernels::BackwardOperands operands{.q = t.q.view,
-                                           .k = t.k.view,
-                                           .v = t.v.view,
-                                           .dout = t.dout.view,
-                                           .normalizers = t.normalizers.view,
-                                           .delta = t.delta.view,
-                                           .scale = c.scale()};
+  kernels::BackwardOperands operands{.q = t.q.view,
+                                     .k = t.k.view,
+                                     .v = t.v.view,
+                                     .dout = t.dout.view,
+                                     .normalizers = t.normalizers.view,
+                                     .delta = t.delta.view,
+                                     .scale = c.scale()};
+  operands.rule = c.rule;
   kernels::GradientViews gradients{t.dq.view, t.dk.view, t.dv.view};
   if (c.in_blocks) gradients = {t.dq.view, t.dk.view, t.dv.view, t.begun_dk.view, t.begun_dv.view};
   for (const core::WorkList& work : calls)
@@ -289,6 +292,48 @@ void register_statistics() {
   }
 }
 
+/// Times of both passes with a rule of scores, as multiples of those of plain scores, measured in turn.
+void run_scores(benchmark::State& state, const Case& plain, const kernels::ScoreRule& rule) {
+  Case ruled = plain;
+  ruled.rule = {&rule, 0};
+  Tensors tensors(plain);
+  const Calls work = plain.calls();
+  attend_once(plain, work, tensors, true);
+  std::array<double, 4> spent{};
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < spent.size(); ++i) {
+      const Case& c = i % 2 == 0 ? plain : ruled;
+      const double start = core::cpu_seconds();
+      i < 2 ? attend_once(c, work, tensors, false) : differentiate_once(c, work, tensors);
+      spent[i] += core::cpu_seconds() - start;
+    }
+  }
+  state.counters["forward"] = spent[1] / spent[0];
+  state.counters["backward"] = spent[3] / spent[2];
+}
+
+void register_scores() {
+  constexpr Index n = 8192, width = 90;
+  std::vector<double> grid;
+  for (Index row = 0; row < n; ++row) grid.insert(grid.end(), {double(row % width), double(row / width)});
+  const auto places = std::make_shared<kernels::Coordinates>(grid);
+  const std::vector<std::pair<std::string, kernels::ScoreRule>> rules{{"alibi:1/4", {0, {0.25}}},
+                                                                      {"alibi:1/16", {0, {0.0625}}},
+                                                                      {"alibi:1/256", {0, {0.00390625}}},
+                                                                      {"plane:1/2", {0, {0.5}, 1, places}},
+                                                                      {"plane:1/16", {0, {0.0625}, 1, places}},
+                                                                      {"softcap:50", {50}}};
+  for (const auto& [name, rule] : rules) {
+    for (const bool causal : {false, true}) {
+      const Case c{Backend::host, false, DType::float32, n, 1, 64, causal};
+      benchmark::RegisterBenchmark(fmt::format("scores/{}/{}", name, causal ? "causal" : "full").c_str(),
+                                   [c, rule = rule](benchmark::State& state) { run_scores(state, c, rule); })
+          ->Unit(benchmark::kMillisecond)
+          ->Iterations(5);
+    }
+  }
+}
+
 void register_case(const Case& c) {
   const std::string comb = c.dilation * c.hops > 1 ? fmt::format("/r:{}/hops:{}", c.dilation, c.hops) : "";
   const std::string name = fmt::format("{}{}/{}/n:{}/D:{}{}/{}", c.backend == Backend::host ? "" : "team_",
@@ -346,6 +391,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("instruction set", std::string(annulus::kernels::host_instruction_set()));
   annulus::benchmarks::register_cases();
   annulus::benchmarks::register_statistics();
+  annulus::benchmarks::register_scores();
   annulus::benchmarks::register_errors();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

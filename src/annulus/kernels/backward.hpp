@@ -68,7 +68,8 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
                      const std::function<void()>& poll = {});
 
 /// The most bytes that attend_backward() takes for its own panels, for all threads together, with `rows` query rows.
-/// `in_blocks`: GradientViews have begun_dk and begun_dv.
+/// `in_blocks`: GradientViews have begun_dk and begun_dv. (Not counted: what the key parts of few queries take, at most
+/// 32 MiB on the host.)
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
                                   core::Precision precision, bool in_blocks = false);
 

@@ -115,8 +115,8 @@ std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, 
 double largest_magnitude(const void* numbers, core::DType type, Index count, const Spacing& spacing) {
   double most = 0;
   for_each_vector(numbers, type, count, spacing, [&](const void* vector, Index each, Index) {
-    most =
-        std::max(most, with_stored(vector, type, [&](auto* stored, auto bits) { return largest(stored, each, bits); }));
+    const double here = with_stored(vector, type, [&](auto* stored, auto bits) { return largest(stored, each, bits); });
+    most = std::max(here, most);  // NaN if `here` is: std::max returns its first argument then
     return false;
   });
   return most;

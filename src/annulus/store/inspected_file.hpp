@@ -60,7 +60,7 @@ struct InspectedFile {
   /// Batch entries lie end to end, as one sequence: row S of the file is row 0 of entry 1.
   bool is_end_to_end = false;
   /// Rows that do not exist, ascending. They are not read; in memory they are zeros. If entries lie end to end, rows
-  /// are counted over all entries. Otherwise every entry lacks the same rows.
+  /// are counted over all entries. Otherwise every entry lacks the same rows, unless the next member is true.
   std::vector<core::Interval> left_out{};
   /// Entries do not lie end to end, but `left_out` counts rows over all entries: each entry lacks different rows.
   bool is_left_out_by_entry = false;

@@ -120,8 +120,8 @@ void host_attend_backward(const WorkList& work, const core::Shape& shape, Index 
                           const std::function<void()>& poll, InstructionSet set) {
   if (const Index parts = key_parts(work, shape, rows, operands, gradients); parts > 1) {
     const BackwardParts cut(shape, rows, parts, operands, gradients);
-    backward_together(in_parts(work, rows, parts), shape, parts * rows, precision, cut.operands, cut.gradients, poll,
-                      set);
+    // No item has more than `rows` query rows, so panels are as large as without parts.
+    backward_together(in_parts(work, rows, parts), shape, rows, precision, cut.operands, cut.gradients, poll, set);
     return cut.add_to(gradients.dq);
   }
   backward_together(work, shape, rows, precision, operands, gradients, poll, set);
