@@ -1,11 +1,11 @@
-# ANNULUS_CUDNN: whether builds for NVIDIA GPUs can leave attention to cuDNN (compute.backend: cudnn). It takes cuDNN's
-# headers and those of cudnn-frontend (both headers alone: the library is loaded when a run asks for it). Sets
-# ANNULUS_CUDNN_INCLUDE where they are taken, and says so.
+# ANNULUS_CUDNN: whether builds for NVIDIA GPUs can leave attention to cuDNN (compute.backend: cudnn). It needs only the
+# headers of cuDNN and cudnn-frontend: the library is loaded when a run asks for it. If the headers are used, sets
+# ANNULUS_CUDNN_INCLUDE and prints a line.
 set(ANNULUS_CUDNN AUTO CACHE STRING
     "compute.backend: cudnn in CUDA builds: ON, OFF, or AUTO: where cudnn.h and cudnn_frontend.h are found")
 set_property(CACHE ANNULUS_CUDNN PROPERTY STRINGS AUTO ON OFF)
 
-# What NAME_MAJOR and NAME_MINOR are in a header: "9.19"; "0.0" where it does not say.
+# The version in a header's NAME_MAJOR and NAME_MINOR: "9.19"; "0.0" if it has none.
 function(annulus_version_in header major minor into)
   set(found 0 0)
   if(EXISTS ${header})

@@ -1,4 +1,5 @@
-# Finds everything annulus links, says what was taken, and ends with ONE message naming all that is missing and what to do.
+# Finds all libraries of annulus and prints which are used. If some are missing, ONE error names all and says what to
+# do.
 set(annulus_missing "")
 if(ANNULUS_BUILD_PROGRAM AND NOT ANNULUS_MPI)
   message(FATAL_ERROR "annulus: the program needs MPI; with ANNULUS_MPI=OFF set ANNULUS_BUILD_PROGRAM=OFF, too")
@@ -22,7 +23,7 @@ else()
   unset(Kokkos_DIR CACHE)
   unset(KokkosKernels_DIR CACHE)
   set(prefixes "")
-  if(NOT annulus_kokkos_named)  # one that the user named is refused loudly, never replaced
+  if(NOT annulus_kokkos_named)  # a Kokkos that the user named may cause an error, but is never replaced
     execute_process(COMMAND bash -c ". '${PROJECT_SOURCE_DIR}/tools/lib.sh' && annulus_cache"
                     OUTPUT_VARIABLE cache OUTPUT_STRIP_TRAILING_WHITESPACE)
     file(GLOB prefixes LIST_DIRECTORIES TRUE ${cache}/kokkos-[0-9]*)
@@ -40,7 +41,7 @@ Kokkos_ROOT to your own")
 endif()
 if(Kokkos_FOUND)
   get_filename_component(annulus_kokkos_prefix "${Kokkos_DIR}/../../.." ABSOLUTE)
-  # Beside the Kokkos of tools/setup; of a user's own the probe has found it already (KokkosKernels_DIR).
+  # Beside the Kokkos of tools/setup. For a user's own Kokkos the probe has set KokkosKernels_DIR already.
   find_package(KokkosKernels CONFIG QUIET PATHS ${annulus_kokkos_prefix} NO_DEFAULT_PATH)
   if(NOT KokkosKernels_FOUND AND ANNULUS_BUILD_PROGRAM)
     list(APPEND annulus_missing "Kokkos Kernels: not beside the Kokkos in ${annulus_kokkos_prefix}. Run tools/setup")
@@ -49,7 +50,7 @@ endif()
 
 include(${CMAKE_CURRENT_LIST_DIR}/AnnulusLibraries.cmake)
 
-# ---- what was taken ----
+# ---- what is used ----
 set(lines "annulus ${PROJECT_VERSION} uses:")
 if(Kokkos_FOUND)
   list(JOIN Kokkos_DEVICES " " devices)

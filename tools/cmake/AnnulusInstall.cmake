@@ -20,7 +20,7 @@ if(ANNULUS_MPI)
   target_link_libraries(annulus_whole PUBLIC MPI::MPI_CXX)
 endif()
 
-# Before anything is copied: `--target annulus`, as tools/quickstart builds, leaves out the library and the pages.
+# Checked before anything is copied: `--target annulus`, which tools/quickstart builds, makes no library and no pages.
 set(to_install $<TARGET_FILE:annulus_whole>)
 if(ANNULUS_BUILD_PROGRAM)
   list(APPEND to_install $<TARGET_FILE:annulus>)
@@ -32,7 +32,7 @@ install(CODE "foreach(file IN ITEMS ${to_install})
   endif()
 endforeach()")
 
-# What a program may include, and nothing else: the public headers of the library, and the few of core that they name.
+# Only what a program may include: the public headers of the library, and the few headers of core that they include.
 set(headers annulus.hpp library/attention.hpp library/communicator.hpp library/passes.hpp library/plan.hpp
             library/reference.hpp library/tensor.hpp library/threads.hpp library/version.hpp core/exception.hpp core/storage.hpp core/types.hpp)
 foreach(header IN LISTS headers)

@@ -27,9 +27,9 @@ the library for one process: -DANNULUS_MPI=OFF -DANNULUS_BUILD_PROGRAM=OFF)")
   endif()
 endif()
 
-# ---- what the program needs beside ----
+# ---- what the program needs in addition ----
 if(ANNULUS_BUILD_PROGRAM)
-  find_package(HDF5 QUIET COMPONENTS C)  # of any flavour: ranks move their rows without it
+  find_package(HDF5 QUIET COMPONENTS C)  # with or without MPI: annulus does not use parallel HDF5
   if(NOT HDF5_FOUND)
     list(APPEND annulus_missing "HDF5: run tools/setup, load a module, or set HDF5_ROOT")
   endif()

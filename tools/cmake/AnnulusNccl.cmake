@@ -1,5 +1,5 @@
-# ANNULUS_NCCL: whether builds for NVIDIA GPUs can have rows travel by NCCL. Only its header is needed: the library is
-# loaded when a run asks for it. Sets ANNULUS_NCCL_INCLUDE where it is taken, and says so.
+# ANNULUS_NCCL: whether builds for NVIDIA GPUs can send rows with NCCL. Only its header is needed: the library is
+# loaded when a run asks for it. If it is used, sets ANNULUS_NCCL_INCLUDE and prints a line.
 set(ANNULUS_NCCL AUTO CACHE STRING "distribution.transport: nccl in CUDA builds: ON, OFF, or AUTO: where nccl.h is found")
 set_property(CACHE ANNULUS_NCCL PROPERTY STRINGS AUTO ON OFF)
 

@@ -6,26 +6,27 @@ target_include_directories(annulus_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 
 # -ffp-contract=off: the same bits whether or not the compiler could fuse; kernels that want a fused multiply-add call it.
 # -fno-math-errno: lets exp2 and friends vectorise. Never -ffast-math: it breaks infinities, which LSE uses as a value.
-# nvcc_wrapper calls itself GNU and hands host flags on; a bare nvcc would not understand them.
+# nvcc_wrapper has the compiler id GNU and passes host flags on; nvcc alone would not understand them.
 target_compile_options(annulus_options INTERFACE
   $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang,IntelLLVM>:-Wall;-Wextra;-fno-math-errno;-ffp-contract=off>)
-# GCC 12 sees an overlap that is not there in  "text" + std::string  (its bug 105651, mended in 13).
+# GCC 12 warns wrongly of an overlap in "text" + std::string (its bug 105651, fixed in 13).
 target_compile_options(annulus_options INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
 if(ANNULUS_WERROR)
   target_compile_options(annulus_options INTERFACE $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang,IntelLLVM>:-Werror>)
 endif()
 
-# Optimized builds by a compiler that is no nvcc: what is compiled so far is only known to work there.
+# Only in optimized builds without nvcc: the options below were tried only there.
 set(annulus_hardened_link "")
 if(NOT "CUDA" IN_LIST Kokkos_DEVICES)
   set(optimized $<AND:$<CXX_COMPILER_ID:GNU,Clang>,$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>)
-  # No folder of this machine in a binary: a commit makes the same bytes in every folder (tools/reproduce).
+  # Binaries contain no folder names of this machine, so a commit makes the same bytes in every folder
+  # (tools/reproduce).
   target_compile_options(annulus_options INTERFACE
     $<${optimized}:-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.;-ffile-prefix-map=${PROJECT_BINARY_DIR}=build>)
   if(ANNULUS_HARDENING)
     # A copy beyond the end of a buffer, or a return address that was overwritten, ends the program (SIGABRT), and the
-    # table of imported functions is read-only. Level 3 also knows sizes that are computed. Tiles have no such guard
+    # table of imported functions is read-only. Level 3 also checks computed sizes. Tiles have no such checks
     # (kernels/host/instruction_sets.cmake). Not -fcf-protection: the C library and Kokkos would need it, too.
     set(level 2)
     if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
@@ -38,7 +39,7 @@ if(NOT "CUDA" IN_LIST Kokkos_DEVICES)
   endif()
 endif()
 
-# fmt before 10 takes nvcc for a compiler without constexpr, and then contradicts itself under C++20.
+# fmt before 10 assumes that nvcc has no constexpr, and then does not compile as C++20.
 if("CUDA" IN_LIST Kokkos_DEVICES)
   target_compile_definitions(annulus_options INTERFACE FMT_USE_CONSTEXPR=1)
   # Kokkos names the driver's library, which nodes without a GPU lack; core/gpu_driver.cpp makes it unneeded.

@@ -1,5 +1,6 @@
-# annulus/version.hpp in the build folder: version and git commit. A small target looks at every build and rewrites the
-# header only when the commit has changed, so that no build is stale and none is forced.
+# annulus/version.hpp in the build folder: version and git commit. At every build a small target checks the commit and
+# rewrites the header only if the commit has changed. So the version is always right, and nothing is compiled again
+# without need.
 #
 # This file is also the script that the target runs (cmake -P), see the end.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
@@ -13,7 +14,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-# A copy inside another repository must not report that one's commit, so the top folder has to be ours.
+# A copy inside another repository must not report the other's commit: the repository's top folder must be ours.
 set(commit unknown)
 set(ENV{GIT_OPTIONAL_LOCKS} 0)
 execute_process(COMMAND git rev-parse --show-toplevel WORKING_DIRECTORY ${SOURCE_DIR}

@@ -8,7 +8,7 @@ set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)
 
-# Of this machine's libraries none fits.
+# No library of this machine can be used.
 execute_process(COMMAND bash -c ". '${CMAKE_CURRENT_LIST_DIR}/../lib.sh' && annulus_cache"
                 OUTPUT_VARIABLE cache OUTPUT_STRIP_TRAILING_WHITESPACE)
 set(CMAKE_FIND_ROOT_PATH /usr/aarch64-linux-gnu)

@@ -130,7 +130,7 @@ void add_floats(Handlers& handlers, const std::string& type) {
   handlers["testp.subnormal." + type] = each_lane<[](T a) { return std::fpclassify(a) == FP_SUBNORMAL; }, u8, T>;
 }
 
-// What is flushed to zero by .ftz: these three are used with it only where it is asked for; small numbers vanish.
+// The modifier .ftz flushes subnormal numbers to zero.
 float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
 
 template <class T, auto f>

@@ -8,7 +8,7 @@
 namespace emulated_gpu {
 namespace {
 
-// As nvcc's fatbinary lays them out; found by looking at what it makes.
+// The layout that nvcc's fatbinary uses; found by reading its output.
 struct Wrapper {
   int magic, version;
   const char* data;
@@ -81,7 +81,7 @@ Kernel& Function::kernel() const {
   return *kernel;
 }
 
-// Kernels of templates are in many files; the first one's is taken.
+// A template's kernel is in many files; the first file's kernel is used.
 void add_function(const void* host, Binary* binary, const char* name) {
   auto function = std::make_unique<Function>();
   function->binary = binary;

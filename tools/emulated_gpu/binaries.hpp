@@ -1,4 +1,4 @@
-// What nvcc has put into the program: device code by file, the kernels and variables that hosts name.
+// What nvcc has put into the program: device code of each file, and the kernels and variables that host code names.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace emulated_gpu {
 /// A file's device code; its PTX is unpacked and read when the first of its kernels or variables is asked for.
 struct Binary {
   explicit Binary(const void* wrapper) : wrapper(wrapper) {}
-  /// Null where it has machine code alone.
+  /// Null if the file has machine code only.
   Module* module();
 
   const void* wrapper;
@@ -29,11 +29,11 @@ struct Function {
 };
 
 void add_function(const void* host, Binary* binary, const char* name);
-/// By the host's name for it, or by itself; null where there is none.
+/// Finds a function by the host's pointer for it, or by its own address; null if there is none.
 Function* function_of(const void* host_or_function);
 
 void add_variable(const void* host, Binary* binary, const char* name);
-/// Its device address, 0 where no kernel uses it; false where there is none of that name.
+/// Sets the variable's device address, 0 if no kernel uses it; returns false if there is no such variable.
 bool find_variable(const void* host, std::uint64_t& address);
 
 }  // namespace emulated_gpu

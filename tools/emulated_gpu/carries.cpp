@@ -7,7 +7,7 @@ namespace {
 
 enum class Operation { add, subtract, add_low_product, add_high_product };
 
-/// takes: the carry is added (a borrow subtracted); leaves: it is set anew.
+/// takes: the operation adds the carry (subtracts the borrow); leaves: it sets the carry.
 template <class T, Operation operation, bool takes, bool leaves>
 void with_carry(Warp& w, const Instruction& i, u32 lanes) {
   using Both = Twice<T>;

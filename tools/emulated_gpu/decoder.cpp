@@ -91,7 +91,7 @@ std::size_t Decoder::read_kernel_parameters(std::size_t i) {
   return i + 1;
 }
 
-/// The formal parameters of a called function are the places of what it is given.
+/// A called function's formal parameters become names of the symbols that the call gives.
 std::size_t Decoder::read_arguments(std::size_t i, const std::vector<Symbol>& given) {
   std::size_t next = 0;
   for (; text(i) != "{"; ++i) {
@@ -106,7 +106,7 @@ std::size_t Decoder::read_arguments(std::size_t i, const std::vector<Symbol>& gi
   return i + 1;
 }
 
-/// From behind a '{' to behind its '}'.
+/// Reads from the token after '{' to the token after its '}'.
 std::size_t Decoder::read_body(std::size_t i) {
   for (int depth = 1; depth > 0;) {
     const std::string_view word = text(i);
@@ -135,7 +135,7 @@ std::size_t Decoder::read_body(std::size_t i) {
   return i;
 }
 
-/// A place in the code, or a table of them: name: .branchtargets a, b;
+/// A label in the code, or a table of labels: name: .branchtargets a, b;
 std::size_t Decoder::read_label(std::size_t i) {
   const std::string label(text(i));
   i += 2;

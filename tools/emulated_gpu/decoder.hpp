@@ -1,4 +1,4 @@
-// Turns PTX into instructions. Called functions are put in where they are called.
+// Turns PTX into instructions. Called functions are inlined.
 #pragma once
 
 #include "operands.hpp"
@@ -12,11 +12,11 @@ struct Opcode {
   const std::string& type() const { return types.back(); }
 
   std::string name;                // without modifiers
-  std::vector<std::string> parts;  // all of it
+  std::vector<std::string> parts;  // the name with modifiers
   std::vector<std::string> types;  // those of the parts that are types
 };
 
-/// As ptxas may: sums and differences of a product just made round once, as an FMA does.
+/// Makes one FMA, which rounds once, of a product and a sum or difference that uses it, as ptxas may.
 void fuse_products(Kernel& kernel);
 
 class Decoder : private Operands {
@@ -67,20 +67,20 @@ class Decoder : private Operands {
   void read_shuffle(Instruction& instruction, const Opcode& op, Given operands);
   void read_vote(Instruction& instruction, const Opcode& op, Given operands);
 
-  /// The row of a source whose numbers have so many bytes; of a wider register the low ones.
+  /// The row of a source, as numbers of this many bytes; of a wider register it takes the low bytes.
   std::uint32_t source(const Operand& operand, std::size_t bytes);
   /// The row of a result; a wider register is filled with zeros, or the sign.
   std::uint32_t result(const Operand& operand, std::size_t bytes);
-  /// Sets the operand `slot` and the displacement; returns `space`, or what is known better.
+  /// Sets the operand `slot` and the displacement; returns the operand's space if known, otherwise `space`.
   std::string set_address(Instruction& instruction, const Operand& operand, std::size_t slot, const std::string& space);
   /// Adds the instruction, with the handler of that name.
   void finish(Instruction& instruction, const std::string& name);
 
   std::vector<Frame> frames_;
   std::unordered_map<std::string, std::vector<std::string>> tables_;
-  std::vector<Instruction> behind_;  // what fills the rest of registers
+  std::vector<Instruction> behind_;  // these fill the rest of wider registers
   std::size_t here_ = 0;             // the instruction's token
-  std::uint32_t carry_ = 0;          // row of the carries, once there are any
+  std::uint32_t carry_ = 0;          // row of the carries; 0 until one is needed
 };
 
 }  // namespace emulated_gpu

@@ -1,5 +1,5 @@
-// What ptxas may do to products and sums of floats that are not told how to round: mul, add make one fma. It need not,
-// and where it does may change with its version; a kernel that promises the same bits must give them either way.
+// If mul and add have no rounding mode, ptxas may make one fma of them. Whether it does may change with its version. So
+// a kernel that promises the same bits must give them with and without fma.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -21,7 +21,7 @@ std::set<std::uint32_t> targets_of(const Kernel& kernel) {
 
 void fuse_products(Kernel& kernel) {
   const std::set<std::uint32_t> targets = targets_of(kernel);
-  std::unordered_map<std::uint32_t, Instruction> products;  // of this straight piece of code, by the row of the result
+  std::unordered_map<std::uint32_t, Instruction> products;  // since the last branch or label, by row of the result
   for (std::uint32_t at = 0; at < kernel.code.size(); ++at) {
     Instruction& instruction = kernel.code[at];
     if (targets.count(at) != 0) products.clear();
@@ -43,8 +43,8 @@ void fuse_products(Kernel& kernel) {
       instruction.run = handler_of(name + std::string(type));
       break;
     }
-    // A row that is written ends what was made of it. What is no sum or product does not tell which of its rows are
-    // results: all count.
+    // A product cannot be fused after its row, or a row of its factors, was written. Instructions that are no sum or
+    // product do not say which of their rows are results: all count as written.
     const auto is_written = [&](std::uint32_t row) {
       if (instruction.may_fuse) return instruction.of[0] == row;
       return std::find(std::begin(instruction.of), std::end(instruction.of), row) != std::end(instruction.of);

@@ -120,7 +120,7 @@ void Decoder::read_operation(Instruction& instruction, const Opcode& op, Given o
     instruction.kind = Kind::exit;
     add(instruction);
   } else if (is_any(name, {"membar", "fence"})) {
-    kernel_.has_fences = true;  // one thread's accesses are done when the next one's begin
+    kernel_.has_fences = true;  // nothing to do: accesses of a thread are complete at once
   } else if (is_any(name, {"nanosleep", "prefetch", "prefetchu", "discard", "pmevent"})) {
   } else if (name == "trap" || name == "brkpt") {
     finish(instruction, "trap");

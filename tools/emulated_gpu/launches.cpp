@@ -111,7 +111,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ho
   attributes->sharedSizeBytes = kernel.shared_bytes;
   attributes->localSizeBytes = kernel.local_bytes;
   attributes->maxThreadsPerBlock = int(kernel.most_threads);
-  // As many as launch bounds leave; how many ptxas takes of them is not known here.
+  // The most that the launch bounds allow; how many ptxas uses is not known here.
   attributes->numRegs = int(std::min(128U, 65536 / (kernel.most_threads * kernel.least_blocks) / 8 * 8));
   attributes->ptxVersion = attributes->binaryVersion = 90;
   attributes->maxDynamicSharedSizeBytes = function->most_dynamic;

@@ -14,7 +14,7 @@ namespace emulated_gpu {
 namespace {
 
 constexpr std::size_t grain = 256, red_zone = 256, page = 4096;
-/// Addresses are many times as many as bytes: a GPU finds pages for a large allocation wherever they are.
+/// There are more addresses than bytes, because a GPU can map a large allocation to pages anywhere.
 constexpr std::size_t addresses_per_byte = 16;
 
 struct Arena {
@@ -39,7 +39,7 @@ struct Arena {
   std::size_t size = 0;  // of the addresses
   std::size_t limit = 0, used = 0;
   std::byte* data = nullptr;
-  std::uint8_t* valid = nullptr;  // how many of each eight bytes may be touched: they are the first ones
+  std::uint8_t* valid = nullptr;  // for each 8 bytes: how many, from the first on, may be touched
   Touched* touched = nullptr;
   std::map<std::uint64_t, std::size_t> free, taken;  // taken: bytes asked for
   std::map<std::uint64_t, std::size_t> pinned;
@@ -47,7 +47,7 @@ struct Arena {
 };
 
 Arena& arena() {
-  static Arena* const it = new Arena;  // never gone: others' destructors free memory, too
+  static Arena* const it = new Arena;  // never destroyed: other destructors free memory
   return *it;
 }
 
@@ -131,7 +131,7 @@ Range allocation_of(std::uint64_t address) {
 Touched* touched_at(std::uint64_t address) {
   Arena& a = arena();
   const std::lock_guard lock(a.mutex);
-  if (a.touched == nullptr) {  // pages that nobody writes take no memory
+  if (a.touched == nullptr) {  // pages that are never written take no memory
     void* all = mmap(nullptr, a.size * sizeof(Touched), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) std::abort();

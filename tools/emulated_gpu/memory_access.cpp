@@ -92,7 +92,7 @@ void add_atomics(Handlers& handlers, const std::string& type) {
 
 void deliver(Warp& w, const Copy& copy) { std::memcpy(w.block->shared.data() + copy.to, copy.data.data(), copy.bytes); }
 
-/// The bytes are on their way until the lane waits for them: what is read before is no number.
+/// The bytes arrive only when the lane waits for them; a read before that gives NaN.
 void copy_asynchronously(Warp& w, const Instruction& i, u32 lanes) {
   const u32* count = w.row<u32>(i.of[2]);
   for_lanes(lanes, [&](int lane) {
@@ -115,7 +115,7 @@ void commit(Warp& w, const Instruction&, u32 lanes) {
   for_lanes(lanes, [&](int lane) { ++w.group[lane]; });
 }
 
-/// All but the latest `number` groups arrive; of wait_all those that are in no group yet, too.
+/// All groups except the latest `number` arrive; with wait_all also copies that are in no group yet.
 template <bool all>
 void wait(Warp& w, const Instruction& i, u32 lanes) {
   for_lanes(lanes, [&](int lane) {

@@ -37,7 +37,7 @@ void copy_lines(const Lines& to, const Lines& from, std::size_t width, std::size
   }
 }
 
-/// As the programming guide has it: pageable memory is read before the call returns, and written before it returns;
+/// As NVIDIA's programming guide says: pageable memory is read before the call returns, and written before it returns;
 /// pinned and device memory when the stream comes to it.
 cudaError_t copy(const Lines& to, const Lines& from, std::size_t width, std::size_t count, Stream& stream, bool waits) {
   const std::lock_guard lock(runtime_mutex());

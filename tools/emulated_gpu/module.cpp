@@ -72,7 +72,7 @@ Module::Module(std::string given) : text(std::move(given)), tokens(tokens_of(tex
   }
 }
 
-/// Notes where it is, and returns the token behind it.
+/// Notes where the function is, and returns the token after it.
 std::size_t Module::read_function(std::size_t i) {
   const bool is_kernel = tokens[i].text == ".entry";
   std::size_t name = i + 1;

@@ -1,4 +1,4 @@
-// Operands of PTX as they are written, and the names that stand for registers and places.
+// Operands of PTX as they are written, and the names of registers and addresses.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ struct Register {
   std::uint8_t bytes = 0;
 };
 
-/// A place with a name. A kernel's parameters are in `global`: their address is an offset into the launch's.
+/// A named location. A kernel's parameters are in `global`: their address is an offset into the launch's parameters.
 struct Symbol {
   Space space = Space::local;
   std::uint64_t address = 0;
@@ -47,7 +47,7 @@ class Operands {
   std::string_view text(std::size_t token) const { return module_.tokens[token].text; }
   std::uint32_t line(std::size_t token) const { return module_.tokens[token].line; }
   int integer(std::size_t token) const;
-  /// Ends the program: what is not known, and its line.
+  /// Ends the program with a message: what is not known, and its line.
   [[noreturn]] void unknown(std::size_t token, const std::string& what) const;
 
   /// A row for 32 numbers.

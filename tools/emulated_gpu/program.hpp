@@ -25,8 +25,8 @@ enum class Kind : std::uint8_t { plain, branch, branch_table, exit, barrier, war
 /// How the result of a comparison is combined with a further predicate.
 enum class Combination : std::uint8_t { none, both, either, one };
 
-/// Operands are bytes from the start of the warp's registers, where the values of 32 lanes lie one after another; those
-/// of numbers in the program, too.
+/// Operands are byte offsets from the start of the warp's registers. The values of 32 lanes lie there one after
+/// another; so do constants of the program.
 struct Instruction {
   Handler run = nullptr;
   Kind kind = Kind::plain;
@@ -39,10 +39,10 @@ struct Instruction {
   std::uint8_t elements = 1;  // of a vector
   std::uint8_t bytes = 0;     // of one element, or of a copy
   std::uint32_t guard = 0;
-  std::uint32_t members = 0;  // warp_wide: who has to take part
+  std::uint32_t members = 0;  // warp_wide: lanes that must take part
   std::uint32_t of[14] = {};  // results first; of an access to memory the address first
-  std::int64_t number = 0;    // displacement of an address, place of a parameter
-  std::uint32_t target = 0;   // of a branch; the first entry of a table of them
+  std::int64_t number = 0;    // displacement of an address, offset of a parameter
+  std::uint32_t target = 0;   // of a branch; first entry of a table of targets
   std::uint32_t line = 0;     // of the module's text, for messages
 };
 
@@ -99,7 +99,7 @@ struct Kernel {
   std::uint32_t shared_bytes = 0;  // of a block, without what the launch adds
   std::uint32_t most_threads = 1024;
   std::uint32_t least_blocks = 1;  // side by side on a multiprocessor, as the program asks
-  bool has_fences = false;         // with which its blocks may wait for one another
+  bool has_fences = false;         // so its blocks may wait for one another
   const struct Module* module = nullptr;
 };
 
@@ -121,9 +121,9 @@ struct Module {
   };
 
   explicit Module(std::string text);
-  /// Null where there is none of that name.
+  /// Null if there is none of that name.
   Kernel* kernel(const std::string& name);
-  /// Device address of a variable, 0 where there is none; memory is had when the first one is asked for.
+  /// Device address of a variable, 0 if there is none; the first call allocates memory.
   std::uint64_t variable(const std::string& name);
   std::string_view line(std::uint32_t number) const;
 
@@ -145,10 +145,10 @@ struct Module {
 /// Bytes of a type as PTX names it, "f32": 4; 0 where it is none.
 std::size_t bytes_of_type(std::string_view type);
 
-/// The handler of an instruction, "add.s32", once its operands are rows. Null where it is unknown.
+/// The handler of an instruction, "add.s32", whose operands are rows. Null if it is unknown.
 Handler handler_of(const std::string& name);
 
-/// Reads a kernel; ends the program where it has what is not known.
+/// Reads a kernel; ends the program if it has an unknown instruction or operand.
 void decode(Module& module, const Module::Function& function, Kernel& kernel);
 
 /// Ends the program with a message.

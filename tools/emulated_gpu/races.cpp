@@ -1,4 +1,4 @@
-// Who touched a byte last, and whether anything stands between that and the next one.
+// Which thread touched a byte last, and whether anything orders that access before the next one.
 #include <fmt/format.h>
 
 #include "memory.hpp"

@@ -1,5 +1,5 @@
-// The runtime's functions that are about devices, streams and events. All of them stand in front of the real library's
-// (LD_PRELOAD); what is not here ends in the real one, which finds no GPU.
+// The runtime's functions that are about devices, streams and events. They replace the real library's (LD_PRELOAD).
+// Functions that are not here come from the real library, which finds no GPU.
 #include "runtime.hpp"
 
 #include <fmt/format.h>
@@ -162,7 +162,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   run_until(end_of(stream_of(stream)));
   return cudaSuccess;
 }
-/// Time goes by when it is asked for.
+/// Each query runs one operation: so work makes progress while the program asks.
 cudaError_t cudaStreamQuery(cudaStream_t given) {
   const std::lock_guard lock(runtime_mutex());
   Stream& stream = stream_of(given);
@@ -202,7 +202,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return cudaSuccess;
 }
 
-// ---- the driver's, as which this library is found, too (libcuda.so.1) ----
+// ---- functions of the driver: this library is also found as libcuda.so.1 ----
 
 int cuStreamGetCtx(void*, void** context) {
   static int some;

@@ -63,7 +63,7 @@ std::uint32_t guarded(Warp& warp, const Instruction& instruction, std::uint32_t 
 struct Group {
   std::uint32_t lanes = 0;
   std::uint32_t pc = 0;
-  std::uint32_t next = ~0u;  // where the first of the others is: there they join
+  std::uint32_t next = ~0u;  // the first instruction where other lanes wait: there they join
 };
 
 Group furthest_behind(const Warp& warp) {
@@ -84,7 +84,7 @@ void set_pc(Warp& warp, std::uint32_t lanes, std::uint32_t pc) {
   for_lanes(lanes, [&](int lane) { warp.pc[lane] = pc; });
 }
 
-/// An instruction of several lanes: it runs when all have come that take part and have not exited.
+/// An instruction of several lanes: it runs when all lanes that take part have reached it or have exited.
 void run_together(Warp& warp, const Instruction& instruction, const Group& group, std::uint32_t lanes) {
   set_pc(warp, group.lanes & ~lanes, group.pc + 1);
   if (lanes == 0) return;
@@ -115,7 +115,7 @@ void arrive_at_barrier(Warp& warp, const Instruction& instruction, std::uint32_t
   warp.ready &= ~lanes;
 }
 
-/// Who waits for lanes that exit need not any more.
+/// Lanes that wait for lanes that exit need not wait any more.
 void exit_lanes(Warp& warp, std::uint32_t lanes) {
   warp.exited |= lanes;
   warp.ready = (warp.ready & ~lanes) | warp.blocked;
@@ -162,7 +162,7 @@ void run_group(Warp& warp, const std::vector<Instruction>& code, Group group) {
   set_pc(warp, group.lanes, group.pc);
 }
 
-/// Lets threads go on whose barrier all have reached; whether there were any.
+/// Releases threads at barriers that all have reached; returns whether there were any.
 bool pass_barriers(Block& block) {
   bool has_passed = false;
   for (std::uint32_t barrier = 0; barrier < 16; ++barrier) {
@@ -204,7 +204,7 @@ bool pass_barriers(Block& block) {
   fail(text);
 }
 
-/// Of all launches. From 1 on: memory that nobody has touched has zeros.
+/// Counts the blocks of all launches from 1; 0 in notes about memory means that no block has touched it.
 std::uint32_t blocks_so_far = 1;
 
 void begin(Block& block) {

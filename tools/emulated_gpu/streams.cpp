@@ -9,7 +9,7 @@ namespace {
 
 const bool is_eager = is_set("EMULATED_GPU_EAGER");
 
-/// The null stream is the first one. Never gone: others' destructors wait for streams, too.
+/// The null stream is the first one. Never destroyed: other destructors wait for streams.
 std::vector<Stream*>& streams() {
   static auto* const all = new std::vector<Stream*>{new Stream};
   return *all;

@@ -1,5 +1,5 @@
-// Queues of work, as late as they may be: an operation is done when something waits for it, or asks whether it is over.
-// A host that does not wait finds what was there before. With EMULATED_GPU_EAGER=1 each is done when it is enqueued.
+// Queues that run work as late as possible: an operation runs when something waits for it, or asks whether it is done.
+// A host that does not wait reads the old numbers. With EMULATED_GPU_EAGER=1 each operation runs when it is enqueued.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace emulated_gpu {
 
 struct Stream;
 
-/// After so many of a stream's operations.
+/// The moment after this many of a stream's operations.
 struct Point {
   Stream* stream = nullptr;
   std::uint64_t operations = 0;
@@ -29,14 +29,14 @@ struct Stream {
   bool is_blocking = true;  // ordered with the null stream
 };
 
-/// Held by whoever changes streams or runs what is in them.
+/// Held while streams are changed, or their operations run.
 std::recursive_mutex& runtime_mutex();
 
 Stream& null_stream();
 Stream* new_stream(bool is_blocking);
-/// Does what is left; points may still name it.
+/// Runs the operations that are left; points may still refer to the stream.
 void remove(Stream* stream);
-/// Ends the program where there is none.
+/// Ends the program if there is none.
 Stream& stream_of(const void* handle);
 
 void enqueue(Stream& stream, std::function<void()> run, std::vector<Point> after = {});

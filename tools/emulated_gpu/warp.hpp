@@ -25,7 +25,7 @@ struct Launch {
   bool looks_for_races = false;
 };
 
-/// Runs all blocks, one after another; ends the program where one does what a GPU forbids.
+/// Runs all blocks, one after another; ends the program if one does what a GPU forbids.
 void run(Launch& launch);
 
 /// An asynchronous copy into shared memory that has been asked for and has not arrived yet.
@@ -36,17 +36,17 @@ struct Copy {
   std::uint8_t bytes;
 };
 
-/// An access to a byte: by whom (thread + 1, 0: nobody; blocks are counted over all launches), and when: epochs count
-/// barriers, of the block and of the warp.
+/// An access to a byte: by which thread (thread + 1; 0: none) and block (counted over all launches), and when: epochs
+/// count barriers, of the block and of the warp.
 struct Touch {
   std::uint16_t thread = 0;
   std::uint32_t block = 0, epoch = 0, epoch_in_warp = 0;
   bool by_several_blocks = false;  // of the same launch
 };
-/// The last ones to a byte.
+/// The last accesses to a byte.
 struct Touched {
   Touch written, read;
-  bool was_atomic = false;  // the writing
+  bool was_atomic = false;  // `written` was
 };
 
 struct Block;
@@ -66,7 +66,7 @@ struct Warp {
   std::array<std::uint32_t, lanes_of_warp> barrier{}, barrier_threads{};
   std::uint32_t epoch = 0;
   std::array<std::vector<Copy>, lanes_of_warp> copies;
-  std::array<std::uint32_t, lanes_of_warp> group{};  // of copies, the present one
+  std::array<std::uint32_t, lanes_of_warp> group{};  // present group of copies
   std::vector<std::byte> local;
 };
 
@@ -94,19 +94,19 @@ inline void for_lanes(std::uint32_t lanes, const Function& function) {
 enum class Space { generic, global, shared, local };
 enum class Access { read, write, atomic };
 
-/// Where `bytes` at an address of a space are, for one lane. Ends the program where they are not, lie on no multiple of
-/// their number, or where races are looked for and this is one.
+/// Where `bytes` bytes at an address of a space are, for one lane. Ends the program if they do not exist, if the
+/// address is no multiple of `bytes`, or if races are looked for and this access is one.
 std::byte* place(Warp& warp, const Instruction& instruction, int lane, Space space, std::uint64_t address,
                  std::size_t bytes, Access access);
 
-/// Notes an access to `count` bytes of shared (from the block's first one on) or device memory. Ends the program where
-/// it races with another one of this launch: two are of different threads, one writes, not both are atomic, and no
-/// barrier of the block (or, in one warp, of the warp) stands between them. Nothing stands between blocks; those that
-/// see to it themselves have fences, and are not held to it.
+/// Notes an access to `count` bytes of shared (from the block's first one on) or device memory. Ends the program if it
+/// races with another access of this launch: by another thread, one of both writes, not both are atomic, and no barrier
+/// of the block (or, in one warp, of the warp) comes between them. No barrier orders blocks. A kernel with fences may
+/// order its blocks itself, so accesses of different blocks are not checked in it.
 void note(Warp& warp, const Instruction& instruction, int lane, Space space, std::uint64_t address, std::size_t count,
           Access access);
 
-/// Whether an environment variable is set to something but 0.
+/// Whether an environment variable is set to anything except 0.
 bool is_set(const char* name);
 
 }  // namespace emulated_gpu

@@ -92,9 +92,9 @@ void load_matrices(Warp& w, const Instruction& i, u32 lanes) {
   }
 }
 
-/// The sum of c and of `depth` products of float32 in the digits that matrix units have (Fasi et al. 2021, "Numerical
-/// behavior of NVIDIA tensor cores"): those of the largest addend as a float, and two more; what lies behind them is
-/// cut off every addend, and what a float has not is cut off the sum.
+/// The sum of c and of `depth` products of float32 with the digits that matrix units keep (Fasi et al. 2021, "Numerical
+/// behavior of NVIDIA tensor cores"): the digits of the largest addend as a float, and two more. Each addend loses its
+/// lower digits, and the sum those that a float lacks.
 template <int depth>
 float sum_cut_off(const float (&row)[depth], const float (&column)[depth], double c) {
   double products[depth], sum = c, largest = std::fabs(c);
@@ -113,7 +113,7 @@ float sum_cut_off(const float (&row)[depth], const float (&column)[depth], doubl
   return is_too_large ? std::nextafter(nearest, 0.0f) : nearest;
 }
 
-/// 16 x 8 += 16 x depth times depth x 8; a and b, which is turned, are already numbers.
+/// 16 x 8 += 16 x depth times depth x 8; a and b are decoded already; b is transposed.
 template <int depth>
 void multiply(Warp& w, const Instruction& i, const float (&a)[16][depth], const float (&b)[8][depth]) {
   float c[lanes_of_warp][4];

@@ -7,14 +7,14 @@ BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 # LongNet's setting of the comparison: four pairs, so that a row reads at most 2048 keys of each.
 LONGNET_SEGMENTS = [2048, 4096, 8192, 16384]
 LONGNET_DILATIONS = [1, 2, 4, 8]
-# The long-sequence table: the nearest 2048 rows one by one, and ever thinner out to the whole sequence.
+# The long-sequence table: a row sees all near rows (2048), and fewer and fewer of the far ones.
 LONG_SEGMENTS = [2048, 8192, 32768, 131072, 524288, 2097152]
 LONG_DILATIONS = [1, 4, 16, 64, 256, 1024, 4096]
 
 
 @dataclass
 class Case:
-    """One input and one pattern, and who is measured on it beside annulus."""
+    """One input and one pattern, and the peers that are measured on it beside annulus."""
 
     group: str
     sequence: int
@@ -30,7 +30,7 @@ class Case:
     ranks: int = 1
     backward: bool = True
     strategy: str = "auto"
-    generated: bool = False  # annulus makes the input inside the run: the whole process is what is measured
+    generated: bool = False  # annulus makes the input in the run: the whole process is measured
     rounds: int = 5
 
     @property
@@ -42,11 +42,11 @@ class Case:
 
     @property
     def workers(self):
-        """Threads or ranks at work at the same time."""
+        """Threads or ranks that work at the same time."""
         return self.threads * self.ranks
 
     def expected_seconds(self):
-        """A rough wall time of one round: only the ratios matter, they divide up the time that there is."""
+        """A rough wall time of one round: only ratios matter, because they divide the available time among cases."""
         keys = sum(min(self.sequence, self.sequence if w == ALL else w) / r / (r if r > 1 else 1)
                    for w, r in zip(self.segments, self.dilations))
         if self.semantics == "grouped":
@@ -95,7 +95,7 @@ def full():
 
 
 def sixteen_bits(sequences):
-    """bfloat16 and float16 with gradients; of bfloat16 PyTorch with AMX, where the CPU has that, and without."""
+    """bfloat16 and float16 with gradients; in bfloat16 PyTorch is measured with AMX, if the CPU has it, and without."""
     cases = []
     for sequence in sequences:
         for dtype in ("bfloat16", "float16"):
@@ -126,7 +126,7 @@ def quick():
 
 
 def long_sequences(threads, largest):
-    """annulus alone, one head of 64, float16, causal; shorter sequences drop the segments that are longer than they."""
+    """annulus alone, one head of 64, float16, causal; segments longer than the sequence are left out."""
     cases = []
     for sequence in (16384, 65536, 262144, 1048576, 4194304):
         if sequence > largest:

@@ -1,4 +1,4 @@
-"""The definition of docs/semantics.md in float64, head by head, in blocks of queries: what results are compared with.
+"""The definition of docs/semantics.md in float64, head by head, in blocks of queries. Results are compared with this.
 
     exact.py make CASE-JSON INPUT OUTPUT      writes out (and dq, dk, dv), with sampled rows alone where there are many
     exact.py compare RESULT EXACT             prints {"out": {"difference", "largest"}, ...} of what both hold
@@ -13,11 +13,11 @@ import numpy
 
 ALL = "all"
 BLOCK = 256  # queries at once: scores are (256, n)
-SAMPLED_ABOVE, SAMPLE = 1 << 16, 64  # more rows than these: 64 of them, out and dq alone
+SAMPLED_ABOVE, SAMPLE = 1 << 16, 64  # above this, only 64 sampled rows of out and dq
 
 
 def offset(case, index, head):
-    """The offset of a head in pair `index`; None where the pair is not this head's."""
+    """The offset of a head in pair `index`; None if the head does not use the pair."""
     heads, pairs, r = case["heads"], len(case["dilations"]), case["dilations"][index]
     if case["semantics"] == "longnet":
         return head // -(-heads // r)
@@ -78,7 +78,7 @@ def make(case, source, target):
 
 
 def compare(mine, reference):
-    """The largest difference, and the largest number of the reference; rows where that is NaN are not known."""
+    """The largest difference, and the largest number of the reference. Rows of NaN in the reference are left out."""
     known = ~numpy.isnan(reference)
     return {"difference": float(numpy.max(numpy.abs(mine[known] - reference[known]))),
             "largest": float(numpy.max(numpy.abs(reference[known])))}

@@ -1,7 +1,7 @@
-"""run --field: the tables of docs/comparison.md, annulus beside the codes that the field uses, on the same inputs.
+"""run --field: the tables of docs/comparison.md, annulus beside other published codes, on the same inputs.
 
 Every result is compared with the definition in float64 (exact.py). A wrong one is marked, and stays in the table.
-Rounds are interleaved: each measures everyone once. The tables are Markdown, on stdout.
+Rounds are interleaved: each round measures annulus and every peer once. The tables are Markdown, on stdout.
 """
 import json
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +15,7 @@ from program import Failed, launch, say
 
 HERE = Path(__file__).resolve().parent
 MIB = 1 << 20
-# The package of each peer that is not PyTorch's. Those marked call one block of keys by a stand-in (standins.py).
+# The package of each peer that is not PyTorch's. In marked packages a stand-in attends one block of keys (standins.py).
 PACKAGES = {"ring-attention": "ring-attention-pytorch", "yunchang": "yunchang", "yunchang-cpu": "yunchang",
             "yunchang-ulysses": "yunchang", "ring-flash": "ring-flash-attn", "deepspeed-ulysses": "deepspeed",
             "deepspeed-ring": "deepspeed", "para-ulysses": "para-attn", "para-ring": "para-attn",
@@ -38,7 +38,8 @@ class Who:
 
 @dataclass
 class Table:
-    """Everyone on each case; the first line is the baseline. `layout`: times, memory (columns are ranks), threshold."""
+    """Measures annulus and the peers on each case; the first line is the baseline. `layout`: times, memory (columns are
+    ranks), threshold."""
 
     title: str
     cases: list
@@ -96,7 +97,7 @@ def tables(quick):
 
 class Field:
     def __init__(self, annulus, workers, versions, limit):
-        """`versions`: of the packages that are there; a peer whose package is not is left out."""
+        """`versions`: of the installed packages; a peer whose package is missing is left out."""
         self.annulus, self.workers, self.versions, self.limit = annulus, workers, versions, limit
 
     def has(self, who):
@@ -128,7 +129,7 @@ class Field:
                             for name in answers[0]}
 
     def once(self, who, case, record):
-        """One measurement of everyone's turn: forward, and with gradients."""
+        """Measures one line once: forward, and with gradients."""
         if who.peer:
             measured = self.workers.get(who.peer, case).measure(not record["rounds"], self.limit)
         else:
@@ -142,11 +143,12 @@ class Field:
         record["rounds"].append(this)
 
     def measure(self, table, case, seconds):
-        """{name: record} of everyone, within about so many seconds after the checks, but at least one round."""
+        """{name: record} of annulus and all peers. After the checks it takes about `seconds`, but at least one
+        round."""
         records = {who.name: {"rounds": []} for who in table.everyone}
         cases = {who.name: replace(case, strategy=who.strategy, ranks=who.ranks or case.ranks)
                  for who in table.everyone}
-        for who in table.everyone:  # all import at the same time, which takes longer than what they compute
+        for who in table.everyone:  # all start at once: imports take longer than the computing
             if self.has(who):
                 self.workers.get(who.peer, cases[who.name])
         for turn in range(-1, case.rounds):

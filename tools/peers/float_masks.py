@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Windows and ALiBi in annulus beside PyTorch, which takes them as a tensor of floats with a number for each pair of rows.
+"""Windows and ALiBi in annulus, and in PyTorch, which needs a tensor with a float for each pair of rows.
 
     ./tools/python/test tests/test_scores.py      makes the package in build/test/python/site, and the environment
     PYTHONPATH=build/test/python/site ~/.cache/annulus/python/bin/python tools/peers/float_masks.py [ROWS] [annulus]
@@ -7,7 +7,7 @@
 One batch entry of ROWS rows (8,192), float32, heads of 64, one thread. Each line is a process of its own: the medians of
 three forward passes and of three with gradients, and how much more memory than q, k, v and dout it held, the mask
 included. The time to make the mask is not counted. The last column is the largest difference of out from annulus' out,
-of all rows and heads. The word annulus leaves PyTorch out, whose masks need 4 ROWS^2 bytes for each head.
+of all rows and heads. With the word annulus PyTorch, whose masks need 4 ROWS^2 bytes for each head, is left out.
 """
 import os
 import resource

@@ -3,7 +3,7 @@
 
     ~/.cache/annulus/python/bin/python tools/peers/gradient_error.py [ROWS...]     causal, one head of 64
 
-Tensors are normal numbers; up to 8,192 rows errors are means of ten draws of them. An error is max |difference| over
+Tensors are normal numbers; up to 8,192 rows errors are means over ten random inputs. An error is max |difference| over
 max |number in float64| (or 1). tools/peers/run installs PyTorch.
 """
 import sys
@@ -19,7 +19,7 @@ def key_gradients(tensors):
 
 
 def errors(rows):
-    """Of dk and of dv."""
+    """The errors of dk and of dv."""
     tensors = [torch.randn(1, 1, rows, 64) for _ in range(4)]
     found, truth = key_gradients(tensors), key_gradients([tensor.double() for tensor in tensors])
     return (found.double() - truth).abs().amax((1, 2, 3, 4)) / truth.abs().amax((1, 2, 3, 4)).clamp(min=1)

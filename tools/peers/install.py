@@ -1,4 +1,4 @@
-"""Installs the peers from PyPI into the private virtual environment of tools/venv; quick when they are there.
+"""Installs the peers from PyPI into the private virtual environment of tools/venv; quick if they are installed.
 
 Only numpy and h5py are needed by every peer; one that cannot be installed is left out and the others run.
 """
@@ -30,8 +30,8 @@ def install_onnxruntime(environment):
     return environment.command(environment.python, "-c", ONNX_WORKS)
 
 
-# The codes of --field, as they were read and measured, and what they import beside PyTorch. Each comes without what it
-# names as its needs: these are other versions of PyTorch, or GPU packages (standins.py).
+# The codes of --field in the versions that were measured, and what they import beside PyTorch. Each is installed
+# without its requirements, which are other versions of PyTorch, or GPU packages (standins.py).
 FIELD = {"ring-attention-pytorch": "0.5.20", "yunchang": "0.6.4", "ring-flash-attn": "0.1.8", "deepspeed": "0.19.8",
          "para-attn": "0.3.38", "dilated-attention-pytorch": "0.2.0"}
 FIELD_NEEDS = ["einops==0.8.2", "beartype<0.24", "jaxtyping<0.4", "wadler-lindig<0.2", "hjson<4", "msgpack<2",
@@ -40,7 +40,7 @@ FIELD_NEEDS = ["einops==0.8.2", "beartype<0.24", "jaxtyping<0.4", "wadler-lindig
 
 def install_field(folder):
     """{package: version} of those codes of the field that are in `folder`, apart from every other package; installs
-    what is missing there, and says what could not be had."""
+    what is missing there, and prints what could not be installed."""
     environment, versions = venv.Environment(say), {}
     with environment.locked():
         for name in ["needs", *FIELD]:

@@ -79,7 +79,7 @@ def build_peak(name, cache):
 
 
 def cpu_name():
-    """Its own name for itself, and what it has for bfloat16."""
+    """The CPU's name, and its instructions for bfloat16."""
     lines = [row.split(":") for row in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if ":" in row]
     about = {key.strip(): value.strip() for key, value in lines}
     has = [flag for flag in ("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16") if flag in about.get("flags", "").split()]
@@ -93,7 +93,7 @@ def machine(annulus, versions):
             "annulus": annulus.version()}
 
 
-# A case gets at least this long, so that a worker that is slow to start does not cost it its rounds.
+# A case gets at least this many seconds, so that it has rounds even if a worker starts slowly.
 LEAST_SECONDS = 5
 
 
@@ -125,7 +125,7 @@ def write_json(path, about, records):
 
 
 def compare_field(options, cases, annulus, workers, about, versions, limit):
-    """The tables of --field; 0 also where peers are wrong, 1 where annulus is or could not be measured."""
+    """The tables of --field; returns 0 also if peers are wrong, 1 if annulus is wrong or could not be measured."""
     if "torch" not in versions:
         raise SystemExit("peers: --field needs PyTorch, which could not be installed")
     folder = Path(os.environ["PEERS_CACHE"]).parent / "field"
@@ -152,7 +152,7 @@ def compare_field(options, cases, annulus, workers, about, versions, limit):
 
 def main():
     options = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what is cleaned up below is cleaned up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the clean-up below runs
     if options.training:
         return training.main(options, machine, write_json)
     cases = chosen_cases(options)

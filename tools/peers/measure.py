@@ -4,7 +4,8 @@ import time
 from cases import BYTES
 from program import Failed, launch, say
 
-# A result may be this far from the exact one (relative to its largest value, at least 1); two results twice as far.
+# Largest difference from the exact result, relative to its largest value (at least 1). Two results may differ by twice
+# as much.
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
 GRADIENT_TOLERANCE = TOLERANCE | {"float64": 1e-11, "float32": 3e-5}
 # Multiply-adds of a (query, key, head) triple, in units of 4 flops a head element: two products forward, five backward.
@@ -16,7 +17,7 @@ PACKAGES = {"torch": "torch", "torch-avx512": "torch", "composed": "torch", "all
 
 
 def worst(errors):
-    """The largest; NaN if one of them is, which max() alone may hide."""
+    """The largest error; NaN if any error is NaN, which max() alone may hide."""
     return max(errors, key=lambda error: (error != error, error))
 
 
@@ -27,11 +28,11 @@ class Bench:
         self.available = {peer for peer, package in PACKAGES.items() if package in versions}
 
     def case(self, case, seconds):
-        """Everything measured about a case, within about so many seconds (but at least one round)."""
+        """Measures everything about a case in about `seconds` (but at least one round)."""
         start = time.monotonic()
         case.backward = case.backward and self.annulus.backward
         record = {"case": case.description(), "checks": {}, "rounds": [], "left_out": {}}
-        record["first"] = self.annulus.run(case, backward=False)  # warms up, and its memory is the forward pass's
+        record["first"] = self.annulus.run(case, backward=False)  # warms up, and gives the memory of the forward pass
         if case.backward:
             record["first"] |= self.annulus.run(case, backward=True)
         record["kept"] = record["first"]["kept"]
@@ -85,8 +86,8 @@ class Bench:
             longest = max(longest, time.monotonic() - start)
 
     def peak(self, case):
-        """The peaks at this moment with as many threads as are at work: of multiply-adds in the case's arithmetic, and
-        for bfloat16 that of VDPBF16PS, 0 where the processor has none."""
+        """Measures the peaks now, with the case's threads: of multiply-adds in its arithmetic, and for bfloat16 of
+        VDPBF16PS (0 if the processor lacks it)."""
         cpu, wall = self.rates("peak", case)
         part = 0.5 if BYTES[case.dtype] == 8 else 1.0  # float64 vectors hold half as many numbers
         measured = {"rate": cpu * part, "wall rate": wall * part}

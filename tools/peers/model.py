@@ -61,7 +61,7 @@ def plain(q, k, v):
         out, out_lse = torch.zeros_like(q[0]), torch.full(q.shape[1:3], -torch.inf)
         for i, parts in enumerate(zip(peer.parts(pair_out, index), peer.parts(lse, index))):
             for whole, part in zip((out, out_lse), parts):
-                peer.combs(whole, index)[i].copy_(part)  # views are made anew: autograd wants none older than a change
+                peer.combs(whole, index)[i].copy_(part)  # makes new views: autograd refuses views older than a change
         outs.append(out)
         lses.append(out_lse)
     weights = torch.stack(lses).softmax(0)
@@ -73,7 +73,7 @@ ATTENTION = {"annulus": lambda q, k, v: dilated_attention(q, k, v, causal=True, 
 
 
 class Layer(torch.nn.Module):
-    """Attention and a multilayer perceptron, each behind a norm and added to what came in."""
+    """Attention and a multilayer perceptron; each gets its input after a norm, and its output is added to the input."""
 
     def __init__(self, attention):
         super().__init__()
@@ -89,7 +89,7 @@ class Layer(torch.nn.Module):
 
 
 class Training:
-    """Of one model, step by step; the same seeds for every attention."""
+    """Trains one model step by step, with the same seeds for every attention."""
 
     def __init__(self, attention, rows):
         torch.manual_seed(0)

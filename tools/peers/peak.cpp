@@ -1,4 +1,4 @@
-// The machine's multiply-add peak in float32 with so many threads at once.
+// The machine's multiply-add peak in float32 with this many threads.
 //
 //   g++ -O3 -march=native -pthread peak.cpp -o peak && ./peak [threads] [seconds]     see peak.hpp
 #include "peak.hpp"

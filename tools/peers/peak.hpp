@@ -19,7 +19,7 @@ struct Work {
   double flops = 0, cpu = 0;
 };
 
-/// Calls run(factor, term), so many flops each, for so many CPU seconds.
+/// Calls run(factor, term), which does the given number of flops, for the given CPU seconds.
 template <class Run>
 Work work_for(double seconds, double flops, const Run& run) {
   // Volatile: read and written anew for every call, so that the compiler neither folds the work nor does it only once.

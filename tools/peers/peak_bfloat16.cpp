@@ -1,4 +1,4 @@
-// The machine's peak of VDPBF16PS with so many threads at once: two products of bfloat16 numbers are added to each of
+// The machine's peak of VDPBF16PS with this many threads: two products of bfloat16 numbers are added to each of
 // the 16 float32 sums of a vector. Prints "0 0" where the processor has no such instruction.
 //
 //   g++ -O3 -march=native -pthread peak_bfloat16.cpp -o peak && ./peak [threads] [seconds]     see peak.hpp

@@ -58,7 +58,7 @@ class AllGather(Torch):
         out, lse = torch.empty_like(q), torch.full(q.shape[:3], -torch.inf)
         for own, keys, causal in self.blocks():
             block_out, block_lse = fused(q[:, :, own], k[:, :, keys], v[:, :, keys], causal)
-            if causal:  # comes first
+            if causal:  # the causal chunk comes first
                 out[:, :, own], lse[:, :, own] = block_out, block_lse
             else:
                 merge(out[:, :, own], lse[:, :, own], block_out, block_lse)

@@ -11,7 +11,7 @@ from peer_fused import Torch, fused, fused_backward, merge
 
 
 class Composed(Torch):
-    """Tensors (rows, heads, head size): combs are views of that, and annulus' files hold it so."""
+    """Tensors (rows, heads, head size), as in annulus' files: combs are views of them."""
 
     def arranged(self, tensor):
         return tensor
@@ -54,7 +54,7 @@ class Composed(Torch):
         return torch.cat(self.combs(self.tensors[name], index), 1)
 
     def parts(self, tensor, index):
-        """What gather() would make, apart again."""
+        """Splits a tensor like that of gather() into its parts."""
         return tensor.split([end - first for _, first, end in self.runs[index]], 1)
 
     def forward(self):

@@ -53,7 +53,7 @@ class Ring(DeepSpeed):
 
     def steps(self, travelling):
         """(tensors that have arrived, whether a causal mask hides some of their keys) of each step whose keys are seen.
-        What is in the list is passed on after each step but the last."""
+        After each step except the last, the tensors in the list are sent to the next rank."""
         for step in range(self.ranks):
             owner = (self.rank - step) % self.ranks
             if not self.causal or owner <= self.rank:

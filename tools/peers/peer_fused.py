@@ -16,7 +16,8 @@ def fused(q, k, v, causal):
 
 
 def fused_backward(dout, q, k, v, out, lse, causal):
-    """dq, dk, dv of these keys' share, when out and lse are those of ALL keys of a row: exact whatever the split."""
+    """dq, dk and dv from these keys only; out and lse must be those of ALL keys of a row. The sum over any split is
+    exact."""
     return aten._scaled_dot_product_flash_attention_for_cpu_backward(dout, q, k, v, out, lse, 0.0, causal)
 
 
@@ -30,7 +31,7 @@ def merge(out, lse, more_out, more_lse):
 
 
 class Torch:
-    """Tensors as torch likes them best: (batch, heads, rows, head size), contiguous."""
+    """Tensors in torch's usual order: (batch, heads, rows, head size), contiguous."""
 
     def __init__(self, rank, ranks, rendezvous):
         self.rank, self.ranks = rank, ranks
@@ -45,7 +46,7 @@ class Torch:
         return tensor.transpose(1, 2)
 
     def arrays(self, **tensors):
-        """Back to (batch, rows, heads, head size), as wide as numpy knows it."""
+        """The results as (batch, rows, heads, head size), in a type that numpy has."""
         wide = {name: t if t.dtype == torch.float64 else t.float() for name, t in tensors.items()}
         return {name: self.arranged(tensor.detach()).numpy() for name, tensor in wide.items()}
 
@@ -59,7 +60,7 @@ class Torch:
         return slice(None)
 
     def meet(self):
-        """Ranks start together."""
+        """Waits for all ranks, so that they start together."""
 
 
 class Fused(Torch):

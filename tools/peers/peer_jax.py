@@ -1,7 +1,7 @@
 """JAX's dot_product_attention, compiled by XLA; it holds the scores of all rows and keys."""
 import os
 
-# XLA takes as many threads as it has CPUs, so it is given so many.
+# XLA starts as many threads as it has CPUs, so it gets this many CPUs.
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(os.environ["OMP_NUM_THREADS"])])
 
 import jax  # noqa: E402  (after the affinity is set)
@@ -20,7 +20,7 @@ class Jax:
         def attention(q, k, v):
             return jax.nn.dot_product_attention(q, k, v, is_causal=case["causal"])
 
-        # Both halves compiled; what the second needs of the first is passed between them.
+        # Both passes are compiled; the first gives the second what it needs.
         keep = case["backward"]
         self.compiled = jax.jit((lambda *qkv: jax.vjp(attention, *qkv)) if keep else lambda *qkv: (attention(*qkv),))
         self.pull_back = jax.jit(lambda of, dout: of(dout))

@@ -1,4 +1,4 @@
-"""LongNet's attention as others wrote it: dilated-attention-pytorch, and torchscale (by the authors of the paper).
+"""Other programs of LongNet's attention: dilated-attention-pytorch, and torchscale (by the authors of the paper).
 
 Both call a GPU package for the attention of their combs; a stand-in makes that call.
 """

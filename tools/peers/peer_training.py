@@ -27,7 +27,7 @@ WEIGHTS = ("wq", "wk", "wv", "wo")
 
 
 class Exchange(torch.autograd.Function):
-    """(P, ...) -> (P, ...): entry p goes to rank p, and what comes from there takes its place. The same backward."""
+    """(P, ...) -> (P, ...): entry p goes to rank p, and rank p's entry replaces it. The backward pass does the same."""
 
     @staticmethod
     def forward(_, x):
@@ -41,7 +41,7 @@ class Exchange(torch.autograd.Function):
 
 
 class SomeHeads(Composed):
-    """Heads `first` and on of a layer of `heads`: which rows a head picks depends on its number in the layer."""
+    """The heads from `first` on, in a layer of `heads`: which rows a head picks depends on its number in the layer."""
 
     def __init__(self, case, first, q, k, v):
         self.first, self.here, self.in_layer = first, q.shape[1], case["heads"]
@@ -68,17 +68,17 @@ class Dilated(torch.autograd.Function):
     def backward(ctx, dout):
         ctx.peer.tensors["dout"] = dout
         gradients = ctx.peer.backward(ctx.state)
-        ctx.peer = ctx.state = None  # out, in state, knows ctx: a circle that would keep the tensors of every step
+        ctx.peer = ctx.state = None  # state has out, which refers to ctx: a cycle would keep all tensors
         return *gradients, None, None
 
 
 def tiny(case):
-    """A case of the same kind with next to no rows: two heads of 4 on each of two ranks, dense."""
+    """A case of the same kind with very few rows: two heads of 4 on each of two ranks, dense."""
     return case | {"heads": 2, "head_dim": 4, "segments": [ALL], "dilations": [1], "rate": 0.0}
 
 
 class Layer(torch.nn.Module):
-    """x (1, rows, E) -> y (1, rows, E); `attend` takes q, k, v (1, rows, columns) and returns as much."""
+    """x (1, rows, E) -> y (1, rows, E); `attend` takes q, k, v (1, rows, columns) and returns the same shape."""
 
     def __init__(self, weights, attend):
         super().__init__()
@@ -93,7 +93,7 @@ class Layer(torch.nn.Module):
 
 
 class Training:
-    """What the three have in common; they differ in spread() and in who attends."""
+    """What the three have in common; they differ in spread() and in attend()."""
 
     gradients_are_means = True
 
@@ -105,14 +105,14 @@ class Training:
         self.mesh = init_device_mesh("cpu", (ranks,))
 
     def load(self, command):
-        """Trains as many steps as annulus did, and holds the losses and weights against those of its result."""
+        """Trains as many steps as annulus did, and compares losses and weights with annulus' result."""
         self.case = command["case"]
         for name in ("sequence", "heads"):
             if self.case[name] % self.ranks:
                 raise ValueError(f"{self.case[name]} ({name}) are not {self.ranks} equal shares")
         ones = torch.ones(1, self.ranks, 8)
         self.begin(ones, ones, {name: torch.ones(8, 8) for name in WEIGHTS}, tiny(self.case))
-        self.step()  # what the libraries take is taken
+        self.step()  # the libraries now have their memory
         self.layer = self.optimizer = self.x = self.target = None
         self.bare = settle_memory()
         share = command["case"]["sequence"] // self.ranks
@@ -126,18 +126,18 @@ class Training:
             mine = getattr(trained, name).weight.detach()
             mine = mine.full_tensor() if isinstance(mine, DTensor) else mine
             start, reached = read(command["input"], name), read(command["result"], name)
-            # measured by how far the training has come, not by the weights it began with
+            # relative to the change by training, not to the first weights
             checked[name] = compare(mine.T.numpy() - start, reached - start)
         return {"check": checked}
 
     def begin(self, x, target, weights, case):
-        """A training of these rows and weights."""
+        """Begins a training with these rows and weights."""
         self.case, self.x, self.target = case, x, target
         self.layer = self.spread(Layer(weights, self.attend))
         self.optimizer = torch.optim.SGD(self.layer.parameters(), lr=case["rate"])
 
     def measure(self, command):
-        """The mean of some steps; with memory the most that a step takes beyond a process without tensors."""
+        """The mean of some steps; with memory also the most bytes of a step beyond a process without tensors."""
         if command["memory"]:
             self.optimizer.zero_grad()
             settle_memory()
@@ -147,7 +147,7 @@ class Training:
         return measured | ({"extra": resident("VmHWM") - self.bare} if command["memory"] else {})
 
     def step(self):
-        """One step; the loss before it."""
+        """Does one step; returns the loss before it."""
         loss = (self.layer(self.x) - self.target).square().sum() / (2 * self.x.numel() * self.ranks)
         (loss * (self.ranks if self.gradients_are_means else 1)).backward()
         self.optimizer.step()

@@ -1,4 +1,4 @@
-"""annulus as it is measured: the program itself, one process (or one launch of ranks) per measurement."""
+"""Measures annulus: each measurement runs the program, as one process or one launch of ranks."""
 import json
 import os
 import subprocess
@@ -12,7 +12,7 @@ from cases import BYTES, Case
 
 
 def say(text):
-    """What is going on, to stderr: results alone go to stdout."""
+    """Prints progress to stderr; stdout has only results."""
     print(f"peers: {text}", file=sys.stderr, flush=True)
 
 
@@ -21,7 +21,8 @@ class Failed(Exception):
 
 
 def environment(threads):
-    """The same for annulus and its peers: so many threads, and waiting ones sleep instead of using up CPU time."""
+    """The environment, the same for annulus and its peers: this many threads; waiting threads sleep and use no CPU
+    time."""
     return os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_PROC_BIND": "false", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
@@ -29,7 +30,7 @@ def launch(command, limit, threads=1, folder=None):
     """Runs a command to its end; {"wall", "cpu"} in seconds, of the process and all that it waited for, and the
     "resident" bytes of the fullest one.
 
-    The CPU time is the kernel's account of the ended child: nothing of it escapes, whoever waits for it.
+    The operating system counts the CPU time of the ended child, so it is complete.
     """
     with tempfile.TemporaryFile("w+") as output:
         start = time.perf_counter()
@@ -42,7 +43,7 @@ def launch(command, limit, threads=1, folder=None):
             timer.start()
         try:
             _, status, usage = os.wait4(process.pid, 0)
-        except BaseException:  # the command itself is being ended
+        except BaseException:  # this script itself is being ended
             process.terminate()
             process.wait()
             raise
@@ -68,7 +69,7 @@ class Annulus:
         self.launcher = launcher
         self.folder = Path(folder)
         self.limit = limit
-        self.bare = {}  # (threads, ranks) -> resident bytes of a run with next to no rows
+        self.bare = {}  # (threads, ranks) -> resident bytes of a run with very few rows
         self.backward = self.knows_backward()
 
     def start(self, arguments, threads=1, ranks=1):
@@ -92,14 +93,14 @@ class Annulus:
         return path
 
     def forget_inputs(self, kept):
-        """Removes the inputs that no later case wants: they are large."""
+        """Removes the inputs that no later case needs, because they are large."""
         names = {f"input-{c.sequence}-{c.heads}-{c.head_dim}-{c.dtype}" for c in kept}
         for path in self.folder.glob("input-*"):
             if path.stem not in names:
                 path.unlink()
 
     def run_file(self, case, backward, name):
-        """The case as a run file whose result is called so; JSON is YAML."""
+        """Writes the case as a run file whose result has this name; JSON is YAML."""
         shape = {"sequence": case.sequence, "heads": case.heads, "head_dim": case.head_dim, "dtype": case.dtype}
         settings = {
             "input": {"generate": shape} if case.generated else {"file": str(self.input_file(case))},
@@ -138,16 +139,16 @@ class Annulus:
         return {"cpu": sum(report["per_rank"]["kernel_cpu_seconds"]), "wall": report["attention_seconds"]}
 
     def bare_bytes(self, case):
-        """What a process of this many threads and ranks holds before there are any rows to speak of."""
+        """Bytes of a process with this many threads and ranks, almost without rows."""
         key = (case.threads, case.ranks)
         if key not in self.bare:
-            self.bare[key] = 0.0  # asked for by the run itself
+            self.bare[key] = 0.0  # because run() below reads it
             tiny = Case("bare", 64, heads=1, head_dim=8, threads=case.threads, ranks=case.ranks, generated=True)
             self.bare[key] = self.run(tiny, backward=False, name="bare")["resident"]
         return self.bare[key]
 
     def knows_backward(self):
-        """Whether this program makes gradients: asked by making some."""
+        """Whether this program computes gradients: it tries to."""
         tiny = Case("tiny", 64, heads=1, head_dim=8)
         try:
             return "backward" in self.run(tiny, backward=True, name="tiny")

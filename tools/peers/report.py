@@ -23,7 +23,7 @@ def spread(values, digits=2):
 
 
 def samples(record, who, what):
-    """What was measured of a pass, round by round."""
+    """The measurements of a pass, round by round."""
     return [this[who][what] for this in record["rounds"] if who in this and what in this[who]]
 
 
@@ -63,7 +63,7 @@ def summary(record, who, what):
 
 
 def rows(record):
-    """The table's lines of a case: pass by pass, annulus first, then who was measured beside it."""
+    """The table's lines of a case: pass by pass, annulus first, then its peers."""
     passes = ["process"] if record["case"]["generated"] else ["forward", "backward", "forward+backward"]
     name = record["case"]["name"]  # stands in the first line only
     for what in passes:

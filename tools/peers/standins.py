@@ -1,7 +1,7 @@
-"""Stand-ins for GPU packages that some of the field's codes import, so that these run on CPUs.
+"""Stand-ins for GPU packages that some of the other codes import, so that these run on CPUs.
 
 Each makes one call (one block of queries with one block of keys) by PyTorch's fused CPU kernel. Nothing else of the
-codes is replaced: who sends what to whom, how blocks are merged and where gradients go is theirs. Results in float32
+codes is replaced: the codes themselves send messages, merge blocks and add gradients. Results in float32
 are those of that kernel, so an error that remains is not the stand-in's.
 """
 import sys
@@ -83,7 +83,7 @@ def provide_flash_attn():
 
 
 def provide_adapters():
-    """ring_flash_attn's adapters to transformers, which are not asked for."""
+    """ring_flash_attn's adapters to transformers, which are not used."""
     _module("ring_flash_attn.adapters", substitute_hf_flash_attn=None, update_ring_flash_attn_params=None)
 
 

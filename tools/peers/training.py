@@ -21,9 +21,9 @@ from workers import Workers
 
 RANKS = 2
 CHECKED_STEPS = 4  # after these, losses and weights must be equal
-# Where the weights are, in annulus' words, and who of PyTorch does the same.
+# How annulus shards the weights, and the parts of PyTorch that do the same.
 PEERS = {"none": "ddp", "fsdp": "fsdp2", "tensor": "dtensor"}
-# Losses, and how far the weights have come, relative to the largest.
+# Limits for losses and for changes of weights, relative to the largest.
 TOLERANCE = 1e-4
 HEADER = ("layer", "weights", "who", "CPU s a step", "wall s a step", "MiB a rank", "difference", "peer/annulus by CPU",
           "by wall", "by memory")
@@ -89,11 +89,11 @@ class Trainings:
             "train": {"steps": steps, "rate": case.rate, "checkpoint": "checkpoint.h5", "save_every": 1000000},
             "output": {"file": "trained.h5", "overwrite": True}}
         (folder / "train.yaml").write_text(json.dumps(settings), encoding="utf-8")
-        (folder / "checkpoint.h5").unlink(missing_ok=True)  # from the start, not on from the last training
+        (folder / "checkpoint.h5").unlink(missing_ok=True)  # so that it starts from the beginning
         return self.annulus.start(["train", "train.yaml"], 1, RANKS)
 
     def measure(self, case, sharding):
-        """Like a worker's measure(): seconds of a step, and bytes beyond a training of next to nothing."""
+        """Like a worker's measure(): seconds of a step, and bytes beyond a training with very few rows."""
         if sharding not in self.bare:
             self.bare[sharding] = self.train(Case(64, 16, 2, 8), sharding, 1)["resident"]
         one, more = (self.train(case, sharding, steps) for steps in (1, 1 + case.steps))
@@ -102,7 +102,7 @@ class Trainings:
 
 
 def measure(case, trainings, workers, rounds, limit):
-    """{sharding: {"check": ..., "rounds": [{"annulus": ..., peer: ...}]}}; what fails is said and left out."""
+    """{sharding: {"check": ..., "rounds": [{"annulus": ..., peer: ...}]}}; what fails is reported and left out."""
     record = {}
     for sharding, peer in PEERS.items():
         trainings.train(case, sharding, CHECKED_STEPS)
@@ -124,7 +124,7 @@ def measure(case, trainings, workers, rounds, limit):
 
 @dataclass
 class Worked:
-    """What a worker wants to know of a case: ranks of one thread."""
+    """What a worker needs to know about a case: ranks of one thread."""
 
     ranks: int
     threads: int = 1

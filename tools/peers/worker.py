@@ -1,4 +1,4 @@
-"""A peer at work: a process that stays, takes one JSON line per command on stdin and answers one on stdout.
+"""Runs a peer: a process that reads one JSON line per command from stdin and writes one to stdout.
 
     worker.py PEER RANK RANKS RENDEZVOUS-FILE
 
@@ -23,7 +23,7 @@ import numpy
 
 from exact import compare
 
-# Where each peer lives: module, class.
+# The module and the class of each peer.
 PEERS = {"torch": ("peer_fused", "Fused"), "torch-avx512": ("peer_fused", "Fused"),
          "composed": ("peer_composed", "Composed"), "allgather": ("peer_allgather", "AllGather"),
          "jax": ("peer_jax", "Jax"), "onnxruntime": ("peer_onnxruntime", "OnnxRuntime"),
@@ -34,9 +34,9 @@ PEERS = {"torch": ("peer_fused", "Fused"), "torch-avx512": ("peer_fused", "Fused
          "deepspeed-ring": ("peer_deepspeed", "Ring"), "para-ulysses": ("peer_para_attn", "ParaUlysses"),
          "para-ring": ("peer_para_attn", "ParaRing"), "torchscale": ("peer_longnet", "Torchscale"),
          "dilated-attention-pytorch": ("peer_longnet", "DilatedAttentionPytorch")}
-# Those that train answer the commands themselves.
+# Peers that train handle the commands themselves.
 TRAINING = {"ddp": "Ddp", "fsdp2": "Fsdp2", "dtensor": "Tensors"}
-# Shorter calls are repeated until so much CPU time has gone by, so that the clock's grain does not count.
+# Calls are repeated for at least this CPU time, so that the clock's resolution does not matter.
 LEAST_SECONDS = 0.1
 
 
@@ -57,7 +57,7 @@ def resident(key):
 
 
 def settle_memory():
-    """Gives unused memory back and starts the high-water mark anew: the bytes resident now."""
+    """Returns unused memory to the system and resets the high-water mark; returns the bytes resident now."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/clear_refs", "w", encoding="ascii") as clear:
@@ -73,7 +73,7 @@ def timed(work):
 
 
 def compared(mine, reference):
-    """The largest difference, and the largest value that it is to be measured by."""
+    """The largest difference, and the largest value, to which it is relative."""
     found = compare(mine, reference)
     return found | {"scale": max(1.0, found["largest"])}
 
@@ -98,10 +98,10 @@ class Bench:
                           for name, mine in results.items()}}
 
     def measure(self, command):
-        """Mean seconds of each pass over as many calls as it takes, and what the first call took of memory."""
+        """Mean seconds of each pass over as many calls as needed, and the memory of the first call."""
         resident_before = settle_memory() if command["memory"] else 0
         passes = [self.once(resident_before)]
-        # Ranks would each decide for themselves, so they call once.
+        # Each rank would choose its own number of calls, so ranks call once.
         while self.peer.ranks == 1 and sum(one["forward"]["cpu"] for one in passes) < LEAST_SECONDS:
             passes.append(self.once(0))
         measured = {name: {key: sum(one[name][key] for one in passes) / len(passes) for key in ("cpu", "wall")}
@@ -136,7 +136,7 @@ def main():
         command = json.loads(line)
         try:
             answer = getattr(bench, command["do"])(command)
-        except Exception as problem:  # whatever a peer raises is its answer
+        except Exception as problem:  # any exception is the peer's answer
             answer = {"error": f"{type(problem).__name__}: {problem}"[:800]}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

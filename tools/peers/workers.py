@@ -1,4 +1,4 @@
-"""The controller's end of the peers' processes: started when first needed, asked line by line, ended when they fail."""
+"""Controls the peers' processes: starts them when first needed, sends commands line by line, ends them if they fail."""
 import json
 import select
 import subprocess
@@ -9,13 +9,13 @@ from pathlib import Path
 from program import Failed, environment
 
 HERE = Path(__file__).resolve().parent
-# What a peer's processes are told beside the number of threads. PyTorch multiplies bfloat16 with oneDNN and with MKL:
-# both without AMX, with VDPBF16PS.
+# Environment variables of a peer's processes, beside the number of threads. PyTorch multiplies bfloat16 with oneDNN and
+# with MKL: both without AMX, with VDPBF16PS.
 SETTINGS = {"torch-avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "MKL_ENABLE_INSTRUCTIONS": "AVX512_E3"}}
 
 
 class Worker:
-    """One peer: a process per rank, which all get the same commands."""
+    """One peer: a process per rank. All get the same commands."""
 
     def __init__(self, python, peer, threads, ranks, folder):
         rendezvous = Path(folder) / f"rendezvous-{uuid.uuid4().hex}"
@@ -27,7 +27,7 @@ class Worker:
             for rank in range(ranks)]
 
     def ask(self, command, limit):
-        """The ranks' answers; whichever fails, or takes longer than `limit` seconds, ends the worker."""
+        """The ranks' answers. If a rank fails, or takes longer than `limit` seconds, the worker ends."""
         deadline = time.monotonic() + limit
         try:
             for process in self.processes:
@@ -75,7 +75,7 @@ class Worker:
 
 
 class Workers:
-    """All peers of this run. A worker stays for cases with the same threads and ranks, and one kind stays at a time."""
+    """All peers of this run. Workers stay while cases have the same threads and ranks."""
 
     def __init__(self, python, folder):
         self.python, self.folder = python, Path(folder).resolve()
@@ -88,6 +88,6 @@ class Workers:
         return self.alive[key]
 
     def keep_only(self, keys):
-        """Ends the workers that no later case wants: their memory is others' cache."""
+        """Ends workers that no later case needs, because their memory can be cache for others."""
         for key in set(self.alive) - set(keys):
             self.alive.pop(key).end()

@@ -48,7 +48,7 @@ class Run(Annulus):
             Path(__file__).resolve().parent / f"decks/{self.deck}.yaml"
         here = ["--set", "output.file=$PWD/result.h5", "--set", "output.report=$PWD/report.json"]
         self.executable_opts = ["run", str(deck), *here]
-        # By one rank, in the same job.
+        # One rank verifies in the same job.
         self.postrun_cmds = [" ".join([self.executable, "verify", str(deck), *here, "--rows", "32"])]
         self.keep_files = ["report.json"]
 
@@ -58,7 +58,7 @@ class Run(Annulus):
                        sn.assert_eq(sn.count(sn.findall(r"^  result ", self.stdout)), 1)])
 
     def report(self):
-        """What the run measured."""
+        """The JSON report of the run."""
         return json.loads((Path(self.stagedir) / "report.json").read_text(encoding="utf-8"))
 
     def sums(self, *names):
@@ -71,7 +71,7 @@ class Run(Annulus):
 
     @performance_function("Mtriple/s")
     def kernel_rate(self):
-        """Kept (query, key, head) triples per CPU second in the kernel: what to trust on a machine that is busy."""
+        """Kept (query, key, head) triples per CPU second in the kernel: reliable also on a busy machine."""
         kept, seconds = self.sums("kept", "kernel_cpu_seconds")
         return 1e-6 * kept / max(seconds, 1e-9)
 
@@ -89,12 +89,12 @@ class Run(Annulus):
 
     @run_before("performance")
     def set_references(self):
-        """Bytes are the same on every machine, and may not grow unnoticed; times have no reference here."""
+        """Bytes have references, because they are the same on every machine. Times have none here."""
         self.reference = {"*": {
             "attention": (0, None, None, "s"), "kernel_rate": (0, None, None, "Mtriple/s"),
             "longest_wait": (0, None, None, "s"), "received": (RECEIVED_KIB[self.deck], None, 0.01, "KiB"),
             "peak": (0, None, None, "MiB")}}
 
 
-# By the busiest of two ranks.
+# Received by the busiest of two ranks.
 RECEIVED_KIB = {"quickstart": 384.0, "dense": 2048.0, "dilated_backward": 2048.0}

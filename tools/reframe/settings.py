@@ -14,7 +14,7 @@ site_configuration = {
                     "scheduler": "local",
                     "launcher": "mpirun",
                     "environs": ["builtin"],
-                    "max_jobs": 1,  # side by side they would slow each other down
+                    "max_jobs": 1,  # jobs at the same time would slow each other down
                 }
             ],
         }

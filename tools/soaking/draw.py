@@ -74,7 +74,7 @@ class Case:
         return segment, dilation
 
     def _rows(self):
-        """Which rows exist, and where the queries stand."""
+        """Draws which rows exist, and at which rows the queries are."""
         self.documents = self.lengths = self.sink = self.coordinates = None
         self.queries, self.offset = self.rows, None
         way = self.one_of("all", "all", "documents", "lengths", "queries")
@@ -137,13 +137,13 @@ class Case:
                 self.settings[section][name] = self.one_of(*(word for word in words if word != "auto"))
 
     def strategies(self):
-        """Those that can do it, of a program that is right about that; all others are drawn once in a while."""
+        """The strategies that should support the case. Sometimes also others, which the program may refuse."""
         if self.settings["compute"]["reproducible"] and not self.once_in(8):
             return self.tables.reproducible[self.backward]
         return [name for name in self.tables.strategies if name != "stream" or self.once_in(8)]
 
     def _small_limit(self):
-        """Bytes for about a head of what a rank has."""
+        """A memory limit in bytes: about one head of a rank's rows."""
         row = self.head_dim * (8 if self.type == "float64" else 4) * (10 if self.backward else 5)
         return int(row * self.rows * self.batch * self.one_of(1.5, 2.5, 4.0)) + 600_000
 
@@ -169,7 +169,7 @@ class Case:
         (self.folder / "run.yaml").write_text(json.dumps(self.settings, indent=1), encoding="utf-8")
 
     def _add(self, file, name, tensor):
-        """In one of the ways in which files keep a dataset."""
+        """Adds a dataset in one of the ways in which HDF5 files store it."""
         tensor = np.moveaxis(tensor, 2, 1) if self.axes == "bhsd" else tensor
         way = self.one_of("plain", "plain", "chunked", "packed", "big")
         if way == "big":
@@ -181,7 +181,7 @@ class Case:
             file.create_dataset(name, data=tensor, chunks=tuple(self.upto(extent) for extent in tensor.shape), **packed)
 
     def definition(self, entry):
-        """What the case means for one batch entry."""
+        """The definition's Attention for one batch entry."""
         begins, ends = [0], [self.rows]
         if self.documents is not None:
             begins, ends = self.documents[:-1], self.documents[1:]

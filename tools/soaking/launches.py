@@ -1,4 +1,4 @@
-"""Starting the program, and ending it at a random moment."""
+"""Starts the program, and ends it at a random moment."""
 import os
 import signal
 import subprocess
@@ -52,7 +52,7 @@ class Launcher:
         """Ends it by SIGKILL (sometimes SIGTERM) at a random moment, if it has not ended before."""
         process = self.start(words, ranks, threads)
         journal = self.folder / "out.h5.journal"
-        if random.integers(2):  # else perhaps before there is anything
+        if random.integers(2):  # otherwise perhaps before there is a file
             while process.poll() is None and not journal.exists():
                 time.sleep(0.005)
         end = time.monotonic() + random.exponential(0.3)
@@ -76,7 +76,7 @@ class Launcher:
 
 
 def members(process):
-    """Processes of its session that live."""
+    """Processes of the launch's session that still run."""
     found = []
     for name in os.listdir("/proc"):
         try:
@@ -98,7 +98,7 @@ def end_all(process, kind):
 
 
 def end_one(process, random):
-    """One of its processes: a rank, or the launcher."""
+    """Ends one process of the launch: a rank, or the launcher."""
     found = members(process)
     if found:
         try:

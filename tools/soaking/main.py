@@ -1,4 +1,4 @@
-"""Random valid run files for as long as asked; every result is held against two definitions. See tools/soak."""
+"""Runs random valid run files for a given time; compares every result with two definitions. See tools/soak."""
 import argparse
 import json
 import shutil
@@ -22,7 +22,7 @@ RESULTS = ("out", "lse", "dq", "dk", "dv")
 
 
 class Fault(Exception):
-    """What must not happen; the text says what did."""
+    """Something wrong has happened; the text says what."""
 
 
 def expect(holds, text):
@@ -54,7 +54,7 @@ class Soak:
             self._check(case)
 
     def _refused(self, ended):
-        """Something that the program says it cannot do: an error in its own words, and no file."""
+        """Whether the program refused the case correctly: with an error message of its own, and without a file."""
         expect(ended.status in (1, 2) and ended.error, f"status {ended.status}: {ended.text[-3000:]}")
         for words in ("internal error", "std::", "bad_alloc", "HDF5", "MPI_ERR"):
             expect(words not in ended.error, f"status {ended.status}: {ended.error}")
@@ -65,7 +65,8 @@ class Soak:
         self.examples.setdefault(kind, ended.error)
 
     def _launch(self, case, *words):
-        """As often killed as drawn, with other ranks each time; the last launch is left alone."""
+        """Launches the case and kills it as often as drawn, then launches it once more. Each launch draws its number of
+        ranks."""
         kills = int(self.random.integers(1, MOST_KILLS + 1)) if case.is_long or self.random.integers(6) == 0 else 0
         for _ in range(kills):
             ended = self.launcher.run_and_kill(self.random, *words, ranks=case.ranks, threads=case.threads)
@@ -74,7 +75,7 @@ class Soak:
             self.counts["kills"] += 1
             case.ranks = int(self.random.integers(1, 5))
         ended = self.launcher.run(*words, ranks=case.ranks, threads=case.threads)
-        if kills and ended.status == 1 and "--restart" in ended.error:  # other ranks decide something else
+        if kills and ended.status == 1 and "--restart" in ended.error:  # another number of ranks may need other units
             self.counts["restarts"] += 1
             ended = self.launcher.run(*words, "--restart", ranks=case.ranks, threads=case.threads)
         self.counts["resumed"] += kills > 0 and ended.status == 0
@@ -83,7 +84,7 @@ class Soak:
     def _run(self, case):
         ended = self._launch(case, "run", "run.yaml")
         if ended.status != 0 and "exists" in ended.error and (self.folder / "out.h5").exists():
-            ended.status = 0  # the kill came too late: the result had its name
+            ended.status = 0  # the kill came too late: the result was complete
         return ended
 
     def _bench(self, case):

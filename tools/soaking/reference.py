@@ -3,7 +3,7 @@ import numpy as np
 
 
 def slopes_of(heads):
-    """ALiBi's slopes, as docs/semantics.md has them."""
+    """ALiBi's slopes, as docs/semantics.md defines them."""
     if heads & (heads - 1) == 0:
         return [2.0 ** (-8 * i / heads) for i in range(1, heads + 1)]
     below = 1 << (heads.bit_length() - 1)
@@ -26,7 +26,7 @@ class Attention:
         self.pairs = list(zip(settings.get("segments", ["all"]), settings.get("dilations", [1])))
 
     def _own_pair(self, head):
-        """Of `grouped`: the first H mod G groups have one head more."""
+        """The pair of a head under `grouped`: the first H mod G groups have one head more."""
         groups = len(self.pairs)
         sizes = [self.heads // groups + (i < self.heads % groups) for i in range(groups)]
         return int(np.searchsorted(np.cumsum(sizes), head, side="right"))

@@ -1,10 +1,10 @@
-"""What a run file may say, taken from where it stands: `annulus list` and input/reference.yaml. A strategy, a semantics
-or a choice that is new is met without a change here."""
+"""What a run file may contain, read from `annulus list` and input/reference.yaml. So a new strategy, semantics or
+choice needs no change here."""
 import re
 from pathlib import Path
 
 REFERENCE = Path(__file__).resolve().parents[2] / "input/reference.yaml"
-# Drawn together with what they need, or about machines and files rather than numbers.
+# Not drawn here: these need other keys, or are about machines and files.
 NOT_ALONE = {"attention.semantics", "attention.causal", "attention.group_scale", "compute.backward", "compute.reproducible",
              "distribution.strategy", "distribution.partition", "input.axes", "output.overwrite", "distribution.machine",
              "distribution.transport", "compute.backend", "output.type", "layer.sharding"}

@@ -1,8 +1,8 @@
 """The private virtual environment that tools in Python share: $ANNULUS_CACHE/python, filled from PyPI as needed.
 
-It holds packages of others only, so one environment serves every checkout of this repository. The first to need a
-package installs it, whoever comes meanwhile waits; what is there is not asked for again. packages.lock says which
-version, and which hash its file must have; another file of this kind may be named by ANNULUS_PACKAGES.
+It has third-party packages only, so all checkouts of this repository share it. The first tool that needs a package
+installs it; other tools wait meanwhile. An installed package is not requested again. packages.lock has the version and
+the hash of each package; ANNULUS_PACKAGES may name another such file.
 """
 import contextlib
 import fcntl
@@ -25,12 +25,12 @@ class Failed(Exception):
 
 
 def cache():
-    """As annulus_cache in tools/lib.sh, whose scripts export it."""
+    """The same folder as annulus_cache in tools/lib.sh; the shell scripts export it."""
     return Path(os.environ.get("ANNULUS_CACHE") or Path.home() / ".cache/annulus")
 
 
 class Environment:
-    """Its methods raise Failed. `say` is given lines about what takes long."""
+    """Its methods raise Failed. It calls `say` with a line before a slow step."""
 
     def __init__(self, say, folder=None):
         self.folder = Path(folder or cache() / "python")
@@ -39,7 +39,7 @@ class Environment:
 
     @contextlib.contextmanager
     def locked(self):
-        """One installs at a time."""
+        """A lock: only one process installs at a time."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with open(f"{self.folder}.lock", "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -55,19 +55,19 @@ class Environment:
         return done.stdout.strip()
 
     def pip(self, *arguments):
-        """Modules are compiled when they are imported: of PyTorch's 2000 that is a few hundred."""
+        """pip compiles no modules, because Python compiles those that it imports: a few hundred of PyTorch's 2000."""
         self.command(self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir",
                      "--no-compile", *arguments)
 
     def works(self, program):
-        """What a short program prints last in it, or None."""
+        """Runs a short Python program in the environment; returns its last line, or None if it fails."""
         try:
             return self.command(self.python, "-c", program, limit=300).splitlines()[-1]
         except Failed:
             return None
 
     def make(self):
-        """An empty one, where there is none that works."""
+        """Makes an empty environment, unless there is one that works."""
         if self.works("print('yes')"):
             return
         self.say(f"making a virtual environment in {self.folder}")
@@ -78,7 +78,7 @@ class Environment:
             raise Failed(f"no virtual environment (Debian and Ubuntu: ./tools/setup python3-venv)\n{failure}") from None
 
     def install(self, *names):
-        """What locked.needed() knows by these names, where it is not here yet."""
+        """Installs what locked.needed() lists for these names, except what is installed already."""
         self.make()
         done = self.folder / "annulus-packages.txt"
         before = set(done.read_text(encoding="utf-8").splitlines()) if done.exists() else set()
@@ -105,10 +105,10 @@ class Environment:
             done.write_text("\n".join(sorted(now)) + "\n", encoding="utf-8")
 
     def install_torch(self):
-        """PyTorch for CPUs; returns its version. Without the 2.5 GB of GPU libraries that its wheel needs, which
-        stand-ins take the place of."""
+        """Installs PyTorch for CPUs; returns its version. Stand-ins replace the 2.5 GB of GPU libraries that its wheel
+        needs."""
         self.install(*NUMBERS, "torch")
-        done = self.folder / "annulus-torch.txt"  # importing it, to see that it works, takes seconds
+        done = self.folder / "annulus-torch.txt"  # notes that PyTorch works: to test that takes seconds
         if not done.exists():
             done.write_text(self._make_torch_work(), encoding="utf-8")
         return done.read_text(encoding="utf-8")
@@ -116,7 +116,7 @@ class Environment:
     def _make_torch_work(self):
         version = self.works(TORCH_WORKS)
         if version:
-            return version  # a CPU wheel, or the system has what it needs
+            return version  # a CPU wheel, or the system has the libraries
         library = next((self.folder / "lib").glob("python*/site-packages/torch/lib"), None)
         if library is None:
             raise Failed("the wheel has no torch/lib")

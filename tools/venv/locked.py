@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 LOCK = Path(__file__).with_name("packages.lock")
-# The needs that PyTorch names and that a CPU has no use for; `setuptools` is for building extensions.
+# Packages that PyTorch requires but that a CPU does not use; `setuptools` is for building extensions.
 GPU_ONLY = ("nvidia", "cuda", "triton", "setuptools")
 
 

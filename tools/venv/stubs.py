@@ -1,8 +1,8 @@
 """Stand-ins for the GPU libraries that PyTorch's default wheel is linked against.
 
 The wheel is the GPU build: its libtorch_cpu and libtorch_cuda name libcudart, libcublas, libcudnn, ... as needed, some
-2.5 GB of further packages, and no library loads before all of its needs are found. On a CPU none of it is ever called,
-so each is replaced by a few kilobytes whose every function returns "no device".
+2.5 GB of further packages, and a library loads only if all that it needs is found. On a CPU these libraries are never
+called. So each is replaced by a few kilobytes in which every function returns "no device".
 """
 import re
 import subprocess
@@ -74,7 +74,7 @@ def provide(folder):
                 symbols[name] |= its_symbols.get(its_versions.get(name), set())
     for name, version in versions.items():
         build(folder, name, version, symbols[name])
-    # Symbols without a version may come from any library: one of the stand-ins takes them all.
+    # Symbols without a version may come from any library: one stand-in has all of them.
     plain = unresolved(libraries) if versions else set()
     if plain:
         name = sorted(versions)[0]

@@ -49,7 +49,7 @@ def check_library(core, theirs):
     ours, other = core.mpi_library_of(core.__file__), core.mpi_library_of(theirs.__file__)
     if ours[0] != other[0]:
         raise AnnulusError(f"comm: mpi4py uses the MPI library {other[1]}, this annulus {ours[1]}; expected one library: "
-                           "install mpi4py again with the mpicc of that one (pip install --no-binary mpi4py mpi4py)")
+                           "install mpi4py again with the mpicc of annulus's library (pip install --no-binary mpi4py mpi4py)")
 
 
 def _is_group(comm):

@@ -1,4 +1,4 @@
-"""Real files for the tests: made by the program, once."""
+"""Files for the tests, which the program makes once."""
 import contextlib
 import io
 import os
@@ -29,18 +29,18 @@ def run(*command, folder=None, status=0, **more):
 
 
 def program(*words, ranks=1, folder=None, status=0):
-    """annulus itself, on so many ranks."""
+    """Runs the program annulus on this many ranks."""
     launch = [] if ranks == 1 else [*LAUNCHER, "-n", ranks]
     return run(*launch, PROGRAM, *words, folder=folder, status=status)
 
 
 def tools(*words, folder=None, status=0):
-    """The command line of this package (in this process: a new one loads its libraries for seconds)."""
+    """Runs this package's command line in this process, because a new process needs seconds to load its libraries."""
     stdout, stderr, on_term = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
     try:
         with contextlib.chdir(folder or "."), contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
             found = main([str(word) for word in words])
-    except SystemExit as end:  # argparse
+    except SystemExit as end:  # raised by argparse
         found = end.code
     finally:
         signal.signal(signal.SIGTERM, on_term)

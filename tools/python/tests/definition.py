@@ -17,7 +17,7 @@ def often(rows, heads, pattern, documents=None):
 
 
 def alibi(heads):
-    """ALiBi's slopes, as its authors' program has them."""
+    """ALiBi's slopes, computed as in its authors' program."""
     if heads & (heads - 1) == 0:
         return [2 ** (-8 * i / heads) for i in range(1, heads + 1)]
     closest = 2 ** int(np.log2(heads))
@@ -25,7 +25,7 @@ def alibi(heads):
 
 
 def composed(q, k, v, counts, scale=None, sink=None, softcap=None, bias=None, coordinates=None):
-    """out (B, S, H, D) and lse (B, S, H) of (B, S, heads, D) tensors; no row may see nothing. sink (H): scores of one
+    """out (B, S, H, D) and lse (B, S, H) of (B, S, heads, D) tensors; every row must see a key. sink (H): scores of one
     more key of value 0. softcap, bias and coordinates as attention() has them, in one document."""
     group = q.shape[2] // k.shape[2]
     k, v = (x.repeat_interleave(group, dim=2) for x in (k, v))

@@ -43,7 +43,7 @@ def expected_gradients(rows):
 
 
 def check(group, run=dilated_attention, rows=ROWS, comm=None):
-    """Attention of the group's ranks, in the order of the group, is that of the whole."""
+    """The group's ranks, in the group's order, together get the attention of the whole sequence."""
     mine = annulus.plan(rows, HEADS, 8, ranks=dist.get_world_size(group)).row_numbers(dist.get_rank(group))
     given = [x[:, mine].clone().requires_grad_() for x in whole]
     out = run(*given, comm=comm or group, **WORDS)
@@ -164,7 +164,7 @@ def redistribution_refused():
     zigzag, contiguous, *_ = plans(ROWS)
     x = np.ones((1, len(zigzag.row_numbers(RANK)) + (RANK == SIZE - 1), 2))
     said = said_by(annulus.redistribute, x, zigzag, contiguous, WORLD)
-    if SIZE > 1:  # a square array, of which ranks turn other axes
+    if SIZE > 1:  # a square array; the ranks choose different axes
         square = np.ones((len(zigzag.row_numbers(RANK)),) * 2)
         told = said_by(annulus.redistribute, square, zigzag, zigzag, WORLD, axis=min(RANK, 1))
         assert "for each row along axis 1" in told and "for each row along axis 0" in told, told

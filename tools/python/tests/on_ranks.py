@@ -40,7 +40,8 @@ def gradients():
 
 
 def partition_that_is_chosen():
-    """Gradients, a sink, statistics, k's heads and the type choose no other rows than plan() tells."""
+    """With gradients, a sink, statistics, fewer key heads or another type, ranks still have the rows that plan()
+    gives."""
     words = {"segments": ["all", annulus.window([0, 0], first=2), annulus.window(32), annulus.window(64)],
              "dilations": [1, 1, 1, 16], "causal": True, "semantics": "paper", "partition": "auto"}
     chosen = set()
@@ -51,7 +52,7 @@ def partition_that_is_chosen():
         q, k = (torch.randn(2, sizes[0], heads, sizes[2], dtype=torch.float64, generator=torch.Generator().manual_seed(heads))
                 for heads in (sizes[1], sizes[1] // 2))
         expected = dilated_attention(q, k, k, **words)[:, mine]
-        sink = torch.full((sizes[1],), -np.inf)  # none
+        sink = torch.full((sizes[1],), -np.inf)  # as without a sink
         for gradients in (False, True):
             for more in ({}, {"sink": sink}):
                 ours = q[:, mine].clone().requires_grad_(gradients)
@@ -136,7 +137,7 @@ def said_by(**words):
 
 
 def mistakes():
-    """Of one rank; all are told."""
+    """If one rank makes a mistake, all ranks get the error."""
     for words, expected in (({"causal": False}, "calls with other arrays or settings than rank 0"), ({}, "wants (2, ")):
         mine = annulus.plan(ROWS, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
         bad = comm.rank == comm.size - 1
@@ -153,7 +154,7 @@ def mistakes():
 
 
 def one_rank_with_no_array():
-    """Nobody is left waiting for it."""
+    """No other rank waits for it."""
     mine = annulus.plan(ROWS, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
     q, k, v = (x[:, mine] for x in whole)
     try:
@@ -166,7 +167,7 @@ def one_rank_with_no_array():
 
 
 def more_heads_than_rows():
-    """Of all ranks together; a rank may have fewer."""
+    """The check counts the rows of all ranks: a single rank may have fewer rows than heads."""
     refused = "k has 4 key/value heads and 3 rows: are the axes in another order? (axes= says which)"
     for rows, expected in ((5, ""), (3, refused)):
         x = np.random.default_rng(3).standard_normal((1, rows, 4, 8))
@@ -190,7 +191,7 @@ def other_communicators():
 
 
 def ranks_without_rows():
-    """Of fewer rows than ranks, and of the strategy that has all of them on rank 0."""
+    """There are fewer rows than ranks, or the strategy has all rows on rank 0."""
     words = {"causal": True, "statistics": ["entropy", "received", "top"], "top_keys": 2}
     for rows, strategy in ((1, "ring"), (2, "auto"), (2, "ulysses"), (7, "single")):
         x = np.random.default_rng(3).standard_normal((2, rows, 4, 8))
@@ -230,10 +231,10 @@ def fewer_queries_or_more():
 
 
 def all_together():
-    """Draws of test_combined on these ranks give what one process gives."""
+    """Problems that test_combined draws have the same results on these ranks as in one process."""
     for seed in range(24):
         q, k, v, words = drawn(seed)
-        if "lengths" in words:  # padded_batches() has them: rows are a multiple of the ranks
+        if "lengths" in words:  # padded_batches() tests them: there rows are a multiple of the ranks
             continue
         sink = words.pop("sink", None)
         partition = ("contiguous", "zigzag")[seed % 2]

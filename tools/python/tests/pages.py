@@ -15,7 +15,7 @@ def blocks(name):
 
 
 def clone(folder):
-    """What a page takes for granted: run files in input/, an empty build/, and the commands on PATH."""
+    """Makes what a page assumes: run files in input/, an empty build/, and the commands on PATH."""
     shutil.copytree(ROOT / "input", folder / "input")
     (folder / "build").mkdir()
     (folder / "bin").mkdir()
@@ -28,7 +28,7 @@ def clone(folder):
 
 
 def shell(command, folder):
-    """What it prints, both ways."""
+    """What the command prints to stdout and stderr."""
     environment = os.environ | FOR_ONE_MACHINE | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600, check=False)
@@ -40,7 +40,7 @@ def play(name, folder):
     """Runs a page from top to bottom; returns [(language, text of the block, what it printed)].
 
     A YAML block whose first line is a comment with a name is written to that file. Output that the page quotes (a block
-    without a language) and commands of Slurm, which tests/slurm runs, are passed over.
+    without a language) and commands of Slurm, which tests/slurm runs, are left out.
     """
     played = []
     for language, text in blocks(name):

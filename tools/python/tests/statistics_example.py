@@ -45,7 +45,7 @@ def statistics(q, k, v, pattern, top_keys, documents=None):
     for entry in range(len(q)):
         P, lse, entropy = probabilities(q[entry], k[entry], pattern, documents)
         v_of_head = np.repeat(v[entry], q.shape[2] // k.shape[2], axis=1)
-        order = np.argsort(-P, axis=2, kind="stable")[:, :, :top_keys]  # of equal ones the smaller row
+        order = np.argsort(-P, axis=2, kind="stable")[:, :, :top_keys]  # if equal, the smaller row
         weights = np.take_along_axis(P, order, axis=2)
         for name, numbers in (("out", np.einsum("hxp,phd->xhd", P, v_of_head)), ("lse", lse), ("entropy", entropy),
                               ("received", P.sum(axis=1).T), ("top_rows", np.where(weights > 0, order, -1).swapaxes(0, 1)),

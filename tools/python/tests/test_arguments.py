@@ -1,4 +1,4 @@
-"""Every argument of every public function: what is wrong is refused with an AnnulusError of one line."""
+"""Every public function refuses a wrong value of any argument, with an AnnulusError of one line."""
 import inspect
 import types
 
@@ -27,7 +27,7 @@ class Anything:
 
 
 class Strange:
-    """What cannot even be shown."""
+    """An object that cannot be printed."""
 
     def __repr__(self):
         raise RuntimeError("no\nwords")
@@ -58,7 +58,7 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory):
-    """{name: (function, arguments that are right)} of all that is public."""
+    """{name: (function, correct arguments)} of all public functions."""
     folder = tmp_path_factory.mktemp("arguments")
     statistics_example.example(folder / "result.h5")
     made = annulus.open_result(folder / "result.h5").load()
@@ -190,7 +190,7 @@ def public():
 
 
 def outcome(function, words):
-    """"" where it is done, what an AnnulusError says, or what else was raised."""
+    """"" if the call succeeds, otherwise the text of the AnnulusError, or what else was raised."""
     try:
         function(**words)
         return ""
@@ -275,7 +275,7 @@ def test_what_is_said(calls, name, argument, value, expected):
 
 
 def test_numbers_of_any_type_are_numbers(calls):
-    """Those of NumPy and PyTorch, and arrays without axes, as Python's own."""
+    """Numbers of NumPy and PyTorch, and arrays without axes, work like Python's numbers."""
     function, words = calls["attention"]
     expected = function(**words)
     same = {"segments": np.array([4, 12]), "dilations": torch.tensor([1, 2]), "causal": np.bool_(True),

@@ -36,7 +36,7 @@ def error(found, expected):
 
 def by_composition(q, k, v, causal=True, documents=None, scale=None, segments=SEGMENTS, dilations=DILATIONS, sink=None,
                    **scores):
-    """The same of PyTorch's own operations in float64."""
+    """The same results from PyTorch's own operations in float64."""
     import torch
     sink = None if sink is None else torch.from_numpy(np.asarray(sink, np.float64))
     counts = often(q.shape[1], q.shape[2], pattern_of(segments, dilations, causal), documents)
@@ -52,7 +52,7 @@ def test_every_type_gives_the_definition(kind):
     expected = by_composition(q, k, v)
     assert out.dtype == q.dtype and lse.dtype == (np.float64 if kind == "float64" else np.float32)
     assert error(out, expected[0]) <= TOLERANCE[kind]
-    # Where the machine has products of bfloat16 rows sum up rounded weights.
+    # If the CPU has products of bfloat16, rows add rounded weights.
     assert error(lse, expected[1]) <= {"float64": 1e-12, "bfloat16": TOLERANCE["bfloat16"]}.get(kind, 1e-5)
 
 
@@ -312,7 +312,7 @@ def test_other_threads_wait_their_turn_and_python_goes_on():
         try:
             for _ in range(20):
                 found.append(annulus.attention(q, k, v, **WORDS)[0])
-        except Exception as problem:  # a thread's own would be lost
+        except Exception as problem:  # an exception of the thread would be lost
             errors.append(problem)
     workers = [threading.Thread(target=work) for _ in range(4)]
     for worker in workers:
@@ -323,7 +323,7 @@ def test_other_threads_wait_their_turn_and_python_goes_on():
 
 
 def test_ctrl_c_ends_it():
-    """A call of minutes."""
+    """The call would take minutes."""
     process = subprocess.Popen([sys.executable, "-P", "-c", textwrap.dedent("""
         import annulus, signal, numpy as np
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it

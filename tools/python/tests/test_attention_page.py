@@ -1,4 +1,4 @@
-"""docs/attention.md: its programs run and are those of the files that it names; docstrings' examples are true."""
+"""docs/attention.md: its programs run and equal the files that it names; examples in docstrings are right."""
 import doctest
 import inspect
 import re

@@ -61,7 +61,7 @@ def test_every_spelling_layer_by_layer(tmp_path):
     expected = model(x)
     with annulus.capture(model, tmp_path / "all.h5") as captured:
         got = model(x)
-        model(x + 1)  # the first pass counts
+        model(x + 1)  # only the first forward pass is captured
     assert torch.equal(got, expected)
     assert [(layer.number, layer.module, layer.mask) for layer in captured.layers] == \
         [(i, f"blocks.{i}.1", "causal") for i in range(3)]
@@ -144,7 +144,7 @@ def test_transformer_encoder(tmp_path, causal):
 
 
 def test_no_run_file_of_a_mask_that_has_no_words(tmp_path):
-    """Padding, a bias: captured, but a run would compute something else. Of a window there is one."""
+    """Padding and a bias are captured, but a run would compute something else. A window has a run file."""
     class Masked(nn.Module):
         def __init__(self, *masks):
             super().__init__()

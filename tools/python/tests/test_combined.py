@@ -1,5 +1,5 @@
-"""Windows, lengths, queries, caps, biases, sinks and all that was there before, drawn together: results by
-annulus.reference, which shares nothing with the kernels, gradients by differences of results."""
+"""Random combinations of windows, lengths, queries, caps, biases, sinks and older settings. Results are compared with
+annulus.reference, which shares nothing with the kernels, gradients with differences of results."""
 import numpy as np
 import pytest
 import torch

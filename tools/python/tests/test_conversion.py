@@ -1,4 +1,4 @@
-"""convert: numbers, names and order survive every format, in every chain of them; what is no input is refused."""
+"""convert: numbers, names and order stay the same through any chain of formats; files that are no input are refused."""
 import json
 import signal
 import subprocess
@@ -83,7 +83,7 @@ def test_random_chains(tmp_path, monkeypatch):
 
 
 def test_other_libraries_agree(results, tmp_path):
-    """What is written is what numpy, safetensors, Zarr and PyTorch read; what they write is read."""
+    """numpy, safetensors, Zarr and PyTorch read what convert writes, and convert reads what they write."""
     import torch
     source = results["bfloat16"]
     for suffix in (".npz", ".safetensors", ".pt", ".zarr"):
@@ -100,7 +100,7 @@ def test_other_libraries_agree(results, tmp_path):
     content = torch.load(tmp_path / "r.pt", weights_only=True)
     assert content["dk"].dtype == torch.bfloat16
     np.testing.assert_array_equal(content["out"].float().numpy(), out)
-    # and the other way
+    # the other direction
     q = np.arange(2 * 6 * 4 * 8, dtype=np.float32).reshape(2, 6, 4, 8)
     save_file({"q": q, "k": q, "v": q}, tmp_path / "own.safetensors")
     zarr.save_group(str(tmp_path / "own.zarr"), q=q, k=q, v=q)
@@ -141,7 +141,8 @@ def test_npy_files_and_a_batch_of_three_axes(tmp_path):
 
 @pytest.mark.parametrize("piece_bytes", [tensors.PIECE_BYTES, 100])
 def test_heads(tmp_path, monkeypatch, piece_bytes):
-    """Projections are split, heads picked, and interleaved ones brought into annulus' order; in any pieces."""
+    """Projections are split, heads are picked, and interleaved heads are put into annulus' order; in pieces of any
+    size."""
     monkeypatch.setattr(tensors, "PIECE_BYTES", piece_bytes)
     found = qkv((2, 20, 6, 8), (2, 20, 3, 8))
     flat = {name: array.reshape(2, 20, -1) for name, array in found.items()}

@@ -1,4 +1,4 @@
-"""Files from somebody else: what the fuzzer of the readers begins with, and what it has found."""
+"""Foreign files: those that the fuzzer of the readers starts with, and those that it has found."""
 import importlib.util
 from pathlib import Path
 

@@ -19,7 +19,7 @@ PACKAGES = [path for path in site.getsitepackages() if os.path.isdir(path)]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with what the page takes for granted: own tensors, a run file, a second result, the sources."""
+    """A folder with what the page assumes: a user's tensors, a run file, a second result, the sources."""
     folder = tmp_path_factory.mktemp("docs")
     generator = np.random.default_rng(0)
     np.savez(folder / "tokens.npz", **{name: generator.standard_normal((1, 4, 256, 16)).astype("f4") for name in "qkv"})
@@ -36,7 +36,7 @@ def place(tmp_path_factory):
 
 
 def shell(commands, folder):
-    """In a new environment that sees this one's packages of others, so that nothing is fetched."""
+    """Runs commands in a new environment that shares this one's third-party packages, so that nothing is downloaded."""
     environment = os.environ | FOR_ONE_MACHINE | {
         "PYTHONPATH": os.pathsep.join(PACKAGES), "PIP_NO_BUILD_ISOLATION": "false", "PIP_NO_INDEX": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PATH": f"{folder}/bin:{os.environ['PATH']}"}
@@ -48,7 +48,7 @@ def shell(commands, folder):
 
 @pytest.fixture(scope="module")
 def output(place):
-    """Of the page's commands, one after another."""
+    """The output of the page's commands, run one after another."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 4 and "pip install" in blocks[0]
     return shell("\n".join(blocks), place)
@@ -58,7 +58,7 @@ def test_every_command_of_the_page(place, output):
     assert "hop_wait_seconds" in output and "result.html" in output
     for made in ("result.safetensors", "out.npy", "timeline.png", "lse.svg", "pattern.png", "strategies.png"):
         assert (place / made).stat().st_size > 1000, made
-    # what was installed is a copy, and knows its version
+    # the installed package is a copy, and has its version
     version = shell("annulus-env/bin/annulus-tools --version", place).strip()
     assert version == annulus.__version__
     where = shell("annulus-env/bin/python -c 'import annulus; print(annulus.__file__)'", place)
@@ -94,7 +94,7 @@ def parsers(one):
 
 
 def test_versions_agree():
-    """Of the package, and of the program that it belongs to."""
+    """The package and its program have the same version."""
     version = re.search(r"^project\(annulus VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
     assert annulus.__version__ == version
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

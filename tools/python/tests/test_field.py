@@ -1,4 +1,4 @@
-"""tools/peers/run --field: what its tables are made of, without the packages of the field."""
+"""Tests how tools/peers/run --field makes its tables, without the other codes' packages."""
 import json
 import os
 import sys
@@ -44,7 +44,7 @@ def test_the_definition_in_numpy_is_that_of_autograd(tmp_path, pattern, causal):
     exact.make(asdict(case), tmp_path / "input.h5", tmp_path / "exact.h5")
     counts = often(case.sequence, 4, Pattern(tuple(pattern[0]), tuple(pattern[1]), causal, pattern[2]).checked())
     q, k, v = (torch.from_numpy(tensors[name]).requires_grad_() for name in ("q", "k", "v"))
-    counts[counts.sum(-1) == 0] = torch.nan  # rows without a key: autograd knows no 0 for them
+    counts[counts.sum(-1) == 0] = torch.nan  # rows without a key: autograd gives no 0 for them
     out, _ = composed(q, k, v, counts)
     seen = ~out.detach().isnan()
     with h5py.File(tmp_path / "exact.h5") as found:
@@ -93,7 +93,7 @@ def passes(forward, backward):
 
 
 class Peers:
-    """Workers whose peers are right, wrong or broken, and that note in which order they are asked."""
+    """Workers with correct, wrong and broken peers; they note the order of the commands."""
 
     python, order = None, []
 

@@ -82,7 +82,7 @@ TENSORS = {
 
 def test_xarray_sees_tensors_by_the_names_of_their_axes(grouped):
     with xarray.open_dataset(grouped / "result.h5", engine="h5netcdf") as result:
-        assert axes(result) == TENSORS  # scales are axes, and no variables
+        assert axes(result) == TENSORS  # dimension scales become axes, not variables
         assert dict(result.sizes) == {"batch": 2, "sequence": 37, "head": 6, "kv_head": 2, "dim": 8}
         assert result["out"].dtype == numpy.float16
         assert result["out"].attrs["units"] == "1"
@@ -142,7 +142,7 @@ def test_xarray_sees_layers_and_trainings(layer):
 
 
 def test_netcdf4_reads_float32(grouped, layer):
-    # In a process of its own: the library ends it where it does not understand a file.
+    # In its own process, because the library ends the process if it does not understand a file.
     must(grouped, "annulus run run.yaml --set output.type=float32 --set output.file=float32.h5")
     script = """
 import sys, netCDF4, numpy
@@ -181,7 +181,7 @@ def test_h5py_sees_scales_without_numbers(grouped):
             assert scale.is_scale and scale.shape == (length,) and scale.id.get_storage_size() == length
             assert scale.attrs["NAME"].decode() == f"{SCALE}{length:10}"
             assert not scale[...].any()
-        # A scale knows which axes it belongs to, so that it can be taken off again.
+        # A scale lists the axes that it is attached to, so that it can be detached.
         assert {(f[reference].name, int(axis)) for reference, axis in f["kv_head"].attrs["REFERENCE_LIST"]} == {("/dk", 2), ("/dv", 2)}
 
 

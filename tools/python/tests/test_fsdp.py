@@ -63,7 +63,7 @@ def test_losses_and_gradients_are_those_of_one_process(ranks, bfloat16, one_proc
     assert losses == pytest.approx(one_process[bfloat16][0], rel=tolerance, abs=0)
     assert norms == pytest.approx(one_process[bfloat16][1], rel=10 * tolerance, abs=0)
     assert losses[-1] < losses[0] - 1  # it learns
-    if bfloat16:  # and says so in its numbers
+    if bfloat16:  # and its numbers show that
         assert losses != pytest.approx(one_process[False][0], rel=1e-6, abs=0)
     here, everywhere = map(int, re.search(rf"^rank 0 of {ranks} keeps (\d+) of (\d+) weights$", told, re.MULTILINE).groups())
     assert everywhere / ranks <= here < 1.05 * everywhere / ranks if ranks > 1 else here == everywhere

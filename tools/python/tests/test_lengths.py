@@ -30,7 +30,7 @@ def arrays(kind="float64", lengths=(), seed=5, shapes=(HEADS, 2, 2)):
 
 
 def defined(q, k, v, lengths, sink=None, causal=True):
-    """out and lse of (B, S, heads, D) tensors, entry by entry and of the rows that exist alone."""
+    """out and lse of (B, S, heads, D) tensors, computed entry by entry from existing rows only."""
     out, lse = torch.zeros(q.shape, dtype=torch.float64), torch.full(q.shape[:3], -torch.inf, dtype=torch.float64)
     for b, (begin, end) in enumerate(pairs_of(lengths)):
         if begin < end:
@@ -108,7 +108,7 @@ def as_tensors(lengths, **more):
 @pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize("causal", [True, False])
 def test_gradients_are_those_of_the_definition(lengths, form, causal):
-    """With sink logits; what flows into rows that do not exist is not looked at."""
+    """With sink logits. The gradients of rows that do not exist are not compared."""
     said = form(lengths) if form is not torch.tensor else torch.as_tensor(np.array(lengths))
     sink = torch.tensor([0.5, -1, 2, 0], dtype=torch.float64, requires_grad=True)
     given, there = as_tensors(lengths), exists(lengths)
@@ -187,7 +187,7 @@ def test_a_plan_knows_what_exists():
 
 
 def keys_alone(kind, axes):
-    """q of 9 rows, k and v with NaN where keys are hidden, and where these are."""
+    """q of 9 rows, k and v with NaN in hidden keys, and the lengths."""
     lengths = [[3, 30], [0, 37], [9, 9]]
     q, (_, k, v) = arrays(kind)[0][:, :9], arrays(kind, lengths)
     return [turned(x, axes) for x in (q, k, v)], lengths
@@ -223,7 +223,7 @@ def test_lengths_of_keys_that_every_query_sees(kind, axes):
 
 
 def test_gradients_of_keys_that_every_query_sees():
-    """Those of each entry alone; with sink logits, whose gradients are of all entries."""
+    """Gradients equal those of each entry computed alone; a sink's gradient is the sum over entries."""
     given, lengths = keys_alone("float64", None)
     q, k, v = [torch.from_numpy(x).requires_grad_() for x in given]
     sink = torch.linspace(-1, 1, HEADS, dtype=torch.float64).requires_grad_()

@@ -1,4 +1,4 @@
-"""What pip installs for tests, peers and wheels: one version and hashes for each package, and all that these need."""
+"""What pip installs for tests, peers and wheels: the lock has one version and hashes for each package and its needs."""
 import re
 import sys
 import tomllib
@@ -50,13 +50,13 @@ def test_what_is_named_is_locked_within_its_range(name):
 
 
 def test_needs_of_needs_are_locked():
-    """What the packages that are installed here name as their needs, but for those of a GPU, is in the closure."""
+    """The lock has every package that an installed package requires, except packages for GPUs."""
     found = versions(locked.needed("annulus", "tests"))
     for name in found:
         try:
             requirements = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
-            continue  # of another system
+            continue  # it is for another system
         for need in map(Requirement, requirements):
             if need.marker is None or need.marker.evaluate({"extra": ""}):
                 needed = canonicalize_name(need.name)

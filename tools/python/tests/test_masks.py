@@ -19,13 +19,13 @@ def tensors(batch=(B,), heads=4, kv_heads=2):
 
 
 def padded(window, pairs):
-    """(B, 1, S, S): the window among rows that exist."""
+    """A mask (B, 1, S, S): the window, between rows that exist."""
     there = torch.stack([(torch.arange(S) >= begin) & (torch.arange(S) < end) for begin, end in pairs])
     return (window & there[:, :, None] & there[:, None])[:, None]
 
 
 def equal_to_pytorch(mask, batch=(B,)):
-    """Results and gradients, in rows that see a key."""
+    """Whether results and gradients equal PyTorch's, in rows that see a key."""
     sees, found = mask.any(-1, keepdim=True), []
     for attention in (scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention):
         given = tensors(batch)
@@ -69,7 +69,7 @@ def test_compiled_and_exported():
 
 @pytest.mark.parametrize("shape", [(B, 1, 1, S), (B, 1, S, S), (B, 4, 1, S), (1, S)])
 def test_keys_alone(shape):
-    """Every query, those of hidden rows too, sees the keys that its entry shows."""
+    """Every query, also in a hidden row, sees the keys that the mask of its entry allows."""
     pairs = [(0, 17), (3, 9), (16, 17)] if shape[0] == B else [(2, 11)]
     there = torch.stack([(torch.arange(S) >= begin) & (torch.arange(S) < end) for begin, end in pairs])
     equal_to_pytorch((there[:, None, None] if len(shape) == 4 else there).expand(shape))

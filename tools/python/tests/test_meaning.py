@@ -1,4 +1,4 @@
-"""Numbers that are not what they seem: masked, packed, missing, too large, in another order, of another file by now."""
+"""Numbers that do not mean what they seem to: masked, packed, missing, too large, in another order, or replaced."""
 import os
 import pickle
 import shutil
@@ -88,7 +88,7 @@ def test_packed_numbers_are_refused(tmp_path, name, value, text):
 def test_what_attributes_change_nothing_is_fine(tmp_path):
     path = make(tmp_path / "in.h5", scale_factor=1.0, add_offset=0, _FillValue=np.float32(1e36), missing_value="none")
     assert list(refusals(path)) == ["", ""]
-    with h5py.File(path, "r+") as file:  # of a dataset that nobody reads
+    with h5py.File(path, "r+") as file:  # in a dataset that is not read
         file["other"] = np.array([1, 2], "i2")
         file["other"].attrs["scale_factor"] = 0.1
     assert list(refusals(path)) == ["", ""]
@@ -109,7 +109,7 @@ def test_missing_numbers_are_refused_where_they_occur(tmp_path, kind, name, fill
         assert said.startswith(f"{path}: dataset ") and "k: 3 of the 192 entries read are" in said, said
         assert f"are {shown}" in said and f"which attribute {name} calls missing" in said, said
     assert annulus.open_input(path).k[:, 6:].shape == (2, 6, 2, 4)
-    annulus.open_input(path).k[:, 6:].load()  # none of these
+    annulus.open_input(path).k[:, 6:].load()  # no missing numbers here
 
 
 def test_missing_numbers_in_bfloat16(tmp_path):
@@ -203,7 +203,7 @@ def unnamed(heads, rows):
 
 
 def test_more_key_heads_than_rows_are_asked_about(tmp_path):
-    """Everywhere the same, of k alone: many query heads on few rows are fine."""
+    """Every entry point refuses more key heads than rows. Many query heads on few rows are fine."""
     k = numbers(shape=(1, 8, 24, 4))
     text = "k" + "axes=".join(unnamed(24, 8))
     for act in (lambda: annulus.attention(k, k, k), lambda: annulus.reference(k, k, k),
@@ -228,7 +228,7 @@ def test_more_key_heads_than_rows_in_files(tmp_path):
     assert said == "annulus-tools: error: t.npz: k" + "--axes, or axes=,".join(unnamed(24, 8)) + "\n"
     for axes, named in (("bshd", "batch sequence head dim"), ("bhsd", "batch head sequence dim")):
         tools("convert", "t.npz", "o.h5", "--axes", axes, "--overwrite", folder=tmp_path)
-        tools("convert", "o.h5", "again.h5", "--overwrite", folder=tmp_path)  # the file says it
+        tools("convert", "o.h5", "again.h5", "--overwrite", folder=tmp_path)  # the file has the order of axes
         with h5py.File(tmp_path / "again.h5") as file:
             assert file["k"].attrs["axes"] == named
     np.savez(tmp_path / "t.npz", q=k, k=k[:, :, :8], v=k[:, :, :8])
@@ -241,7 +241,7 @@ def test_a_file_whose_writer_was_killed(tmp_path):
         file["q"] = numbers()
         file.flush()
         content = path.read_bytes()
-    path.write_bytes(content)  # as the disk was at that moment, with the mark of a writer
+    path.write_bytes(content)  # the file before the writer closed it, marked as open
     for act in (lambda: annulus.open_input(path), lambda: annulus.convert(path, tmp_path / "o.npz"),
                 lambda: annulus.cases(path)):
         with pytest.raises(AnnulusError, match=f"^{path}: another process has it open for writing, or ended without "

@@ -1,4 +1,4 @@
-"""What goes wrong first: every mistake is answered with one line that names the file and what was expected."""
+"""Common mistakes: each gives one line that names the file and what was expected."""
 import os
 import pickle
 import random
@@ -19,7 +19,7 @@ Q = np.zeros((1, 16, 2, 4), "f4")
 
 
 def refused(folder, *words):
-    """The one line that a command answers with."""
+    """The one line that a command prints."""
     output, message = tools(*words, folder=folder, status=2)
     assert output == "" and message.startswith("annulus-tools: error: ") and message.count("\n") == 1, message
     return message.removeprefix("annulus-tools: error: ").strip()
@@ -84,7 +84,7 @@ def program_result(folder):
 
 
 def foreign_results(folder):
-    """{file: what is wrong with it}, files that look like results at first."""
+    """{file: what is wrong with it} for files that look like results."""
     def make(name, **datasets):
         with h5py.File(folder / name, "w") as file:
             for place, numbers in ({"out": np.zeros((1, 8, 2, 4)), "lse": np.zeros((1, 8, 2))} | datasets).items():
@@ -103,7 +103,7 @@ def foreign_results(folder):
     make("list.h5", **ranks, run__settings="- 1\n- 2\n")
     make("none.h5", **ranks)
     return {"flat.h5": (("show",), "dataset out has shape (9,) and axes"),
-            "run.h5": (("show",), None),  # tensors without a run are tensors
+            "run.h5": (("show",), None),  # without /run this is an input file
             "ranks.h5": (("show",), "dataset /run/kept has shape (3,); expected an entry for each of 2 ranks"),
             "deep.h5": (("show",), "dataset /run/hop_kept has shape (2, 2, 2); expected an entry for each of 2 ranks"),
             "hops.h5": (("plot", "timeline"), "hop_compute_seconds of shape (2, 2) and hop_wait_seconds of (2, 3)"),
@@ -215,7 +215,7 @@ def tensors_of_no_use(folder):
 
 
 class Code:
-    """What a pickle may do when it is loaded."""
+    """A pickle that runs code when it is loaded."""
 
     def __reduce__(self):
         return os.mkdir, ("hacked",)
@@ -262,7 +262,8 @@ def test_files_that_may_not_be_read(tmp_path, monkeypatch):
 
 
 def test_damaged_files_are_refused_in_one_line(results, made, tmp_path):
-    """Cut anywhere, or with some bytes changed: numbers that nobody can tell from others come through, all else is said."""
+    """Files are cut, or some bytes are changed. Every damage is reported, except changed numbers, which cannot be
+    noticed."""
     generator = random.Random(14)
     refusals = 0
     for source, verbs in ((results["rotation4"], (("show",), ("report", "o.html"), ("plot", "traffic", "o.png"))),
@@ -287,7 +288,7 @@ def test_damaged_files_are_refused_in_one_line(results, made, tmp_path):
 
 
 def outcome(words, folder):
-    """(status, stderr) of a command, whichever it is."""
+    """(status, stderr) of a command."""
     for status in (2, 0):
         try:
             return status, tools(*words, folder=folder, status=status)[1]
@@ -297,7 +298,7 @@ def outcome(words, folder):
 
 
 def test_nothing_is_left_aside(tmp_path):
-    """A refusal leaves no half-made file, here or where temporary files go."""
+    """A refusal leaves no unfinished file, in this folder or in that for temporary files."""
     before = set(os.listdir(tempfile.gettempdir()))
     np.savez_compressed(tmp_path / "t.npz", q=Q, k=Q, v=Q[:, :8])
     assert "expected (1, 16, 2, 4) to fit q" in refused(tmp_path, "convert", "t.npz", "o.h5")

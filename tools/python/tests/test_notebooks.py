@@ -25,7 +25,7 @@ def test_there_are_notebooks_and_all_are_kept_without_outputs():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 def test_notebook(path, tmp_path, monkeypatch):
-    """In a copy of the places that notebooks use, so that nothing is left in this one."""
+    """Runs in a copy of the folders that notebooks use, so that nothing is left in the repository."""
     shutil.copytree(ROOT / "input", tmp_path / "input")
     (tmp_path / "build").mkdir()
     (tmp_path / "tools/notebooks").mkdir(parents=True)

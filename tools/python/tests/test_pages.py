@@ -51,7 +51,7 @@ def test_windows(folder):
 
 
 def test_scores(folder):
-    """The slide encoder with ALiBi in the plane: the file's run and the call agree, and both with the definition."""
+    """The slide encoder with ALiBi in the plane: the program, the Python call and the definition agree."""
     printed = [text for language, _, text in play("scores.md", folder) if language == "sh"]
     assert len(printed) == 1 and " ok, largest at " in printed[0] and "WRONG" not in printed[0]
     line, = quoted("scores.md")
@@ -74,7 +74,7 @@ def test_padding(folder):
 
 @pytest.fixture
 def with_own_tensors(folder):
-    """tokens.h5 and my.yaml, which docs/strategies.md takes for granted."""
+    """Makes tokens.h5 and my.yaml, which docs/strategies.md assumes."""
     (folder / "my.yaml").write_text("input: {file: tokens.h5}\nattention: {segments: [64, all], dilations: [1, 4]}\n"
                                     "output: {file: result.h5}\n")
     shell("annulus generate --output tokens.h5 --sequence 512 --heads 4 --head-dim 16", folder)
@@ -107,7 +107,7 @@ def test_strategies(with_own_tensors):
 
 
 def test_memory_and_bytes_of_strategies_are_those_of_the_table(folder):
-    """`--dry-run`, which measurements agree with to the digit, for every number of the table."""
+    """Every number of the table is what `--dry-run` prints; measurements agree with it exactly."""
     text, = (text for language, text in blocks("strategies.md") if text.startswith("# far.yaml"))
     (folder / "far.yaml").write_text(text)
 
@@ -131,7 +131,7 @@ def test_memory_and_bytes_of_strategies_are_those_of_the_table(folder):
 
 
 def test_sweeps(folder):
-    """With the deck of the page in small."""
+    """Runs the page's sweep, made smaller."""
     deck = folder / "input/bench/two_ranks.yaml"
     assert "[4096, 8192]" in deck.read_text()
     deck.write_text(deck.read_text().replace("[4096, 8192]", "[256, 512]").replace("segments: [2048,", "segments: [128,"))

@@ -164,7 +164,7 @@ def test_timeline(results):
     ends = np.zeros(4)
     for container in axes.containers:
         for rank, bar in enumerate(container):
-            assert bar.get_x() == pytest.approx(ends[rank])  # end to end
+            assert bar.get_x() == pytest.approx(ends[rank])  # each bar begins where the last one ends
             ends[rank] = bar.get_x() + bar.get_width()
     total = result.hop_compute_seconds.sum("hop") + result.hop_wait_seconds.sum("hop")
     unit, _ = style.seconds_unit(float(total.max()))
@@ -175,7 +175,7 @@ def test_timeline(results):
 
 
 def test_traffic(results):
-    """What every rank received and sent adds up; ring and rotation differ in from whom."""
+    """Bytes received and sent by all ranks have the same sum; ring and rotation have other senders."""
     for name in ("float32", "rotation4", "ring2"):
         result = annulus.open_result(results[name])
         matrix, _ = rank_plots.traffic_of(result)
@@ -193,7 +193,7 @@ def test_traffic(results):
 
 @pytest.fixture
 def written_down(results, tmp_path):
-    """A function: the result of a strategy, with /run/bytes_from and the strategy that was taken as the program has them."""
+    """A function that makes a result with this strategy and this /run/bytes_from, as the program writes them."""
     def make(name, strategy, matrix, backward=None):
         copy = tmp_path / f"{strategy}.h5"
         copy.write_bytes(results[name].read_bytes())
@@ -213,7 +213,7 @@ def test_traffic_of_every_strategy_is_what_is_written_down(written_down, strateg
     matrix = [[0, 5 << 20], [7 << 20, 0]]
     result = annulus.open_result(written_down("ulysses2", strategy, matrix))
     assert result.bytes_from.dims == ("rank", "sender") and list(result.sender) == [0, 1]
-    assert result.hop_kept.dims == ("rank", "hop")  # as many hops as senders, and not the same
+    assert result.hop_kept.dims == ("rank", "hop")  # the same number as senders, but another axis
     assert rank_plots.traffic_of(result)[0].tolist() == matrix
     axes = plots.traffic(result).axes[0]
     assert axes.get_title() == f"keys and values moved, {strategy}"
@@ -225,11 +225,11 @@ def test_traffic_of_more_ranks_than_hops_and_of_the_backward_pass(written_down, 
     matrix, backward = np.arange(16).reshape(4, 4) * (1 - np.eye(4)), 2 * np.ones((4, 4))
     copy = written_down("rotation4", "onesided", matrix, backward)
     result = annulus.open_result(copy)
-    np.testing.assert_array_equal(rank_plots.traffic_of(result)[0], matrix)  # not what follows from hops
+    np.testing.assert_array_equal(rank_plots.traffic_of(result)[0], matrix)  # from the file, not computed from hops
     np.testing.assert_array_equal(rank_plots.traffic_of(result, backward=True)[0], backward)
     tools("plot", "traffic", "--backward", copy, "traffic.png", folder=tmp_path)
     assert (tmp_path / "traffic.png").stat().st_size > 10_000
-    assert annulus.cases(copy)["strategy"].tolist() == ["onesided"]  # taken, not asked for
+    assert annulus.cases(copy)["strategy"].tolist() == ["onesided"]  # the one that ran, not the one asked for
     row = annulus.open_result(copy).drop_vars(["bytes_from", "backward_bytes_from"])
     with pytest.raises(AnnulusError, match="does not follow from onesided strategy; expected /run/bytes_from"):
         plots.traffic(row)
@@ -251,7 +251,7 @@ def definition(pattern, rows, head, heads):
     seen = np.zeros((rows, rows), int)
     for i, (w, r) in enumerate(zip(pattern.segments, pattern.dilations)):
         w = rows if w == "all" else w
-        groups = np.array_split(range(heads), len(pattern.segments))  # the first ones larger by one
+        groups = np.array_split(range(heads), len(pattern.segments))  # the first groups have one head more
         if pattern.semantics == "grouped" and head not in groups[i]:
             continue
         o = {"longnet": head // -(-heads // r), "torchscale": head // -(-heads // r), "paper": head % r, "grouped": i % r}
@@ -299,13 +299,13 @@ def test_pattern_map():
 
 
 def contrast(colour):
-    """With white, by the formula of the Web Content Accessibility Guidelines."""
+    """The contrast with white, by the formula of the Web Content Accessibility Guidelines."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in matplotlib.colors.to_rgb(colour)]
     return 1.05 / (np.dot([0.2126, 0.7152, 0.0722], linear) + 0.05)
 
 
 def test_colours_are_told_apart():
-    """For normal and red- or green-blind eyes (Viénot, Brettel, Mollon 1999), and against white."""
+    """Colours differ for normal and red- or green-blind eyes (Viénot, Brettel, Mollon 1999), and against white."""
     to_lms = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])
     protan = np.array([[0, 2.02344, -2.52581], [0, 1, 0], [0, 0, 1]])
     deutan = np.array([[1, 0, 0], [0.494207, 0, 1.24827], [0, 0, 1]])

@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs/process-groups.md").read_text(encoding="utf-8")
 
 
 def own(told):
-    """What was printed, without the lines of PyTorch 2.8's gloo."""
+    """The printed text without the lines that gloo of PyTorch 2.8 prints."""
     gloo = r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is : \d"
     return "".join(line for line in re.sub(gloo, "", told).splitlines(keepends=True) if line.strip())
 
@@ -42,7 +42,7 @@ def test_the_script_of_the_page(ranks, tmp_path):
 
 
 def test_torchrun_alone():
-    """Starts ranks that no MPI joins. Both write to one pipe, so that a line may lie inside another one's end."""
+    """torchrun starts ranks that MPI does not join. Both write to one pipe, so their lines may be mixed."""
     script = ("import torch.distributed as dist, torch, annulus\n"
               "dist.init_process_group('gloo')\n"
               "x = torch.ones(1, 4, 2, 8)\n"
@@ -57,7 +57,7 @@ def test_torchrun_alone():
 
 
 def test_two_mpi_libraries_in_one_process(tmp_path):
-    """They are told apart by where MPI_Send lies: this one has no version."""
+    """The address of MPI_Send distinguishes them, because this library has no version."""
     other = tmp_path / "libmpi.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", other], input="int MPI_Send(void) { return 0; }", text=True,
                    check=True)

@@ -24,7 +24,7 @@ def tensors(queries, rows=ROWS, heads=HEADS, kv_heads=KV_HEADS):
 
 
 def gradients_of(out, lse, inputs, seen):
-    """Of a loss of rows that see a key."""
+    """Gradients of a loss over the rows that see a key."""
     weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
     loss = (out * weight)[seen].sum() + (lse * weight[..., 0])[seen].square().sum()
     return torch.autograd.grad(loss, inputs)
@@ -51,7 +51,7 @@ def test_they_stand_where_they_are_said_to(queries, offset, documents, words):
     assert (torch.isfinite(found[1]) == seen).all() and seen.any()
     assert (found[0] - expected[0])[seen].abs().max() <= 1e-12 and (found[1] - expected[1])[seen].abs().max() <= 1e-12
     assert (found[0][~seen] == 0).all()
-    if not seen.all():  # the composed definition makes NaN of rows that see nothing
+    if not seen.all():  # by composition, rows that see nothing get NaN
         return
     for mine, theirs in zip(gradients_of(*found, (q, k, v), seen), gradients_of(*expected, (q, k, v), seen)):
         assert (mine - theirs).abs().max() <= 1e-11
@@ -162,7 +162,7 @@ def test_the_worked_example_of_the_definition():
 
 
 def test_results_of_the_program_are_opened_and_drawn(tmp_path):
-    """9 queries at rows 20 ... 28 of 60: what queries have lies along `query`, what keys have along `sequence`."""
+    """9 queries at rows 20 ... 28 of 60: values of queries have the axis `query`, values of keys `sequence`."""
     (tmp_path / "run.yaml").write_text(
         "input: {generate: {sequence: 60, queries: 9, heads: 4, kv_heads: 2, head_dim: 8, dtype: float64}, query_offset: 20}\n"
         "compute: {backward: true}\noutput: {file: out.h5, statistics: [entropy, received, top], top_keys: 3}\n")

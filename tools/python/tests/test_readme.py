@@ -33,7 +33,7 @@ def test_from_tensors_to_a_picture(tmp_path):
 
 
 def coarse(picture):
-    """(n, m) brightness in [0, 1] of blocks of 16 x 16 dots: what is left when letters are drawn a little otherwise."""
+    """(n, m) mean brightness in [0, 1] of blocks of 16 x 16 dots, which small differences in letters hardly change."""
     dots = imread(picture)[..., :3].mean(axis=2)
     rows, columns = (16 * (extent // 16) for extent in dots.shape)
     return dots[:rows, :columns].reshape(rows // 16, 16, columns // 16, 16).mean(axis=(1, 3))

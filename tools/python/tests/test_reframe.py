@@ -14,7 +14,7 @@ REFRAME = Path(sys.executable).parent / "reframe"
 
 
 def reframe(folder, program, *options, status=0):
-    """Its output. The launcher is looked for on PATH: that of the MPI that was linked is put there first."""
+    """Runs ReFrame and returns its output. It finds the launcher on PATH, so that of the linked MPI is put first."""
     launcher = folder / "bin/mpirun"
     launcher.parent.mkdir(exist_ok=True)
     if not launcher.exists():

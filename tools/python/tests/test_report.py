@@ -1,4 +1,4 @@
-"""The HTML page: whole, self-contained, with the numbers of the result."""
+"""The HTML page is complete, loads nothing, and has the numbers of the result."""
 import base64
 import html.parser
 import io
@@ -13,7 +13,7 @@ from annulus.errors import AnnulusError
 
 
 class Page(html.parser.HTMLParser):
-    """Checks that what is opened is closed; collects images, cells and what would be loaded from elsewhere."""
+    """Checks that every tag is closed; collects images, cells, and addresses that the page would load."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,4 +1,4 @@
-"""open_result against h5py on files of the program, and on what is none."""
+"""Compares open_result with h5py on files of the program, and tries files that are not results."""
 import pickle
 import re
 
@@ -18,7 +18,7 @@ def test_numbers_are_those_of_the_file(results, dtype):
     with h5py.File(results[dtype]) as file:
         for name in ("out", "lse", "dq", "dk", "dv"):
             np.testing.assert_array_equal(result[name].values, file[name][...])
-        # any piece, in any of xarray's ways
+        # parts of it, selected in xarray's different ways
         out = file["out"][...]
     np.testing.assert_array_equal(result.out[0, 5:60:7, ::-1, 3].values, out[0, 5:60:7, ::-1, 3])
     np.testing.assert_array_equal(result.out.isel(sequence=[7, 3, 3], head=2).values, out[:, [7, 3, 3], 2])
@@ -51,11 +51,11 @@ def test_is_lazy_and_keeps_no_file_open(results, tmp_path):
     result = annulus.open_result(copy)
     first = result.out[0, 0, 0, 0].values
     assert first == pickle.loads(pickle.dumps(result)).out[0, 0, 0, 0]
-    with h5py.File(copy, "r+") as file:  # impossible while another has it open
+    with h5py.File(copy, "r+") as file:  # fails if open_result keeps the file open
         assert file["out"][0, 0, 0, 0] == first
         file["out"][0, 0, 0, 0] = 1234.5
     for opened in (result, pickle.loads(pickle.dumps(result))):
-        with pytest.raises(AnnulusError, match="has changed since it was opened"):  # it would be read now
+        with pytest.raises(AnnulusError, match="has changed since it was opened"):  # load() reads the changed file
             opened.out[0, 0, 0, 0].load()
 
 
@@ -158,7 +158,7 @@ def test_open_sweep(tmp_path):
 
 @pytest.mark.parametrize("name", ["case.", "case"])
 def test_a_scale_that_names_the_axis_is_no_column(tmp_path, name):
-    """As the program writes it; a scale that holds numbers, as other writers have them, is a column."""
+    """The program writes such scales. A scale with numbers, from other writers, is a column."""
     with h5py.File(tmp_path / "sweep.h5", "w") as file:
         file.attrs.update({"title": "annulus bench: 2 cases", "software": "annulus", "version": "0.1.0"})
         cases = file.create_group("cases")

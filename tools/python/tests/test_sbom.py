@@ -30,7 +30,7 @@ def sbom(*words):
 
 
 def parts(done):
-    """{name: component}, {how: name} of a list that is valid."""
+    """Checks that the list is valid; returns it, {name: component} and {how: name}."""
     assert done.returncode == 0, done.stderr
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(done.stdout) is None
     made = json.loads(done.stdout)

@@ -23,7 +23,7 @@ def test_softcap_and_alibi(kind, scores):
     assert error(out, expected[0]) <= TOLERANCE[kind]
     assert error(lse, expected[1]) <= {"float64": 1e-12, "bfloat16": TOLERANCE["bfloat16"]}.get(kind, 1e-5)
     assert annulus.verify(q, k, v, out, lse, **WORDS, **scores)
-    if kind in ("float64", "float32"):  # narrower types forgive a large cap
+    if kind in ("float64", "float32"):  # in 16 bits a large cap makes no visible difference
         assert not annulus.verify(q, k, v, *annulus.attention(q, k, v, **WORDS), **WORDS, **scores)
 
 

@@ -41,7 +41,7 @@ def test_it_has_what_is_compiled_and_nothing_of_the_tests(sdist):
 
 
 def test_it_is_compiled_with_an_installed_library(sdist, tmp_path):
-    done = install(sdist, tmp_path / "site")  # annulus_ROOT is that of tools/python/test
+    done = install(sdist, tmp_path / "site")  # annulus_ROOT is set by tools/python/test
     assert done.returncode == 0, done.stdout + done.stderr
     used = run(sys.executable, "-c", "import annulus; print(annulus.__file__); annulus.threads()", directory=tmp_path,
                PYTHONPATH=str(tmp_path / "site"))

@@ -57,7 +57,7 @@ def test_scores(program, plane, documents):
 
 
 def test_worked_example_of_scores(program):
-    """Row 7 sees row 4 alone, whose score is made of 3: the LSE is the score."""
+    """Row 7 sees row 4, with score 3 before softcap and bias, and itself: the LSE gives the changed score."""
     q, k = np.zeros((8, 1, 1)), np.zeros((8, 1, 1))
     q[7], k[4], places = 3, 1, np.zeros((8, 2))
     places[4] = 3, 4

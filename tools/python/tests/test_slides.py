@@ -1,4 +1,4 @@
-"""docs/slides.md: its commands, its run file and its program work, and what it says of the padding is so."""
+"""docs/slides.md: its commands, its run file and its program work, and what it says about padding is true."""
 import contextlib
 import os
 import re
@@ -42,8 +42,8 @@ def test_every_command_of_the_page(place):
     assert len(blocks) == 2  # the other one makes maps, below
     printed, _ = on_path(place, "bash", "-euo", "pipefail", "-c", blocks[0])
     assert "torchscale, 5 pairs" in printed and "WRONG" not in printed
-    # What head 0, at offset 0, sees beside rows: from row 9216 on 239 zeros of pair 1, and where pair 2 picks the row the
-    # 2,896 - 2,105 of its last segment.
+    # Padding that head 0 (offset 0) sees: from row 9216 on, 239 zeros of pair 1; rows that pair 2 picks also see the
+    # 2,896 - 2,105 zeros of its last segment.
     program("run", "input/gigapath.yaml", "--set", "attention.semantics=longnet", "--set", "output.file=longnet.h5",
             ranks=2, folder=place)
     with h5py.File(place / "build/gigapath.h5") as padded, h5py.File(place / "input/longnet.h5") as plain:
@@ -65,7 +65,7 @@ def test_the_maps_of_the_page(tmp_path):
     """Of a small slide, with a class token in front and statistics by the definition."""
     found, _ = by_definition.example(tmp_path / "slide_out.h5", rows=61, batch=1, semantics="torchscale", segments=(16, 64),
                                      dilations=(1, 4))
-    assert found["received"].sum() < 4 * 61 - 1  # some is given to the padding
+    assert found["received"].sum() < 4 * 61 - 1  # the padding receives the rest
     coords = np.array([(256.0 * (i % 9), 256.0 * (i // 9)) for i in range(63) if i not in (0, 8, 9)])
     with h5py.File(tmp_path / "coords.h5", "w") as file:
         file["coords"], file["features"] = coords, np.zeros((60, 16), "f4")

@@ -52,9 +52,9 @@ def test_are_opened_lazily_with_names(made, tmp_path):
     copy = tmp_path / "copy.h5"
     copy.write_bytes(path.read_bytes())
     result = annulus.open_result(copy)
-    with h5py.File(copy, "r+") as file:  # impossible while another has it open
+    with h5py.File(copy, "r+") as file:  # fails if open_result keeps the file open
         file["received"][0, 3, 1] = 1234.5
-    with pytest.raises(annulus.AnnulusError, match="has changed since it was opened"):  # so it is read now
+    with pytest.raises(annulus.AnnulusError, match="has changed since it was opened"):  # load() reads the changed file
         result.received[0, 3, 1].load()
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong first with statistics: one line that names the file, and the key that would have made them."""
+"""Common mistakes with statistics: each gives one line that names the file, and the key that makes the statistics."""
 import json
 
 import h5py

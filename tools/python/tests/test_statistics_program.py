@@ -41,7 +41,7 @@ def check_against_the_definition(tokens, output, axes="bshd"):
     assert result.entropy.attrs["units"] == "nats"
     listed, weights = (result[name].transpose(*rows, ...).values for name in ("top_rows", "top_weights"))
     order, sorted_weights = expected["top_rows"], expected["top_weights"]  # of all rows
-    # In float32 two keys of almost one weight may change places: what is listed has the weight that it should.
+    # In float32 two keys with almost the same weight may swap. So the weights of the listed keys are compared.
     of_row = np.zeros((*order.shape[:3], order.shape[3] + 1))  # the last one is that of row -1
     np.put_along_axis(of_row, order % of_row.shape[3], sorted_weights, axis=3)
     there = listed >= 0
@@ -55,7 +55,7 @@ def check_against_the_definition(tokens, output, axes="bshd"):
 
 
 def play_here(name, folder):
-    """pages.play in this process, as far as it is Python: a new one loads its libraries for seconds."""
+    """pages.play() that runs Python commands in this process, because a new process needs seconds to load libraries."""
     printed = ""
     for language, text in blocks(name):
         if language == "yaml":

@@ -11,7 +11,7 @@ BINDINGS = [{"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}, {"OMP_PROC_BIND":
 
 
 def python(text, processors=None, **environment):
-    """What a Python process prints that may use these processors; it ends with status 0 and says nothing else."""
+    """Runs Python on these processors only and returns what it printed. It must end with status 0."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
     done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=120,
                           env=kept | environment,
@@ -20,7 +20,7 @@ def python(text, processors=None, **environment):
     return done.stdout
 
 
-# Threads of the process that are none of Python's or of MPI's: the ones that compute.
+# Counts the threads that compute: those that neither Python nor MPI has started.
 COMPUTE = """
     import os
     {first}

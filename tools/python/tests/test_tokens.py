@@ -1,4 +1,4 @@
-"""The page of a text: every token there, shaded by the numbers of the result, and nothing of it markup."""
+"""The page of a text has every token, shaded by the numbers of the result. No token becomes markup."""
 import json
 import re
 
@@ -21,7 +21,7 @@ def made(tmp_path_factory):
 
 
 def spans(page):
-    """[(class, colour as three numbers, what is shown over it, text)] of each strip of tokens."""
+    """[(class, colour as three numbers, text under the mouse pointer, token)] for each strip of tokens."""
     strips = re.findall(r'<p class="tokens">(.*?)</p>', page, re.DOTALL)
     found = r'<span( class=query)? style="background:#(\w{6})" title="([^"]*)">(.*?)</span>'
     return [[(bool(framed), [int(colour[i:i + 2], 16) for i in (0, 2, 4)], hint, text)
@@ -80,7 +80,7 @@ def test_mean_over_heads_and_parts_of_a_text(made, tmp_path):
 
 
 def test_what_the_result_has_is_shown(tmp_path):
-    """Without received only the keys of a token, without entropy no word of it."""
+    """Without received the page shows only a token's keys; without entropy it does not mention entropy."""
     _, path = by_definition.example(tmp_path / "r.h5", leave_out=("received", "entropy"))
     annulus.token_page(path, WORDS, tmp_path / "t.html", query=3)
     strip, = spans((tmp_path / "t.html").read_text(encoding="utf-8"))

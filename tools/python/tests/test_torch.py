@@ -25,7 +25,7 @@ def tensors(kind=torch.float64, rows=12, heads=4, kv_heads=2, dim=3, grad=True):
 def test_gradcheck(semantics, causal):
     def both(q, k, v):
         out, lse = dilated_attention(q, k, v, causal=causal, semantics=semantics, return_lse=True, **PAIRS)
-        return out, torch.where(torch.isinf(lse), 0, lse)  # of rows without keys there is no difference quotient
+        return out, torch.where(torch.isinf(lse), 0, lse)  # rows without keys have no difference quotient
     assert torch.autograd.gradcheck(both, tensors())
     assert torch.autograd.gradcheck(lambda q, k, v: dilated_attention(
         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=causal, semantics=semantics, axes="bhsd",
@@ -267,7 +267,7 @@ def test_two_openmp_runtimes_in_one_process(first):
 
 
 def test_flushing_denormal_numbers_is_the_callers_matter():
-    """PyTorch's own mode changes no bit of reproducible results, and is as it was afterwards."""
+    """PyTorch's mode changes no bit of reproducible results, and annulus leaves the mode as it was."""
     done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent("""
         import annulus, torch
         from annulus.torch import dilated_attention

@@ -1,5 +1,5 @@
-"""What PyTorch's users do next to a function: each feature with annulus's attention and with PyTorch's own, forward and
-gradients. And mistakes: one line each."""
+"""Features that PyTorch's users combine with a function. Each is run with annulus' attention and with PyTorch's, and
+outputs and gradients are compared. Mistakes give one line each."""
 import copy
 
 import pytest
@@ -141,7 +141,7 @@ def test_vmap(in_dims):
 
 
 def test_vmap_without_transforms_in_reverse():
-    """The other way round: autograd outside, vmap inside."""
+    """The reverse: autograd outside, vmap inside."""
     results = []
     for one in (ours, theirs):
         given = [torch.stack([x, 2 * x]).requires_grad_() for x in tensors()]

@@ -60,7 +60,7 @@ def test_the_same_as_sdpa(model, mask):
 
 @pytest.mark.parametrize("model", [llama, bert])
 def test_compiled_as_one_graph(model):
-    """With a cache, as is Llama's default; without one transformers takes texts for packed when it is compiled."""
+    """Llama runs with a cache, its default. Compiled without one, transformers assumes packed texts."""
     torch.compiler.reset()
     chosen, words = model("annulus"), {"use_cache": True} if model is llama else {}
     equal(trained(chosen, torch.compile(chosen, fullgraph=True, backend="aot_eager"), **words), trained(model("sdpa")))
@@ -86,7 +86,7 @@ def test_dilated(model):
 
 
 def padded(left):
-    """A mask of tokens of two texts: the second one has 17."""
+    """The mask of two texts: the second one has 17 tokens."""
     mask = torch.ones(2, ROWS, dtype=torch.long)
     mask[1, :7] = 0
     return mask if left else mask.flip(1)

@@ -44,7 +44,7 @@ def test_they_are_the_definition(dim, value_dim):
 
 @pytest.mark.parametrize("kind", ["float64", "float32", "bfloat16"])
 def test_they_may_be_columns_of_keys(kind):
-    """Latent attention: nothing of v is there beside k, and the bits are those of a v of its own."""
+    """Latent attention: v is a view of k, and the results have the same bits as with a separate v."""
     q, k, _ = (tensor.detach().to(getattr(torch, kind)) for tensor in tensors(72, 64, kv_heads=1))
     v = k[..., :64]
     assert v.data_ptr() == k.data_ptr()

@@ -11,7 +11,7 @@ PAGE = (ROOT / "docs/what-would-it-take.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("rows, ranks", [("1000000", "8,4096"), ("100000000", "8")])
 def test_some_lines(rows, ranks):
     told, _ = run(sys.executable, ROOT / "tools/what_would_it_take.py", "--program", PROGRAM, "--rows", rows, "--ranks", ranks)
-    assert len(told.splitlines()) == 3  # of 1,000,000 rows on 4096 ranks there is none
+    assert len(told.splitlines()) == 3  # 1,000,000 rows on 4096 ranks have no line
     assert told.splitlines()[:2] == re.search(r"^\| rows .*\n.*$", PAGE, re.MULTILINE)[0].splitlines()
     assert told.splitlines()[2] in PAGE.splitlines()
 

@@ -3,18 +3,18 @@ import pathlib
 
 from spack.package import *
 
-try:  # since Spack 1.0 these belong to the packages
+try:  # since Spack 1.0 these are in the package repository
     from spack_repo.builtin.build_systems.cmake import CMakePackage
     from spack_repo.builtin.build_systems.cuda import CudaPackage
 except ImportError:
-    pass  # before, they came with the line above
+    pass  # before 1.0 the line above imports them
 
 
 class Annulus(CMakePackage, CudaPackage):
     """Dilated ring attention for HPC clusters: exact attention, dense or dilated, over sequences that are spread over
     MPI ranks. A program (YAML and HDF5 in, HDF5 out), and a library for programs with Kokkos."""
 
-    # The sources are those that this file is part of: there is no public home yet.
+    # The sources are those around this file: they are not public yet.
     git = pathlib.Path(__file__).resolve().parents[4].as_uri()
     homepage = git
 
