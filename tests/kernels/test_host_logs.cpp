@@ -27,7 +27,9 @@ TEST(HostLogs, ErrorIsBelowOneUnitInTheLastPlace) {
   std::mt19937_64 random(42);
   std::uniform_real_distribution<double> between(root, 2 * root);
   for (int i = 0; i < 200000; ++i) {
-    const double f = i < 100 ? 1 + (i - 50) * 0x1p-52 : i % 3 == 0 ? 1 + (between(random) - 1) * 0x1p-20 : between(random);
+    const double f = i < 100      ? 1 + (i - 50) * 0x1p-52
+                     : i % 3 == 0 ? 1 + (between(random) - 1) * 0x1p-20
+                                  : between(random);
     ASSERT_LT(units_off(log_near_one(f), std::log(static_cast<long double>(f))), 1) << f;
   }
   EXPECT_EQ(log_near_one(1), 0);
@@ -62,8 +64,16 @@ void expect_split(const std::vector<T>& sums) {
 }
 
 TEST(HostLogs, SumsOfEverySizeAreSplitAlike) {
-  std::vector<double> doubles{root, std::nextafter(root, 0), 2 * root, std::nextafter(2 * root, 0), 1, 6, 0x1p-1074,
-                              0x1.8p-1040, std::numeric_limits<double>::min(), std::numeric_limits<double>::max()};
+  std::vector<double> doubles{root,
+                              std::nextafter(root, 0),
+                              2 * root,
+                              std::nextafter(2 * root, 0),
+                              1,
+                              6,
+                              0x1p-1074,
+                              0x1.8p-1040,
+                              std::numeric_limits<double>::min(),
+                              std::numeric_limits<double>::max()};
   std::vector<float> floats{1, 6, 0x1p-149f, 0x1.6a09e6p-1f, 0x1.6a09e8p-1f, std::numeric_limits<float>::max()};
   for (int e = -1000; e < 1000; e += 13) doubles.push_back(std::ldexp(1.37, e));
   for (int e = -120; e < 120; e += 7) floats.push_back(std::ldexp(1.71f, e));
