@@ -1,4 +1,6 @@
-"""Arrays against the definition, a file converted and opened, a picture: with what the wheel has installed."""
+"""Arrays against the definition, a file converted and opened, a picture, what the wheel is made of: as it is installed."""
+import importlib.metadata
+import json
 import subprocess
 import sys
 import tempfile
@@ -38,5 +40,9 @@ with tempfile.TemporaryDirectory() as folder:
     figure.savefig(folder / "pattern.png")
     assert (folder / "pattern.png").stat().st_size > 1000
 
+listed = [file for file in importlib.metadata.files("annulus") if file.match("*.dist-info/sboms/annulus.cdx.json")]
+assert len(listed) == 1, listed
+parts = json.loads(listed[0].locate().read_text(encoding="utf-8"))["components"]
+assert any("kokkos" in part["name"].lower() for part in parts) and any("gomp" in part["name"] for part in parts), parts
 print("\n".join(f"{name}: {value}" for name, value in annulus.info().items()))
 print("== arrays, a file and a picture: right")

@@ -28,6 +28,17 @@ inline void* address(const core::TensorView& tensor, core::Index batch, core::In
          number_of(tensor, batch, row, head) * core::Index(core::bytes_of(tensor.type));
 }
 
+/// Addresses of a batch entry's rows and heads, for loops over many. For host code.
+struct EntryRows {
+  EntryRows(const core::TensorView& tensor, core::Index batch, core::Index head)
+      : first(static_cast<std::byte*>(address(tensor, batch, 0, head))),
+        row_bytes(tensor.row_stride * core::Index(core::bytes_of(tensor.type))) {}
+  void* at(core::Index row) const { return first + row * row_bytes; }
+
+  std::byte* first;
+  core::Index row_bytes;
+};
+
 /// Reads the tensor's number at index `at`, as a T.
 template <class T>
 KOKKOS_INLINE_FUNCTION T load_number(const core::TensorView& tensor, core::Index at) {

@@ -1,4 +1,5 @@
 """tools/sbom: the list of what a program and a wheel are made of."""
+import base64
 import hashlib
 import json
 import os
@@ -92,9 +93,31 @@ def test_a_wheel_lists_its_libraries_and_what_it_requires(tmp_path):
     assert hows["requires numpy>=1.24"] == "numpy" and "tomli" in components and "torch" not in components
 
 
+def test_the_list_of_a_wheel_is_put_into_it(tmp_path):
+    wheel, name = tmp_path / "annulus-0.1.0-cp312-abi3-linux_x86_64.whl", "annulus-0.1.0.dist-info/sboms/annulus.cdx.json"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("annulus/__init__.py", b"bytes")
+        archive.writestr("annulus-0.1.0.dist-info/METADATA", METADATA)
+        archive.writestr("annulus-0.1.0.dist-info/RECORD", "annulus/__init__.py,,\nannulus-0.1.0.dist-info/RECORD,,\n")
+    for _ in range(2):  # again: it takes the place of the first
+        done = sbom(wheel, "--add")
+        assert done.returncode == 0 and not done.stdout, done.stderr
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None and archive.namelist().count(name) == 1
+        text, record = archive.read(name), archive.read("annulus-0.1.0.dist-info/RECORD").decode()
+        assert archive.read("annulus/__init__.py") == b"bytes"
+    made, components, _ = parts(subprocess.CompletedProcess([], 0, text.decode(), ""))
+    assert "numpy" in components and "hashes" not in made["metadata"]["component"], "a wheel cannot hold its own hash"
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
+    assert f"{name},sha256={digest},{len(text)}\n" in record and record.count("sboms") == 1
+    assert "annulus-0.1.0.dist-info/RECORD,,\n" in record
+
+
 def test_what_is_wrong_is_named(tmp_path):
     done = sbom(tmp_path / "absent")
     assert done.returncode == 1 and "absent: no such file" in done.stderr
+    done = sbom(PROGRAM, "--add")
+    assert done.returncode == 1 and "expected a wheel" in done.stderr
     alone = tmp_path / "annulus"
     alone.write_bytes(PROGRAM.read_bytes())
     done = sbom(alone)

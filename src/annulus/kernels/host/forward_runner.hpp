@@ -161,6 +161,8 @@ class ForwardRunner {
     RowWalk walk(work_, item.query);
     walk.skip(task.first);
     SeenKeys seen(work_, item);
+    const EntryRows q(operands_.q, task.batch, 0);
+    const Index head_bytes = operands_.q.head_stride * Index(core::bytes_of(operands_.q.type));
     Index i = 0;
     for (Index n = 0; n < task.count; ++n) {
       const auto [t, row] = walk.next();
@@ -170,7 +172,7 @@ class ForwardRunner {
         w.state_row[i] = (task.batch * state_.rows + row) * state_.shape.heads + head;
         w.begin[i] = keys.begin;
         w.end[i] = keys.end;
-        w.addresses[i] = address(operands_.q, task.batch, row, head);
+        w.addresses[i] = q.first + row * q.row_bytes + head * head_bytes;
         if (rule_.is_there()) rule_.set_row(w.rule, i, item, t, head);
       }
     }
@@ -232,13 +234,15 @@ class ForwardRunner {
     const Index before = std::clamp<Index>(-first, 0, count);
     std::fill_n(keys, before, zero_row);
     std::fill_n(values, before, zero_row);
+    const EntryRows k(operands_.k, task.batch, item.kv_head), v(operands_.v, task.batch, item.kv_head);
+    const bool ruled = rule_.is_there();
     for (Index j = count; j-- > before;) {
       const auto [t, row] = walk.next();
-      keys[j] = address(operands_.k, task.batch, row, item.kv_head);
-      values[j] = address(operands_.v, task.batch, row, item.kv_head);
-      if (rule_.is_there()) rule_.set_key(w.rule, j, item, t);
+      keys[j] = k.at(row);
+      values[j] = v.at(row);
+      if (ruled) rule_.set_key(w.rule, j, item, t);
     }
-    if (rule_.is_there()) rule_.clear_keys(w.rule, count, core::ceil_div(count, tiles_.key_step) * tiles_.key_step);
+    if (ruled) rule_.clear_keys(w.rule, count, core::ceil_div(count, tiles_.key_step) * tiles_.key_step);
     w.tile.first = first;
     w.tile.count = int(count);
     const int storage = storage_index(operands_.k.type);

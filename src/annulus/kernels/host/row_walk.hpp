@@ -59,8 +59,9 @@ class RowWalk {
 inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core::Index head, core::Index head_dim,
                          RowWalk walk, core::Index rows) {
   const core::Index bytes = head_dim * core::Index(core::bytes_of(tensor.type));
+  const EntryRows of(tensor, batch, head);
   for (core::Index i = 0; i < std::min(rows, tuning::host_rows_ahead); ++i) {
-    const auto* row = static_cast<const char*>(address(tensor, batch, walk.next().row, head));
+    const auto* row = static_cast<const char*>(of.at(walk.next().row));
     for (core::Index byte = 0; byte < bytes; byte += 64) __builtin_prefetch(row + byte);
   }
 }
