@@ -31,8 +31,9 @@ RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& ma
 }  // namespace
 
 Index key_parts(const core::Shape& shape, Index rows) {
+  if (shape.batch * rows * shape.kv_heads == 0) return 1;  // some ranks of head groups have no heads
   const Index tasks = shape.batch * shape.kv_heads * core::ceil_div(rows * shape.group(), tuning::host_min_task_rows);
-  if (tasks == 0 || 4 * tasks > tuning::host_wanted_tasks) return 1;
+  if (4 * tasks > tuning::host_wanted_tasks) return 1;
   // At most: a part's states and q, or its q, dq, dout, normalizers and delta.
   const Index numbers = 2 * shape.head_dim + shape.dim_of_values() + 3,
               bytes = shape.batch * rows * shape.heads * numbers * Index(sizeof(double));
