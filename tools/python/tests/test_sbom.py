@@ -83,6 +83,7 @@ def test_a_wheel_lists_its_libraries_and_what_it_requires(tmp_path):
     wheel = tmp_path / "annulus-0.1.0-cp312-abi3-linux_x86_64.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("annulus-0.1.0.dist-info/METADATA", METADATA)
+        archive.writestr("annulus.libs/", b"")  # auditwheel writes folders, too
         archive.writestr("annulus.libs/libgomp-e985bcbb.so.1.0.0", b"bytes")
         archive.writestr("annulus.libs/libnowhere-00000000.so.3", b"more")
     made, components, hows = parts(sbom(wheel))
