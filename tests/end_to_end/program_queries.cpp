@@ -199,6 +199,35 @@ TEST_F(Queries, PassesAndTheOtherOrderOfAxesChangeNothing) {
   EXPECT_EQ(text_attribute(folder / "few.yaml.h5", "out", "axes"), "batch head query dim");
 }
 
+// Keys are then read in parts (kernels::key_parts()), and the batch in blocks whose size follows from the threads.
+TEST_F(Queries, FewReadManyKeysWithTheSameBitsForAnyNumberOfThreads) {
+  write_run("few.yaml", "generate: {sequence: 17000, queries: 16, heads: 1, head_dim: 8, batch: 24}", "causal: false");
+  std::vector<std::vector<double>> expected;
+  for (const char* threads : {"1", "4"}) {
+    setenv("OMP_NUM_THREADS", threads, 1);
+    ran(1, "run few.yaml --set output.statistics=[]");
+    setenv("OMP_NUM_THREADS", "1", 1);
+    std::vector<std::vector<double>> results;
+    for (const char* name : {"out", "lse", "dq", "dk", "dv"}) results.push_back(numbers(folder / "few.yaml.h5", name));
+    if (expected.empty()) expected = results;
+    EXPECT_TRUE(results == expected) << threads << " threads";
+  }
+}
+
+TEST_F(Queries, FewReadManyKeysInTheMemoryThatIsPredicted) {
+  write_run("few.yaml", "generate: {sequence: 33000, queries: 40, heads: 64, kv_heads: 1, head_dim: 32}",
+            "causal: false");
+  for (const char* reproducible : {"true", "false"}) {  // in parts only if it is false
+    ran(1, fmt::format("run few.yaml --set output.statistics=[] --set compute.reproducible={}", reproducible));
+    for (const char* pass : {"/run/", "/run/backward/"}) {
+      const double peak = numbers(folder / "few.yaml.h5", fmt::format("{}peak_bytes", pass)).at(0),
+                   predicted = numbers(folder / "few.yaml.h5", fmt::format("{}predicted_peak_bytes", pass)).at(0);
+      EXPECT_LE(peak, predicted) << pass << reproducible;
+      EXPECT_GE(peak, 0.8 * predicted) << pass << reproducible;
+    }
+  }
+}
+
 TEST_F(Queries, AreSweptAndPlanned) {
   write(
       "bench.yaml",

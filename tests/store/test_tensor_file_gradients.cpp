@@ -95,7 +95,7 @@ TEST_F(TensorFileGradientsTest, NamesWhatIsWrongWithGradients) {
     runfile::InputSettings settings = settings_for(file);
     settings.dlse = "dlse";
     expect_error(file, c.says, [&] { tensor_file(settings, comm, true); });
-    EXPECT_NO_THROW(tensor_file(settings, comm)) << "nobody asked for gradients";
+    EXPECT_NO_THROW(tensor_file(settings, comm)) << "dout is not read without gradients";
   }
   make_input(comm, path, f32, {2, 5, 4, 2, 3});
   expect_error(path, "no dataset /dout ", [&] { tensor_file(settings_for(path), comm, true); });
