@@ -10,7 +10,6 @@ namespace annulus::test {
 namespace {
 
 using core::Band;
-using core::Precision;
 using kernels::key_parts;
 using kernels::host::in_parts;
 using kernels::host::key_parts;
