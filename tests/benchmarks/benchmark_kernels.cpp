@@ -315,7 +315,7 @@ void run_scores(benchmark::State& state, const Case& plain, const kernels::Score
 void register_scores() {
   constexpr Index n = 8192, width = 90;
   std::vector<double> grid;
-  for (Index row = 0; row < n; ++row) grid.insert(grid.end(), {double(row % width), double(row / width)});
+  for (Index row = 0; row < n; ++row) grid.insert(grid.end(), {double(row % width), std::floor(double(row) / width)});
   const auto places = std::make_shared<kernels::Coordinates>(grid);
   const std::vector<std::pair<std::string, kernels::ScoreRule>> rules{{"alibi:1/4", {0, {0.25}}},
                                                                       {"alibi:1/16", {0, {0.0625}}},

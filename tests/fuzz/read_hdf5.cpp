@@ -10,8 +10,6 @@
 namespace annulus::fuzz {
 namespace {
 
-using core::Interval;
-
 constexpr Index most_bytes = Index(1) << 20;  // of a tensor that is read whole
 
 /// Bytes of a dataset, or more than most_bytes.

@@ -61,12 +61,14 @@ Index offset_of(const std::string& file, const char* dataset) {
 
 /// A folder that rank 0 makes and all ranks use.
 class Hints : public ::testing::Test {
+ public:
+  ~Hints() override { comm.barrier(); }
+
  protected:
   Hints() {
     if (comm.is_root()) mine.emplace();
     folder = comm.gather_all(mine ? mine->path() : "").front();
   }
-  ~Hints() override { comm.barrier(); }
   std::string path(const std::string& name) const { return folder + "/" + name; }
 
   comm::Communicator comm{MPI_COMM_WORLD};

@@ -27,7 +27,7 @@ struct Extents {
 };
 
 void make_layer(const comm::Communicator& comm, const std::string& path, const std::string& changed = "",
-                std::vector<hsize_t> extents = {}, hid_t type = H5T_IEEE_F32LE) {
+                const std::vector<hsize_t>& extents = {}, hid_t type = H5T_IEEE_F32LE) {
   if (comm.is_root()) {
     for (const auto& [name, usual] : Extents().of) {
       const bool here = name == changed;

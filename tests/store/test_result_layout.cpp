@@ -19,7 +19,6 @@ namespace annulus::store {
 namespace {
 
 using core::DType;
-using core::Interval;
 using core::Shape;
 
 /// Standard output of a command, and that it ended well.
@@ -275,7 +274,9 @@ TEST(LookAtDataset, NamesWhatIsWrong) {
             path + ": dataset two texts is text, expected float64, float32, float16, bfloat16 or int64");
   EXPECT_EQ(error([&] { look_at_dataset(path, "out"); }), path + ": no dataset out (in the file: /ints, /two texts)");
   for (const std::string name : {"ints", "two texts"}) {
-    EXPECT_EQ(error([&] { read_text_dataset(path, name); }).find(path + ": dataset " + name + " holds no text"), 0u);
+    EXPECT_EQ(
+        error([&] { read_text_dataset(path, name); }).find(fmt::format("{}: dataset {} holds no text", path, name)),
+        0u);
   }
 }
 

@@ -20,8 +20,8 @@ using test::share;
 using TensorFileGradientsTest = test::InputFileTest;
 
 /// in.h5 with q, k, v and gradients dout and dlse of the given types and extents.
-void make_gradients(const comm::Communicator& comm, const std::string& path, hid_t dout_type, std::vector<hsize_t> dout,
-                    hid_t dlse_type, std::vector<hsize_t> dlse) {
+void make_gradients(const comm::Communicator& comm, const std::string& path, hid_t dout_type,
+                    const std::vector<hsize_t>& dout, hid_t dlse_type, const std::vector<hsize_t>& dlse) {
   make_input(comm, path, H5T_IEEE_F32LE, {2, 5, 4, 2, 3});
   if (comm.is_root()) {
     add_dataset(path, "dout", dout_type, dout);

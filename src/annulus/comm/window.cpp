@@ -145,7 +145,7 @@ void WindowAdd::start(int owner, Index held, const std::vector<RowRun>& runs, co
 }
 
 void WindowAdd::add(Index held, const std::vector<RowRun>& runs, const RowBlock& from, core::Precision precision) {
-  const MPI_Datatype number = precision == core::Precision::float64 ? MPI_DOUBLE : MPI_FLOAT;
+  MPI_Datatype number = precision == core::Precision::float64 ? MPI_DOUBLE : MPI_FLOAT;
   RowBlock block = rows_->block();
   Index next = block.rows.begin;
   const BlockingScope inside(

@@ -153,7 +153,8 @@ class Dealer {
         const Count most = rank + 1 == ranks_ ? left : std::min(left, room(rank));
         const Count part = left - most <= grain_ ? left : most;  // no tiny parts
         if (part > 0) give(d, rank, part);
-        if ((left -= part) > 0) ++rank;
+        left -= part;
+        if (left > 0) ++rank;
       }
     }
   }

@@ -12,7 +12,6 @@
 namespace annulus::runfile {
 namespace {
 
-using core::ErrorKind;
 using core::fail;
 
 bool is_left_out(const BenchCase& one, const std::vector<SkipCondition>& skip) {

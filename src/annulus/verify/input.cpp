@@ -72,7 +72,8 @@ ResultRows rows_in(const store::InspectedFile& file, Index sequence) {
     const Index queries = info.extents[core::sequence_axis(info.order)];
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const Index row = rows.begin + Index(i) / (Index(numbers.size()) / rows.size());
-      if (numbers[i] >= 0) numbers[i] += double(row / queries * sequence);
+      const Index entry = row / queries;
+      if (numbers[i] >= 0) numbers[i] += double(entry * sequence);
     }
     return numbers;
   };

@@ -20,7 +20,7 @@ template <class T>
 constexpr T kInfinity = T(__builtin_inf());
 template <class T>
 constexpr T kLargest = sizeof(T) == 8 ? T(__DBL_MAX__) : T(__FLT_MAX__);
-constexpr int kHeadroom = 16;
+constexpr int kHeadroom = 16, kHalfHeadroom = 8;
 
 /// The smallest even integer >= x, plus the headroom. Above 2^25 every number of type T is itself an even integer, and
 /// the headroom is lost in rounding.
@@ -55,7 +55,7 @@ void raise_maxima(const RunningRows<T>& rows, const T* most) {
   for (int i = 0; i < kLanes<T>; ++i) {
     const T before = rows.max[i];
     lower[i] = 0;
-    if (!(most[i] > before - kHeadroom / 2)) continue;
+    if (!(most[i] > before - kHalfHeadroom)) continue;
     const T now = maximum_for(most[i]) < kLargest<T> ? maximum_for(most[i]) : kLargest<T>;
     rows.max[i] = now;
     if (before > -kInfinity<T>) lower[i] = (before - now) / 2;  // an empty row is zero on any scale
@@ -120,7 +120,7 @@ ANNULUS_INLINE Vec<T> shift_of(Vec<T> max, T bias) {
 template <class Word, bool kEntropy, class T = Number<Word>>
 ANNULUS_INLINE void weigh_rows(const RunningRows<T>& rows, T* scores, Word* words, int keys, Vec<T> most, T bias) {
   constexpr int at_once = kVectorRegisters == 32 ? 2 : 4;
-  if (any_above(most, load<Vec<T>>(rows.max) - broadcast(T(kHeadroom / 2)))) {
+  if (any_above(most, load<Vec<T>>(rows.max) - broadcast(T(kHalfHeadroom)))) {
     if (any_above(most, broadcast(kLargest<T>))) cut_infinite_scores(scores, keys);
     alignas(kVectorBytes) T lanes[kLanes<T>];
     store(lanes, most);
