@@ -23,12 +23,12 @@ QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOT
 LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')  # or a picture
 OUR_PATH = re.compile(r"`(?:\./)?((?:src|tests|tools|input|docs|examples|job_scripts)/[\w./-]+)`")
 
-# `annulus VERB ...`, inline or on a line of a block; up to a comment. A table escapes |.
+# `annulus VERB ...`, inline or on a line of a block, up to a comment. In tables | is escaped.
 COMMAND = re.compile(r"(?:`|^(?:[^\n#`]* )?)annulus ([a-z]+)((?: [^`\n#]*)?)", re.MULTILINE)
 
 
 def blank(match):
-    """As many empty lines, so that line numbers stay."""
+    """As many empty lines as the match has, so that line numbers stay."""
     return "\n" * match[0].count("\n")
 
 
@@ -49,7 +49,7 @@ def table_keys(text):
 
 
 def reference_keys(text):
-    """{key: value} of input/reference.yaml; commented-out keys exclude others, or make another run."""
+    """{key: value} of input/reference.yaml, keys in comments included: those exclude others, or make another run."""
     keys, path = {}, []
     for line in text.splitlines():
         line = re.sub(r"^(?:# (?=(?:layer|train|bench):|  [a-z_]+: )|(  )# (?=generate:|  [a-z_]+:))", r"\1", line)
@@ -150,15 +150,15 @@ class Checker:
         page, reference = self.root / "docs/run-file.md", self.root / "input/reference.yaml"
         if not page.is_file():
             return
-        told = table_keys(page.read_text(encoding="utf-8"))
+        documented = table_keys(page.read_text(encoding="utf-8"))
         keys = reference_keys(reference.read_text(encoding="utf-8"))
-        for key in sorted(keys.keys() - told.keys()):
+        for key in sorted(keys.keys() - documented.keys()):
             self.complain(page, 1, f"has no row for {key}, which is in input/reference.yaml")
-        for key in sorted(told.keys() - keys.keys()):
+        for key in sorted(documented.keys() - keys.keys()):
             self.complain(page, 1, f"{key} is not in input/reference.yaml")
-        for key in sorted(told.keys() & keys.keys()):
-            if told[key] is not None and told[key] != keys[key]:
-                self.complain(page, 1, f"{key} has the default {told[key]}, in input/reference.yaml {keys[key]}")
+        for key in sorted(documented.keys() & keys.keys()):
+            if documented[key] is not None and documented[key] != keys[key]:
+                self.complain(page, 1, f"{key} has the default {documented[key]}, in input/reference.yaml {keys[key]}")
 
     def check_additions(self):
         """The table of docs/contributing.md has a row for each kind of addition, with the true number of files."""
@@ -238,16 +238,16 @@ CASES = [
     ("a missing heading", {"input/README.md": "[a](../README.md#b)\n"}, "#b: there is no such heading"),
     ("a picture", {"docs/pictures/a.png": "", "input/README.md": '<img src="../docs/pictures/a.png" width="9">\n'}, None),
     ("a picture that is not there", {"input/README.md": '<img src="a.png" width="9">\n'}, "a.png: there is no such file"),
-    ("a picture nobody sees", {"docs/pictures/a.png": ""}, "no page shows"),
+    ("a picture that no page shows", {"docs/pictures/a.png": ""}, "no page shows"),
     ("a large picture", {"docs/pictures/a.png": "x" * 120_001, "input/README.md": "![a](../docs/pictures/a.png)\n"}, "120001 bytes"),
     ("a missing path in the text", {"input/README.md": "`./tools/b`\n"}, "tools/b: there is no such file"),
     ("a long line", {"input/README.md": "x" * 121 + "\n"}, "121 columns"),
     ("a changed quotation", {"input/README.md": "<!-- src/a.cpp -->\n```cpp\nint a;\nint c;\n```\n"}, "README.md:1: is not what stands in src/a.cpp: int c;"),
     ("a quotation of nothing", {"input/README.md": "<!-- src/b.cpp -->\n```cpp\nint a;\n```\n"}, "no file"),
-    ("a page nobody finds", {"docs/b.md": "b\n"}, "no link to this page"),
+    ("a page to which no link leads", {"docs/b.md": "b\n"}, "no link to this page"),
     ("a long README", {"README.md": GOOD["README.md"] + "\n" * 150}, "longer than 150"),
     ("a key left out", {"docs/run-file.md": KEYS.replace("| `train.steps` | | n |\n", "")}, "no row for train.steps"),
-    ("a key that is none", {"docs/run-file.md": KEYS + "| `input.b` | | b |\n"}, "input.b is not in"),
+    ("a key that does not exist", {"docs/run-file.md": KEYS + "| `input.b` | | b |\n"}, "input.b is not in"),
     ("files of an addition", ADDED, None),
     ("files that are not counted", {**ADDED, "src/annulus/c.hpp": "bench_verb()"}, "verb: 1 files; 2 name bench: b.cpp, c.hpp"),
     ("a kind without a row", {**ADDED, "docs/contributing.md": ADDED["docs/contributing.md"].replace("| key |", "| a |")},

@@ -74,7 +74,7 @@ def shortest_way(loop):
 
 
 def shared_cycles(loop):
-    """Cycles that a warp's loads, stores and copies take of shared memory, whose banks give or take 128 bytes each."""
+    """Cycles that a warp's loads, stores and copies take of shared memory, which moves 128 bytes per cycle."""
     cycles = 0
     for _, operation, text in loop:
         if operation in ("LDSM", "LDGSTS"):  # four matrices of 128 bytes; 16 bytes of each lane
@@ -85,8 +85,8 @@ def shared_cycles(loop):
 
 
 def short_name(symbol):
-    """What Kokkos launches, without what all names share: "Called<ForwardTeam<BFloat16, float>, 0>"; or the program of
-    a kernel of our own: "ForwardBlock<Engine16, Half, TileSizes{64, 4, 2, 64, true}>"."""
+    """The functor that Kokkos launches, without the parts that all names share: "Called<ForwardTeam<BFloat16, float>,
+    0>"; or the program of a kernel of our own: "ForwardBlock<Engine16, Half, TileSizes{64, 4, 2, 64, true}>"."""
     found = (re.search(r"Parallel(?:For|Reduce|Scan)<(.*?), Kokkos::(?:Range|Team)Policy", symbol)
              or re.match(r"void annulus::kernels::cuda::\w+<(.*?\}(?:, \w+)?>) ?>\(", symbol))
     if found is None:
@@ -104,12 +104,12 @@ def short_name(symbol):
 
 
 def show(library, arch):
-    """Prints a line for each tensor-core kernel; returns whether all are as they should be."""
+    """Prints a line for each tensor-core kernel; returns whether all have a loop with loads from shared memory."""
     print(f"{arch}: products instructions ldmatrix loads shared local kernel")
     kernels = right = 0
     for symbol, code in functions(library, arch).items():
         full = subprocess.run(["c++filt", symbol], capture_output=True, text=True).stdout
-        if "cuda::run_blocks<" not in full or len(code) < 50:  # empty where there are no matrix units
+        if "cuda::run_blocks<" not in full or len(code) < 50:  # the kernel is empty where there are no matrix units
             continue
         kernels += 1
         loop = tile_loop(code)
@@ -131,7 +131,7 @@ def main():
         if shutil.which(tool) is None:
             sys.exit(f"cuda_loops: no {tool} on the PATH")
     if not show(sys.argv[1], (sys.argv[2:] or ["sm_90"])[0]):
-        sys.exit("cuda_loops: not all kernels are as they should be")
+        sys.exit("cuda_loops: a kernel has no loop over tiles that loads from shared memory")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ check_rooms() {
   done
 }
 
-# tidy_files REGEX: clang-tidy on those files that the build in build/test compiles.
+# tidy_files REGEX: runs clang-tidy on the files that REGEX matches and the build in build/test compiles.
 tidy_files() {
   command -v clang-tidy-16 >/dev/null || cannot "clang-tidy, without version 16"
   phase "tidy: configure" cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=Release -DANNULUS_BUILD_TESTS=ON
@@ -32,7 +32,7 @@ tidy_files() {
   phase tidy ./tools/tidy --all "$1"
 }
 
-# build_release TARGET: builds it in build/test, with the other options as they are there.
+# build_release TARGET: builds TARGET in build/test, and leaves the other options there as they are.
 build_release() {
   phase "test: configure" cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=Release -DANNULUS_BUILD_TESTS=ON
   phase "test: build" cmake --build build/test --target "$1" --parallel "$(build_jobs)"
@@ -41,7 +41,7 @@ build_release() {
 cannot() { echo "not tried here: $1"; exit 3; }  # 3: no result, so none is written down
 is_root() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; }
 
-# run_part NAME: ends this script with another status than 0 where a phase fails.
+# run_part NAME: runs a part; if a phase fails, ends this script with a status other than 0.
 run_part() {
   case $1 in
     soak)
@@ -56,7 +56,7 @@ run_part() {
       is_root || cannot "faults, without apt or root"
       build_release all
       phase "faults: setup" setup_faults
-      phase faults test_faults ;;  # a ctest of this name runs those that take seconds
+      phase faults test_faults ;;  # all of them; the ctest of this name runs only those that take seconds
     mutations) phase mutations test_mutations ;;  # a ctest, mutations_apply, checks that they fit the source
     peers)
       for tables in "" --field --training; do phase "peers $tables" ./tools/peers/run --quick ${tables:+"$tables"}; done ;;
@@ -93,7 +93,7 @@ run_part() {
       GTEST_FILTER='-MemoryBound.OfThisVeryProcess' \
         check_build aarch64 2 -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE=tools/cmake/aarch64.cmake \
         -DANNULUS_BUILD_PROGRAM=OFF -DANNULUS_MPI=OFF -- -E 'kernels_(device|cuda)|_threads' ;;
-    # Another MPI beside the default one. It spins while it waits, so there are two ranks at most, one for each core.
+    # Another MPI beside the default one. MPICH spins while it waits, so there are two ranks at most, one per core.
     # The windows of Debian's MPICH lose rows, so `onesided` is refused there (comm/window.cpp) and not tested.
     mpich)
       export GTEST_FILTER='-Auto.LeavesOutWindows*:Limits.OfSharedMemory*'

@@ -5,7 +5,7 @@ etc=/etc  # tests have their own
 # distribution_name NAME: ID or VERSION_CODENAME of this machine, as in "debian" and "trixie".
 distribution_name() { (. "$etc/os-release" && printf '%s\n' "${!1:-}"); }
 
-# releases: this machine's, and then others of the distribution whose trilinos has a Kokkos that annulus takes. A mirror
+# releases: prints this machine's, then others of the distribution whose trilinos has a usable Kokkos. A mirror
 # that has lost an archive of one release may still have that of another.
 releases() {
   local own others=
@@ -18,8 +18,8 @@ releases() {
   tr ' ' '\n' <<<"$others" | grep -vx "${own:-stable}" || true
 }
 
-# write_source_lists DIR RELEASE: the machine's own apt sources as deb-src in DIR/parts, of RELEASE instead of its own.
-# Only the distribution's (its suites, main or universe): apt would fail at a vendor's that has no source packages.
+# write_source_lists DIR RELEASE: writes the machine's apt sources, changed to RELEASE, as deb-src to DIR/parts.
+# Writes only those of the distribution (its suites, main or universe), because a vendor's may have no source packages.
 write_source_lists() {
   local dir=$1 release=$2 codename file
   codename=$(releases | head -n 1)
@@ -62,11 +62,11 @@ write_source_lists() {
   done >"$dir/parts/own.sources"
 }
 
-# original_archive PACKAGE DIR: the path of what download_source left there; fails where there is none.
+# original_archive PACKAGE DIR: prints the path of the archive that download_source left in DIR; fails without one.
 original_archive() { compgen -G "$2/$1_*.orig.tar.*" | grep -v '\.asc$' | head -n 1 | grep .; }
 
-# download_source PACKAGE DIR: its original archive into DIR, from the first release that has one, the newest version
-# first. Says what it skips and what it takes. Downloads the archive alone, because mirrors lose single files.
+# download_source PACKAGE DIR: downloads its original archive into DIR, from the first release that has one, the newest
+# version first. Says what it skips and what it takes. Downloads the archive alone, because mirrors lose single files.
 download_source() {
   local package=$1 dir=$2 release version versions
   local private=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$dir/parts"

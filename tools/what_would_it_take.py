@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The table of docs/what-would-it-take.md: `annulus plan` for three machines, numbers of rows and of ranks.
+"""Prints the table of docs/what-would-it-take.md: `annulus plan` for three machines, numbers of rows and of ranks.
 
     what_would_it_take.py [--program PATH] [--rows N,...] [--ranks P,...] [--machines NAME,...]
 
-A cell has what `auto` takes, the time, and the memory of the fullest rank; `x N`: N passes over heads need it in turn.
+A cell has the strategy that `auto` takes, the time, and the memory of the fullest rank; `x N`: in each of N passes.
 """
 import argparse
 import re
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LEAST_ROWS = 1000  # of a rank: fewer are not worth a rank
+LEAST_ROWS = 1000  # per rank; with fewer rows there is no line
 
 
 def cell(program, machine, rows, ranks):

@@ -311,7 +311,7 @@ TEST_F(LongRunTest, AJournalWhoseLayoutIsDamagedIsForgotten) {
   const std::string part = result() + ".part", path = result() + ".journal";
   if (comm_.is_root()) {
     store::Journal journal(path);
-    store::Journal::Turn(journal).write("part {\"inode\": 3");
+    store::Journal::Lock(journal).write("part {\"inode\": 3");
   }
   comm_.barrier();
   const std::string error = test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); });

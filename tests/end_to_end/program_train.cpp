@@ -201,7 +201,7 @@ TEST_F(Layers, ToldToEndBesideADeadRankTheOthersDoBeforeTheBatchSystemKills) {
   run.send(0, SIGTERM);
   run.send(1, SIGTERM);
   EXPECT_EQ(run.status(28), 4) << run.err();
-  EXPECT_NE(run.err().find("no rank made progress for 20 s (as told to end)"), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("no rank made progress for 20 s (shortened by SIGTERM)"), std::string::npos) << run.err();
   EXPECT_EQ(run.left(), 0);
   std::vector<std::string> after = files();
   EXPECT_GE(std::erase_if(after, [](const std::string& name) { return name.ends_with(".jsonl"); }), 2u) << run.err();

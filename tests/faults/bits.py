@@ -17,7 +17,7 @@ def flip(path, byte, bit=6):
         file.write(bytes([old ^ 1 << bit]))
 
 
-def place(path, dataset):
+def byte_offset(path, dataset):
     """Where the numbers of a dataset begin in its file."""
     text = subprocess.run(["h5dump", "-p", "-H", "-d", dataset, path], capture_output=True, text=True, check=True)
     return int(re.search(r"OFFSET (\d+)", text.stdout)[1])
@@ -69,7 +69,7 @@ def flipped_in_part_file(case):
     interrupted(case)
     part = case.folder / "result.h5.part"
     first = re.search(rb'"out":(\d+)', (case.folder / "result.h5.journal").read_bytes())
-    flip(part, int(first[1]) + 4 * 32 + 3)  # head 1 is not yet written, head 0 is: only head 0 is noticed
+    flip(part, int(first[1]) + 4 * 32 + 3)  # head 1 is not yet written: only head 0 is noticed
     flip(part, int(first[1]) + 3)
     run = case.start(2, "run run.yaml")
     case.ended(run, "a bit of a finished unit in the part file", r"annulus: warning: .*part: out of part 0 changed on disk", 0,
@@ -87,7 +87,7 @@ def flipped_in_checkpoint(case):
     whole = checkpoint.read_bytes()
     for dataset in ("/wq", "/loss"):
         checkpoint.write_bytes(whole)
-        flip(checkpoint, place(checkpoint, dataset) + 7, 2)
+        flip(checkpoint, byte_offset(checkpoint, dataset) + 7, 2)
         run = case.start(2, "train run.yaml")
         case.ended(run, f"a bit of {dataset} in a checkpoint", r"annulus: error: .*checkpoint.h5", 1,
                    keeps=["layer.h5", "checkpoint.h5"])
@@ -102,7 +102,7 @@ def flipped_in_result(case):
     case.do(2, "run run.yaml")
     result = case.folder / "result.h5"
     for dataset, number in (("/out", 300 * 8 * 32 + 77), ("/lse", 1001)):
-        byte = place(result, dataset) + 4 * number + 3
+        byte = byte_offset(result, dataset) + 4 * number + 3
         flip(result, byte)
         run = case.start(0, "verify run.yaml --rows 512")
         case.ended(run, f"a bit of {dataset} in a result", rf"{dataset[1:]} +error .* WRONG", 3, keeps=["result.h5"])

@@ -16,7 +16,7 @@ from waiting import until  # noqa: faults import it from here
 
 CROWD = max(1.0, os.getloadavg()[0] / os.cpu_count())  # processes per core
 STALL = round(3 * max(1.0, CROWD / 2))  # s; distribution.stall_timeout of the run files below
-# Seconds from a fault to the end of all ranks: time-out, alarm and diagnoses of the others; more on a busy machine.
+# Seconds that may pass from a fault to the end of all ranks: the stall time-out, and 20 s for reports; more if busy.
 PATIENCE = (STALL + 20) * CROWD
 # Takes some seconds on one core, so a fault can come in the middle; progress on stderr shows when.
 LONG = """\
@@ -67,15 +67,15 @@ class Unavailable(Exception):
 class Fault:
     name: str
     module: str
-    bring: object
+    function: object
     quick: bool
 
 
 def fault(quick=False):
     """Registers a function of a Case as the fault with the function's name."""
-    def add(bring):
-        FAULTS.append(Fault(bring.__name__, bring.__module__, bring, quick))
-        return bring
+    def add(function):
+        FAULTS.append(Fault(function.__name__, function.__module__, function, quick))
+        return function
     return add
 
 
@@ -125,7 +125,7 @@ def shared_memory():
 
 
 class Run:
-    """A launch in the background; its output goes to files beside the folder."""
+    """A launch in the background; its output goes to files beside the folder in which it runs."""
 
     def __init__(self, words, folder, logs, environment, **more):
         self.paths = [logs / name for name in ("out.txt", "err.txt")]
@@ -141,7 +141,7 @@ class Run:
     def err(self):
         return self.paths[1].read_text(errors="replace")
 
-    def told(self):
+    def output(self):
         return self.out() + self.err()
 
     def hit(self):
@@ -154,8 +154,8 @@ class Run:
     def reaches(self, what):
         """While the launch runs, waits for words on stderr, or until a function returns true."""
         holds = what if callable(what) else lambda: what in self.err()
-        until(120 * CROWD, lambda: holds() or self.is_over(), lambda: f"{what}\n{self.told()}")
-        assert not self.is_over(), f"it ended before {what}: {self.told()}"
+        until(120 * CROWD, lambda: holds() or self.is_over(), lambda: f"{what}\n{self.output()}")
+        assert not self.is_over(), f"it ended before {what}: {self.output()}"
         return self
 
     def ranks(self):
@@ -182,8 +182,8 @@ class Run:
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"it has not ended {seconds} s later: {self.told()}") from None
-        if self.seconds is None:  # first wait only: a later one would count other runs, too
+            raise AssertionError(f"it has not ended {seconds} s later: {self.output()}") from None
+        if self.seconds is None:  # set by the first call only: a later call would count the time of other runs, too
             self.seconds = time.monotonic() - self.hit_at
         return status if status >= 0 else 128 - status
 
@@ -262,8 +262,8 @@ class Case:
         """Runs a launch that must succeed, and returns what it printed."""
         run = self.start(ranks, words, **more)
         status = run.wait()
-        assert status == 0, f"{words} returned {status}: {run.told()}"
-        return run.told()
+        assert status == 0, f"{words} returned {status}: {run.output()}"
+        return run.output()
 
     # ---- what a launch did ----
     def left(self, files):
@@ -271,7 +271,7 @@ class Case:
         def left_over():
             ours = [f"{name} ({pid})" for pid, name in processes().items() if pid not in self.before]
             there = [path.name for path in self.folder.iterdir()] if self.folder.exists() else []
-            # Without a launcher, Open MPI starts a helper, which leaves empty folders there.
+            # Without a launcher, Open MPI starts a helper process, which leaves empty folders in TMPDIR.
             temporary = [f"{path.relative_to(self.logs)}" for path in self.temporary.rglob("*") if not path.is_dir()]
             return [*ours, *shared_memory(), *temporary,
                     *sorted(name for name in there if name not in files)]
@@ -283,22 +283,23 @@ class Case:
     def ended(self, run, what, saw, status, files=(), keeps=(), within=PATIENCE):
         """Raises AssertionError unless the run ends as given. Adds the row `what` to the table.
 
-        saw     a regular expression that stderr and stdout have once: what the user saw; "": nothing is wrong
-        status  one of these
-        files   that lie in the folder by right afterwards, the run files apart; keeps: those of them that must
+        saw     a regular expression that exactly one line of stdout and stderr matches; "": no such line is expected
+        status  the expected exit status, or several possible ones
+        files   names of files that may be in the folder afterwards, besides run files
+        keeps   names of files that must be there
         """
         statuses = (status,) if isinstance(status, int) else tuple(status)
-        found, told = run.wait(within + 600), run.told()
-        lines = [line for line in told.splitlines() if re.search(saw, line)] if saw else []
-        assert found in statuses, f"{what}: status {found}, expected {statuses}: {told}"
-        assert not saw or len(lines) == 1, f"{what}: {len(lines)} lines like {saw!r}, expected one: {told}"
+        found, output = run.wait(within + 600), run.output()
+        lines = [line for line in output.splitlines() if re.search(saw, line)] if saw else []
+        assert found in statuses, f"{what}: status {found}, expected {statuses}: {output}"
+        assert not saw or len(lines) == 1, f"{what}: {len(lines)} lines like {saw!r}, expected one: {output}"
         # A run that succeeds may take any time.
-        assert found == 0 or run.seconds <= within, f"{what}: {run.seconds:.1f} s, at most {within:.0f}: {told}"
+        assert found == 0 or run.seconds <= within, f"{what}: {run.seconds:.1f} s, at most {within:.0f}: {output}"
         for name in keeps:
-            assert (self.folder / name).exists(), f"{what}: {name} is lost: {told}"
+            assert (self.folder / name).exists(), f"{what}: {name} is lost: {output}"
         decks = [path.name for path in self.folder.glob("*.yaml")] if self.folder.exists() else []
         left = self.left({*decks, *files, *keeps})
-        assert not left, f"{what}: left over: {', '.join(left)}; {told}"
+        assert not left, f"{what}: left over: {', '.join(left)}; {output}"
         self.add(what, lines[0] if lines else "the result", found, run.seconds)
 
     def add(self, what, saw, status, seconds, left="nothing"):

@@ -47,12 +47,12 @@ def disk_fills(case):
         run.reaches(lambda: journal.exists() and journal.read_bytes().count(b" done ") >= done)
         fill(disk / "others")
         run.hit()
-        status, told = run.wait(), run.told()
-        assert status in (0, 1), told
+        status, output = run.wait(), run.output()
+        assert status in (0, 1), output
         if status == 1:
-            lines = [line for line in told.splitlines() if "No space left on device" in line]
-            assert len(lines) == 1, told
-            assert not (disk / "result.h5").exists(), told
+            lines = [line for line in output.splitlines() if "No space left on device" in line]
+            assert len(lines) == 1, output
+            assert not (disk / "result.h5").exists(), output
             (disk / "others").unlink()
             saw = lines[0]
             case.do(3, words)

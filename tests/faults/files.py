@@ -7,7 +7,7 @@ from case import SHORT, UNITS, fault
 
 FROM_FILE = UNITS.replace("{generate: {sequence: 2001, heads: 8, kv_heads: 4, head_dim: 32, batch: 2}}", "{file: in.h5}")
 INPUT = "generate --output in.h5 --sequence 2001 --heads 8 --kv-heads 4 --head-dim 32"
-# One unit is finished and others are not, because the second reading of the input waits (slow_calls.cpp).
+# Part of the line that a run adds to its journal when a unit is finished.
 BEGUN = " done "
 
 
@@ -99,7 +99,7 @@ def two_runs(case):
     runs = [case.start(2, "run run.yaml") for _ in range(3)]
     for run in runs:
         run.status = run.wait()
-    assert sorted(run.status for run in runs) == [0, 1, 1], [run.told() for run in runs]
+    assert sorted(run.status for run in runs) == [0, 1, 1], [run.output() for run in runs]
     refused = [run for run in runs if run.status == 1]
     for run in refused:
         case.ended(run, "two runs more on one output", r"another run makes this output already|exists already", 1,
@@ -118,6 +118,6 @@ def no_temporary_folder(case):
             (case.folder / "result.h5").unlink()
         else:  # Open MPI's launcher prints a page about it
             found = r"(?i)session director|TMPDIR|orte_init|opal_init"
-            saw = next(line for line in run.told().splitlines() if re.search(found, line))
+            saw = next(line for line in run.output().splitlines() if re.search(found, line))
             assert not (case.folder / "result.h5").exists()
             case.add(f"TMPDIR cannot be written, {ranks or 1} ranks", saw, run.process.returncode, run.seconds)

@@ -29,9 +29,9 @@ def on_second_host(run, *words, text=None):
 
 @fault()
 def network_cut(case):
-    """The ranks of both hosts end by themselves, unless the launcher notices it first. They cannot inform Open MPI's
-    launcher: it would wait eight minutes for its daemon on the other host. The variables below make it check more
-    often; its exit status is then 205."""
+    """The ranks of both hosts end by themselves, unless the launcher notices the cut first. They cannot inform Open
+    MPI's launcher, which would wait eight minutes for its daemon on the other host. The variables below make the
+    launcher check more often; its exit status is then 205."""
     case.write("run.yaml", LONG)
     often = {f"OMPI_MCA_oob_tcp_keepalive_{name}": str(value)
              for name, value in (("time", 2 * STALL), ("intvl", 1), ("probes", 3))}
@@ -39,7 +39,7 @@ def network_cut(case):
     pids = set(run.ranks().values())
     on_second_host(run, "ip", "link", "set", "cable", "down")
     run.hit()
-    until(PATIENCE, lambda: not pids & set(processes()), lambda: f"the end of all ranks: {run.told()}")
+    until(PATIENCE, lambda: not pids & set(processes()), lambda: f"the end of all ranks: {run.output()}")
     files = [f"result.h5.stalled.{rank}.jsonl" for rank in range(4)]
     case.ended(run, "the network between two hosts is cut", r"annulus: (stalled|error): rank 0: ", (1, 4, 205), files,
                within=2 * PATIENCE)

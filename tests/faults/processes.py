@@ -71,7 +71,7 @@ def slowed(case):
 
 
 class MemoryGroup:
-    """A group of processes that together may use this many bytes, and no swap."""
+    """A group of processes that together may use `size` bytes of memory, and no swap."""
 
     ROOT = Path("/sys/fs/cgroup/memory")
 
@@ -99,8 +99,8 @@ class MemoryGroup:
 
 @fault()
 def out_of_memory(case):
-    """First the run file's limit is higher than the job's memory, then it has no limit. The run needs 240 MiB as a
-    whole and 190 MiB in two units. That holds if its result is on disk; the suite's other files are in memory."""
+    """In the first run compute.memory_limit is higher than the job's memory; the second run has no such limit. The run
+    needs 240 MiB as a whole and 190 MiB in two units, if its result is on disk: other files here are in memory."""
     case.write("run.yaml", SHORT)
     large = "--set input.generate.sequence=131072 --set attention.segments=[256] --set attention.dilations=[1] "
     with tempfile.TemporaryDirectory(dir=case.build) as disk, MemoryGroup(200 << 20) as group:

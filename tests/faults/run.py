@@ -58,11 +58,11 @@ def in_namespaces(scratch):
     return child.wait()
 
 
-def bring(fault, build, scratch):
+def rows_of(fault, build, scratch):
     """Runs one fault and returns its rows. If something was wrong, the last row says what."""
     case = Case(fault.name, build, scratch)
     try:
-        fault.bring(case)
+        fault.function(case)
     except Unavailable as error:
         case.rows.append(Row(fault.name, f"not tried: {error}", "", "", ""))
     except Exception as error:  # noqa: the other faults must run, too
@@ -109,7 +109,7 @@ def main():
     print("\n".join(lines), flush=True)
     begin, good = time.monotonic(), True
     for fault in faults:
-        for row in bring(fault, given.build.resolve(), Path(os.environ[INSIDE])):
+        for row in rows_of(fault, given.build.resolve(), Path(os.environ[INSIDE])):
             lines.append(row.line())
             print(lines[-1] if row.good else f"{lines[-1]}\n{row.saw}", flush=True)
             good = good and row.good

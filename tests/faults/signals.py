@@ -42,7 +42,7 @@ def at_any_moment(case, number, target, start, count, ends=None):
     case.write("run.yaml", SHORT)
     case.write("long.yaml", LONG)
     first = start("run run.yaml")
-    assert first.wait() == 0, first.told()
+    assert first.wait() == 0, first.output()
     (case.folder / "result.h5").unlink()
     counts, slowest, example = {}, 0, ""
     for drawn, after in enumerate([*moments(first.seconds, count), None]):
@@ -53,27 +53,27 @@ def at_any_moment(case, number, target, start, count, ends=None):
         else:
             time.sleep(after)
         send(run, number, target == "a rank", drawn)
-        found, told = run.wait(PATIENCE + 300), run.told()
+        found, output = run.wait(PATIENCE + 300), run.output()
         where = f"{name} to {target} {where}"
-        assert found in (0, status, *LAUNCHERS), f"{where}: status {found}: {told}"
-        assert run.seconds < PATIENCE, f"{where}: it took {run.seconds:.1f} s: {told}"
-        lines = re.findall(saw, told)  # a rank prints its own signal once; rank 0 prints one for all
-        assert len(lines) == len(set(lines)), f"{where}: said more than once: {told}"
-        assert target == "a rank" or len(lines) <= 1, f"{where}: rank 0 speaks for all: {told}"
+        assert found in (0, status, *LAUNCHERS), f"{where}: status {found}: {output}"
+        assert run.seconds < PATIENCE, f"{where}: it took {run.seconds:.1f} s: {output}"
+        lines = re.findall(saw, output)  # a rank prints its own signal; rank 0 prints a signal to all ranks
+        assert len(lines) == len(set(lines)), f"{where}: said more than once: {output}"
+        assert target == "a rank" or len(lines) <= 1, f"{where}: rank 0 speaks for all: {output}"
         whole = (case.folder / "result.h5").exists()
-        assert whole or found != 0, f"{where}: status 0 and no result: {told}"
+        assert whole or found != 0, f"{where}: status 0 and no result: {output}"
         if whole:
             case.is_right(rows=4, deck=deck)
         killed = left_by_killed(case) if ends else []
         left = case.left(["run.yaml", "long.yaml", "result.h5", *killed])
-        assert not left, f"{where}: left over: {', '.join(left)}; {told}"
+        assert not left, f"{where}: left over: {', '.join(left)}; {output}"
         (case.folder / "result.h5").unlink(missing_ok=True)
         if killed:
             remove_left(case)
         counts[found] = counts.get(found, 0) + 1
         slowest = max(slowest, run.seconds)
-        example = re.search(saw, told)[0] if lines else example
-    assert found == status and lines, f"{where}: status {found}, expected {status}, and a line that says so: {told}"
+        example = re.search(saw, output)[0] if lines else example
+    assert found == status and lines, f"{where}: status {found}, expected {status}, and a line that says so: {output}"
     text = ", ".join(f"{times} x {found}" for found, times in sorted(counts.items()))
     case.add(f"{name} to {target}, any moment", example, text, slowest)
 

@@ -1,5 +1,5 @@
-// What the targets share. A target defines fuzz_one(): it reads bytes as the program would. Nothing but core::Error may
-// come out of it, and no message of one may be the words of a library or of a broken promise.
+// What the targets share. A target defines fuzz_one(), which reads bytes as the program would. It may throw core::Error
+// only. The message of such an error must be annulus's own text, not a library's and not that of an internal error.
 #pragma once
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ using core::Index;
 /// The target, in a file of its own.
 void fuzz_one(std::string_view bytes);
 
-/// Ends the process: the fuzzer keeps the bytes that led here, and the test that plays them fails.
+/// Ends the process: the fuzzer keeps the bytes that led here, and the test that reads such bytes fails.
 [[noreturn]] inline void fault(const std::string& why) {
   std::fprintf(stderr, "fault: %s\n", why.c_str());
   std::abort();
@@ -33,7 +33,7 @@ inline void expect(bool holds, const std::string& why) {
   if (!holds) fault(why);
 }
 
-/// Runs `work`; true unless it threw an Error. What such an error says has to be ours.
+/// Runs `work`; true unless it threw an Error. The error's message must not begin with words of a library.
 template <class Work>
 bool is_accepted(Work&& work) {
   constexpr std::array<const char*, 6> not_ours{"internal error", "std::", "basic_string", "vector", "[json", "sto"};
@@ -43,7 +43,7 @@ bool is_accepted(Work&& work) {
   } catch (const core::Error& error) {
     const std::string_view text = error.what();
     for (const char* words : not_ours) expect(!text.starts_with(words), "an error says only: " + std::string(text));
-    // Anywhere: errors of a case say which case first. Not only these words, which a file may hold, too.
+    // Anywhere in the text, because errors of a case name the case first. A file may hold the words, but hardly .cpp:
     const std::string_view internal = text.substr(std::min(text.find("internal error at "), text.size()));
     expect(internal.substr(0, 200).find(".cpp:") == std::string_view::npos, std::string(text));
     return false;

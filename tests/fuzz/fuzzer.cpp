@@ -1,4 +1,4 @@
-// The face that libFuzzer wants.
+// The functions that libFuzzer calls.
 #include <memory>
 
 #include "annulus/comm/runtime.hpp"

@@ -1,4 +1,4 @@
-// The bytes of an HDF5 file; the last eight choose what is read of it. Most faults that this finds are libhdf5's own.
+// The bytes of an HDF5 file; the last eight choose what is read from it. Most faults found are libhdf5's own.
 #include "read_hdf5.hpp"
 
 namespace annulus::fuzz {

@@ -11,11 +11,11 @@ namespace {
 
 using Extents = std::vector<hsize_t>;
 
-/// One dataset's name and what it is in a right file.
+/// A dataset's name, and its shape and type in a valid file.
 struct Wanted {
   const char* name;
   Extents extents;
-  bool is_whole = false;  ///< int64
+  bool is_whole = false;  ///< int64, otherwise float32
 };
 const std::array<Wanted, 17>& wanted() {
   static const std::array<Wanted, 17> all{{{"q", {2, 4, 2, 3}},
@@ -44,7 +44,7 @@ hid_t text_type(bool is_variable) {
   return type;
 }
 
-/// A type of every class, some in either byte order. To be closed.
+/// Draws a type, of any class, some in either byte order. The caller closes it.
 hid_t draw_type(Draw& draw, bool is_whole) {
   const hid_t right = is_whole ? H5T_STD_I64LE : H5T_IEEE_F32LE;
   if (!draw.once_in(8)) return H5Tcopy(right);
@@ -83,7 +83,7 @@ hid_t draw_type(Draw& draw, bool is_whole) {
       return H5Tenum_create(H5T_STD_I8LE);
     case 13:
       return H5Tcopy(H5T_STD_B8LE);
-    default: {  // 16 bits, of some division
+    default: {  // a float of 16 bits: float16 or bfloat16
       const hid_t type = H5Tcopy(draw.once_in(2) ? H5T_IEEE_F32BE : H5T_IEEE_F32LE);
       const std::size_t exponent = draw.once_in(3) ? 5 : 8;
       H5Tset_fields(type, 15, 15 - exponent, exponent, 0, 15 - exponent);
@@ -117,7 +117,7 @@ void distort(Draw& draw, Extents& extents) {
   }
 }
 
-/// True where the file itself has to have this many numbers.
+/// True if there are so few numbers that the file can store them all.
 bool is_small(const Extents& extents) {
   hsize_t count = 1;
   for (const hsize_t extent : extents) {
@@ -148,13 +148,13 @@ void add_filters(Draw& draw, hid_t creation) {
       case 5:
         H5Pset_szip(creation, H5_SZIP_NN_OPTION_MASK, 8);
         break;
-      default:  // one that is not here, and may be left out
+      default:  // a filter that is not installed, and is optional
         H5Pset_filter(creation, H5Z_filter_t(32000 + draw.below(32)), H5Z_FLAG_OPTIONAL, 0, nullptr);
     }
   }
 }
 
-/// How the numbers are stored; datasets of the file beside it are the sources of virtual ones.
+/// Draws how the numbers are stored. Virtual datasets take theirs from beside.h5 or other files.
 hid_t draw_creation(Draw& draw, const Extents& extents, const std::string& name) {
   const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
   const std::size_t kind = draw.once_in(3) ? draw.below(5) : 0;
@@ -197,7 +197,7 @@ void add_attributes(Draw& draw, hid_t object) {
     const hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     const std::size_t bytes = attribute < 0 ? 0 : H5Tget_size(type) * 6;
     std::vector<unsigned char> value(bytes, 0);
-    if (H5Tdetect_class(type, H5T_VLEN) <= 0 && H5Tis_variable_str(type) <= 0) {  // those hold pointers
+    if (H5Tdetect_class(type, H5T_VLEN) <= 0 && H5Tis_variable_str(type) <= 0) {  // values of these types are pointers
       for (unsigned char& one : value) one = static_cast<unsigned char>(draw.byte());
     }
     if (attribute >= 0 && H5Tget_class(type) != H5T_STRING) H5Awrite(attribute, type, value.data());
@@ -211,7 +211,7 @@ void add_attributes(Draw& draw, hid_t object) {
   }
 }
 
-/// Ascending whole numbers, or floats; sometimes any bytes.
+/// Writes 0, 2, 4, ... for types of numbers, a run file's text for strings, 'a' otherwise; sometimes nothing.
 void write_numbers(Draw& draw, hid_t dataset, hid_t type, const Extents& extents) {
   if (!is_small(extents) || draw.once_in(16)) return;  // never written
   const std::size_t count =
@@ -279,7 +279,7 @@ void add_object(Draw& draw, hid_t file, const Wanted& one) {
     case 4:
       H5Lcreate_hard(file, other, file, one.name, H5P_DEFAULT, H5P_DEFAULT);
       break;
-    default:  // not there
+    default:  // no object of this name
       break;
   }
 }

@@ -1,5 +1,5 @@
-// HDF5 files as no sane program writes them: what kind of object stands under each name, its type, shape, storage,
-// filters, fill value and attributes are drawn. A file in which all draws are zero is a right one.
+// HDF5 files that no ordinary program writes: the kind of object under each name, its type, shape, storage, filters,
+// fill value and attributes are drawn. If all draws are zero the file is a valid input.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace annulus::fuzz {
 
-/// Makes in.h5 in the folder, and beside it beside.h5, to which links and virtual datasets lead; returns its path.
+/// Makes in.h5 in the folder, and beside.h5, to which links and virtual datasets lead; returns the path of in.h5.
 std::string make_hdf5_file(Draw& draw);
 
 }  // namespace annulus::fuzz

@@ -1,4 +1,4 @@
-// An HDF5 file made of drawn objects (hdf5_file.hpp), read.
+// Reads an HDF5 file made of drawn objects (hdf5_file.hpp).
 #include "hdf5_file.hpp"
 #include "read_hdf5.hpp"
 

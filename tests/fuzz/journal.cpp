@@ -1,5 +1,5 @@
-// The journal of a run that was interrupted. The first byte says whether the bytes are the file, or lines that get
-// their checksums here.
+// The journal of a run that was interrupted. The first byte says whether the other bytes are the file itself,
+// or lines to which checksums are added here.
 #include "annulus/store/journal.hpp"
 
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace annulus::fuzz {
 namespace {
 
-/// As the journal seals its lines.
+/// The line with its checksum in front, as in a journal.
 std::string sealed(const std::string& line) {
   std::vector<Index> words(1 + (line.size() + sizeof(Index) - 1) / sizeof(Index), 0);
   words[0] = Index(line.size());
@@ -42,9 +42,9 @@ void look_at(store::Journal& journal) {
   expect(Index(journal.notes().size()) == journal.done(), "a note for each unit that is done");
   for (Index unit = 0; unit < 3; ++unit) journal.is_claimed({0, unit});
   journal.worker();
-  store::Journal::Turn turn(journal);
+  store::Journal::Lock lock(journal);
   const bool is_done = journal.is_done({1, 1});
-  turn.write("done 1 1 a note");
+  lock.write("done 1 1 a note");
   expect(journal.is_done({1, 1}), "what was written is not known");
   expect(journal.done() >= done, is_done ? "a unit is lost" : "a unit was lost");
 }

@@ -1,4 +1,4 @@
-// A machine file.
+// Reads the bytes as a machine file.
 #include "annulus/runfile/machine_file.hpp"
 
 #include "fuzz.hpp"

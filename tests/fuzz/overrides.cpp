@@ -1,4 +1,4 @@
-// Values of --set for a run file that is right, one a line.
+// The bytes are arguments of --set, one per line, for a valid run file.
 #include "annulus/runfile/run_file.hpp"
 #include "fuzz.hpp"
 
@@ -18,7 +18,7 @@ void fuzz_one(std::string_view bytes) {
   }
   const bool are_accepted = is_accepted([&] { runfile::parse_run_file(text, "/folder/run.yaml", lines); });
   if (!are_accepted) return;
-  std::vector<std::string> twice = lines;  // the last one counts, and it is the same
+  std::vector<std::string> twice = lines;  // the last value of a key counts, and it is the same
   twice.insert(twice.end(), lines.begin(), lines.end());
   const auto resolved = [&](const std::vector<std::string>& values) {
     return runfile::resolved_text(runfile::parse_run_file(text, "/folder/run.yaml", values).settings);

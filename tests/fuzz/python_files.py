@@ -1,9 +1,10 @@
-"""Files of tensors from somebody else, read by the Python package: nothing but AnnulusError may come of it.
+"""Damaged or malicious files of tensors, read by the Python package: it may raise AnnulusError only.
 
     python_files.py [OPTIONS OF LIBFUZZER] CORPUS...     the fuzzer (needs the package `atheris`; tools/fuzz starts it)
 
-The first byte of an input says what kind of file the others are. The fuzzer leaves HDF5 out, whose library, not the
-package, is what random bytes end; the corpus has files of it. tools/python/tests/test_corpus.py plays the corpus.
+The first byte of an input says what kind of file the others are. The fuzzer leaves HDF5 out, because
+random bytes crash HDF5's library, not the package; the corpus has HDF5 files. tools/python/tests/test_corpus.py reads
+the corpus.
 """
 import contextlib
 import math
@@ -50,7 +51,7 @@ WITHOUT_HDF5 = 6
 
 
 def read(data, kinds=len(KINDS)):
-    """Reads the bytes as the package would; anything but AnnulusError that comes out of it is a fault."""
+    """Reads the bytes as the package would; any other exception than AnnulusError is a fault."""
     from annulus.errors import AnnulusError
     if not data:
         return

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Index most_bytes = Index(1) << 20;  // of a tensor that is read whole
 
-/// Bytes of a dataset, or more than most_bytes.
+/// Bytes of a dataset, 8 for each number; most_bytes + 1 if there are more.
 Index bytes_of(const store::DatasetInfo& info) {
   Index bytes = 8;
   for (const Index extent : info.extents) {
@@ -22,7 +22,7 @@ Index bytes_of(const store::DatasetInfo& info) {
   return bytes;
 }
 
-/// The numbers as HDF5 itself returns them, or nothing where it cannot.
+/// Whether `found` has the numbers that HDF5 itself returns; true, too, if HDF5 cannot read the dataset.
 bool are_as_hdf5_has_them(const std::string& path, const std::string& name, const store::DatasetInfo& info,
                           const std::vector<char>& found) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -40,7 +40,7 @@ bool are_as_hdf5_has_them(const std::string& path, const std::string& name, cons
   return is_same || !is_read;
 }
 
-/// Reads one dataset whole, where no row of it is left out.
+/// Reads one whole dataset, and compares it with HDF5's own numbers if the input leaves out no rows.
 void read_whole(const store::InputFile& file, const std::string& name, const comm::Communicator& comm) {
   const store::DatasetInfo& info = file.inspected().at(name);
   if (bytes_of(info) > most_bytes) return;
@@ -68,7 +68,7 @@ void check_contents(const store::InputFile& file, const comm::Communicator& comm
   for (const auto& [name, info] : file.inspected().datasets) read_whole(file, name, comm);
 }
 
-/// Everything that reads text or a single dataset of results, checkpoints and sweeps.
+/// Calls all functions that read text or a single dataset of results, checkpoints and sweeps.
 void read_single(const std::string& path) {
   for (const char* name : {"q", "documents", "loss", "wq", "run/settings", "run"}) {
     is_accepted([&] { store::look_at_dataset(path, name); });

@@ -1,4 +1,4 @@
-// All that is read of an HDF5 file which somebody else made: as an input, as a layer's, as a result or a checkpoint.
+// Reads an HDF5 file of unknown origin in every way: as an input, as a layer's input, as a result, as a checkpoint.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace annulus::fuzz {
 
-/// `draw` chooses which datasets a run file names. Files that are accepted are read whole, and checked.
+/// `draw` chooses which datasets a run file names. Files that are accepted are read completely, and checked.
 void read_hdf5(const std::string& path, Draw& draw);
 
 }  // namespace annulus::fuzz

@@ -1,5 +1,5 @@
-// Plays the inputs of a target's folder, without libFuzzer. A fault ends the process; memory is bounded whatever a file
-// claims.
+// Gives the inputs of a target's folder to the target, without libFuzzer. A fault ends the process. Memory must stay
+// bounded, whatever sizes a file claims.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -12,7 +12,7 @@
 namespace annulus::fuzz {
 namespace {
 
-constexpr long most_memory = 1024 * 1024;  // KiB: libraries, and sanitizers' own
+constexpr long most_memory = 1024 * 1024;  // KiB, with what libraries and sanitizers use
 
 TEST(Corpus, NoInputIsAFault) {
   std::vector<std::filesystem::path> inputs;
@@ -23,7 +23,7 @@ TEST(Corpus, NoInputIsAFault) {
     std::ifstream file(input, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     ASSERT_TRUE(file.good() || file.eof()) << input;
-    std::printf("%s\n", input.filename().c_str());  // the last line names the fault
+    std::printf("%s\n", input.filename().c_str());  // the last line names the input that is a fault
     std::fflush(stdout);
     fuzz_one(bytes);
   }

@@ -1,4 +1,4 @@
-// A run file, and values of --set: the text up to the first NUL byte, then a value after each.
+// A run file, and values of --set: the file is the text up to the first NUL byte, a value follows each NUL.
 #include "annulus/runfile/bench_file.hpp"
 #include "fuzz.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 
 using runfile::RunFile;
 
-/// What is accepted says the same when it is written out and read again.
+/// An accepted run file means the same when it is written out and read again.
 void check_settings(const RunFile& run) {
   const std::string text = runfile::resolved_text(run.settings);
   const bool is_read = is_accepted([&] {

@@ -1,4 +1,4 @@
-// The files in which the launches of a sweep keep what they measured: two of them, divided by a NUL byte.
+// The files in which the launches of a sweep keep what they measured: two files, separated by a NUL byte.
 #include "annulus/store/sweep_parts.hpp"
 
 #include <filesystem>

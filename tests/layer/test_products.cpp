@@ -134,10 +134,10 @@ void check_rope(DType type, double base) {
     const Numbers before = test::take_rows(whole, 2, 40, own.intervals());
     const test::DeviceTensor tensor = test::to_device(before, type, own.count(), 3, 6);
     const auto now = [&] { return test::from_device(tensor.buffer, Index(before.size()), type); };
-    rope(tensor.view, 2, own, 3, 6, base, Turn::forward);
+    rope(tensor.view, 2, own, 3, 6, base, Direction::forward);
     EXPECT_TRUE(
         test::close_to(now(), test::take_rows(expected, 2, 40, own.intervals()), core::forward_tolerance(type)));
-    rope(tensor.view, 2, own, 3, 6, base, Turn::back);
+    rope(tensor.view, 2, own, 3, 6, base, Direction::back);
     EXPECT_TRUE(test::close_to(now(), before, core::forward_tolerance(type)));
   }
 }
@@ -152,7 +152,7 @@ TEST(Rope, TurnsByTheRowsPlaceInTheSequence) {
 
 TEST(Rope, WorkedExample) {
   const test::DeviceTensor tensor = test::to_device({1, 0}, DType::float64, 1, 1, 2);
-  rope(tensor.view, 1, pattern::StoredRows({{3, 4}}), 1, 2, 10000, Turn::forward);
+  rope(tensor.view, 1, pattern::StoredRows({{3, 4}}), 1, 2, 10000, Direction::forward);
   EXPECT_TRUE(test::close_to(test::from_device(tensor.buffer, 2, DType::float64), Numbers{std::cos(3.0), std::sin(3.0)},
                              1e-15));
 }

@@ -316,7 +316,7 @@ TEST(LibraryAlone, RefusesTensorsThatThePlanDoesNotMean) {
   EXPECT_EQ(objection(plan, bad), "attention: out is written and begins where q does; expected memory of its own");
   bad = good;
   bad.q.data = static_cast<char*>(bad.q.data) + 2;
-  EXPECT_EQ(objection(plan, bad), "attention: q begins inside a number, the plan of rank 0 wants aligned numbers");
+  EXPECT_EQ(objection(plan, bad), "attention: q is not aligned, the plan of rank 0 wants aligned numbers");
   const Plan of_two({.sequence = 8, .heads = 2, .head_dim = 4}, {}, 2, "ring");
   EXPECT_EQ(objection(of_two, good), "attention: the plan is for 2 ranks, the communicator has 1");
 }
@@ -340,8 +340,8 @@ TEST(LibraryAlone, RefusesAPassInsideAnotherPassesProgress) {
   });
   ASSERT_GE(said.size(), 2u);
   EXPECT_EQ(said[0],
-            "attention: called by the progress function of a pass, which cannot go on before; expected a function that "
-            "calls no pass");
+            "attention: called by the progress function of a pass, which waits for that function; expected a function "
+            "that calls no pass");
   EXPECT_EQ(said[1].substr(0, 28), "attention_backward: called b");
   EXPECT_EQ(objection(plan, tensors), "") << "the next one may";
 }

@@ -4,7 +4,7 @@
     run.py [--folder FOLDER] [--page FILE] [NAME...]   NAME: a mutation, or a room; FOLDER (default build/mutations):
                                                        where a copy of the source is changed, built and tested
                                                        --page: the table goes into that page, too
-    run.py --check BUILD                               only that each mutation still applies to the source, and that
+    run.py --check BUILD                               checks only that each mutation still fits the source, and that
                                                        its tests exist in BUILD, a CMake build with tests
 
 The files that FILES names hold the mutations. First the tests that the mutations name must pass on the unchanged

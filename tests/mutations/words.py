@@ -1,8 +1,7 @@
-"""Mistakes in runfile, app, report, library and the Python package: keys, orders, words, strides, masks."""
+"""Mistakes in runfile and report: keys, orders, words."""
 from case import mutation
 
-RUNFILE, LIBRARY, REPORT = "src/annulus/runfile/", "src/annulus/library/", "src/annulus/report/"
-APP, PYTHON = "src/annulus/app/", "tools/python/annulus/"
+RUNFILE, REPORT = "src/annulus/runfile/", "src/annulus/report/"
 
 mutation("unknown-key", "an unknown key of a section is ignored", RUNFILE + "keys.cpp",
          "    if (std::find(words.begin(), words.end(), word) == words.end()) {",

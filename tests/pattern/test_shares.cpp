@@ -111,8 +111,8 @@ TEST(Union, JoinsTheRowsOfRanksAndSaysWhereEachIs) {
   const Partition zigzag = zigzag_partition({0, 16}, 4);  // rank p: [2p, 2p + 2) and [14 - 2p, 16 - 2p)
   const StoredRows first = united(zigzag, {0, 2});
   EXPECT_EQ(first.intervals(), (std::vector<Interval>{{0, 4}, {12, 16}}));
-  EXPECT_EQ(places(first, zigzag[0]), (std::vector<Interval>{{0, 2}, {6, 8}}));
-  EXPECT_EQ(places(first, zigzag[1]), (std::vector<Interval>{{2, 4}, {4, 6}}));
+  EXPECT_EQ(stored_intervals(first, zigzag[0]), (std::vector<Interval>{{0, 2}, {6, 8}}));
+  EXPECT_EQ(stored_intervals(first, zigzag[1]), (std::vector<Interval>{{2, 4}, {4, 6}}));
   EXPECT_EQ(united(zigzag, {0, 4}).intervals(), (std::vector<Interval>{{0, 16}}));
   EXPECT_TRUE(places(first, StoredRows()).empty());
 }

@@ -136,8 +136,8 @@ TEST(RunFile, StatisticsAreSomeOfTheirWords) {
   const Settings none = settings({"output.statistics=[]"}), one = settings({"output.statistics=[received]"}),
                  all = settings({"output.statistics=[top, entropy]", "output.top_keys=3"});
   EXPECT_TRUE(none.output.statistics.empty());
-  EXPECT_FALSE(one.output.tells(Statistic::entropy));
-  EXPECT_TRUE(one.output.tells(Statistic::received));
+  EXPECT_FALSE(one.output.has(Statistic::entropy));
+  EXPECT_TRUE(one.output.has(Statistic::received));
   EXPECT_EQ(all.output.statistics, (std::vector{Statistic::entropy, Statistic::top})) << "however they are written";
   EXPECT_EQ(all.output.top_keys, 3);
   EXPECT_EQ(resolved_text(one).find("top_keys"), std::string::npos) << "of no use";

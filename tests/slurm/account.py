@@ -5,8 +5,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-# Writes how it was started, to a file for each rank, and becomes the program, with a library PRELOADED. Job scripts ask
-# for the cores of real nodes; here a rank gets at most two threads, because this machine has few cores.
+# Stands for the program: writes how it was started to a file for each rank, then executes the program, with the library
+# $PRELOADED if that is set. Job scripts ask for the cores of real nodes. Here a rank gets one thread if the script asks
+# for more than two, because this machine has few cores.
 WRAPPER = """\
 #!/bin/bash
 if [ "$1" != info ]; then

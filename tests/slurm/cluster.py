@@ -24,7 +24,7 @@ from config import GPUS, GRES_CONF, NODE, PARTITION, SLURM_CONF, TASK_PROLOG
 
 NODES = ("n1", "n2")
 KILL_WAIT = 30  # s from TERM to KILL; Slurm's default
-SIDE = "/usr/sbin:/sbin:"  # folders of the daemons, which users' PATH may lack
+DAEMON_FOLDERS = "/usr/sbin:/sbin:"  # which users' PATH may lack
 
 
 class SlurmError(Exception):
@@ -169,7 +169,8 @@ class Cluster:
     def environment(self, **more):
         """The environment for commands of this cluster, without variables of another one."""
         inherited = {name: value for name, value in os.environ.items() if not re.match("S(LURM|BATCH|RUN)_", name)}
-        return {**inherited, "PATH": SIDE + inherited["PATH"], "SLURM_CONF": f"{self.folder}/slurm.conf", **more}
+        return {**inherited, "PATH": DAEMON_FOLDERS + inherited["PATH"], "SLURM_CONF": f"{self.folder}/slurm.conf",
+                **more}
 
     def run(self, *words, seconds=30, check=True, directory=None, **variables):
         """Returns the standard output of a command; raises SlurmError if it fails."""
@@ -221,16 +222,16 @@ class Job:
         def reached():
             states = self.states()
             if any(each in self.ENDED and each != state for each in states):
-                raise SlurmError(f"job {self.number} is {states}, expected {state}\n{self.told()}")
+                raise SlurmError(f"job {self.number} is {states}, expected {state}\n{self.output()}")
             return set(states) == {state}
-        until(seconds, reached, lambda: f"job {self.number} to be {state}; it is {self.states()}\n{self.told()}")
+        until(seconds, reached, lambda: f"job {self.number} to be {state}; it is {self.states()}\n{self.output()}")
         return self
 
     def cancel(self):
         """Cancels the job in any state; Slurm accepts that for ended jobs, too."""
         self.cluster.run("scancel", self.number)
 
-    def told(self):
+    def output(self):
         """What the job printed, and what Slurm printed about it; for an array, of all its tasks."""
         files = sorted(path for path in self.directory.glob("*.out") if re.search(rf"\.{self.number}[._]", path.name))
         return "".join(f"-- {path.name}\n{path.read_text(errors='replace')}" for path in files)

@@ -7,7 +7,7 @@ SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
 CredType=cred/munge
-# A job that is requeued may begin again when its credential has expired: 6 s, not 2 minutes.
+# A requeued job can begin again only when its credential has expired: here after 6 s, by default after 2 minutes.
 AuthInfo=socket={folder}/munge.socket,cred_expire=5
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 StateSaveLocation={folder}/state
@@ -16,7 +16,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
-# The pretend nodes have one host name: without folders of their own, what their ranks share in memory collides.
+# The pretend nodes have the same host name. Without a folder for each, the shared-memory files of their ranks collide.
 TmpFS={folder}/tmp.%n
 TaskProlog={folder}/task_prolog
 ProctrackType=proctrack/linuxproc

@@ -6,7 +6,7 @@
                                                         have been submitted
 
 Exit status 0 when every test passed. Everything that was started is ended and removed: at the end, when interrupted,
-and when the limit (default 540 s, three times that for what compiles) is over.
+and when the limit is over (default 540 s; three times as long for the tests that compile).
 """
 import argparse
 import re

@@ -33,10 +33,11 @@ class Environment(ClusterTest):
         job = self.submit(account, f"generic/{script}.sbatch", "run.yaml", directory=folder,
                           options=["--array=0-3", *ONE_RANK])
         until(60, lambda: len(job.details()) == 4 and sorted(job.states()) == ["COMPLETED"] * 3 + ["RUNNING"],
-              lambda: f"three tasks to end and one to wait, not {job.states()}\n{job.told()}")
+              lambda: f"three tasks to end and one to wait, not {job.states()}\n{job.output()}")
         (last,) = [each["ArrayTaskId"] for each in job.details() if each["JobState"] == "RUNNING"]
         self.cluster.run("scancel", "--batch", "--signal=USR1", f"{job.number}_{last}")
-        until(60, lambda: any(each["Restarts"] == "1" for each in job.details()), lambda: "the requeue\n" + job.told())
+        until(60, lambda: any(each["Restarts"] == "1" for each in job.details()),
+              lambda: "the requeue\n" + job.output())
         job.wait_for("COMPLETED", 60)
         restarts = {each["ArrayTaskId"]: each["Restarts"] for each in job.details()}
         self.assertEqual(restarts, {str(task): "1" if str(task) == last else "0" for task in range(4)})

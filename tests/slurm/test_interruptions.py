@@ -30,7 +30,7 @@ class InterruptedJob(ClusterTest):
                            options=[*TWO_RANKS, *options], **variables)
 
     def wait_for_words(self, job, words, seconds=60):
-        until(seconds, lambda: words in job.told(), lambda: f"job {job.number} to say '{words}'\n{job.told()}")
+        until(seconds, lambda: words in job.output(), lambda: f"job {job.number} to say '{words}'\n{job.output()}")
 
     def processes(self, job, restart=0):
         """{rank: process id} of the job's ranks."""
@@ -51,13 +51,13 @@ class Warned(InterruptedJob):
         job = self.submit_training()
         self.wait_for_words(job, "step 10 ")
         self.do_as_documented("scancel --batch --signal=USR1 JOB", job)
-        until(90, lambda: job.get("Restarts") == "1", lambda: f"the requeue, not {job.states()}\n" + job.told())
+        until(90, lambda: job.get("Restarts") == "1", lambda: f"the requeue, not {job.states()}\n" + job.output())
         self.wait_for_words(job, "stopped on request after step ")
         saved = len(self.losses(self.work / "checkpoint.h5"))
         self.assertGreater(saved, 10)
         job.wait_for("COMPLETED", 120)
-        self.assertIn(f"goes on from {self.work}/checkpoint.h5 after step {saved}\n", job.told())
-        self.assertIn("restart 1\n", job.told())
+        self.assertIn(f"goes on from {self.work}/checkpoint.h5 after step {saved}\n", job.output())
+        self.assertIn("restart 1\n", job.output())
         self.assertEqual(self.losses(self.work / "result.h5"), self.direct_losses(self.work, ranks=2))
 
     def test_a_warning_that_comes_before_the_ranks_listen_is_heard(self):
@@ -67,7 +67,7 @@ class Warned(InterruptedJob):
         job = self.submit_training()
         self.wait_for_words(job, "in the profile")
         job.cluster.run("scancel", "--batch", "--signal=USR1", job.number)
-        until(90, lambda: job.get("Restarts") == "1", lambda: f"the requeue, not {job.states()}\n" + job.told())
+        until(90, lambda: job.get("Restarts") == "1", lambda: f"the requeue, not {job.states()}\n" + job.output())
         self.wait_for_words(job, "goes on from")
 
     def test_a_warned_run_ends_with_75_and_says_that_nothing_was_kept(self):
@@ -76,7 +76,7 @@ class Warned(InterruptedJob):
         self.do_as_documented("scancel --batch --signal=USR1 JOB", job)
         job.wait_for("FAILED", 30)
         self.assertEqual(job.get("ExitCode"), "75:0")
-        self.assertEqual(job.told().count("stopped on request by signal USR1; nothing was kept but"), 1, job.told())
+        self.assertEqual(job.output().count("stopped on request by signal USR1; nothing was kept but"), 1, job.output())
         self.expect_nothing_left(job)
 
     def test_a_warned_run_in_blocks_goes_back_to_the_queue_and_on(self):
@@ -85,10 +85,10 @@ class Warned(InterruptedJob):
                           options=["--nodes=2", *TWO_RANKS])
         self.wait_for_words(job, " %  ")
         self.do_as_documented("scancel --batch --signal=USR1 JOB", job)
-        until(90, lambda: job.get("Restarts") == "1", lambda: f"the requeue, not {job.states()}\n" + job.told())
+        until(90, lambda: job.get("Restarts") == "1", lambda: f"the requeue, not {job.states()}\n" + job.output())
         self.wait_for_words(job, "are finished and stay so; run again to continue")
         job.wait_for("COMPLETED", 120)
-        self.assertIn("restart 1\n", job.told())
+        self.assertIn("restart 1\n", job.output())
         direct = self.run_undisturbed(1, self.work / "run.yaml", *blocks)
         self.assertEqual(differences(self.work / "result.h5", direct), "")
         self.expect_nothing_left(job, ["direct.h5", "result.h5"])
@@ -99,7 +99,7 @@ class Warned(InterruptedJob):
         os.kill(self.processes(job)[1], signal.SIGUSR1)
         job.wait_for("FAILED", KILL_WAIT)
         self.assertEqual(job.get("ExitCode"), "75:0")
-        self.assertIn("annulus: rank 1: stopped on request by signal USR1; nothing was kept but", job.told())
+        self.assertIn("annulus: rank 1: stopped on request by signal USR1; nothing was kept but", job.output())
         self.expect_nothing_left(job)
 
 

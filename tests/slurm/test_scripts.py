@@ -7,13 +7,13 @@ from case import RUN, SWEEP, ClusterTest
 from cluster import Cluster, Job, NotInTime, SlurmError
 
 
-def died_in_mpi_init(told):
+def died_in_mpi_init(output):
     """Whether a rank died before the program printed anything.
 
-    Open MPI 4.1 does so now and then where one busy machine plays two and starts 16 ranks: a peer's first message over
-    TCP arrives before its receiver is known (a call of address 0 in mca_btl_tcp, from ompi_mpi_init).
+    With Open MPI 4.1 this happens now and then if one busy machine stands for two and starts 16 ranks: a peer's first
+    message over TCP arrives before its receiver is known (a call of address 0 in mca_btl_tcp, from ompi_mpi_init).
     """
-    return "Caught signal 11" in told and "\nannulus" not in told
+    return "Caught signal 11" in output and "\nannulus" not in output
 
 
 def cpus_of(rank):
@@ -37,7 +37,7 @@ class Scripts(ClusterTest):
                 job.wait_for("COMPLETED", 120)
                 break
             except (NotInTime, SlurmError):
-                if attempts_left == 0 or not died_in_mpi_init(job.told()):
+                if attempts_left == 0 or not died_in_mpi_init(job.output()):
                     raise
         self.expect_same_as_direct(folder / "run.yaml")
         return account.ranks(job), job
@@ -65,7 +65,7 @@ class Scripts(ClusterTest):
         self.assertEqual(set(self.noted(ranks, "OMP_NUM_THREADS")), {"16"})
         self.assertEqual(set(self.noted(ranks, "SLURM_MPI_TYPE")), {self.pmi})
         self.assertEqual(set(self.noted(ranks, "LOADEDMODULES")), {"gcc:openmpi:hdf5:cmake:kokkos"})
-        self.assertIn(f"4 ranks of 16 threads on n[1-2], srun --mpi={self.pmi}\n", job.told())
+        self.assertIn(f"4 ranks of 16 threads on n[1-2], srun --mpi={self.pmi}\n", job.output())
 
     def test_gpu(self):
         ranks, job = self.submit_run("generic", "gpu.sbatch")
@@ -163,7 +163,7 @@ class Scripts(ClusterTest):
             job = self.submit(account, "generic/cpu.sbatch", *words, directory=folder, **variables)
             job.wait_for("FAILED", 60)
             self.assertEqual(job.get("ExitCode"), code)
-            self.assertIn(said, job.told())
+            self.assertIn(said, job.output())
 
     def test_a_rank_is_bound_to_its_own_cores(self):
         account = self.new_account("generic")

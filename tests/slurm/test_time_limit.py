@@ -1,5 +1,5 @@
-"""Jobs that reach their time limit. Slurm checks every 30 s: a limit of a minute ends a job within 90 s. Two run at
-once."""
+"""Jobs that reach their time limit. Slurm checks every 30 s: a limit of a minute ends a job within 90 s. Two jobs run
+at the same time."""
 from case import RUN, ClusterTest
 from cluster import KILL_WAIT, until
 
@@ -20,12 +20,13 @@ class TimeLimit(ClusterTest):
 
         # The script asks for a warning three minutes before the end. Here it comes 30 to 60 s after the start.
         until(120, lambda: training.get("Restarts") == "1",
-              lambda: f"the requeue, not {training.states()}\n" + training.told())
-        self.assertIn("stopped on request after step ", training.told())
-        until(60, lambda: "goes on from" in training.told(), lambda: "the restart\n" + training.told())
+              lambda: f"the requeue, not {training.states()}\n" + training.output())
+        self.assertIn("stopped on request after step ", training.output())
+        until(60, lambda: "goes on from" in training.output(), lambda: "the restart\n" + training.output())
         training.cancel()
 
         run.wait_for("TIMEOUT", 120)
-        self.assertIn("DUE TO TIME LIMIT", run.told())
-        self.assertEqual(run.told().count("annulus: error: ended by signal TERM; nothing was kept but"), 1, run.told())
+        self.assertIn("DUE TO TIME LIMIT", run.output())
+        self.assertEqual(run.output().count("annulus: error: ended by signal TERM; nothing was kept but"), 1,
+                         run.output())
         self.assertEqual(self.files_of_results(stopped), [])

@@ -55,7 +55,7 @@ class WithoutRoot(ClusterTest):
             job = cluster.submit(*options, "job_scripts/generic/cpu.sbatch", "input/quickstart.yaml",
                                  directory=self.account.clone, **self.account.variables()).wait_for("COMPLETED", 60)
             self.assertEqual(job.get("UserId").split("(")[0], cluster.run("id", "-un").strip())
-        self.assertIn("build/quickstart.h5", job.told())
+        self.assertIn("build/quickstart.h5", job.output())
         self.in_login_shell("build/release/annulus verify input/quickstart.yaml", 60)
 
     def copy_of_kokkos(self):

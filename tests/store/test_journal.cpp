@@ -35,11 +35,11 @@ std::string error_of(const std::function<void()>& work) {
 }
 
 void begin(Journal& journal) {
-  Journal::Turn turn(journal);
-  turn.begin_anew();
-  turn.write("head {\"a\":1}");
-  turn.write("part {\"b\":2}");
-  turn.flush();
+  Journal::Lock lock(journal);
+  lock.begin_anew();
+  lock.write("head {\"a\":1}");
+  lock.write("part {\"b\":2}");
+  lock.flush();
 }
 
 TEST(Journal, SaysWhatWasWritten) {
@@ -52,11 +52,11 @@ TEST(Journal, SaysWhatWasWritten) {
   begin(one);
   one.sign_on({7 << 20, 3, "process 1"});
   {
-    Journal::Turn turn(one);
-    turn.write("claim 0 3 " + std::to_string(7 << 20));
-    turn.write("claim 1 0 " + std::to_string(7 << 20));
-    turn.write("done 1 0");
-    turn.write("stop 99");
+    Journal::Lock lock(one);
+    lock.write("claim 0 3 " + std::to_string(7 << 20));
+    lock.write("claim 1 0 " + std::to_string(7 << 20));
+    lock.write("done 1 0");
+    lock.write("stop 99");
   }
   const std::optional<Journal> other = Journal::find(path);
   ASSERT_TRUE(other.has_value());
@@ -79,20 +79,20 @@ TEST(Journal, AUnitThatIsToBeDoneAgainTakesLaterPhasesWithIt) {
   Journal journal(folder / "out.h5.journal");
   begin(journal);
   journal.sign_on({7 << 20, 3, "process 1"});
-  Journal::Turn turn(journal);
+  Journal::Lock lock(journal);
   for (const char* unit : {"0 0", "0 1", "1 0"}) {
-    turn.write(fmt::format("claim {} {}", unit, 7 << 20));
-    turn.write(fmt::format("check {} out 9 0", unit));
-    turn.write(fmt::format("done {} a note", unit));
+    lock.write(fmt::format("claim {} {}", unit, 7 << 20));
+    lock.write(fmt::format("check {} out 9 0", unit));
+    lock.write(fmt::format("done {} a note", unit));
   }
   EXPECT_EQ(journal.checks(),
             (std::map<Unit, std::string>{{{0, 0}, "out 9 0"}, {{0, 1}, "out 9 0"}, {{1, 0}, "out 9 0"}}));
-  turn.write("again 0 0");
+  lock.write("again 0 0");
   for (const auto& [unit, is_done] : {std::pair(Unit{0, 0}, false), {{0, 1}, true}, {{1, 0}, false}}) {
     EXPECT_EQ(journal.is_done(unit), is_done) << unit.phase << " " << unit.index;
     EXPECT_FALSE(journal.is_claimed(unit)) << unit.phase << " " << unit.index;
   }
-  turn.write("done 0 0");
+  lock.write("done 0 0");
   EXPECT_EQ(journal.checks().size(), 2u);
 }
 
@@ -107,13 +107,13 @@ TEST(Journal, ClaimsEndWithTheirProcess) {
   if (child == 0) {
     Journal theirs(path);
     theirs.sign_on({std::uint64_t(5) << 20, 4, "the child"});
-    Journal::Turn(theirs).write("claim 0 0 " + std::to_string(5 << 20));
+    Journal::Lock(theirs).write("claim 0 0 " + std::to_string(5 << 20));
     (void)!write(ready[1], "x", 1);
     pause();
   }
   char one = 0;
   ASSERT_EQ(read(ready[0], &one, 1), 1);
-  { const Journal::Turn turn(journal); }
+  { const Journal::Lock lock(journal); }
   EXPECT_TRUE(journal.is_claimed({0, 0}));
   EXPECT_TRUE(journal.worker().has_value());
   kill(child, SIGKILL);
@@ -130,7 +130,7 @@ TEST(Journal, WhatAKilledProcessLeftOfALineCountsForNothing) {
   {
     Journal journal(path);
     begin(journal);
-    Journal::Turn(journal).write("done 0 12");
+    Journal::Lock(journal).write("done 0 12");
   }
   const std::string whole = content(path);
   for (std::size_t cut = 1; cut < whole.size(); ++cut) {
@@ -139,11 +139,11 @@ TEST(Journal, WhatAKilledProcessLeftOfALineCountsForNothing) {
     EXPECT_FALSE(journal.is_done({0, 12})) << cut;
     EXPECT_FALSE(journal.is_done({0, 1})) << cut;
     {
-      Journal::Turn turn(journal);
-      if (journal.is_empty()) turn.begin_anew();
-      turn.write("head {\"c\":3}");
-      turn.write("part {}");
-      turn.write("done 0 5");
+      Journal::Lock lock(journal);
+      if (journal.is_empty()) lock.begin_anew();
+      lock.write("head {\"c\":3}");
+      lock.write("part {}");
+      lock.write("done 0 5");
     }
     EXPECT_TRUE(journal.is_done({0, 5})) << cut;
     const std::optional<Journal> again = Journal::find(path);
@@ -199,7 +199,7 @@ TEST(Journal, OneThatIsCutShortMeanwhileIsNoticed) {
   Journal journal(folder / "out.h5.journal");
   begin(journal);
   put(folder / "out.h5.journal", "");
-  EXPECT_NE(error_of([&] { Journal::Turn turn(journal); }).find("was cut short"), std::string::npos);
+  EXPECT_NE(error_of([&] { Journal::Lock lock(journal); }).find("was cut short"), std::string::npos);
 }
 
 TEST(Journal, OneThatIsReplacedMeanwhileIsNoticed) {
@@ -208,9 +208,9 @@ TEST(Journal, OneThatIsReplacedMeanwhileIsNoticed) {
   Journal journal(path);
   begin(journal);
   std::filesystem::remove(path);
-  EXPECT_NE(error_of([&] { Journal::Turn turn(journal); }).find("removed or replaced"), std::string::npos);
+  EXPECT_NE(error_of([&] { Journal::Lock lock(journal); }).find("removed or replaced"), std::string::npos);
   put(path, "");
-  EXPECT_NE(error_of([&] { Journal::Turn turn(journal); }).find("removed or replaced"), std::string::npos);
+  EXPECT_NE(error_of([&] { Journal::Lock lock(journal); }).find("removed or replaced"), std::string::npos);
 }
 
 TEST(Journal, TurnsOfManyProcessesDoNotMix) {
@@ -230,12 +230,12 @@ TEST(Journal, TurnsOfManyProcessesDoNotMix) {
       int taken = 0;
       for (bool found = true; found;) {
         found = false;
-        Journal::Turn turn(mine);
+        Journal::Lock lock(mine);
         for (int u = 0; u < units && !found; ++u) {
           if (mine.is_done({0, u})) continue;
-          turn.write(fmt::format("claim 0 {} {}", u, mine.self()));
-          turn.write(fmt::format("done 0 {}", u));
-          turn.write(fmt::format("claim 1 {} {}", u, p));
+          lock.write(fmt::format("claim 0 {} {}", u, mine.self()));
+          lock.write(fmt::format("done 0 {}", u));
+          lock.write(fmt::format("claim 1 {} {}", u, p));
           found = true;
           ++taken;
         }

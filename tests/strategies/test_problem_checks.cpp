@@ -37,7 +37,7 @@ TEST(ProblemChecks, NameTheSettingAndWhatWasExpected) {
   EXPECT_EQ(objection([](Problem& p) { p.scale = std::numeric_limits<double>::quiet_NaN(); }).substr(0, 20),
             "attention.scale: nan");
   EXPECT_EQ(objection([](Problem& p) { p.pattern.group_scale = true; }),
-            "attention.group_scale: true needs semantics: grouped, which is longnet");
+            "attention.group_scale: true needs semantics grouped, not longnet");
   EXPECT_EQ(objection([](Problem& p) {
               p.pattern.semantics = Semantics::grouped;
               p.shape.heads = p.shape.kv_heads = 1;
@@ -79,7 +79,7 @@ TEST(ProblemChecks, ScoresThatCannotBe) {
   const auto few = std::make_shared<kernels::Coordinates>(std::vector<double>(78, 0));
   EXPECT_EQ(objection(with({50, {0.5}, 2, far})), "");
   EXPECT_EQ(objection(with({1e31})), "attention.softcap: 1e+31, expected 1e-30 to 1e30");
-  EXPECT_EQ(objection(with({0, {0.5}, 0, few})), "input.coordinates: of 39 rows, expected those of 40");
+  EXPECT_EQ(objection(with({0, {0.5}, 0, few})), "input.coordinates: 39 rows, expected 40");
   EXPECT_EQ(objection(with({0, {1e30}})),
             "attention.bias: a slope of 1e+30 at distances up to 40, expected 0 or more and scores up to 1e+30");
   EXPECT_EQ(objection(with({5}, kernels::Backend::device)), "");

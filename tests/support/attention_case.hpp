@@ -82,7 +82,7 @@ inline std::vector<double> rounded(const std::vector<double>& values, DType type
   return from_storage(to_storage(values, type).data(), Index(values.size()), type);
 }
 
-/// `count` normal numbers times `amplitude`, rounded to `type`; `generate` makes the same for this seed and tensor.
+/// `count` normal numbers times `amplitude`, rounded to `type`; `annulus generate` makes those of amplitude 1.
 inline std::vector<double> random_values(core::TensorId tensor, Index count, DType type, std::uint64_t seed = 1,
                                          double amplitude = 1) {
   std::vector<double> values(static_cast<std::size_t>(count));
@@ -91,7 +91,7 @@ inline std::vector<double> random_values(core::TensorId tensor, Index count, DTy
   return rounded(values, type);
 }
 
-/// The rows of the intervals of a (B, S, width) tensor, one after another: (B, rows, width). What a rank has.
+/// What a rank has of a (B, S, width) tensor: the rows of its intervals, one after another, (B, rows, width).
 inline std::vector<double> take_rows(const std::vector<double>& values, Index batch, Index sequence,
                                      const std::vector<core::Interval>& rows) {
   const Index width = batch * sequence > 0 ? Index(values.size()) / (batch * sequence) : 0;
@@ -111,7 +111,7 @@ struct DeviceTensor {
   core::TensorView view;
 };
 
-/// Copies a (B, rows, heads, D) tensor into such memory.
+/// Copies a (B, rows, heads, D) tensor into memory of the default execution space.
 inline DeviceTensor to_device(const std::vector<double>& values, DType type, Index rows, Index heads, Index head_dim) {
   const std::vector<std::byte> bytes = to_storage(values, type);
   DeviceTensor tensor{core::Buffer("test tensor", Index(bytes.size())), {}};

@@ -1,5 +1,5 @@
 // A test program for GPUs that links this file sends all rows with the NCCL library. NCCL refuses ranks that share a
-// GPU: so these pretend to be on different machines.
+// GPU. So the ranks of the test pretend to be on different machines.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -18,15 +18,15 @@ using core::Index;
 class FakeDevice {
  public:
   /// With `real_kernels` kernels run on the host immediately: a wait for a copy returns when the copy is done. From the
-  /// call until the copy happens, its target has bytes 0xff (NaN in every storage type). Some time later the source is
-  /// read again: if that memory has been given away too early, `overwritten` counts it.
+  /// call until the copy happens, its target has bytes 0xff (NaN in every storage type). Some time after the copy
+  /// the source is compared with it: `overwritten` counts lines that changed because their memory was reused too early.
   FakeDevice(std::uint64_t seed, bool real_kernels) : random_(seed), real_kernels_(real_kernels), queues_(4) {}
 
   core::CopyQueue& to_host() { return to_host_; }
   core::CopyQueue& to_device() { return to_device_; }
   core::CopyQueue& messages() { return messages_; }
 
-  /// Runs after all kernels launched so far, and after the operations that kernels were made to wait for.
+  /// Queues a kernel: it runs after all earlier kernels, and after the operations that kernels were made to wait for.
   void launch(std::function<void()> kernel) { queues_[kernels].add(at_once(std::move(kernel))); }
   /// Adds work of a library to the queue that has this stream: `work` is called again and again until it returns true.
   static void add(void* stream, std::function<bool()> work) {
@@ -47,7 +47,7 @@ class FakeDevice {
     while (step()) {
     }
   }
-  /// The same for copies only.
+  /// Runs the copies that may run, until there is none left.
   void finish_copies() {
     for (bool is_any = true; is_any;) {
       is_any = false;
@@ -75,8 +75,8 @@ class FakeDevice {
     };
   }
   struct Operation {
-    std::function<bool()> run;  // returns true when it is done
-    std::vector<core::When> behind;
+    std::function<bool()> run;      // returns true when it is done
+    std::vector<core::When> after;  // it waits for these
   };
   struct Line {  // runs its operations one after another
     void add(std::function<bool()> run) { all.push_back({std::move(run), std::exchange(waits, {})}); }
@@ -93,7 +93,7 @@ class FakeDevice {
   bool may_run(std::size_t q) const {
     const Line& line = queues_[q];
     if (line.done == line.all.size()) return false;
-    for (const core::When& moment : line.all[line.done].behind) {
+    for (const core::When& moment : line.all[line.done].after) {
       if (!is_past(moment)) return false;
     }
     return true;
@@ -121,7 +121,7 @@ class FakeDevice {
     }
     void kernels_wait_for(const core::When& moment) override {
       if (!device.real_kernels_) return device.queues_[kernels].waits.push_back(moment);
-      while (!device.is_past(moment, 1)) device.step();  // all but reading the source again
+      while (!device.is_past(moment, 1)) device.step();  // the copy itself is done; comparing its source may be left
     }
     void copy(const core::Lines& from, const core::Lines& to) override {
       ++device.copies;

@@ -1,5 +1,5 @@
-// NCCL as this program uses it, made from MPI and a fake device: groups run late, at the device's time, are matched
-// only by their order, and calls that NCCL would refuse are refused.
+// The functions of NCCL that annulus uses, made from MPI and a fake device: groups of calls run late, when the device
+// runs them, and are matched by their order alone. Calls that NCCL would refuse are refused.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -77,18 +77,18 @@ class FakeNccl {
   };
 
   int make_id(comm::NcclFunctions::Id& id) {
-    int place[2] = {next_tag_++, 0};
-    MPI_Comm_rank(world_, &place[1]);
-    std::memcpy(id.data(), place, sizeof place);
+    int tag_and_root[2] = {next_tag_++, 0};
+    MPI_Comm_rank(world_, &tag_and_root[1]);
+    std::memcpy(id.data(), tag_and_root, sizeof tag_and_root);
     return comm::nccl_success;
   }
-  /// Every rank sends its rank to rank 0 of the new communicator, which made the id.
+  /// Every rank sends its rank in world_ to rank 0 of the new communicator, which made the id and sends all ranks back.
   int init(void** handle, int ranks, const comm::NcclFunctions::Id& id, int rank) {
-    int place[2], self = 0;
-    std::memcpy(place, id.data(), sizeof place);
+    int tag_and_root[2], self = 0;
+    std::memcpy(tag_and_root, id.data(), sizeof tag_and_root);
     MPI_Comm_rank(world_, &self);
     auto comm = std::make_unique<Comm>();
-    comm->tag = 1000 * (place[1] + 1) + place[0];
+    comm->tag = 1000 * (tag_and_root[1] + 1) + tag_and_root[0];
     comm->world_ranks.resize(std::size_t(ranks));
     comm->world_ranks[std::size_t(rank)] = self;
     if (rank == 0) {
@@ -102,8 +102,8 @@ class FakeNccl {
       }
     } else {
       const int who[2] = {rank, self};
-      MPI_Send(who, 2, MPI_INT, place[1], comm->tag, world_);
-      MPI_Recv(comm->world_ranks.data(), ranks, MPI_INT, place[1], comm->tag, world_, MPI_STATUS_IGNORE);
+      MPI_Send(who, 2, MPI_INT, tag_and_root[1], comm->tag, world_);
+      MPI_Recv(comm->world_ranks.data(), ranks, MPI_INT, tag_and_root[1], comm->tag, world_, MPI_STATUS_IGNORE);
     }
     comm->busy = 3;
     *handle = comms_.emplace_back(std::move(comm)).get();
@@ -122,7 +122,7 @@ class FakeNccl {
     operations_.push_back({call, data});
     return comm::nccl_success;
   }
-  /// The group is added to the queue some queries later, as NCCL does when it must first connect ranks.
+  /// The group is added to its queue after some queries of the state, as NCCL does when it must first connect ranks.
   int end_group() {
     if (--group_depth_ != 0 || operations_.empty()) return invalid_usage;
     std::vector<Call>& calls = groups.emplace_back();

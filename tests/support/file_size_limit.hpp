@@ -1,4 +1,4 @@
-// A full disk, for tests.
+// Makes writes fail as on a full disk.
 #pragma once
 
 #include <sys/resource.h>

@@ -33,7 +33,7 @@ class RankPrinter : public testing::EmptyTestEventListener {
 };
 
 // A failed ASSERT_* or an exception ends the test on this rank only. Other ranks would wait for it in their next
-// collective until the time limit. So it ends the launch. (Not with a single rank, for which no rank waits.)
+// collective until the time limit. So this listener ends the launch, unless there is a single rank only.
 class AbortOnFatalFailure : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& part) override {
     int ranks = 1;

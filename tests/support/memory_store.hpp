@@ -1,5 +1,5 @@
-// A store of rows in memory that is as strict as a store in files may be: numbers are there only after wait(), memory
-// of a read in flight has none, and no number may be written twice.
+// A store of rows in memory that is as strict as a store in files may be. The numbers of a read arrive in wait();
+// until then its memory has bytes 0xff. No number may be written twice.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -103,7 +103,7 @@ class MemoryStore final : public core::RowSource, public core::RowSink {
   core::RowTraffic read_;
 };
 
-/// Makes room for everything that a problem writes.
+/// Makes room for every tensor that a run of the problem writes.
 inline void lay_out_results(const strategies::Problem& problem, MemoryStore& store) {
   const core::Shape& s = problem.shape;
   const Index head = problem.head_row_bytes(), lse = Index(core::bytes_of(core::lse_type(problem.type)));

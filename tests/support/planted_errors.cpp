@@ -12,7 +12,7 @@ bool planted() { return comm::Communicator(MPI_COMM_WORLD).rank() == 1; }
 
 TEST(Planted, Expectation) { EXPECT_FALSE(planted()); }
 
-// The other ranks wait for this one in a collective that it never reaches.
+// Ranks 0 and 2 wait for rank 1 in a collective that rank 1 never reaches.
 TEST(Planted, Assertion) {
   ASSERT_FALSE(planted());
   comm::Communicator(MPI_COMM_WORLD).barrier();

@@ -1,4 +1,4 @@
-// The hops of one rank as lists; and the same lists by the definition, which asks every owner about every other rank.
+// The hops of one rank as lists; and the same lists by the definition, for which every owner goes through all ranks.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,8 @@ inline GradientHopList ordered_gradients(const pattern::Layout& layout, const pa
   return list;
 }
 
-/// By the definition: what the neighbour ring brings to the rank at distance d = 1 ... reach from `owner` (element d -
-/// 1), and what the ranks up to there read.
+/// By the definition: which rows of `owner` the neighbour ring brings to the rank at distance d = 1 ... reach (element
+/// d - 1), and which of them the ranks up to that distance read.
 struct DefinedRoute {
   std::vector<PackedRows> carried, read_until;
 };

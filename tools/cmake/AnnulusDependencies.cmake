@@ -9,7 +9,7 @@ if(ANNULUS_BUILD_TESTS AND ANNULUS_MPI AND NOT ANNULUS_BUILD_PROGRAM)
 leave ANNULUS_BUILD_PROGRAM=ON, or set ANNULUS_MPI=OFF, too")
 endif()
 
-# ---- Kokkos and Kokkos Kernels: the user's own first, else those that tools/setup built ----
+# ---- Kokkos and Kokkos Kernels: the user's own first, otherwise those that tools/setup built ----
 # The probe runs in a scope of its own, so that a Serial-only Kokkos in a system path leaves no targets behind.
 set(annulus_kokkos_named FALSE)
 if(DEFINED Kokkos_ROOT OR DEFINED ENV{Kokkos_ROOT} OR Kokkos_DIR)
@@ -41,7 +41,7 @@ Kokkos_ROOT to your own")
 endif()
 if(Kokkos_FOUND)
   get_filename_component(annulus_kokkos_prefix "${Kokkos_DIR}/../../.." ABSOLUTE)
-  # Beside the Kokkos of tools/setup. For a user's own Kokkos the probe has set KokkosKernels_DIR already.
+  # tools/setup builds Kokkos Kernels beside its Kokkos. For a user's own Kokkos the probe has set KokkosKernels_DIR.
   find_package(KokkosKernels CONFIG QUIET PATHS ${annulus_kokkos_prefix} NO_DEFAULT_PATH)
   if(NOT KokkosKernels_FOUND AND ANNULUS_BUILD_PROGRAM)
     list(APPEND annulus_missing "Kokkos Kernels: not beside the Kokkos in ${annulus_kokkos_prefix}. Run tools/setup")

@@ -48,7 +48,8 @@ if(ANNULUS_BUILD_PROGRAM)
 endif()
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/annulus)
 install(EXPORT annulusTargets NAMESPACE annulus:: DESTINATION ${package})
-export(EXPORT annulusTargets NAMESPACE annulus:: FILE ${PROJECT_BINARY_DIR}/annulusTargets.cmake)  # a build folder will do
+# With this file find_package() also accepts a build folder.
+export(EXPORT annulusTargets NAMESPACE annulus:: FILE ${PROJECT_BINARY_DIR}/annulusTargets.cmake)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/annulusConfig.cmake.in ${PROJECT_BINARY_DIR}/annulusConfig.cmake
                               INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/annulusConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -26,7 +26,7 @@ if(NOT "CUDA" IN_LIST Kokkos_DEVICES)
     $<${optimized}:-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.;-ffile-prefix-map=${PROJECT_BINARY_DIR}=build>)
   if(ANNULUS_HARDENING)
     # A copy beyond the end of a buffer, or a return address that was overwritten, ends the program (SIGABRT), and the
-    # table of imported functions is read-only. Level 3 also checks computed sizes. Tiles have no such checks
+    # table of imported functions is read-only. Level 3 also checks computed sizes. Kernels' tiles have no such checks
     # (kernels/host/instruction_sets.cmake). Not -fcf-protection: the C library and Kokkos would need it, too.
     set(level 2)
     if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)

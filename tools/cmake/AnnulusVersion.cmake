@@ -14,7 +14,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-# A copy inside another repository must not report the other's commit: the repository's top folder must be ours.
+# A copy of annulus inside another repository must not report that repository's commit. So the top folder must be ours.
 set(commit unknown)
 set(ENV{GIT_OPTIONAL_LOCKS} 0)
 execute_process(COMMAND git rev-parse --show-toplevel WORKING_DIRECTORY ${SOURCE_DIR}

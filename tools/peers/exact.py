@@ -1,7 +1,7 @@
 """The definition of docs/semantics.md in float64, head by head, in blocks of queries. Results are compared with this.
 
-    exact.py make CASE-JSON INPUT OUTPUT      writes out (and dq, dk, dv), with sampled rows alone where there are many
-    exact.py compare RESULT EXACT             prints {"out": {"difference", "largest"}, ...} of what both hold
+    exact.py make CASE-JSON INPUT OUTPUT      writes out (and dq, dk, dv); if there are many rows, only sampled ones
+    exact.py compare RESULT EXACT             prints {"out": {"difference", "largest"}, ...} for tensors of both
 
 Nothing here is shared with annulus or with a peer.
 """

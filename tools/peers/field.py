@@ -15,7 +15,7 @@ from program import Failed, launch, say
 
 HERE = Path(__file__).resolve().parent
 MIB = 1 << 20
-# The package of each peer that is not PyTorch's. In marked packages a stand-in attends one block of keys (standins.py).
+# The package of each peer that is not PyTorch's. In those of MARKED a stand-in computes each block (standins.py).
 PACKAGES = {"ring-attention": "ring-attention-pytorch", "yunchang": "yunchang", "yunchang-cpu": "yunchang",
             "yunchang-ulysses": "yunchang", "ring-flash": "ring-flash-attn", "deepspeed-ulysses": "deepspeed",
             "deepspeed-ring": "deepspeed", "para-ulysses": "para-attn", "para-ring": "para-attn",
@@ -151,29 +151,29 @@ class Field:
         for who in table.everyone:  # all start at once: imports take longer than the computing
             if self.has(who):
                 self.workers.get(who.peer, cases[who.name])
-        for turn in range(-1, case.rounds):
-            if turn == 0:
+        for number in range(-1, case.rounds):  # -1: the check
+            if number == 0:
                 deadline, longest = monotonic() + seconds, 0.0
             start = monotonic()
-            if turn > 0 and start + longest > deadline:
-                say(f"{turn} of {case.rounds} rounds, the time is up")
+            if number > 0 and start + longest > deadline:
+                say(f"{number} of {case.rounds} rounds, the time is up")
                 break
             for who in table.everyone:
                 record = records[who.name]
                 try:
                     if "left out" not in record:
-                        (self.check if turn < 0 else self.once)(who, cases[who.name], record)
+                        (self.check if number < 0 else self.once)(who, cases[who.name], record)
                 except Failed as failure:
                     record["left out"] = str(failure)
                     say(f"{who.name} is left out: {failure}")
-            if turn >= 0:
+            if number >= 0:
                 longest = max(longest, monotonic() - start)
         return records
 
     def facts(self):
         """What DeepSpeed's isend does, in one line."""
         if "deepspeed" not in self.versions:
-            return "DeepSpeed could not be had."
+            return "DeepSpeed is not installed."
         two = Case("facts", 256, ranks=2)
         try:
             found = self.workers.get("deepspeed-ring", two).ask({"do": "facts"}, self.limit)[0]
@@ -194,7 +194,7 @@ def speed(record, baseline, what, key):
 
 
 def verdict(record, dtype="float32"):
-    """(errors of out and of the worst gradient, right or what is wrong)."""
+    """(errors of out and of the worst gradient; "right", or the names of wrong tensors)."""
     def limit(name):
         return (TOLERANCE if name == "out" else GRADIENT_TOLERANCE)[dtype]
 

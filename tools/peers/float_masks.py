@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Windows and ALiBi in annulus, and in PyTorch, which needs a tensor with a float for each pair of rows.
+"""Measures windows and ALiBi in annulus and in PyTorch, which needs a tensor with a float for each pair of rows.
 
     ./tools/python/test tests/test_scores.py      makes the package in build/test/python/site, and the environment
     PYTHONPATH=build/test/python/site ~/.cache/annulus/python/bin/python tools/peers/float_masks.py [ROWS] [annulus]
@@ -28,7 +28,7 @@ CASES = {"window of 4,096, causal": (8, {"segments": [{"window": 4096}], "dilati
          "ALiBi in the plane": (12, {"bias": {"alibi": "slopes", "exempt": 1}, "causal": False, "coordinates": "grid"})}
 
 
-def places(rows):
+def grid_points(rows):
     """(rows, 2): a grid of tiles, after a class token."""
     width = round(rows ** 0.5)
     tiles = numpy.arange(rows - 1)
@@ -43,15 +43,15 @@ def words_of(words, rows, heads):
     words = dict(words)
     if "bias" in words:
         words["bias"] = {**words["bias"], "alibi": slopes(heads)}
-    return words | ({"coordinates": places(rows)} if "coordinates" in words else {})
+    return words | ({"coordinates": grid_points(rows)} if "coordinates" in words else {})
 
 
 def float_mask(words, rows, heads):
     """(rows, rows), or (heads, rows, rows) with slopes."""
     row = torch.arange(rows)
     if "coordinates" in words:
-        place = torch.tensor(places(rows), dtype=torch.float32)
-        distance = torch.cdist(place, place)
+        points = torch.tensor(grid_points(rows), dtype=torch.float32)
+        distance = torch.cdist(points, points)
         distance[0] = distance[:, 0] = 0
     else:
         distance = (row[:, None] - row[None, :]).float().abs()
@@ -105,10 +105,12 @@ def main(words):
     with tempfile.TemporaryDirectory() as folder:
         for name in CASES:
             for who in ["annulus"] if "annulus" in words else ["annulus", "PyTorch"]:
-                told = subprocess.run([sys.executable, __file__, "--one", who, name, str(rows), folder], check=True, text=True,
-                                      capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout.split()
+                printed = subprocess.run([sys.executable, __file__, "--one", who, name, str(rows), folder], check=True,
+                                         text=True, capture_output=True,
+                                         env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout.split()
                 outs = [numpy.load(Path(folder) / f"{which}.npy") for which in dict.fromkeys(("annulus", who))]
-                print(f"| {name} | {who} | {' | '.join(told)} | {numpy.abs(outs[0] - outs[-1]).max():.0e} |", flush=True)
+                difference = numpy.abs(outs[0] - outs[-1]).max()
+                print(f"| {name} | {who} | {' | '.join(printed)} | {difference:.0e} |", flush=True)
     return None
 
 

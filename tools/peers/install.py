@@ -1,6 +1,6 @@
 """Installs the peers from PyPI into the private virtual environment of tools/venv; quick if they are installed.
 
-Only numpy and h5py are needed by every peer; one that cannot be installed is left out and the others run.
+Every peer needs numpy and h5py. A peer that cannot be installed is left out, and the others run.
 """
 import subprocess
 import sys
@@ -64,7 +64,7 @@ def install(wanted):
         try:
             environment.install(*venv.NUMBERS)
         except venv.Failed as failure:
-            say(f"annulus alone: {failure}")
+            say(f"no peer can be measured: {failure}")
             return None, {}
         versions = {"numpy, h5py": environment.works(NUMBERS_WORK)}
         for peer, put_in in (("torch", venv.Environment.install_torch), ("jax", install_jax),

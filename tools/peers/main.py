@@ -39,7 +39,7 @@ def arguments():
     parser.add_argument("--json", metavar="FILE", default=str(BUILD / "peers/peers.json"),
                         help="raw numbers (default build/peers/peers.json)")
     parser.add_argument("--rounds", type=int, help="instead of what each case asks for (mostly 5)")
-    parser.add_argument("--seconds", type=float, help="time for the measurements; later rounds are left out beyond it")
+    parser.add_argument("--seconds", type=float, help="time for the measurements; rounds after it are left out")
     parser.add_argument("--limit", type=float, help="seconds that a single measurement may take")
     parser.add_argument("--program", default=str(BUILD / "release/annulus"),
                         help="another annulus than build/release's; then nothing is built")
@@ -134,8 +134,8 @@ def compare_field(options, cases, annulus, workers, about, versions, limit):
         raise SystemExit(f"peers: {options.torchscale}: no torchscale/component/dilated_attention.py in this folder")
     paths = [str(folder)] + ([str(Path(options.torchscale).resolve())] if options.torchscale else [])
     versions |= {"torchscale": "of " + paths[1]} if options.torchscale else {}
-    told = {"PYTHONPATH": os.pathsep.join(paths), "TORCH_EXTENSIONS_DIR": str(folder / "built")}  # DeepSpeed compiles
-    SETTINGS.update({peer: told for peer in field.PACKAGES})
+    variables = {"PYTHONPATH": os.pathsep.join(paths), "TORCH_EXTENSIONS_DIR": str(folder / "built")}  # for DeepSpeed
+    SETTINGS.update({peer: variables for peer in field.PACKAGES})
     rounds = {case.name: case.rounds for case in cases}
     chosen = []
     for table in field.tables(options.quick):
@@ -157,7 +157,7 @@ def main():
         return training.main(options, machine, write_json)
     cases = chosen_cases(options)
     if options.list or not cases:
-        print("\n".join(case.name for case in cases) or "peers: no case is called so; --list names them")
+        print("\n".join(case.name for case in cases) or "peers: no case has such a name; --list shows all names")
         return 0 if cases else 2
     wanted = {"torch"} if options.field else {PACKAGES[peer] for case in cases for peer in case.peers}
     cache = os.environ["PEERS_CACHE"]

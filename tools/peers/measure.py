@@ -8,7 +8,7 @@ from program import Failed, launch, say
 # as much.
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
 GRADIENT_TOLERANCE = TOLERANCE | {"float64": 1e-11, "float32": 3e-5}
-# Multiply-adds of a (query, key, head) triple, in units of 4 flops a head element: two products forward, five backward.
+# Flops of a (query, key, head) triple, divided by the head size: two products forward and five backward, 2 flops each.
 FLOPS = {"forward": 4.0, "backward": 10.0, "forward+backward": 14.0}
 
 # The package that each peer is made of.
@@ -23,7 +23,7 @@ def worst(errors):
 
 class Bench:
     def __init__(self, annulus, workers, peaks, versions, limit):
-        """`peaks`: the programs that measure them, by name."""
+        """`peaks`: {name of a peak: the program that measures it}."""
         self.annulus, self.workers, self.peaks, self.limit = annulus, workers, peaks, limit
         self.available = {peer for peer, package in PACKAGES.items() if package in versions}
 

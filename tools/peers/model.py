@@ -3,9 +3,10 @@
 
     tools/peers/model.py [--rows 16384] [--steps 5] [--threads 2] [--without plain]
 
-    plain      what autograd takes as it is: per pair the combs, scores, softmax and log-sum-exps, merged by these
+    plain      operations that autograd can differentiate: per pair scores, softmax and log-sum-exps of the combs; pairs
+               are merged by the log-sum-exps
     composed   peer_composed.py as an autograd function: PyTorch's fused kernel pair by pair, merged by log-sum-exps,
-               its backward pass with the merged results; nobody has told us of such code, but it could be written
+               its backward pass with the merged results; we know of no such code, but it could be written
 
 Steps are interleaved; losses are compared step by step. Needs the package (pip install .) in the environment
 of tools/venv, or on PYTHONPATH.

@@ -1,7 +1,7 @@
 """Attention over ranks as PyTorch users do it first: all-gather K and V over gloo, then the fused kernel.
 
 Every rank holds two chunks of the rows, p and 2P - 1 - p of 2P, so that causal work is balanced. Gradients of K and V are
-summed over the ranks and each keeps its own rows.
+summed over the ranks, and each rank keeps those of its own rows.
 """
 import os
 
@@ -44,8 +44,8 @@ class AllGather(Torch):
         if not self.causal:
             yield slice(None), slice(None), False
             return
-        for place, c in enumerate(self.chunks(self.rank)):
-            own = slice(place * self.chunk, (place + 1) * self.chunk)
+        for i, c in enumerate(self.chunks(self.rank)):
+            own = slice(i * self.chunk, (i + 1) * self.chunk)
             yield own, slice(c * self.chunk, (c + 1) * self.chunk), True
             if c > 0:
                 yield own, slice(0, c * self.chunk), False

@@ -1,8 +1,8 @@
 """Dilated attention as one would compose it from PyTorch's fused kernel.
 
-Per pair: the heads' combs are gathered, all segments and heads go through one fused call, and the result is merged
-into the rows that it belongs to by the log-sum-exps. Backward: the fused kernel's own, per pair, with the merged out and
-lse, which gives the exact gradient. One pair at a time, so no more than one pair's combs are held.
+Per pair: the heads' combs are gathered, all segments and heads go through one fused call, and its results are merged
+by log-sum-exps into the rows to which they belong. Backward: per pair the fused kernel's backward pass, which gets the
+merged out and lse, so that gradients are exact. One pair at a time, so no more than one pair's combs are held.
 """
 import torch
 
@@ -21,7 +21,7 @@ class Composed(Torch):
         self.take(self.tensors, case)
 
     def take(self, tensors, case):
-        """The same of tensors (1, rows, heads, head size) on any device."""
+        """load() for tensors (1, rows, heads, head size) that are on any device."""
         self.tensors, self.causal = tensors, case["causal"]
         batch, self.n, self.heads, _ = self.tensors["q"].shape
         if batch != 1:

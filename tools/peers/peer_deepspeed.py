@@ -1,4 +1,4 @@
-"""DeepSpeed: its Ulysses, and the ring of the reports over its send and recv.
+"""DeepSpeed: its Ulysses, and a ring over its send and recv, as in the reports of docs/comparison.md.
 
 The ring is the pattern that was reported to work with DeepSpeed: even ranks send first, odd ranks receive first, and no
 message travels while a kernel works. Blocks are merged by log-sum-exps; gradients of K and V travel on with them.

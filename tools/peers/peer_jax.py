@@ -1,7 +1,7 @@
 """JAX's dot_product_attention, compiled by XLA; it holds the scores of all rows and keys."""
 import os
 
-# XLA starts as many threads as it has CPUs, so it gets this many CPUs.
+# XLA starts as many threads as it has CPUs, so this process gets OMP_NUM_THREADS CPUs.
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(os.environ["OMP_NUM_THREADS"])])
 
 import jax  # noqa: E402  (after the affinity is set)

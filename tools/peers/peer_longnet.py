@@ -1,4 +1,4 @@
-"""Other programs of LongNet's attention: dilated-attention-pytorch, and torchscale (by the authors of the paper).
+"""Other implementations of LongNet's attention: dilated-attention-pytorch, and torchscale (by LongNet's authors).
 
 Both call a GPU package for the attention of their combs; a stand-in makes that call.
 """

@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 
 
 def model(case):
-    """One node on (batch, rows, heads x head size), which is how the tensors lie."""
+    """One node on (batch, rows, heads x head size), which is how the tensors are stored."""
     shape = [1, case["sequence"], case["heads"] * case["head_dim"]]
     values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("q", "k", "v", "out")}
     node = helper.make_node("MultiHeadAttention", ["q", "k", "v"], ["out"], domain="com.microsoft",

@@ -2,7 +2,7 @@
 
     y = attention(x wq, x wk, x wv) wo        loss = 1/(2 N) sum (y - target)^2        weights -= rate * gradients
 
-ddp       weights whole on every rank, DistributedDataParallel; the rows are spread, attention is Ulysses'
+ddp       all weights on every rank, DistributedDataParallel; the rows are spread, attention is Ulysses'
 fsdp2     fully_shard: 1/P of the weights on every rank; the rows are spread, attention is Ulysses'
 dtensor   parallelize_module: heads and their weights are spread (column- and row-wise); x and y are spread by rows
 
@@ -73,7 +73,7 @@ class Dilated(torch.autograd.Function):
 
 
 def tiny(case):
-    """A case of the same kind with very few rows: two heads of 4 on each of two ranks, dense."""
+    """The same case for a very small layer: two heads of head size 4, dense, and no change of the weights."""
     return case | {"heads": 2, "head_dim": 4, "segments": [ALL], "dilations": [1], "rate": 0.0}
 
 
@@ -93,7 +93,7 @@ class Layer(torch.nn.Module):
 
 
 class Training:
-    """What the three have in common; they differ in spread() and in attend()."""
+    """What the three peers have in common; they differ in spread() and in attend()."""
 
     gradients_are_means = True
 
@@ -137,7 +137,7 @@ class Training:
         self.optimizer = torch.optim.SGD(self.layer.parameters(), lr=case["rate"])
 
     def measure(self, command):
-        """The mean of some steps; with memory also the most bytes of a step beyond a process without tensors."""
+        """The mean of some steps; with memory also the most bytes of a step beyond those after the tiny training."""
         if command["memory"]:
             self.optimizer.zero_grad()
             settle_memory()

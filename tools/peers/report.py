@@ -1,4 +1,4 @@
-"""From the raw rounds to the lines of a table."""
+"""Turns raw rounds into the lines of a table."""
 from statistics import median
 
 from measure import FLOPS
@@ -65,7 +65,7 @@ def summary(record, who, what):
 def rows(record):
     """The table's lines of a case: pass by pass, annulus first, then its peers."""
     passes = ["process"] if record["case"]["generated"] else ["forward", "backward", "forward+backward"]
-    name = record["case"]["name"]  # stands in the first line only
+    name = record["case"]["name"]  # printed in the first line only
     for what in passes:
         for who in ["annulus"] + record["case"]["peers"]:
             numbers = summary(record, who, what)
@@ -108,7 +108,7 @@ GFLOP/CPU s: useful flops (4 D per kept query, key and head forward, 10 D backwa
 CPU s: annulus its kernels on all ranks, without messages (/run/kernel_cpu_seconds); a peer all its threads and ranks.
 of peak: share of the multiply-add peak measured in the same rounds with as many threads.  of bf16: the same of the peak of
 VDPBF16PS, bfloat16 only.  +MiB: memory above the inputs on the fullest rank, outputs included.
-difference: largest from annulus' result / max(1, largest value); '!!' is too much.
+difference: the largest difference from annulus' result, divided by max(1, largest value); '!!' is too much.
 annulus/peer: ratio of rates, median (min max) over the rounds; above 1 annulus is faster.
 """
 

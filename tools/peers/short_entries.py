@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Batches of many short entries in annulus beside PyTorch's scaled_dot_product_attention, in one process, one thread.
+"""Measures batches of many short entries in annulus beside PyTorch's scaled_dot_product_attention, in one thread.
 
     ./tools/python/test tests/test_torch.py      makes the package in build/test/python/site, and the environment
     PYTHONPATH=build/test/python/site ~/.cache/annulus/python/bin/python tools/peers/short_entries.py [ROUNDS] [TYPE...]
@@ -19,7 +19,7 @@ CASES = ((80000, 16, 2, 16), (256, 512, 2, 64), (64, 4096, 1, 64))  # entries, r
 
 
 def seconds(attend, given, dout):
-    """Of a call; with gradients where dout is given."""
+    """Wall seconds of a call; with gradients if dout is given."""
     for tensor in given:
         tensor.grad = None
         tensor.requires_grad_(dout is not None)
@@ -52,8 +52,8 @@ def main(words):
     print("| entries x rows, heads | type | annulus: s forward; with gradients | PyTorch | ratio |\n|---|---|---|---|---|")
     for batch, rows, heads, dim in CASES:
         for kind in kinds:
-            told = measure(batch, rows, heads, dim, getattr(torch, kind), rounds)
-            print(f"| {batch:,} x {rows:,}, {heads} of {dim} | {kind} | {told} |", flush=True)
+            numbers = measure(batch, rows, heads, dim, getattr(torch, kind), rounds)
+            print(f"| {batch:,} x {rows:,}, {heads} of {dim} | {kind} | {numbers} |", flush=True)
 
 
 if __name__ == "__main__":

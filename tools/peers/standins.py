@@ -1,8 +1,8 @@
-"""Stand-ins for GPU packages that some of the other codes import, so that these run on CPUs.
+"""Stand-ins for GPU packages that some peers import, so that these peers run on CPUs.
 
-Each makes one call (one block of queries with one block of keys) by PyTorch's fused CPU kernel. Nothing else of the
-codes is replaced: the codes themselves send messages, merge blocks and add gradients. Results in float32
-are those of that kernel, so an error that remains is not the stand-in's.
+A stand-in computes each call (one block of queries with one block of keys) by PyTorch's fused CPU kernel. Nothing else
+of the peers is replaced: they themselves send messages, merge blocks and add gradients. A call's results in float32
+are those of that kernel, so errors of a peer are not the stand-in's.
 """
 import sys
 import types

@@ -1,7 +1,7 @@
 """`annulus train` beside PyTorch's DDP, FSDP2 and DTensor on the same layer: checks, rounds, the table.
 
-annulus is a process each time, which reads and writes files and makes a checkpoint. So a step is the difference of two
-trainings, of 1 step and of 1 + STEPS, divided by STEPS. Peers are processes that stay.
+annulus is a process each time, which reads and writes files and makes a checkpoint. So a step's
+time is the difference of two trainings, of 1 step and of 1 + STEPS, divided by STEPS. Peers' processes keep running.
 """
 import json
 import os
@@ -153,8 +153,9 @@ def rows(case, record):
 LEGEND = """
 A step: forward, loss, gradients of the weights, descent; no gradient of x. 2 ranks of one thread. Median (min max) of
 rounds, in which all are measured in turn. CPU s: of all ranks; those of annulus include its waiting, which polls.
-MiB a rank: the most resident on the fullest rank beyond a process without tensors. Ratios above 1: annulus needs less.
-difference: the largest of losses, and of how far the weights have come, after the same steps; '!!' is too much.
+MiB a rank: the most resident on the fullest rank beyond a training of a very small layer. Ratios above 1:
+annulus needs less. difference: the largest one of losses, and of changes of weights, after the same steps; '!!' is
+too much.
 """
 
 
@@ -162,7 +163,7 @@ def main(options, machine, write_json):
     """The command; `machine` and `write_json` are main.py's."""
     cases = chosen(options)
     if options.list or not cases:
-        print("\n".join(case.name for case in cases) or "peers: no case is called so; --list names them")
+        print("\n".join(case.name for case in cases) or "peers: no case has such a name; --list shows all names")
         return 0 if cases else 2
     python, versions = install({"torch"})
     if "torch" not in versions:

@@ -3,10 +3,10 @@
     worker.py PEER RANK RANKS RENDEZVOUS-FILE
 
     {"do": "load", "case": {...}, "input": FILE, "result": FILE or null}
-        reads q, k, v (dout), runs once, and holds what comes out against annulus' result: the largest differences
+        reads q, k, v (dout), runs once, and compares its results with annulus': the largest differences
         (where `result` is NaN, nothing is known and nothing is compared)
     {"do": "facts"}
-        what else the peer has to say about itself
+        what the peer measures about itself: DeepSpeed's isend
     {"do": "measure", "memory": bool}
         {"forward": {"cpu", "wall"}, "backward": {...}}, and with memory the bytes taken beyond the inputs
 """

@@ -1,4 +1,5 @@
-"""annulus under ReFrame: jobs of input/ and of the user, checked against the definition, with figures of merit.
+"""annulus under ReFrame: runs of input/quickstart.yaml and decks/, checked against the definition, with figures
+of merit.
 
     reframe -C settings.py -c checks.py -r                      all jobs, two ranks each
     reframe -C settings.py -c checks.py -r -S num_tasks=8       on eight
@@ -36,7 +37,7 @@ class Annulus(rfm.RunOnlyRegressionTest):
 
 @rfm.simple_test
 class Run(Annulus):
-    """A run file: its result agrees with the definition, and how fast that was."""
+    """Runs a run file, compares the result with the definition, and measures the speed."""
 
     descr = "annulus run, then verify"
     deck = parameter(["quickstart", "dense", "dilated_backward"])

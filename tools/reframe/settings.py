@@ -6,7 +6,7 @@ site_configuration = {
     "systems": [
         {
             "name": "local",
-            "descr": "the machine at hand, no batch system",
+            "descr": "this machine, no batch system",
             "hostnames": [".*"],
             "partitions": [
                 {

@@ -99,7 +99,7 @@ class Case:
     def _input_settings(self):
         given = self.settings["input"]
         given |= {name: name for name in ("documents", "lengths", "sink", "coordinates") if getattr(self, name) is not None}
-        if self.axes == "bhsd" or self.heads >= self.rows or self.once_in(8):  # otherwise it may be taken for the other
+        if self.axes == "bhsd" or self.heads >= self.rows or self.once_in(8):  # otherwise the order is ambiguous
             given["axes"] = self.axes
         if self.offset is not None:
             given["query_offset"] = self.offset
@@ -108,18 +108,18 @@ class Case:
             given["dlse"] = "dlse"
 
     def _other_settings(self):
-        compute, place, output = (self.settings[name] for name in ("compute", "distribution", "output"))
+        compute, distribution, output = (self.settings[name] for name in ("compute", "distribution", "output"))
         compute["backward"] = bool(self.backward)
         compute["reproducible"] = bool(self.once_in(4))
-        place["strategy"] = "stream" if self.kind == "stream" else self.one_of(*self.strategies())
+        distribution["strategy"] = "stream" if self.kind == "stream" else self.one_of(*self.strategies())
         if self.once_in(2) and self.kind != "stream":
-            place["partition"] = self.one_of(*self.tables.partitions)
-        if self.kind == "stream" or (place.get("partition") == "block_cyclic" and self.once_in(2)):
-            place["block_size"] = self.upto(600, 100) if self.is_long else self.upto(40)
-        if place["strategy"] == "hybrid" and self.once_in(2):
-            place["ulysses_ranks"] = self.one_of(1, 2, self.ranks)
+            distribution["partition"] = self.one_of(*self.tables.partitions)
+        if self.kind == "stream" or (distribution.get("partition") == "block_cyclic" and self.once_in(2)):
+            distribution["block_size"] = self.upto(600, 100) if self.is_long else self.upto(40)
+        if distribution["strategy"] == "hybrid" and self.once_in(2):
+            distribution["ulysses_ranks"] = self.one_of(1, 2, self.ranks)
         if self.once_in(4):
-            place["local_below"] = self.one_of(0, 100)
+            distribution["local_below"] = self.one_of(0, 100)
         if self.once_in(4):
             output["type"] = self.one_of("float32", "float64")
         if self.once_in(4):
@@ -143,7 +143,7 @@ class Case:
         return [name for name in self.tables.strategies if name != "stream" or self.once_in(8)]
 
     def _small_limit(self):
-        """A memory limit in bytes: about one head of a rank's rows."""
+        """A memory limit in bytes: about what some heads with all rows need."""
         row = self.head_dim * (8 if self.type == "float64" else 4) * (10 if self.backward else 5)
         return int(row * self.rows * self.batch * self.one_of(1.5, 2.5, 4.0)) + 600_000
 

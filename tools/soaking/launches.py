@@ -49,10 +49,10 @@ class Launcher:
         return self._ended(process)
 
     def run_and_kill(self, random, *words, ranks=1, threads=1):
-        """Ends it by SIGKILL (sometimes SIGTERM) at a random moment, if it has not ended before."""
+        """Runs the program, and ends it by SIGKILL (sometimes SIGTERM) at a random moment if it still runs."""
         process = self.start(words, ranks, threads)
         journal = self.folder / "out.h5.journal"
-        if random.integers(2):  # otherwise perhaps before there is a file
+        if random.integers(2):  # otherwise the end may come before there is a file
             while process.poll() is None and not journal.exists():
                 time.sleep(0.005)
         end = time.monotonic() + random.exponential(0.3)

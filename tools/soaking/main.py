@@ -16,7 +16,7 @@ from launches import Launcher
 from tables import Tables
 
 TOLERANCES = {"float64": (1e-12, 1e-11), "float32": (1e-5, 3e-5), "float16": (3e-3, 3e-3), "bfloat16": (2e-2, 2e-2)}
-SAMPLED = 12      # rows of a head where there are many
+SAMPLED = 12      # rows of a head that are compared if there are many
 MOST_KILLS = 4
 RESULTS = ("out", "lse", "dq", "dk", "dv")
 
@@ -54,7 +54,7 @@ class Soak:
             self._check(case)
 
     def _refused(self, ended):
-        """Whether the program refused the case correctly: with an error message of its own, and without a file."""
+        """Checks that the program refused the case correctly: with an error message of its own, and without a file."""
         expect(ended.status in (1, 2) and ended.error, f"status {ended.status}: {ended.text[-3000:]}")
         for words in ("internal error", "std::", "bad_alloc", "HDF5", "MPI_ERR"):
             expect(words not in ended.error, f"status {ended.status}: {ended.error}")

@@ -32,7 +32,7 @@ class Attention:
         return int(np.searchsorted(np.cumsum(sizes), head, side="right"))
 
     def _met(self, head, x, rows):
-        """(how often row x of a document of `rows` rows meets each of them, how many filled-in keys it sees)."""
+        """(how often row x of a document of `rows` rows sees each of them, how many zeros of torchscale's padding)."""
         p, count, filled = np.arange(rows), np.zeros(rows), 0
         for i, (w, r) in enumerate(self.pairs):
             if self.semantics == "grouped" and self._own_pair(head) != i:

@@ -1,6 +1,6 @@
 """Entries of packages.lock, as pip reads them: NAME==VERSION with the hashes of its files, then who needs it.
 
-    python3 locked.py NAME...     prints those of NAME and of all that it needs, for pip --no-deps --require-hashes -r FILE
+    python3 locked.py NAME...     prints entries of NAME and all that it needs: pip --no-deps --require-hashes -r FILE
 
 NAME is a package, a file of needs/ without its .in, or annulus: what pyproject.toml names.
 """

@@ -33,7 +33,7 @@ bool looks_like_setting(std::string_view word) {
          key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.") == std::string_view::npos;
 }
 
-/// -n 2, -n2, -np 2, --np=2, --ntasks=2: options of mpirun and srun.
+/// True for the options of mpirun and srun in "-n 2", "-n2", "-np 2", "--np=2" and "--ntasks=2".
 bool is_count_of_ranks(std::string_view option) {
   constexpr std::array<std::string_view, 5> names{"--np", "--n", "--ntasks", "--nprocs", "--ranks"};
   if (std::find(names.begin(), names.end(), option) != names.end()) return true;
@@ -42,7 +42,7 @@ bool is_count_of_ranks(std::string_view option) {
   return option.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// Reads one command line, word by word.
+/// Finds the first mistake in the words of one command line.
 class Reader {
  public:
   Reader(const std::string& verb, const std::vector<Option>& options, const std::vector<std::string>& words)
@@ -72,7 +72,7 @@ class Reader {
     if (found == nullptr) return unknown(word, name);
     if (found->value.empty()) return "";
     const bool missing = at_ == words_.size() || looks_like_option(words_[at_]);
-    if (equals == std::string::npos && missing) return "";  // the parser reports it
+    if (equals == std::string::npos && missing) return "";  // the parser reports the missing value
     const std::string value = equals == std::string::npos ? words_[at_++] : word.substr(equals + 1);
     return name == "--set" ? setting(value) : "";
   }
@@ -93,7 +93,7 @@ class Reader {
     return there_is_none + "; keys of the run file are changed by --set KEY=VALUE";
   }
 
-  /// Says what is wrong with a value of --set; empty: nothing. The shell cuts a value at blanks that are not quoted.
+  /// Returns what is wrong with a value of --set; empty: it is valid. The shell cuts values at blanks without quotes.
   std::string setting(const std::string& value) const {
     if (open_brackets(value) > 0 && at_ < words_.size()) {
       std::string whole = value;
@@ -110,7 +110,7 @@ class Reader {
     return "";
   }
 
-  /// Explains a word that belongs to no option.
+  /// Explains a word that belongs to no option; empty: it is the run file.
   std::string stray(const std::string& word) {
     const bool is_setting = looks_like_setting(word);
     const bool takes_file = find("file") != nullptr;
@@ -170,7 +170,7 @@ void define(CLI::App& app, const Verb& verb) {
   }
 }
 
-/// Says what is wrong with the words. CLI11 alone would only say "unexpected", or that a subcommand is required.
+/// Returns what is wrong with the words; empty: nothing is found. CLI11 would only say "unexpected" or "required".
 std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs) names.push_back(verb.name);
@@ -189,8 +189,8 @@ std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::
                      is_file ? ", did you mean 'run " + first + "'?" : runfile::suggest(first, names));
 }
 
-CommandLine complain(const std::string& what, bool speaks) {
-  if (speaks) {
+CommandLine complain(const std::string& what, bool prints) {
+  if (prints) {
     std::fprintf(stderr, "annulus: error: %s\nSee `annulus --help` and `annulus VERB --help`.\n", what.c_str());
   }
   return {.verb = {}, .status = int(core::ErrorKind::usage), .text = ""};
@@ -203,10 +203,10 @@ std::string complaint_of_words(const std::string& verb, const std::vector<Option
   return Reader(verb, options, words).complaint();
 }
 
-CommandLine parse_command_line(int argc, char** argv, bool speaks) {
+CommandLine parse_command_line(int argc, char** argv, bool prints) {
   std::vector<Verb> known = verbs();
   const std::vector<std::string> words(argv + 1, argv + argc);
-  if (const std::string what = complaint_of(known, words); !what.empty()) return complain(what, speaks);
+  if (const std::string what = complaint_of(known, words); !what.empty()) return complain(what, prints);
   CLI::App app("annulus: dilated ring attention for HPC clusters. Launch with mpirun or srun, or alone on one rank.",
                "annulus");
   app.set_version_flag("--version", fmt::format("annulus {} ({})", version, git_commit));
@@ -218,16 +218,16 @@ CommandLine parse_command_line(int argc, char** argv, bool speaks) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return complain(error.what(), speaks);
-    if (speaks) app.exit(error);  // prints help or the version
+    if (error.get_exit_code() != 0) return complain(error.what(), prints);
+    if (prints) app.exit(error);  // prints help or the version
     return {};
   }
   for (Verb& verb : known) {
     if (verb.name != words[0]) continue;
-    if (const std::string what = verb.complaint(); !what.empty()) return complain(what, speaks);
+    if (const std::string what = verb.complaint(); !what.empty()) return complain(what, prints);
     return {.verb = std::move(verb), .status = 0, .text = fmt::format("annulus {}", fmt::join(words, " "))};
   }
-  return complain("there is no verb " + words[0], speaks);
+  return complain("there is no verb " + words[0], prints);
 }
 
 }  // namespace annulus::app

@@ -1,4 +1,4 @@
-// The command line: reads the words, returns one verb with its options.
+// Reads the words of the command line, and returns one verb with its options.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 namespace annulus::app {
 
 struct CommandLine {
-  std::optional<Verb> verb;  ///< empty: help was printed, or an error; the program ends with `status`
+  std::optional<Verb> verb;  ///< empty: help or an error was printed; the program ends with `status`
   int status = 0;
   std::string text;  ///< the complete command line, "annulus run my.yaml"
 };
 
-/// Every rank parses the same words and gets the same result. Only the rank that `speaks` prints help on stdout and
+/// Every rank parses the same words and gets the same result. Only a rank with `prints` prints help on stdout and
 /// errors on stderr.
-CommandLine parse_command_line(int argc, char** argv, bool speaks);
+CommandLine parse_command_line(int argc, char** argv, bool prints);
 
-// Explains mistakes that a parser of options would only call "unexpected": a list that the shell cut at a blank, a
-// number of ranks, which only the launcher can take, a misspelt option.
+// The next function explains mistakes that a parser of options would only call "unexpected": a list that the shell cut
+// at a blank, a number of ranks, which only the launcher can take, a misspelt option.
 
-/// Says what is wrong with the words after a verb, and what to write instead. Empty if the parser can continue; the
-/// parser then checks values and finds what is missing. `verb` is empty for words before any verb.
+/// Returns what is wrong with the words after a verb, and what to write instead. Returns "" if the parser can continue;
+/// the parser then checks values and finds missing options. `verb` is empty for words before any verb.
 std::string complaint_of_words(const std::string& verb, const std::vector<Option>& options,
                                const std::vector<std::string>& words);
 

@@ -22,25 +22,25 @@ std::optional<Index> number_in(const Lookup& variable, const char* name, Index l
   return text == nullptr ? std::nullopt : runfile::parse_whole(text, {least}).number;
 }
 
-std::optional<LauncherWords> words_of(const Lookup& variable, const char* launcher, const char* processes,
+std::optional<FoundLauncher> found_in(const Lookup& variable, const char* launcher, const char* processes,
                                       const char* process) {
   const auto count = number_in(variable, processes, 1);
   if (!count) return std::nullopt;
-  return LauncherWords{launcher, processes, *count, number_in(variable, process, 0).value_or(0)};
+  return FoundLauncher{launcher, processes, *count, number_in(variable, process, 0).value_or(0)};
 }
 
-std::string what_to_do(const LauncherWords& wrong, const std::string& library) {
+std::string what_to_do(const FoundLauncher& wrong, const std::string& library) {
   const std::string own = fmt::format("{} -n {} annulus ...", ANNULUS_MPIEXEC, wrong.processes);
-  if (wrong.launcher != "srun") return fmt::format("Use the launcher it was built with: {}", own);
+  if (wrong.launcher != "srun") return fmt::format("Use the launcher that it was built with: {}", own);
   const std::string way = slurm_pmi(library);
   return fmt::format("Try srun --mpi={} (`srun --mpi=list` shows what this Slurm offers), or in a batch script: {}",
                      way.empty() ? "pmix or pmi2" : way, own);
 }
 
-std::string describe(const LauncherWords& wrong, int ranks, const std::string& library) {
+std::string describe(const FoundLauncher& wrong, int ranks, const std::string& library) {
   return fmt::format(
       "{} started {} processes ({}), but MPI sees {} of them: each would do the whole job. This program was built with "
-      "{}, which does not understand that launcher. {}\nA process that shall be alone is started without {} in its "
+      "{}, which does not understand that launcher. {}\nTo run one process alone, start it without {} in its "
       "environment (env -u).",
       wrong.launcher, wrong.processes, wrong.variable, ranks, library, what_to_do(wrong, library), wrong.variable);
 }
@@ -49,14 +49,14 @@ std::string describe(const LauncherWords& wrong, int ranks, const std::string& l
 
 Launch read_launch(const Lookup& variable) {
   Launch launch;
-  launch.of_slurm = words_of(variable, "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID");
-  if (const auto found = words_of(variable, "Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")) {
+  launch.of_slurm = found_in(variable, "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID");
+  if (const auto found = found_in(variable, "Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")) {
     launch.of_mpi.push_back(*found);
   }
-  // Hydra does not set PMI_SIZE if it uses a port, but it still says how many processes this node has.
-  auto pmi = words_of(variable, "mpiexec of MPICH or a relative", "PMI_SIZE", "PMI_RANK");
-  if (!pmi) pmi = words_of(variable, "mpiexec of MPICH or a relative", "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
-  // srun --mpi=pmi2 sets PMI variables, too.
+  // MPICH's mpiexec sets no PMI_SIZE if it talks to the processes by a port, but says how many this node has.
+  auto pmi = found_in(variable, "mpiexec of MPICH or a relative", "PMI_SIZE", "PMI_RANK");
+  if (!pmi) pmi = found_in(variable, "mpiexec of MPICH or a relative", "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
+  // srun --mpi=pmi2 sets PMI variables, too: equal numbers mean that srun has set them.
   if (pmi && !(launch.of_slurm && launch.of_slurm->processes == pmi->processes)) launch.of_mpi.push_back(*pmi);
   // Every other launcher sets variables of PMI or PMIx.
   launch.alone = launch.of_mpi.empty() && !launch.of_slurm && !pmi && variable("PMIX_RANK") == nullptr;
@@ -64,8 +64,8 @@ Launch read_launch(const Lookup& variable) {
   return launch;
 }
 
-std::optional<LauncherWords> wrong_launcher(const Launch& launch, int ranks) {
-  const auto right = [&](const LauncherWords& words) { return words.processes <= ranks; };
+std::optional<FoundLauncher> wrong_launcher(const Launch& launch, int ranks) {
+  const auto right = [&](const FoundLauncher& found) { return found.processes <= ranks; };
   if (launch.of_mpi.empty()) {
     return launch.of_slurm && !right(*launch.of_slurm) ? launch.of_slurm : std::nullopt;
   }
@@ -86,14 +86,14 @@ std::string slurm_pmi(const std::string& library) {
 int check_launch(const Launch& launch, const Verb& verb, const comm::Communicator& comm) {
   const bool only_shows = verb.ranks_matter != RanksMatter::for_work;
   if (const auto wrong = wrong_launcher(launch, comm.size())) {
-    const bool speaks = wrong->process == 0;  // each process believes that it is rank 0 of a job of its own
-    if (speaks) {
+    const bool prints = wrong->process == 0;  // not comm.is_root(): each process is rank 0 of a job of its own
+    if (prints) {
       std::fprintf(stderr, "annulus: %s: %s\n", only_shows ? "warning" : "error",
                    describe(*wrong, comm.size(), comm::mpi_library()).c_str());
     }
     if (only_shows) return 0;
     // The launcher kills all processes when the first one fails, so the others wait until process 0 has printed.
-    if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(2));
+    if (!prints) std::this_thread::sleep_for(std::chrono::seconds(2));
     return int(core::ErrorKind::usage);
   }
   if (verb.ranks_matter != RanksMatter::never && comm.is_root() && forgot_launcher(launch, comm.size())) {

@@ -25,15 +25,15 @@
 namespace annulus::app {
 namespace {
 
-/// Runs the verb and returns the exit status. If all ranks have the same error, rank 0 prints it.
+/// Runs the verb and returns the exit status. Rank 0 prints an error that all ranks have; any other error ends the job.
 int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
-  end_on_signals(comm, line.verb->when_ended);  // no signal ends a verb in the default way or leaves half a file
+  end_on_signals(comm, line.verb->when_ended);  // signals print a message and leave no unfinished file
   try {
     return line.verb->run(comm, line.text);
   } catch (const comm::AgreedError& error) {  // all ranks throw it
     if (comm.is_root()) std::fprintf(stderr, "annulus: error: %s\n", error.what());
     return int(error.kind());
-  } catch (const std::exception& error) {  // perhaps on this rank alone: others must not wait for it
+  } catch (const std::exception& error) {  // perhaps only this rank throws: other ranks must not wait
     const auto* known = dynamic_cast<const core::Error*>(&error);
     const int status = known != nullptr ? int(known->kind()) : int(core::ErrorKind::failure);
     const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
@@ -68,17 +68,17 @@ int main(int argc, char** argv, const Launch& launch) {
   return run_or_explain(line, comm);
 }
 
-/// If stdin, stdout or stderr is closed, puts a file there on which every read and write fails. Otherwise the next file
-/// that is opened, such as a connection of MPI, would get its number, and what is printed would go there.
+/// Opens a closed stdin as a file that cannot be read, a closed stdout or stderr as one that cannot be written.
+/// Otherwise the next file that is opened, such as a connection of MPI, would get that number and receive printed text.
 void keep_closed_streams_closed() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (fcntl(stream, F_GETFD) == -1) open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
-/// MPICH leaves standard output unbuffered. Every word would then be a write of its own, and a failure would be noticed
-/// in the middle of printing, where its reason is lost. The buffer is ours, because glibc makes none for a stream that
-/// once had none.
+/// MPICH leaves standard output unbuffered. Every piece of text would then be a system call of its own. If one failed,
+/// errno would be lost before finish_printing() can print it. We supply the buffer, because glibc makes none for a
+/// stream that was unbuffered before.
 void buffer_standard_output() {
   static char buffer[BUFSIZ];
   std::setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);

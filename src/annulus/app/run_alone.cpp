@@ -19,8 +19,8 @@
 namespace annulus::app {
 namespace {
 
-/// True for the variables from which MPI in a process sees that the process is a rank of a launcher's job. Without them
-/// it is a job of one rank. The user's own OMPI_MCA_... and OMPI_ALLOW_... stay, but not those that name mpirun's job.
+/// True for environment variables from which MPI sees that the process is a rank of a launcher's job. Without them the
+/// process is a job of one rank. OMPI_ALLOW_... and OMPI_MCA_... of the user are kept, but not mpirun's OMPI_MCA_...
 bool makes_a_rank(std::string_view variable) {
   constexpr std::array<std::string_view, 13> prefixes{
       "OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_MCA_ess", "OMPI_MCA_orte", "OMPI_MCA_pmix", "OMPI_FILE_",
@@ -43,7 +43,7 @@ std::string run_self_alone(const char* word, double patience_seconds) {
   variables.push_back(nullptr);
   std::string argument = word;
   char* const arguments[] = {path.data(), argument.data(), nullptr};
-  posix_spawn_file_actions_t actions;  // the child's messages are of no interest: they go to /dev/null
+  posix_spawn_file_actions_t actions;  // the child's messages go to /dev/null: only its status matters
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);

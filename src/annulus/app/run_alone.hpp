@@ -1,4 +1,4 @@
-// Runs this program once more, as a child process, for trials that may crash.
+// Runs this program as a child process of itself, for trials that may crash.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace annulus::app {
 
-/// Starts this program again with the argument `word`, outside the launcher's job, and waits for it. Returns "" if it
-/// ended with status 0, otherwise why not: "ended with status 1", "was killed by signal 11", "took more than 60 s".
+/// Starts this program with the argument `word`, outside the launcher's job, and waits until it ends. Returns "" if its
+/// status was 0, otherwise what happened: "ended with status 1", "was killed by signal 11", "took more than 60 s".
 std::string run_self_alone(const char* word, double patience_seconds);
 
-/// The argument that makes the child try whether MPI can send device memory; and the function that starts this trial.
+/// The argument with which the child tries whether MPI can send device memory; and the function that starts that child.
 inline constexpr const char* self_send_word = "--device-self-send";
 inline std::string try_device_self_send() {
   return run_self_alone(self_send_word, 60);  // the first start of MPI and of the device's driver can take long
 }
-/// The same for a job of this many ranks. It tries only once. One rank needs no trial, because it sends nothing.
+/// The same for a job of this many ranks. Later calls return the first result. One rank sends nothing: no trial.
 inline std::string try_device_self_send_of(int ranks) {
   if (ranks == 1) return "was not made: there is one rank";
   static const std::string found = try_device_self_send();

@@ -17,7 +17,7 @@ namespace annulus::app {
 namespace {
 
 volatile std::sig_atomic_t requested = 0;
-volatile std::sig_atomic_t final_status = -1;  // of a verb that has finished; -1: it still runs
+volatile std::sig_atomic_t final_status = -1;  // exit status of a verb that has finished; -1: it still runs
 
 unsigned patience = 0;     // seconds from a request to stop until the process ends; 0: no limit
 double stall_seconds = 0;  // seconds that ranks may wait for one another after TERM
@@ -39,7 +39,7 @@ class Line {
   std::atomic<const char*> text_ = "";
   static_assert(std::atomic<const char*>::is_always_lock_free, "a handler may not wait");
 };
-Line last_words;
+Line stop_line;  // of watch_for_stop()
 
 extern "C" void note_request(int signal) {
   requested = 1;
@@ -47,24 +47,24 @@ extern "C" void note_request(int signal) {
   if (patience > 0) alarm(patience);
 }
 
-bool alone = true;
+bool alone = true;  // in a job of one rank
 
-/// Removes this rank's unfinished files, then gives the other ranks half a second to do so: when one rank ends after
-/// TERM, Open MPI 4's mpirun kills the others at once, without the second that it is meant to wait.
+/// Removes this rank's unfinished files, then waits half a second while other ranks remove theirs: when one rank ends
+/// after TERM, Open MPI 4's mpirun kills the others at once, though it should first wait for a second.
 void clean_up() {
   core::remove_unfinished_files();
   if (!alone) poll(nullptr, 0, /*ms=*/500);
 }
 
-/// Calls only what POSIX allows in a signal handler.
+/// Handles the alarm of note_request(). Calls only functions that POSIX allows in a signal handler.
 extern "C" void end_stopped(int) {
   if (final_status >= 0) _exit(final_status);
-  last_words.write();
+  stop_line.write();
   clean_up();
   _exit(stopped_status);
 }
 
-/// A signal that ends the process, and the line to print. A handler may not make text, so the line is made before.
+/// A signal that ends the process, and the line to print. Handlers must not allocate, so the line is made in advance.
 struct Ending {
   int signal;
   const char* name;
@@ -73,26 +73,26 @@ struct Ending {
 };
 /// USR1 and TERM both ask a process to end. But launchers also send TERM to the other ranks when one has failed. The
 /// job must then return the failed rank's status, and srun returns the largest status of all ranks. So a rank that TERM
-/// ends returns 1, which is not larger than that of a failed rank; 75 would be.
+/// ends returns 1, the smallest status of a failed rank. If it returned 75, that would hide the failed rank's status.
 std::array<Ending, 4> endings{{{SIGUSR1, "USR1", stopped_status},
                                {SIGTERM, "TERM", int(core::ErrorKind::failure)},
                                {SIGINT, "INT", int(core::ErrorKind::failure)},
                                {SIGHUP, "HUP", int(core::ErrorKind::failure)}}};
-bool speaks_for_all = true;  // true on rank 0
+bool prints_for_all = true;  // true on rank 0
 
-/// True if the launcher (the ranks' parent) or the kernel (Ctrl-C) sent the signal: it then reaches all ranks.
+/// True if the launcher (the ranks' parent) or the kernel (Ctrl-C) sent the signal: both send it to all ranks.
 bool comes_to_all_ranks(const siginfo_t* info) {
   return info->si_code == SI_KERNEL || (info->si_code <= 0 && info->si_pid == getppid());
 }
 
-/// Calls only what POSIX allows in a signal handler.
+/// Handles the signals of `endings`. Calls only functions that POSIX allows in a signal handler.
 extern "C" void end_process(int signal, siginfo_t* info, void*) {
   if (final_status >= 0) _exit(final_status);
   int status = int(core::ErrorKind::failure);
   for (const Ending& ending : endings) {
     if (ending.signal != signal) continue;
     status = ending.status;
-    if (!speaks_for_all && comes_to_all_ranks(info)) continue;
+    if (!prints_for_all && comes_to_all_ranks(info)) continue;
     ending.line.write();
   }
   clean_up();
@@ -125,7 +125,7 @@ void end_on_signals_from_the_start() {
 }
 
 void end_on_signals(const comm::Communicator& comm, const std::string& consequence) {
-  speaks_for_all = comm.is_root();
+  prints_for_all = comm.is_root();
   alone = comm.size() == 1;
   const std::string who = comm.size() > 1 ? fmt::format("rank {}: ", comm.rank()) : "";
   for (Ending& ending : endings) {
@@ -133,7 +133,7 @@ void end_on_signals(const comm::Communicator& comm, const std::string& consequen
     ending.line.set(fmt::format("annulus: {}{}{} by signal {}; {}\n", asked ? "" : "error: ", who,
                                 asked ? "stopped on request" : "ended", ending.name, consequence));
   }
-  end_on_signals_from_the_start();  // once more, because libraries may have replaced the handlers
+  end_on_signals_from_the_start();  // again, because libraries may have replaced the handlers
 }
 
 void end_quietly_on_signals(int status) { final_status = status; }
@@ -149,7 +149,7 @@ void watch_for_stop(double seconds) {
 }
 
 void watch_for_stop(const comm::Communicator& comm, double stall_seconds, unsigned seconds, const std::string& line) {
-  if (comm.is_root()) last_words.set(line);
+  if (comm.is_root()) stop_line.set(line);
   patience = seconds;
   struct sigaction action {};
   action.sa_handler = end_stopped;

@@ -5,7 +5,7 @@
 namespace annulus::comm {
 namespace {
 
-/// The array with all its rows selected: all of them travel, so all of them are staged.
+/// The array with all its rows selected, so that Staged copies all of them.
 RowBlock whole(RowBlock array) {
   array.rows = {0, array.held};
   return array;
@@ -18,7 +18,7 @@ bool are_all_of(const RowBlock& array, const std::vector<Piece>& pieces) {
   return bytes == array.held * array.row_bytes;
 }
 
-/// The lines of a piece, in the order of Datatype::columns().
+/// The message that carries a piece; its lines are in the order of Datatype::columns().
 NcclMessage message_of(int peer, const RowBlock& array, const Piece& piece) {
   NcclMessage message{peer, {}};
   if (piece.empty()) return message;
@@ -60,7 +60,7 @@ void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::
   source.wait_until_loaded();
   target.wait_until_loaded();
   Requests requests;
-  // Step d receives from rank - d and sends to rank + d: at any time about one rank sends to each rank.
+  // Receives from rank - d and sends to rank + d are started by ascending d, so that not all ranks send to one at once.
   const auto type_of = [](const Staged& array, const Piece& piece) {
     return Datatype::columns(array.block(), piece.rows, piece.columns);
   };

@@ -1,4 +1,4 @@
-// Every rank sends a piece of an array to every rank: rows change into columns on the way, or columns into rows.
+// Every rank sends a piece of an array to every rank: an array cut by rows becomes one cut by columns, or vice versa.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace annulus::comm {
 
-/// The bytes `columns` of the rows in some intervals, interval after interval, in every part of an array.
+/// A piece of an array (parts, held, row_bytes): in every part the rows of some intervals, of each row bytes `columns`.
 struct Piece {
   std::vector<core::Interval> rows;
   core::Interval columns;
@@ -16,13 +16,13 @@ struct Piece {
   bool empty() const { return row_count() == 0 || columns.empty(); }
 };
 
-/// Sends sends[p] of `from` to rank p, and puts what rank p sent at receives[p] of `to`; own pieces are copied.
-/// Blocking and collective. An empty piece is no message; sender and receiver must agree on the bytes of each piece.
+/// Sends piece sends[p] of `from` to rank p, and stores what rank p sent in piece receives[p] of `to`; the rank's piece
+/// for itself is copied. Blocking and collective. Empty pieces are not sent. Sent and received pieces have equal sizes.
 /// `from` and `to` are used as whole arrays (RowBlock::rows has no effect) and must not overlap.
 ///
-/// Worked example: 2 ranks, rank p holds row p of two columns, `from` = [a_p b_p]. Rank 0 shall get column 0 of both
-/// rows, rank 1 column 1. Rank 0 sends {row 0, column 0}, {row 0, column 1} and receives {row 0, column 0}, {row 1,
-/// column 0}. Afterwards `to` is [a_0; a_1] on rank 0 and [b_0; b_1] on rank 1.
+/// Worked example: 2 ranks, rank p holds one row of two bytes, `from` = [a_p b_p]. Rank 0 shall get column 0 of both
+/// rows, rank 1 column 1. On rank 0 `sends` is {row 0, column 0}, {row 0, column 1}; `receives` is {row 0, column 0},
+/// {row 1, column 0}. Afterwards `to` is [a_0; a_1] on rank 0 and [b_0; b_1] on rank 1.
 void alltoall_pieces(const Communicator& comm, const RowBlock& from, const std::vector<Piece>& sends,
                      const RowBlock& to, const std::vector<Piece>& receives);
 

@@ -11,7 +11,7 @@ namespace annulus::comm {
 /// The message to, or from, each rank that has one.
 using ByteMessages = std::map<int, std::vector<std::byte>>;
 
-/// Sends every message to its rank and returns the messages that arrived, by sender; collective and blocking. Empty
+/// Sends message sends.at(p) to rank p and returns the received messages by sender; collective and blocking. Empty
 /// messages are not sent. A message must be shorter than 2 GiB.
 /// Worked example, 3 ranks: rank 0 sends {1: "ab"}, rank 2 sends {1: "c"}. Rank 1 gets {0: "ab", 2: "c"}; ranks 0 and 2
 /// get nothing.

@@ -1,4 +1,4 @@
-// Compares the clocks of ranks: each machine's clock starts at another moment and runs at its own pace.
+// Compares the clocks of ranks: the clocks of two machines start at different moments and run at different rates.
 #pragma once
 
 #include <functional>
@@ -16,16 +16,16 @@ struct ClockOffset {
   double error = 0;
 };
 
-/// Compares this rank's clock with rank 0's by messages there and back (Cristian 1989). Rank 0's answer is taken as the
-/// time midway between sending and receiving; the fastest message counts. Collective; ranks take turns.
+/// Compares this rank's clock with rank 0's by round trips (Cristian 1989). Rank 0 answers with its time, which is
+/// assumed to be that midway between sending and receiving; the fastest round trip counts. Collective, rank after rank.
 ClockOffset compare_clocks(const Communicator& comm, const std::function<double()>& now = core::wall_seconds);
 
 /// The comparison with the smaller error.
 ClockOffset better(const ClockOffset& first, const ClockOffset& last);
 
-/// Converts a time of this rank's clock to rank 0's clock, by two comparisons. If these differ by more than their
-/// errors, the clocks are taken to drift evenly. Otherwise the offset of the better comparison is used for all times,
-/// which leaves durations unchanged.
+/// Converts a time of this rank's clock to rank 0's clock. If the offsets of the two comparisons differ by more than
+/// the sum of their errors, they are interpolated linearly in time. Otherwise the offset with the smaller error is used
+/// for all times, which leaves durations unchanged.
 double to_root_clock(const ClockOffset& first, const ClockOffset& last, double time);
 
 }  // namespace annulus::comm

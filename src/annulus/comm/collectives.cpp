@@ -24,7 +24,7 @@ void allgather_by_nccl(NcclChannel& nccl, const RowBlock& own, const RowBlock& a
 void allgather_rows(const Communicator& comm, const RowBlock& own, const RowBlock& all,
                     const std::vector<core::Interval>& owners) {
   if (NcclChannel* const nccl = channel_of(comm)) return allgather_by_nccl(*nccl, own, all, owners);
-  std::vector<int> counts, begins;  // in rows: a row's bytes are one MPI element, so counts stay small
+  std::vector<int> counts, begins;  // in rows: one MPI element is a whole row, so that the counts fit into int
   for (const core::Interval& rows : owners) {
     counts.push_back(int(rows.size()));
     begins.push_back(int(rows.begin));

@@ -62,7 +62,7 @@ Communicator Communicator::node() const {
 int Communicator::ranks_of_node() const { return node().size(); }
 Index Communicator::sum_of_node(Index value) const { return node().sum(value); }
 
-// Every collective is started without blocking and then waited for, so that the watchdog notices an absent rank.
+// Every collective is started by its non-blocking call and then waited for, so that the watchdog notices absent ranks.
 
 void Communicator::barrier() const {
   if (is_alone()) return;
@@ -145,7 +145,7 @@ namespace {
 template <class Number>
 void add_up_numbers(std::vector<Number>& values, MPI_Datatype type, MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return;
-  constexpr std::size_t most = std::size_t(1) << 24;  // per message: counts are ints, and MPI may keep a copy
+  constexpr std::size_t most = std::size_t(1) << 24;  // numbers per call: counts are ints, and MPI may copy the numbers
   for (std::size_t begin = 0; begin < values.size(); begin += most) {
     const int count = int(std::min(most, values.size() - begin));
     run_collective("MPI_Iallreduce", [&](MPI_Request* request) {

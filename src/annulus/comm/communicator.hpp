@@ -1,4 +1,4 @@
-// Our own communicator, which checks every return code. No other room calls MPI.
+// A class for communicators that checks the return code of every call. No other room calls MPI.
 #pragma once
 
 #include <mpi.h>
@@ -14,12 +14,12 @@ namespace annulus::comm {
 
 using core::Index;
 
-/// MPI's text for an error.
+/// MPI's text for an error code.
 std::string mpi_error(int code);
 /// Throws Error(failure) with MPI's text if `code` is not MPI_SUCCESS. `what` names the call.
 void check_mpi(int code, const char* what);
 
-/// Calls function(args...), a call of MPI that may block, so that the watchdog sees it, and checks its return code.
+/// Calls function(args...), a function of MPI that may block, by blocking() (activity.hpp), and checks its return code.
 template <class Function, class... Args>
 void call_mpi(const char* name, Function* function, Args&&... args) {
   check_mpi(blocking(name, function, std::forward<Args>(args)...), name);
@@ -28,11 +28,11 @@ void call_mpi(const char* name, Function* function, Args&&... args) {
 /// Owns a duplicate of a communicator. MPI returns errors of its calls instead of ending the job. Not copyable.
 class Communicator {
  public:
-  /// Only this process: calls no function of MPI, so MPI need not have been started.
+  /// A communicator of this process alone. It calls no function of MPI, so MPI need not have been started.
   Communicator() = default;
   explicit Communicator(MPI_Comm parent);
-  /// Collective, except while an exception unwinds on this rank. Then the communicator is not freed, since freeing it
-  /// would wait for ranks that may be waiting for this one.
+  /// Collective, except while an exception unwinds on this rank. Then the communicator is not freed: MPI_Comm_free may
+  /// wait for the other ranks, and they may be waiting for this rank.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -47,22 +47,22 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
-  /// Whether it was made without MPI.
+  /// Whether this is a communicator of this process alone, made without MPI.
   bool is_alone() const { return comm_ == MPI_COMM_NULL; }
-  /// For HDF5 and for the rest of this room; MPI_COMM_NULL if it was made without MPI.
+  /// For HDF5 and for the rest of this room; MPI_COMM_NULL if is_alone().
   MPI_Comm handle() const { return comm_; }
 
   void barrier() const;
   Index sum(Index value) const;
   Index max(Index value) const;
   double max(double value) const;
-  /// Element `rank` of the result is that rank's value; on every rank.
+  /// Gathers one value of every rank on every rank: element r of the result is the value of rank r.
   std::vector<Index> gather_all(Index value) const;
   std::vector<double> gather_all(double value) const;
   std::vector<std::string> gather_all(const std::string& text) const;
-  /// All ranks give equally many numbers; rank 0 gets those of rank 0, rank 1, ..., the others get nothing.
+  /// All ranks give equally many numbers. Rank 0 gets those of rank 0, rank 1, ...; other ranks get an empty vector.
   std::vector<double> gather_to_root(const std::vector<double>& values) const;
-  /// Replaces every number by its sum over the ranks, which give equally many numbers.
+  /// Replaces values[i] by its sum over the ranks, for each i; all ranks give equally many values.
   void add_up(std::vector<double>& values) const;
   void add_up(std::vector<Index>& values) const;
   std::string broadcast(const std::string& from_root) const;
@@ -80,19 +80,19 @@ class Communicator {
   int exceptions_ = 0;  // std::uncaught_exceptions() at construction
 };
 
-/// An error that every rank knows and throws: so the program can end on all ranks together, with one message.
+/// An error that all ranks throw with the same text, so that the program can end on all of them with one message.
 class AgreedError : public core::Error {
  public:
   using core::Error::Error;
 };
 
-/// Runs `work` on every rank; then all ranks learn whether one of them failed. If so, every rank throws the error of
-/// the lowest failing rank, with "rank R: " in front unless all ranks failed alike. So no rank waits in a collective
-/// for a failed one, as long as `work` itself makes matching collective calls until its first failure.
+/// Runs `work` on every rank; then all ranks exchange whether it failed. If it failed anywhere, every rank throws the
+/// error of the lowest failing rank, with "rank R: " in front unless all ranks failed. So no rank waits in a collective
+/// for a rank that failed, as long as `work` itself makes matching collective calls until its first failure.
 template <class Work>
 void agree(const Communicator& comm, Work&& work);
 
-/// How agree() exchanges failures: `kind` is 0 if this rank did not fail.
+/// The exchange inside agree(): `kind` is the core::ErrorKind of this rank's failure, or 0 if it did not fail.
 void agree_on_failure(const Communicator& comm, int kind, const std::string& message);
 
 template <class Work>

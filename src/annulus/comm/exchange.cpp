@@ -109,8 +109,8 @@ void Exchange::run_blocking(const std::vector<Message>& sends, const std::vector
       wait();
     }
   };
-  // Even ranks send first, odd ranks receive first. In a ring of an odd number P of ranks, 0 and P - 1 are neighbours
-  // that both send first: one of them waits until the other has sent to an odd rank and receives. So every wait ends.
+  // Even ranks send first, odd ranks receive first. If the number P of ranks is odd, ranks P - 1 and 0, neighbours in a
+  // ring, both send first: rank P - 1 waits while rank 0 sends to rank 1, which receives. Then rank 0 receives, too.
   const bool even = comm_.rank() % 2 == 0;
   if (even) one_by_one(sends, &Exchange::start_send);
   one_by_one(receives, &Exchange::start_receive);

@@ -1,4 +1,4 @@
-// Single messages, and the exchange of one hop: all messages that a rank sends and receives in it.
+// Single messages, and the exchange of one hop: all messages that a rank sends and receives in this hop.
 #pragma once
 
 #include <deque>
@@ -10,45 +10,45 @@
 
 namespace annulus::comm {
 
-/// Starts to receive, or to send, one element of `type` at `data`; requests.wait() waits for it.
+/// Starts to receive, or to send, one element of `type` at `data`; requests.wait() waits until that is done.
 void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type);
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, const void* data,
                 const Datatype& type);
-/// Sends a block that is still being loaded, as soon as it is loaded; the block must outlive the requests.
+/// Sends a block for which load() has been called, as soon as it is loaded; the block must outlive `requests`.
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, Staged& block);
 
 /// A message to or from a peer. If `block.rows` is empty, there is no message.
 struct Message {
   int peer = 0;
   RowBlock block;
-  int kind = 0;  ///< added to the tag: tells apart messages of several exchanges between two ranks
+  int kind = 0;  ///< added to the tag, so that messages of several exchanges between two ranks do not get mixed up
 };
 
-/// What carries an exchange's messages. any: what choose_transport() decided; mpi: always MPI.
+/// What carries an exchange's messages. any: what choose_transport() has chosen (transport.hpp); mpi: always MPI.
 enum class Carrier { any, mpi };
 
-/// The sends and receives of one hop. Use: start(), progress() now and then while computing, then wait() before any
-/// block is touched, or wait_received() before only the received blocks are. Until then sent rows must not change and
-/// received rows must not be read.
+/// The sends and receives of one hop. Use: start(); progress() now and then while computing; then wait(). Until wait()
+/// returns, sent rows must not change and received rows must not be read. To read the received rows earlier, first call
+/// wait_received().
 class Exchange {
  public:
-  /// Collective for the first exchange of a communicator if NCCL carries messages; see channel_of().
+  /// If NCCL carries messages, the first construction for a communicator is collective; see channel_of().
   explicit Exchange(const Communicator& comm, Carrier carrier = Carrier::any)
       : comm_(comm), nccl_(carrier == Carrier::any ? channel_of(comm) : nullptr) {}
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Posts the receives, then the sends, and returns at once. `tag` tells hops apart. Several messages of one kind from
-  /// one rank to another match in the order in which both ranks list them.
+  /// Posts the receives, then the sends, and returns at once. Each hop has its own `tag`. Several messages of one kind
+  /// from one rank to another match in the order in which both ranks list them.
   void start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
-  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
+  /// Lets MPI move data, which it does only inside its calls. Cheap when nothing is in flight.
   void progress();
   /// Returns when the received rows are in their blocks; sent messages may still be in flight.
   void wait_received();
   /// Returns when all messages are complete.
   void wait();
-  /// The same exchange without overlap: even ranks send, then receive; odd ranks receive, then send; one message after
-  /// another.
+  /// Does the whole exchange without overlap, one message after another: even ranks first send, then receive; odd ranks
+  /// first receive, then send.
   void run_blocking(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
 
  private:
@@ -58,12 +58,12 @@ class Exchange {
   const Communicator& comm_;
   NcclChannel* const nccl_;  // carries the messages; null: MPI does
   std::vector<std::shared_ptr<NcclGroup>> groups_;
-  std::deque<Staged> outgoing_;  // a deque: messages in flight keep their addresses
+  std::deque<Staged> outgoing_;  // a deque, so that blocks in flight keep their addresses
   std::deque<Staged> incoming_;
   std::vector<Staged*> arriving_;  // [i]: the block that request i receives into; null: it sends
   std::size_t stored_ = 0;         // how many of `incoming_` MPI has filled
   std::size_t arrived_ = 0;        // how many of `incoming_` kernels may read
-  Requests requests_;  // declared after the buffers: when an error unwinds, messages end before their buffers do
+  Requests requests_;  // declared last: when an error unwinds, it ends messages before their buffers are freed
 };
 
 }  // namespace annulus::comm

@@ -12,7 +12,7 @@ namespace annulus::comm {
 /// Names and values: {"striping_factor", "8"}.
 using FileHints = std::vector<std::pair<std::string, std::string>>;
 
-/// The most letters that this MPI allows in a hint's name and in its value.
+/// The most characters that this MPI allows in a hint's name and in its value.
 int longest_hint_name();
 int longest_hint_value();
 
@@ -30,8 +30,8 @@ class HintsInfo {
   MPI_Info info_ = MPI_INFO_NULL;
 };
 
-/// Makes an empty file through MPI, because a file is striped when it is made. The file must not exist; links are never
-/// followed. Only this rank does it. Throws Error(failure).
+/// Creates an empty file through MPI with these hints, because a file's striping is fixed when the file is created. The
+/// file must not exist, and links are never followed. Not collective. Throws Error(failure).
 void make_file(const std::string& path, const FileHints& hints);
 
 }  // namespace annulus::comm

@@ -11,7 +11,7 @@ constexpr int tag = 0;  // in one gather a rank sends at most one message to a p
 
 void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
   core::require(requests_.empty() && groups_.empty() && Index(blocks.size()) == comm_.size(),
-                [] { return "a gather needs a block of every rank, and the last gather finished"; });
+                [] { return "a gather needs a block for every rank, and the last gather must be finished"; });
   if (nccl_ != nullptr) return start_by_nccl(own, blocks);
   for (int d = 1; d < comm_.size(); ++d) {  // nearest ranks first, so that not all ranks send to rank 0 at once
     const int peer = core::wrap(comm_.rank() - d, comm_.size());

@@ -1,4 +1,4 @@
-// Every rank's rows on every rank, block by block as they arrive.
+// Gathers every rank's rows on every rank, and hands them out block by block as they arrive.
 #pragma once
 
 #include <deque>
@@ -15,7 +15,7 @@ namespace annulus::comm {
 /// computing, next() until it returns nothing, finish(). Own rows must not change before finish() returns.
 class Gather {
  public:
-  /// Collective for the first exchange of a communicator if NCCL carries messages; see channel_of().
+  /// If NCCL carries messages, the first construction for a communicator is collective; see channel_of().
   explicit Gather(const Communicator& comm) : comm_(comm), nccl_(channel_of(comm)) {}
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
@@ -23,13 +23,13 @@ class Gather {
   /// Posts a receive from every other rank, then sends this rank's rows to all of them, and returns at once.
   ///   own     this rank's rows
   ///   blocks  [P]: where each rank's rows go, sized as that rank's `own`; this rank's entry is not used
-  /// A block without rows is no message. NCCL brings the blocks by distance, the nearest rank's first.
+  /// A block without rows is not sent. With NCCL the blocks arrive by distance: first that of rank - 1, then rank - 2.
   void start(const RowBlock& own, const std::vector<RowBlock>& blocks);
-  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
+  /// Lets MPI move data, which it does only inside its calls. Cheap when nothing is in flight.
   void progress();
-  /// The next rank whose rows are in its block, in the order of arrival; waits for one. Nothing when all have come.
+  /// Waits until the rows of one more rank are in its block, and returns that rank. Nothing after the last block.
   std::optional<int> next();
-  /// Returns when the other ranks have this rank's rows.
+  /// Returns when this rank's rows have been sent.
   void finish();
 
  private:
@@ -37,11 +37,11 @@ class Gather {
 
   const Communicator& comm_;
   NcclChannel* const nccl_;                         // carries the messages; null: MPI does
-  std::vector<std::shared_ptr<NcclGroup>> groups_;  // for each of peers_, then those that only send
-  std::vector<int> peers_;                          // of the receives
-  std::deque<Staged> incoming_;                     // of the receives; a deque: messages in flight keep their addresses
-  std::optional<Staged> outgoing_;                  // one copy serves all peers
-  std::deque<std::size_t> arrived_;                 // receives not handed out yet
+  std::vector<std::shared_ptr<NcclGroup>> groups_;  // one for each of peers_, then the groups that only send
+  std::vector<int> peers_;                          // [i]: the rank that sends incoming_[i]
+  std::deque<Staged> incoming_;                     // a deque, so that blocks in flight keep their addresses
+  std::optional<Staged> outgoing_;                  // one copy of this rank's rows, sent to all ranks
+  std::deque<std::size_t> arrived_;                 // indices of blocks that arrived and are not handed out yet
   std::size_t handed_out_ = 0;
   Requests requests_;  // receives first, then sends; declared after the buffers, as in Exchange
 };

@@ -20,8 +20,8 @@ namespace annulus::comm {
 namespace {
 
 static_assert(stalled_status == int(core::ErrorKind::stalled));
-constexpr double longest_step = 1;         // s
-constexpr double longest_interval = 0.25;  // s; an alarm is noticed within two intervals
+constexpr double longest_step = 1;         // s; a limit of counted()
+constexpr double longest_interval = 0.25;  // s; the limit of look_interval(): ranks notice an alarm in two intervals
 
 std::atomic<double> timeout{default_stall_timeout};
 static_assert(std::atomic<double>::is_always_lock_free, "a signal handler changes it");
@@ -44,7 +44,7 @@ void shorten_stall_timeout(double seconds) {
   timeout = seconds;
   is_shortened = true;
 }
-const char* stall_timeout_source() { return is_shortened ? "as told to end" : source_of_timeout.load(); }
+const char* stall_timeout_source() { return is_shortened ? "shortened by SIGTERM" : source_of_timeout.load(); }
 double stall_timeout() { return timeout; }
 double look_interval() { return std::min(longest_interval, timeout / 8); }
 double counted(double seconds) { return std::min({seconds, longest_step, timeout / 8}); }
@@ -74,7 +74,7 @@ Guard::~Guard() {
 }
 
 void Guard::wake() {
-  // The thread holds the mutex except while it sleeps, so it sleeps when it is notified; otherwise it would not notice.
+  // The thread holds the mutex except while it sleeps. So it sleeps now, and does not miss the notification.
   const std::lock_guard<std::mutex> lock(mutex_);
   woken_.notify_one();
 }
@@ -97,8 +97,8 @@ void Guard::watch() {
     allowed = timeout;
     if (quiet < allowed) continue;
     watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), allowed));
-    core::remove_unfinished_files_within(2);                    // s; the hung call may be the file system's
-    std::this_thread::sleep_for(seconds(4 * look_interval()));  // others that hang in this call also write theirs
+    core::remove_unfinished_files_within(2);                    // s; not longer: the file system may be what hangs
+    std::this_thread::sleep_for(seconds(4 * look_interval()));  // other ranks that hang also write their diagnosis
     _exit(stalled_status);
   }
 }

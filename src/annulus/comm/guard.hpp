@@ -1,8 +1,8 @@
-// A thread that watches the thread that owns MPI, from before MPI starts until after it ends. If that thread waits or
-// is inside a call and gives no sign of life for the time-out, the guard ends this process by _exit(4); the launcher
-// then ends the others. It also keeps this rank's heartbeat going while the other thread works.
+// The guard: a thread that watches the thread that owns MPI, from before MPI starts until after it ends. If the watched
+// thread waits or is inside a call, and gives no sign of life for the time-out, the guard ends this process with
+// _exit(4), and the launcher ends the other ranks. While the watched thread works, the guard counts the rank's beats.
 //
-// The guard makes no MPI call: MPI runs FUNNELED, and the thread that owns it may hold MPI's locks.
+// The guard makes no MPI call: MPI runs FUNNELED, and the watched thread may hold MPI's locks.
 #pragma once
 
 #include <atomic>
@@ -14,24 +14,24 @@ namespace annulus::comm {
 
 /// Exit status of a run that was ended because it stalled.
 inline constexpr int stalled_status = 4;
-/// distribution.stall_timeout, unless it is set.
+/// The time-out if the user does not set distribution.stall_timeout.
 inline constexpr double default_stall_timeout = 300;  // s
 
-/// From now on a run without any progress for this long is stalled. Call it on all ranks alike. `source`: the setting
-/// that has the number, for messages; a string that is never freed.
+/// From now on a run without any progress for this long counts as stalled. All ranks must set the same time-out.
+/// `source` names the setting that has the number, for messages; a string that is never freed.
 void set_stall_timeout(double seconds, const char* source = "distribution.stall_timeout");
-/// From now on the time-out is at most this long, on this rank: the process has received a signal to end, and will be
-/// killed if it stays. May be called in a signal handler.
+/// From now on the time-out of this rank is at most this long. Called when the process has received a signal to end and
+/// will be killed if it does not end in time. A signal handler may call it.
 void shorten_stall_timeout(double seconds);
 double stall_timeout();
-/// What set the time-out: the source of set_stall_timeout(), or a signal ("as told to end").
+/// What set the time-out: the source of set_stall_timeout(), or a signal ("shortened by SIGTERM").
 const char* stall_timeout_source();
-/// Seconds between two looks at other ranks: a small part of the time-out.
+/// Seconds between two checks of the watched thread and of the other ranks: at most an eighth of the time-out.
 double look_interval();
-/// Limits the seconds between two readings of the clock: a longer time means that the job was suspended.
+/// The seconds that count between two readings of the clock: limited, because the job may have been suspended.
 double counted(double seconds);
 
-/// At most one per process. If no thread can be started, it warns on stderr, and calls that hang are not ended.
+/// At most one per process. If its thread cannot be started, it warns on stderr, and calls that hang are not ended.
 class Guard {
  public:
   Guard();
@@ -39,7 +39,7 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  /// Makes the thread look at once.
+  /// Makes the guard's thread check at once.
   void wake();
 
  private:

@@ -1,9 +1,9 @@
 // A window with two counters on rank 0, `progress` and `alarm`, and one counter on every rank, `beats`. A rank's guard
-// increases its beats while the rank works (guard.hpp). Access is one-sided; the counter's rank may be computing.
+// increases its beats while the rank works (guard.hpp). Access is one-sided: the rank that is read may be computing.
 //
-// Counters are written, not added to, and the last write wins. For an addition MPI would lock the numbers (Open MPI's
-// UCX component: by a flag in rank 0's memory), and a rank stopped at that moment would make all others spin inside
-// MPI. Where MPI moves data only inside its calls (TCP), a number arrives when the counter's rank next calls MPI.
+// Ranks write to rank 0's counters; the last write wins. They do not add to them: for an addition MPI would lock the
+// numbers (Open MPI's UCX component: by a flag in rank 0's memory), and a rank stopped at that moment would make all
+// others spin inside MPI. Where MPI moves data only inside its calls (TCP), a write takes effect at rank 0's next call.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace annulus::comm {
 
-/// Constructed and destroyed collectively. No other call waits for another rank.
+/// Its constructor and destructor are collective; no other function waits for another rank.
 class Heartbeat {
  public:
   enum Entry { progress, alarm, beats, entries };
@@ -21,28 +21,28 @@ class Heartbeat {
 
   /// Throws an AgreedError with MPI's reason if windows cannot be made.
   explicit Heartbeat(const Communicator& comm);
-  /// Collective, except while an exception unwinds on this rank: then the window is not freed.
+  /// Collective, unless an exception unwinds on this rank: then the window is not freed.
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// Writes `progress` or `alarm`: a number > 0 that no rank has written there before. Does nothing while the last
-  /// write of the same entry is in flight.
+  /// Writes to `progress` or `alarm` a number > 0 that no rank has written there before. Does nothing while this rank's
+  /// last write to the same entry is in flight.
   void change(Entry entry);
   /// If the last read of rank 0's numbers is complete, starts another. Returns the latest numbers, zeros at first.
   const Numbers& look();
 
-  /// Starts a read of every other rank's beats where the last read is complete. True if the beats of some rank changed
-  /// between its last two reads. P small reads: only one rank should do this, and seldom.
+  /// Starts a read of every other rank's beats, except while the last such read is in flight. Returns true if the last
+  /// two reads from some rank differ. These are P - 1 small reads: only one rank should call this, and seldom.
   bool hear();
-  /// The next reads are not compared with earlier ones: a change that happened long ago proves nothing.
+  /// Forgets the numbers that were read: if a number differs from one read long ago, the rank need not be working now.
   void forget_beats();
 
  private:
   struct Heart {
     MPI_Request request = MPI_REQUEST_NULL;
     Index arriving = 0;
-    Index known = -1;  ///< -1: no answer yet
+    Index known = -1;  ///< -1: no number to compare with
     bool asked = false;
   };
   /// Lets MPI serve other ranks' reads of this rank's numbers where it moves data only inside its calls.
@@ -54,7 +54,7 @@ class Heartbeat {
   std::array<Index, alarm + 1> leaving_{};  // last numbers written: rank + 1 + k times the number of ranks
   MPI_Request looking_ = MPI_REQUEST_NULL;
   Numbers arriving_{}, known_{};
-  std::vector<Heart> hearts_;  // of all ranks; made at the first hear()
+  std::vector<Heart> hearts_;  // [rank]; made at the first hear()
   int exceptions_;             // std::uncaught_exceptions() at construction
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 using core::Index;
 
-// Sizes are rounded up to a multiple of it, because messages of a ring differ by a few rows.
+// Sizes are rounded up to a multiple of this, so that messages that differ by a few rows can reuse the same memory.
 constexpr Index rounding_bytes = 1 << 16;
 
 struct Kept {
@@ -51,7 +51,7 @@ core::HostMemory take_host_memory(Index bytes) {
     taken = std::move(best->memory);
     kept.erase(kept.begin() + (best - kept.data()));
   } else {
-    release_host_memory();  // kept memory that is too small
+    release_host_memory();  // all kept memory that no copy uses is too small
     taken = core::HostMemory(core::ceil_div(bytes, rounding_bytes) * rounding_bytes);
   }
   pool().in_use += taken.bytes();

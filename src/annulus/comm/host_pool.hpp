@@ -1,21 +1,21 @@
-// Keeps the host memory of staged messages from message to message, because to allocate memory that a GPU can access
-// takes longer than to fill it.
+// Keeps the host memory of staged messages for later messages, because allocating memory that a GPU can access takes
+// longer than filling it.
 #pragma once
 
 #include "annulus/core/copy_queue.hpp"
 
 namespace annulus::comm {
 
-/// Memory of `bytes` or more that no message and no copy uses. Only the thread that owns MPI may call these functions.
+/// Memory of at least `bytes` that no message and no copy uses. Only the thread that owns MPI may call these functions.
 core::HostMemory take_host_memory(core::Index bytes);
 
 /// Gives memory back; it may be taken again when the moment `until` of `queue` is over.
 void keep_host_memory(core::HostMemory memory, core::CopyQueue& queue, core::When until);
 
-/// Gives memory back that must never be used again: after an error MPI may still read or write there.
+/// Gives memory back that must never be used again nor freed: after an error MPI may still read or write there.
 void abandon_host_memory(core::HostMemory memory);
 
-/// Bytes of all this memory: in use by messages and their copies, or kept for later ones.
+/// Bytes of all this memory: in use by messages and their copies, or kept for later messages.
 core::Index kept_host_bytes();
 
 /// The first function frees kept memory that no copy uses; the second waits for the copies and frees all kept memory.

@@ -17,7 +17,7 @@ namespace {
 
 std::mutex mutex;
 std::string& base_name() {
-  static std::string* const one = new std::string;  // the guard's thread may need it while the program ends
+  static std::string* const one = new std::string;  // never destroyed: the guard may need it while the program ends
   return *one;
 }
 

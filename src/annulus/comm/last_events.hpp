@@ -5,8 +5,8 @@
 
 namespace annulus::comm {
 
-/// From now on write_last_events() of this rank writes FILE.stalled.RANK.jsonl, with `file` as FILE; "": none, as at
-/// first.
+/// From now on write_last_events() of this rank writes FILE.stalled.RANK.jsonl, where FILE is `file`. If `file` is "",
+/// and before the first call of this function, it writes nothing.
 void write_last_events_beside(const std::string& file);
 
 /// Writes the last spans (core/last_spans.hpp) and, as the last line, what this rank is `doing` now; returns the file's

@@ -13,7 +13,7 @@ namespace annulus::comm {
 
 namespace {
 
-/// One message in NCCL's form: contiguous bytes; if the lines are not contiguous, in a packed copy.
+/// One message as NCCL needs it: contiguous bytes. If the message's lines are not contiguous, it has a packed copy.
 struct Wire {
   explicit Wire(NcclMessage&& message) : peer(message.peer), lines(std::move(message.lines)), bytes(0) {
     for (const core::Lines& one : lines) bytes += one.width * one.count;
@@ -22,7 +22,7 @@ struct Wire {
     data = is_whole ? lines[0].data : packed.data();
   }
 
-  /// Calls copy(lines of the message, the same lines in the packed copy).
+  /// Calls copy(lines of the message, the same lines in the packed copy) for all lines, if there is a packed copy.
   template <class Copy>
   void for_each_packed(Copy&& copy) const {
     if (packed.bytes() == 0) return;
@@ -161,7 +161,7 @@ void NcclChannel::issue(NcclGroup& group) {
   check_begun(nccl_.end_group(), "ncclGroupEnd");
 }
 
-/// Called when NCCL has put the group into the queue.
+/// Called when NCCL has put the group's messages into the queue.
 void NcclChannel::settle(NcclGroup& group) {
   for (const Wire& wire : group.receives) {
     wire.for_each_packed([&](const core::Lines& lines, const core::Lines& packed) { queue_.copy(packed, lines); });
@@ -187,7 +187,7 @@ void NcclChannel::progress() {
 
 bool NcclChannel::is_over(const NcclGroup& group) {
   if (group.is_over) return true;
-  is_ready();  // throws if NCCL has failed meanwhile
+  is_ready();  // throws if NCCL has failed
   progress();
   return group.is_issued && queue_.is_over(group.over);
 }

@@ -1,5 +1,5 @@
-// Messages between device buffers by NCCL, between the ranks of a communicator. They have a queue (a stream) of their
-// own and run at the same time as the kernels.
+// NCCL carries messages between device buffers of a communicator's ranks. The messages have a queue (a CUDA stream) of
+// their own and travel while kernels run.
 //
 // NCCL matches messages only by their order, and does one group after another. So all ranks must start their groups in
 // the same order, as loops over steps do anyway; a rank may leave out groups in which it takes no part.
@@ -17,14 +17,14 @@
 
 namespace annulus::comm {
 
-/// Bytes to or from a peer: lines of one or several arrays, in this order.
+/// Bytes to or from a peer: lines of one or several arrays, in the order in which they travel.
 struct NcclMessage {
   int peer = 0;
   std::vector<core::Lines> lines;
 
   Index bytes() const;
 };
-/// The selected rows of a block.
+/// A message of the block's selected rows.
 NcclMessage nccl_message(int peer, const RowBlock& block);
 
 /// Messages that were started together; all of them are in flight at once.
@@ -32,27 +32,27 @@ class NcclGroup;
 
 class NcclChannel {
  public:
-  /// Collective; waits for the other ranks, and the watchdog sees it. `nccl` and `queue` must outlive the channel.
+  /// Collective; waits for the other ranks, watched by the watchdog. `nccl` and `queue` must outlive the channel.
   NcclChannel(const Communicator& comm, const NcclFunctions& nccl, core::CopyQueue& queue);
-  /// Waits for the other ranks; but aborts NCCL's communicator while an error unwinds, or if groups are unfinished.
+  /// Waits for the other ranks. If an error unwinds, or if groups are unfinished, aborts NCCL's communicator instead.
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
-  /// Starts messages. Sent rows are as the kernels launched so far leave them; until the group is over no kernel may be
-  /// launched that touches any of the rows. Messages from one rank to another match in the order of the lists.
+  /// Starts messages as one group. It sends the rows as the kernels launched so far leave them. Until the group is over
+  /// no kernel that touches any of the rows may be launched. Messages from one rank to another match in list order.
   std::shared_ptr<NcclGroup> start(std::vector<NcclMessage> sends, std::vector<NcclMessage> receives);
   /// Hands waiting groups to NCCL if it can take them. Throws Error(failure) with NCCL's text if NCCL failed.
   void progress();
   bool is_over(const NcclGroup& group);
-  /// Waits until groups are over, and the watchdog sees it; on return received rows are in their blocks.
+  /// Waits until the groups are over, watched by the watchdog; on return received rows are in their blocks.
   void wait(const std::vector<std::shared_ptr<NcclGroup>>& groups);
 
  private:
   void check(int result, const char* call);
-  void check_begun(int result, const char* call);  // `in progress` is no failure
+  void check_begun(int result, const char* call);  // NCCL's result `in progress` is not a failure
   [[noreturn]] void fail(int result, const char* call);
-  /// Whether NCCL has finished what it was asked to begin.
+  /// Whether NCCL has finished the calls that returned `in progress`.
   bool is_ready();
   void issue(NcclGroup& group);
   void settle(NcclGroup& group);
@@ -67,7 +67,7 @@ class NcclChannel {
   const int exceptions_;                            // std::uncaught_exceptions() at construction
 };
 
-/// Calls progress() of all communicators' channels: other ranks may wait for any of them.
+/// Calls progress() of all channels: other ranks may be waiting for messages of any of them.
 void progress_nccl();
 
 }  // namespace annulus::comm

@@ -1,5 +1,5 @@
-// The few functions of NCCL that carry messages. They are looked up in its library at first use: so the program also
-// starts without the library, and tests can replace them.
+// The few functions of NCCL that carry messages. They are looked up in NCCL's library at first use, so that the program
+// also starts without the library, and tests can replace the functions.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace annulus::comm {
 inline constexpr int nccl_success = 0;
 inline constexpr int nccl_in_progress = 7;
 
-/// A Handle is an NCCL communicator; streams are pointers, too. Each function returns one of NCCL's results.
+/// A Handle is an ncclComm_t, a stream a cudaStream_t. Each function that returns int returns one of NCCL's results.
 struct NcclFunctions {
   using Handle = void*;
   using Id = std::array<char, 128>;
@@ -21,7 +21,7 @@ struct NcclFunctions {
   std::function<int(Id*)> make_id;
   /// Does not block: the communicator can be used when its state is success.
   std::function<int(Handle*, int ranks, const Id&, int rank)> init;
-  /// The state of what was started: success, in progress, or the failure.
+  /// Sets `state` to the result of the last call on the communicator: success, in progress, or an error.
   std::function<int(Handle, int* state)> state;
   std::function<int()> begin_group;
   std::function<int()> end_group;

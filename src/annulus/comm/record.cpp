@@ -72,6 +72,7 @@ std::string Record::text() {
 
 std::string Record::kind_of_call() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (doing_.what.rfind("nccl", 0) == 0) return "a call of NCCL";
   return doing_.activity == Doing::waiting || doing_.what.rfind("MPI_", 0) == 0 ? "a call of MPI" : "a file operation";
 }
 

@@ -16,9 +16,9 @@ class Record {
  public:
   void push_scope(std::string name);
   void pop_scope();
-  /// Returns what was being done before, for go_back().
+  /// Sets what the thread is doing now; returns what it was doing before, for go_back().
   Doing begin(Doing::Activity activity, std::string what = "");
-  /// Goes back to `before`; returns what was being done until now. If a call returned, this counts as a beat.
+  /// Sets what the thread does back to `before`; returns what it did until now. The return of a call counts as a beat.
   Doing go_back(Doing before);
   void wait_for(const std::vector<Outstanding>& outstanding);
 
@@ -28,12 +28,12 @@ class Record {
 
   /// From now on beat() counts in `*number`, which other ranks can read. Pass null before that memory is freed.
   void set_beats(Index* number);
-  /// Counts a beat if this rank is working. Returns what it is doing. Called by the guard's thread.
+  /// Counts a beat if this rank is working. Returns what this rank is doing. Called by the guard's thread.
   Doing::Activity beat();
 
-  /// "waiting in reading in.h5 for 2.0 s: ...".
+  /// What the thread is doing, in words: "waiting in reading in.h5 for 2.0 s: ...".
   std::string text();
-  /// "a file operation" or "a call of MPI": the kind of call in which the thread is.
+  /// "a file operation", "a call of MPI" or "a call of NCCL": the kind of call in which the thread is.
   std::string kind_of_call();
   /// Writes this rank's line about a stalled run to stderr, and its last steps to a file (last_events.hpp).
   void diagnose(const std::string& reason);
@@ -51,8 +51,8 @@ class Record {
   std::atomic<std::uint64_t> signs_{0};
 };
 
-/// One object, because a process has one thread that owns MPI. Never destroyed: the guard's thread may still print it
-/// while the program ends.
+/// The only object, because a process has one thread that owns MPI. Never destroyed: the guard's thread may still print
+/// the record while the program ends.
 Record& record();
 
 }  // namespace annulus::comm

@@ -53,7 +53,7 @@ std::pair<Index, Index> reduce_scatter(const Communicator& comm, Exchange& excha
     const Message send{to, block_of(leaving, numbers[std::size_t(to)], width)};
     const Message receive{from, block_of(arriving, own, width)};
     exchange.start({send}, {receive}, d);
-    if (d == 1) make_piece(rank, sum);  // while the first message travels; what arrives is then added to it
+    if (d == 1) make_piece(rank, sum);  // while the first message travels; received pieces are added to it below
     if (d + 1 < ranks) make_piece(core::wrap(rank + d + 1, ranks), next.data());
     exchange.wait();
     if (precision == core::Precision::float64) {

@@ -1,4 +1,4 @@
-// Sums over ranks, of which every rank keeps only its own piece; no rank ever holds the whole sum.
+// Sums arrays over ranks; every rank gets only its own piece of the sum, and no rank ever holds the whole sum.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 namespace annulus::comm {
 
 /// Adds up, over all ranks, an array of numbers of `precision`. It is cut into one piece per rank, numbers[p] long.
-///   make(p, piece)  writes this rank's addend to rank p's piece; not called for an empty piece. It runs while another
-///                   piece travels, so it may call exchange.progress() now and then
+///   make(p, piece)  writes into `piece` what this rank adds to rank p's piece; not called for an empty piece. It runs
+///                   while another piece travels, so it may call exchange.progress() now and then
 ///   sum             becomes the sum of this rank's piece
 /// Blocking and collective; needs memory for three more pieces. The order of additions is own rank, rank - 1, rank - 2,
-/// ..., so that the same number of ranks gives the same bits. Returns {bytes sent, bytes received}.
+/// ..., so that runs on equally many ranks give the same bits. Returns {bytes sent, bytes received}.
 /// Worked example: 2 ranks, numbers {1, 1}; rank 0 makes (1, 2), rank 1 makes (10, 20): the sums are 11 and 22.
 std::pair<Index, Index> reduce_scatter(const Communicator& comm, Exchange& exchange, core::Precision precision,
                                        const std::vector<Index>& numbers,

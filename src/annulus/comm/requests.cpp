@@ -14,8 +14,8 @@
 namespace annulus::comm {
 namespace {
 
-// A wait first tests without pause, because most waits are short; then it pauses between tests to free the core. On
-// Linux a pause of 20 us lasts some 75 us: short against a hop, and too short for a network card to run idle.
+// A wait first tests without pause, because most waits are short; later it pauses between tests to free the core. On
+// Linux a pause of 20 us lasts some 75 us: short compared with a hop, and too short for a network card to become idle.
 constexpr double eager_seconds = 1e-3;
 constexpr std::chrono::microseconds pause{20};
 
@@ -50,7 +50,7 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   const Waiting waiting;
   std::vector<Outstanding> reported;
   while (!done()) {
-    Requests::begin_ready();  // even of other Requests: other ranks may wait for their messages
+    Requests::begin_ready();  // also calls of other Requests: other ranks may be waiting for these messages
     progress_nccl();
     if (std::vector<Outstanding> now = outstanding(); now != reported) {
       waiting.about(now);
@@ -65,7 +65,7 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   }
 }
 
-/// A call to be made when ready() is true.
+/// A call that is made when ready() is true; its request is of->requests_[index].
 struct Requests::Later {
   Requests* of;
   std::size_t index;
@@ -92,8 +92,8 @@ void Requests::begin_ready() {
 void check_started(int code, const char* call) { check_mpi(code, call); }
 
 Requests::~Requests() {
-  // Requests are still open here only while an error unwinds. Their buffers are about to be freed, so we cancel
-  // receives and free requests; the job is ending. Collectives can be neither cancelled nor freed.
+  // Requests are still open here only while an error unwinds; the job is ending. Their buffers are about to be freed:
+  // we cancel messages and free their requests. Collectives can be neither cancelled nor freed.
   std::erase_if(later(), [this](const Later& one) { return one.of == this; });
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL || about_[i].kind == Outstanding::Kind::collective) continue;

@@ -1,4 +1,4 @@
-// Messages and collectives in flight, and the one way in which this program waits for them.
+// Messages and collectives in flight, and wait_until(), the one loop in which this program waits for them.
 #pragma once
 
 #include <mpi.h>
@@ -19,9 +19,9 @@ using core::Index;
 struct Outstanding {
   enum class Kind { receive, send, collective };
   Kind kind = Kind::collective;
-  int peer = 0;     ///< unused for collectives
-  Index bytes = 0;  ///< unused for collectives
-  const char* call = "";
+  int peer = 0;           ///< unused for collectives
+  Index bytes = 0;        ///< unused for collectives
+  const char* call = "";  ///< of MPI or NCCL; printed for collectives
 
   bool operator==(const Outstanding&) const = default;
 };
@@ -29,8 +29,8 @@ struct Outstanding {
 /// "receive of 8 bytes from rank 1, send of 4 bytes to rank 2 outstanding; 8 bytes in and 4 bytes out are missing".
 std::string describe(const std::vector<Outstanding>& outstanding);
 
-/// Calls `done` again and again until it returns true, instead of sleeping inside MPI, so that the watchdog can end a
-/// stalled wait. `done` must let MPI move data; `outstanding` returns what the wait is for.
+/// Calls `done` again and again until it returns true. It does not block inside MPI, so that the watchdog can end a
+/// stalled wait. `done` must let MPI move data; `outstanding` returns what is waited for.
 void wait_until(const std::function<bool()>& done, const std::function<std::vector<Outstanding>()>& outstanding);
 
 /// Requests started together and waited for together.
@@ -42,15 +42,15 @@ class Requests {
   Requests& operator=(const Requests&) = delete;
 
   bool empty() const { return requests_.empty(); }
-  /// Where the MPI call puts its request; valid until the next add().
+  /// Returns where an MPI call is to store its request; the address is valid until the next add().
   MPI_Request* add(const Outstanding& what);
-  /// As add(), for a call that must wait until ready() returns true: a later advance() or wait(), even one of other
-  /// Requests, then calls begin(request). The process makes all such calls in the order in which they were added, so
-  /// that messages match as if every call had been made at once.
+  /// For an MPI call that must wait until ready() returns true. Then add_when() itself, or a later advance() or wait()
+  /// of any Requests, calls begin(request), which makes the MPI call. The process makes all such calls in the order of
+  /// their add_when(), so that messages match as if every call had been made at once.
   void add_when(const Outstanding& what, std::function<bool()> ready, std::function<void(MPI_Request*)> begin);
   /// Lets MPI move data, which it does only inside its calls, and calls completed(i) for each request that is complete
   /// now, counted from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) if MPI says that
-  /// a request failed; the message describes the request and names the peer. So a dead rank is noticed here, also
+  /// a request failed; the message describes the request and names the peer. So this function notices a dead rank, also
   /// between two pieces of computation.
   void advance(const std::function<void(std::size_t)>& completed = {});
   /// Returns when all requests are complete; see wait_until().
@@ -69,11 +69,11 @@ class Requests {
   std::vector<Outstanding> about_;
   std::vector<bool> begun_;
   std::size_t not_begun_ = 0;
-  std::vector<int> finished_;  // memory for MPI's answers
+  std::vector<int> finished_;  // memory for results of MPI_Testsome, as is statuses_
   std::vector<MPI_Status> statuses_;
 };
 
-/// Starts one collective without blocking and waits for it. `start` is given the MPI_Request*, returns MPI's code.
+/// Runs one non-blocking collective: start(MPI_Request*) starts it and returns MPI's code; then waits until it is done.
 template <class Start>
 void run_collective(const char* call, Start&& start);
 

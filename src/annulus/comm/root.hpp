@@ -1,4 +1,4 @@
-// Work that one rank does for all.
+// Work that rank 0 does for all ranks.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace annulus::comm {
 
 using core::Index;
 
-/// Runs `work` (a callable that returns a string) on rank 0 and gives the result to every rank; collective. If it
+/// Runs `work` (a callable that returns a string) on rank 0 and returns its result on every rank; collective. If `work`
 /// throws, every rank throws the same AgreedError.
 template <class Work>
 std::string from_root(const Communicator& comm, Work&& work) {
@@ -26,13 +26,13 @@ std::string from_root(const Communicator& comm, Work&& work) {
       answer = error.what();
     }
   }
-  kind = comm.sum(kind);  // the others add 0
+  kind = comm.sum(kind);  // the other ranks add 0
   answer = comm.broadcast(answer);
   if (kind != 0) throw AgreedError(core::ErrorKind(kind), answer);
   return answer;
 }
 
-/// The same for work without a result.
+/// As from_root(), for work without a result.
 template <class Work>
 void on_root(const Communicator& comm, Work&& work) {
   from_root(comm, [&] {
@@ -41,7 +41,7 @@ void on_root(const Communicator& comm, Work&& work) {
   });
 }
 
-/// The same for work that returns a vector of numbers.
+/// As from_root(), for work that returns a vector of numbers.
 template <class Work>
 std::vector<Index> numbers_from_root(const Communicator& comm, Work&& work) {
   const std::string bytes = from_root(comm, [&] {

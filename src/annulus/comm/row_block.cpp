@@ -35,7 +35,7 @@ Datatype Datatype::rows(const RowBlock& block, MPI_Datatype number) {
 Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes,
                         MPI_Datatype number) {
   const Datatype row = contiguous(row_bytes, number);
-  std::vector<Datatype> pieces;  // one type per run, alive until the whole is made
+  std::vector<Datatype> pieces;  // one type per run, alive until the type of all runs is made
   std::vector<MPI_Datatype> handles;
   std::vector<MPI_Aint> starts;
   for (const RowRun& run : runs) {
@@ -53,7 +53,7 @@ Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held
 }
 
 Datatype Datatype::columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns) {
-  // From the inside out: the bytes of a row, at the distance of rows; intervals of rows; parts.
+  // From the inside out: the chosen bytes of a row, repeated every row_bytes; intervals of rows; parts.
   const Datatype bytes = contiguous(columns.size());
   const Datatype row =
       made("MPI_Type_create_resized", MPI_Type_create_resized, bytes.handle(), MPI_Aint(0), MPI_Aint(array.row_bytes));

@@ -9,8 +9,8 @@
 namespace annulus::comm {
 
 /// Rows [rows.begin, rows.end) of every part of an array (parts, held, row_bytes) in the default execution space's
-/// memory. K and V of a rank are one such array: parts = 2 B (K of every batch entry, then V), held = stored rows,
-/// row_bytes = Hkv * D numbers. So one message carries K and V of all batch entries.
+/// memory. K and V of a rank are one such array. If D = Dv: parts = 2 B (K of every batch entry, then V), held = stored
+/// rows, row_bytes = Hkv * D numbers. So one message carries K and V of all batch entries.
 struct RowBlock {
   void* data = nullptr;
   Index parts = 0;
@@ -30,10 +30,10 @@ struct RowRun {
   Index count = 0;
 };
 
-/// An MPI datatype freed at the end of its scope.
+/// An MPI datatype; the destructor frees it.
 class Datatype {
  public:
-  /// `bytes` contiguous bytes as elements `number`: so the count stays below 2^31 where a count of bytes would not.
+  /// `bytes` contiguous bytes, as elements of type `number`: the count of elements may be below 2^31 if `bytes` is not.
   static Datatype contiguous(Index bytes, MPI_Datatype number = MPI_BYTE);
   /// The rows of a block, relative to the address of its first selected row.
   static Datatype rows(const RowBlock& block, MPI_Datatype number = MPI_BYTE);
@@ -41,15 +41,15 @@ class Datatype {
   /// Worked example: runs {0, 2, 3} and {7, 1, 2} of (2, 10, 1): bytes 0 2 4 7 8, then 10 12 14 17 18.
   static Datatype runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes,
                        MPI_Datatype number = MPI_BYTE);
-  /// The bytes `columns` of some rows of every part of an array, relative to the array's address; array.rows has no
-  /// effect. Rows go interval by interval, part by part.
+  /// Bytes `columns` of the rows in the intervals `rows`, for every part of an array, relative to the array's address.
+  /// Order: part by part, in each part interval by interval. array.rows has no effect.
   static Datatype columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns);
   ~Datatype();
   Datatype(Datatype&& other) noexcept;
   Datatype& operator=(Datatype&&) = delete;
 
   MPI_Datatype handle() const { return type_; }
-  /// Bytes that one element carries.
+  /// Bytes of data in one element of this type, gaps not counted.
   Index bytes() const;
 
  private:

@@ -26,20 +26,20 @@ int node_local_rank() {
   return rank;
 }
 
-/// Between machines connected only by TCP, Open MPI 4 chooses the one RMA component that cannot make windows there
-/// (4.1.4: MPI_ERR_WIN), so we exclude it. A choice of the user has priority. Open MPI 5 has no other component.
+/// Between machines connected only by TCP, Open MPI 4 chooses `rdma`, the one RMA component that cannot make windows
+/// there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this. Open MPI 5 has no other component.
 void leave_out_rdma_component() {
   if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
 }
 
-/// Open MPI has components for shared file pointers, which we do not use. Two of them make names when a file is opened,
-/// in buffers too short for a path of some 250 letters (4.1.4: the process is aborted).
+/// We do not use shared file pointers, for which Open MPI has components. When a file is opened, two of these write a
+/// name derived from its path into a buffer that is too short for some 250 characters (4.1.4: aborts the process).
 void leave_out_shared_file_pointers() {
   if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_sharedfp", "^lockedfile,sm", /*overwrite=*/0);
 }
 
-/// A process without other ranks opens no ports. (On a busy machine Open MPI 4.1's TCP component can crash a process in
-/// MPI_Init: it calls address 0 in mca_btl_tcp; seen with several ranks.)
+/// A process without other ranks need open no network ports. (On a busy machine Open MPI 4.1's TCP component can crash
+/// in MPI_Init: it calls address 0 in mca_btl_tcp. We have seen this with several ranks.)
 void leave_out_network() {
   if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_btl", "self", /*overwrite=*/0);
 }
@@ -65,7 +65,7 @@ Runtime::~Runtime() {
 }
 
 void abort_job(int status) {
-  core::remove_unfinished_files_within(2);  // s; this may be the last rank that can do it
+  core::remove_unfinished_files_within(2);  // s; this may be the last rank that can remove them
   blocking_quietly("MPI_Abort", MPI_Abort, MPI_COMM_WORLD, status);
   std::_Exit(status);
 }

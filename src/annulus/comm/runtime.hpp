@@ -1,5 +1,5 @@
-// Starts and ends MPI and Kokkos in the only order that works: MPI first, so that Kokkos sees the binding that the
-// launcher made.
+// Starts and ends MPI and Kokkos in the only order that works: MPI starts first, so that Kokkos sees to which cores the
+// launcher has bound this process.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace annulus::comm {
 
 /// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. Make one per process, in main; it must outlive
-/// all else. Removes Kokkos' own options (--kokkos-...) from argc and argv. Each rank uses the GPU of its node-local
-/// rank, unless an option names one; without a GPU a build for GPUs does not start Kokkos (core/kokkos_compat.hpp).
+/// all else. Removes Kokkos' own options (--kokkos-...) from argc and argv. A rank's number in its node selects a GPU,
+/// unless an option names one; without a GPU a build for GPUs does not start Kokkos (core/kokkos_compat.hpp).
 class Runtime {
  public:
   /// `alone`: no launcher started this process, and there are no other ranks.

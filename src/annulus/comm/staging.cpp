@@ -16,7 +16,7 @@
 namespace annulus::comm {
 namespace {
 
-/// The selected rows of every part as lines; packed(): the same lines, contiguous in a copy.
+/// rows_of(): the selected rows of every part, as lines. packed(): the same lines in a contiguous copy.
 core::Lines rows_of(const RowBlock& block) {
   return {block.first_row(), block.rows.size() * block.row_bytes, block.parts, block.held * block.row_bytes};
 }
@@ -93,7 +93,7 @@ std::string transfers() {
 }
 
 int send_device_memory_to_self() {
-  constexpr Index bytes = 1 << 20;  // above any library's limit for small messages
+  constexpr Index bytes = 1 << 20;  // more than any library sends in its way for small messages
   const core::Buffer from("self-send", bytes), to("self-send", bytes);
   std::vector<unsigned char> sent(bytes), arrived(bytes, 0);
   for (Index i = 0; i < bytes; ++i) sent[std::size_t(i)] = static_cast<unsigned char>(i * 7 + i / 251);

@@ -15,10 +15,10 @@ namespace annulus::comm {
 enum class GpuAware { automatic, on, off };
 
 /// Decides how device memory travels; collective, with the same result on all ranks. MPI's version macros and query
-/// functions can be wrong both ways, so they are not used. Instead, rank 0 calls `trial`, which makes a child process
-/// call send_device_memory_to_self(): a library that cannot do it ends the child, not the run. `trial` returns what
-/// went wrong, or nothing; it is called only if the result matters. `on` sends device memory directly even if the trial
-/// fails, and warns: perhaps it failed only because the GPU allows no second process.
+/// functions may claim support that is missing, or deny it, so they are not used. Instead, rank 0 calls `trial`, which
+/// makes a child process call send_device_memory_to_self(): if the library crashes, it ends the child, not the run.
+/// `trial` returns what went wrong, or an empty text; it is called only for device memory, and not with `off`. `on`
+/// sends device memory directly even if the trial fails, and warns: the GPU may only have refused a second process.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
 /// How rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by NCCL
@@ -33,24 +33,24 @@ struct StagingQueues {
   core::CopyQueue* to_host = nullptr;
   core::CopyQueue* to_device = nullptr;
 };
-/// For tests: from now on all blocks are staged, even host memory, and these queues copy them; null: as before.
+/// For tests: from now on all blocks are staged, even host memory, and these queues copy them. Null queues end this.
 void stage_by(const StagingQueues& queues);
 
-/// A block in a form that MPI may read or write: the block itself, or a packed copy in host memory. Make it when the
-/// message is started. Its rows are then as the kernels launched so far leave them; until the message is complete, no
-/// kernel may be launched that touches the rows.
-///   to send      load(); MPI may have the block as soon as is_loaded() returns true
+/// A block in a form that MPI may read or write: the block itself, or a packed copy in host memory. Construct it when
+/// the message is started. The message has the rows as the kernels launched until then leave them; until it is
+/// complete, no kernel that touches the rows may be launched.
+///   to send      load(); MPI may read the block as soon as is_loaded() returns true
 ///   to receive   store() when MPI has written the block; arrive() before a kernel that reads the rows is launched
 /// If the block is not staged, these functions do nothing.
 class Staged {
  public:
   explicit Staged(const RowBlock& block);
-  /// MPI must be done with the block. While an error unwinds it may not be: then the memory is never freed.
+  /// MPI must be done with the block, except while an error unwinds: then the copy's memory is never freed.
   ~Staged();
   Staged(const Staged&) = delete;
   Staged& operator=(const Staged&) = delete;
 
-  /// The block for MPI: block().data is the first of `parts` ranges of rows.
+  /// What MPI reads or writes: the block itself, or its packed copy.
   const RowBlock& block() const { return visible_; }
 
   /// Starts the copy from device memory to the host.

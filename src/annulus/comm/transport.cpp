@@ -9,7 +9,7 @@
 namespace annulus::comm {
 namespace {
 
-/// What carries rows; null, null means MPI.
+/// What carries rows: NCCL with this queue, or MPI if both are null.
 struct Way {
   const NcclFunctions* nccl = nullptr;
   core::CopyQueue* queue = nullptr;
@@ -19,7 +19,7 @@ Way& way() {
   return one;
 }
 
-/// A stream of our own; it is destroyed before Kokkos ends.
+/// A queue only for messages; it is destroyed before Kokkos ends.
 core::CopyQueue& own_queue() {
   static std::unique_ptr<core::CopyQueue> queue;
   if (!queue) {

@@ -1,4 +1,4 @@
-// What carries tensors' rows between ranks, by distribution.transport: MPI, or NCCL between GPUs.
+// Chooses what carries tensors' rows between ranks, as distribution.transport says: MPI, or NCCL between GPUs.
 #pragma once
 
 #include "annulus/comm/nccl_channel.hpp"
@@ -7,21 +7,21 @@ namespace annulus::comm {
 
 enum class Transport { mpi, nccl };
 
-/// Decides this for all later messages; collective, with the same result on all ranks. `nccl` needs NCCL's library, and
-/// one GPU per rank: throws an AgreedError that says what is missing, or which ranks share a GPU.
+/// Decides what carries the rows of all later messages; collective, with the same result on all ranks. `nccl` needs
+/// NCCL's library and one GPU per rank; otherwise throws an AgreedError: what is missing, or which ranks share a GPU.
 void choose_transport(Transport wanted, const Communicator& comm);
 
 /// Throws Error(usage) if two ranks use the same GPU, which NCCL forbids. `locations` has every rank's {host, GPU}.
 void require_own_gpus(const std::vector<std::pair<std::string, std::string>>& locations);
 
-/// The channel of a communicator, made at the first call, which is collective; null if MPI carries messages. It lives
-/// as long as the communicator.
+/// The channel of a communicator; null if MPI carries messages. The first call for a communicator is collective and
+/// makes the channel, which lives as long as the communicator.
 NcclChannel* channel_of(const Communicator& comm);
 
 /// NCCL's name and version if it carries rows: "NCCL 2.28.9"; empty if MPI does.
 std::string nccl_in_use();
 
-/// For tests: from now on these functions and this queue carry messages; null: MPI does.
+/// For tests: from now on these functions and this queue carry messages; if both are null, MPI does.
 void transport_by(const NcclFunctions* nccl, core::CopyQueue* queue);
 
 }  // namespace annulus::comm

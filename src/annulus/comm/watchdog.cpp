@@ -12,7 +12,7 @@
 namespace annulus::comm {
 namespace {
 
-constexpr double alarm_patience = 5;  // s; after it a rank that saw the alarm ends the job itself
+constexpr double alarm_patience = 5;  // s; if the job still runs then, a rank that saw the alarm ends it
 
 Watchdog* current = nullptr;
 
@@ -25,7 +25,7 @@ Waiting::Waiting() : before_(record().begin(Doing::waiting)) {
 }
 Waiting::~Waiting() { record().go_back(std::move(before_)); }
 void Waiting::about(const std::vector<Outstanding>& outstanding) const { record().wait_for(outstanding); }
-// Before there is a watchdog, only MPI is starting, and no rank has work to do: so the guard may end waits, too.
+// Without a watchdog look() gives no sign of life: MPI is then only starting, and the guard may end long waits, too.
 void Waiting::look() const {
   if (current != nullptr) current->look();
 }
@@ -57,7 +57,7 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds, const char*
 Watchdog::~Watchdog() {
   if (comm_.size() > 1 && std::uncaught_exceptions() == 0) {
     const Scope place("the end of the program");
-    comm_.barrier();  // watched; in MPI_Finalize, ranks that wait for a busy one would look hung
+    comm_.barrier();  // the watchdog understands this wait; ranks that wait for a busy one in MPI_Finalize look hung
   }
   current = nullptr;
   heartbeat_.reset();
@@ -108,8 +108,8 @@ void Watchdog::read_heartbeat() {
   if (numbers[Heartbeat::alarm] > 0 && !alarmed_) join_alarm();
 }
 
-/// Reads the other ranks' beats a few times before the time-out: the first time to have values to compare with, and
-/// early enough for a change to reach the waiting ranks in time.
+/// Reads the other ranks' beats a few times before the time-out. The first read gives values to compare with. Reading
+/// begins early enough for the waiting ranks to know of a change before the time-out.
 void Watchdog::listen() {
   const double first = allowed_ / 4, step = allowed_ / 16;
   if (idle_ < std::max(first, next_listening_)) return;

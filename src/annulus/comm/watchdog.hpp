@@ -30,14 +30,14 @@
 
 namespace annulus::comm {
 
-/// While this lives, this rank waits for MPI.
+/// While such an object lives, this rank counts as waiting for MPI.
 class Waiting {
  public:
   Waiting();
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
-  /// Sets what it waits for; to be called whenever that changes.
+  /// Sets what this rank waits for; to be called whenever that changes.
   void about(const std::vector<Outstanding>& outstanding) const;
   /// Must be called again and again; does not return if the run has stalled.
   void look() const;
@@ -49,12 +49,12 @@ class Waiting {
 /// Whether a watchdog exists.
 bool is_watched();
 
-/// At most one per process, constructed and destroyed by all ranks together. The guard exists since MPI started.
+/// At most one per process, constructed and destroyed by all ranks together. The guard must exist already.
 class Watchdog {
  public:
-  /// Sets the time-out, > 0, and its source until it is destroyed. With one rank there is no other to wait for, and
-  /// only the guard watches. If MPI makes no windows, rank 0 warns on stderr: stalled waits are then not ended, because
-  /// no rank knows whether another one still computes.
+  /// Sets the time-out, > 0, and its source until the watchdog is destroyed. With one rank there is no other rank to
+  /// wait for, and only the guard watches. If MPI cannot make windows, rank 0 warns on stderr: stalled waits are then
+  /// not ended, because no rank knows whether another rank still computes.
   Watchdog(const Communicator& comm, double timeout_seconds, const char* source = "distribution.stall_timeout");
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -77,10 +77,10 @@ class Watchdog {
   const Communicator& comm_;
   const double timeout_before_;
   const char* const source_before_;
-  std::optional<Heartbeat> heartbeat_;  // none with one rank, or if MPI makes no windows
-  double last_look_ = 0, next_read_ = 0, idle_ = 0;
+  std::optional<Heartbeat> heartbeat_;               // none with one rank, or if MPI makes no windows
+  double last_look_ = 0, next_read_ = 0, idle_ = 0;  // s; idle_: how long no rank has made progress
   Index progress_seen_ = 0, beat_seen_ = 0;
-  double next_listening_ = 0;  // the value of idle_ at which rank 0 next listens; 0: as soon as it may
+  double next_listening_ = 0;  // the value of idle_ at which rank 0 next reads beats; 0: as soon as listen() allows
   double allowed_ = 0;         // the time-out with which idle_ is compared
   bool alarmed_ = false;
 };

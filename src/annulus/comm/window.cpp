@@ -12,9 +12,9 @@
 namespace annulus::comm {
 
 std::string window_defect(std::string_view library) {
-  // "MPICH Version:\t4.0.2\nMPICH Release date: ...\nMPICH Device:\tch4:ucx\n...", as in Debian 12. Read requests
-  // complete before the rows arrive, some strided rows are wrong even after a flush, and no row moves while its owner
-  // is outside MPI.
+  // "MPICH Version:\t4.0.2\nMPICH Release date: ...\nMPICH Device:\tch4:ucx\n...", as in Debian 12. In this version
+  // read requests complete before the rows arrive, some strided rows are wrong even after a flush, and no row moves
+  // while its owner is outside MPI.
   if (library.find("MPICH Version:\t4.0") == std::string_view::npos) return "";
   return "MPICH 4.0 ends reads from windows before the rows have arrived";
 }
@@ -73,15 +73,15 @@ void Window::collect() {
 }
 
 void Window::close() {
-  comm_.barrier();  // MPI_Win_free waits for the others, too, but the watchdog could not see why
+  comm_.barrier();  // MPI_Win_free waits for the other ranks, too, but there the watchdog does not see for which
   call_mpi("MPI_Win_unlock_all", MPI_Win_unlock_all, window_);
   call_mpi("MPI_Win_free", MPI_Win_free, &window_);
   core::memory_ledger().remove(purpose_, bytes_);
 }
 
 WindowAccess::~WindowAccess() {
-  // Requests are open here only while an error unwinds. An access cannot be cancelled, and its rows are about to be
-  // freed. It completes without the owner's help.
+  // Requests are open here only while an error unwinds. Their rows are about to be freed, and an access cannot be
+  // cancelled, so we wait until it is complete. That needs no help of the owner.
   blocking_quietly("MPI_Waitall", MPI_Waitall, int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
 }
 

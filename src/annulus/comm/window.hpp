@@ -1,4 +1,4 @@
-// Memory that other ranks read, or add to, while its owner computes (MPI RMA, passive target).
+// Windows: memory that other ranks read, or add to, while its owner computes (MPI RMA, passive target).
 #pragma once
 
 #include <functional>
@@ -18,14 +18,14 @@ std::string window_defect(std::string_view library);
 std::string window_defect();
 
 /// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close(). MPI
-/// allocates it: strided reads of memory from elsewhere were 40 times slower (Open MPI 4.1, 4,096 pieces). The
-/// destructor does not free it; close() does.
+/// allocates it: strided reads of memory that MPI had not allocated were 40 times slower (Open MPI 4.1, 4,096 pieces).
+/// The destructor does not free it; close() does.
 class Window {
  public:
   /// Collective; ranks may give different sizes, 0 included. Counted in the memory ledger under `purpose`.
   Window(const Communicator& comm, std::string purpose, Index bytes);
-  /// A window without close() is never freed: then an error unwinds here, and to free the window would wait for ranks
-  /// that may be waiting for this one.
+  /// A window that was not closed is never freed. This happens only while an error unwinds: MPI_Win_free would wait for
+  /// the other ranks, which may be waiting for this rank.
   ~Window() = default;
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
@@ -54,14 +54,14 @@ class Window {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
-/// Accesses in flight to another rank's window, and this rank's rows that they read or write. Use: start() of a derived
-/// class, progress() now and then while computing, wait() before the rows are touched.
+/// Accesses in flight to another rank's window, and this rank's rows that are their source or target. Use: start() of a
+/// derived class, progress() now and then while computing, wait() before the rows are touched.
 class WindowAccess {
  public:
   WindowAccess(const WindowAccess&) = delete;
   WindowAccess& operator=(const WindowAccess&) = delete;
 
-  /// Lets MPI move data (it does so only inside calls). Cheap when nothing is in flight.
+  /// Lets MPI move data, which it does only inside its calls. Cheap when nothing is in flight.
   void progress();
   /// Returns when MPI is done with this rank's rows; rows that were read have then arrived.
   void wait();
@@ -76,8 +76,8 @@ class WindowAccess {
   const Outstanding::Kind kind_;
   const char* const call_;
   std::vector<MPI_Request> requests_;
-  int owner_ = 0;                // the window's rank, while an access is in flight
-  std::optional<Staged> rows_;   // the rows, while an access is in flight
+  int owner_ = 0;                // the rank with the window, while an access is in flight
+  std::optional<Staged> rows_;   // this rank's rows, while an access is in flight
   std::function<void()> begin_;  // begins the access once rows_ are loaded; empty: it has begun
 };
 
@@ -87,7 +87,7 @@ class WindowRead : public WindowAccess {
   explicit WindowRead(const Window& window) : WindowAccess(window, Outstanding::Kind::receive, "MPI_Rget") {}
 
   /// Starts to read from the window of `owner`, which begins with an array (into.parts, held, into.row_bytes). The runs
-  /// of each part, one after another, become the rows of `into`. Returns the bytes that travel. No rows, no message.
+  /// of each part, one after another, become the rows of `into`. Returns the bytes that travel: 0 if `into` is empty.
   Index start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& into);
 };
 

@@ -1,4 +1,4 @@
-// Shared memory for windows: MPI makes windows as files in a folder in memory, which may be small (64 MiB in Docker).
+// Shared memory for windows: MPI makes windows as files in a memory file system, which may be small (64 MiB in Docker).
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ struct WindowRoom {
   std::string folder;  ///< as the MPI library reports it, otherwise /dev/shm
   Index bytes = -1;    ///< free bytes in it; -1: unknown, because there is no such folder
 };
-/// The memory for the windows of all ranks of this node together.
+/// Where MPI makes the windows of this node's ranks, and how much memory is free there for all of them.
 WindowRoom window_room();
 
-/// Why windows of `need` bytes (of all ranks of a node) do not fit into this room, and what to do; empty if they fit.
-/// Open MPI demands a twentieth more than `need`.
+/// Why windows of `need` bytes (of all ranks of a node) do not fit into `room`, and what to do; empty if they fit. Open
+/// MPI demands a twentieth more than `need`.
 std::string window_lack(Index need, const WindowRoom& room);
 
-/// Throws the same Error(failure) on every rank if the windows of a node do not fit; `bytes` are this rank's. Files in
-/// such a folder get their memory only when it is touched, and a rank that gets none dies of SIGBUS: so ask once, for
-/// all windows that exist at the same time. Collective.
+/// Throws the same Error(failure) on every rank if the windows of a node do not fit. `bytes` is the size of all windows
+/// of this rank that exist at the same time. Call it before they are made: files in such a folder get memory only when
+/// it is touched, and a rank that then gets none dies of SIGBUS. Collective.
 void require_window_room(const Communicator& comm, Index bytes, const WindowRoom& room = window_room());
 
 }  // namespace annulus::comm

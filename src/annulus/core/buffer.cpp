@@ -41,8 +41,8 @@ FreeBlocks& device_blocks() {
   return blocks;
 }
 
-/// Returns memory to the allocator that it came from. On a GPU it first waits for all launched kernels, as the driver
-/// does: nothing uses the memory any more when its next owner gets it.
+/// Returns memory to the allocator that it came from. On a GPU it first waits for all launched kernels, as the driver's
+/// own functions do, so that nothing uses the memory any more when its next owner gets it.
 void give_back(void* memory, Index bytes, bool of_kokkos) {
   if (!of_kokkos) return std::free(memory);
   if (device_is_host()) return Kokkos::kokkos_free<Space>(memory);

@@ -116,7 +116,7 @@ std::unique_ptr<CopyQueue> make_copy_queue() {
 #if defined(GPU)
   return std::make_unique<GpuQueue>();
 #else
-  fail(ErrorKind::failure, "copies beside kernels are made for CUDA and HIP, and this build is for {}",
+  fail(ErrorKind::failure, "copies while kernels run need CUDA or HIP, and this build is made for {}",
        kokkos_backends());
 #endif
 }

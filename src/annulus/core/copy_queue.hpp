@@ -1,4 +1,4 @@
-// Copies between host and device memory while kernels run, and makes a copy wait for a kernel or a kernel for a copy.
+// Copies between host and device memory while kernels run; a copy can wait for a kernel, and a kernel for a copy.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ using When = std::shared_ptr<const Moment>;  ///< null: already over
 
 /// Does copies one after another. "The kernels" are those of the default execution space's default instance.
 ///
-/// Worked example: copy rows that a kernel made to the host, then copy other rows from there for the next kernel:
+/// Worked example: copy rows, which a kernel made, to the host; then copy other rows from the host for a kernel:
 ///   kernel<<<>>>; made = q.kernels_so_far(); q.wait_for(made); q.copy(rows, host); out = q.so_far();
 ///   ... once q.is_over(out), `host` may be read and `rows` may change
 ///   q.copy(host, others); in = q.so_far(); q.kernels_wait_for(in); kernel<<<others>>>

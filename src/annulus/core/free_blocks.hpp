@@ -11,7 +11,7 @@
 namespace annulus::core {
 
 /// Keeps the blocks that are given back: a later request of the same size gets one of them. Used and kept bytes
-/// together never exceed the most that was ever in use, this request included, so a plan's peak holds. Thread-safe.
+/// together never exceed the most that were in use at once, so a plan's predicted peak holds. Thread-safe.
 class FreeBlocks {
  public:
   /// `get` returns nullptr where there is no memory.

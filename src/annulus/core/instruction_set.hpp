@@ -23,9 +23,9 @@ std::string_view name_of(InstructionSet set);
 /// one of them. avx2 includes FMA; avx512 includes the parts F, DQ, BW and VL.
 std::vector<InstructionSet> usable_instruction_sets();
 
-/// The best set that is used without a request: amx if this process has the matrix units (core/amx.hpp). Otherwise
-/// avx512 on Intel's processors: there VDPBF16PS takes twice as long as the two multiply-adds that it replaces
-/// (measured on Granite Rapids: 120 GFLOP/s against 240).
+/// The limit before limit_instruction_set() is called: amx if this process has the matrix units (core/amx.hpp);
+/// otherwise avx512 on Intel's processors, where VDPBF16PS takes twice as long as the two multiply-adds that it
+/// replaces (measured on Granite Rapids: 120 GFLOP/s against 240); avx512_bf16 on other processors.
 InstructionSet preferred_limit();
 
 /// The vector set that computes, on this machine, what matrix units do not. Every set except amx returns itself.
@@ -34,8 +34,8 @@ InstructionSet vectors_beside(InstructionSet set);
 /// The default: the last usable set that limit_instruction_set() allows.
 InstructionSet best_instruction_set();
 
-/// From now on no thread uses a set better than `most`; for jobs whose ranks must all use the same set. Before the
-/// first call the limit is preferred_limit().
+/// From now on no thread uses a set that is better than `most`; for jobs whose ranks must all use the same set. Before
+/// the first call the limit is preferred_limit().
 void limit_instruction_set(InstructionSet most);
 
 /// The set of this name, if there is one.

@@ -16,7 +16,7 @@ namespace annulus::core {
 void initialize_kokkos(int& argc, char**& argv, int device) {
   // Options go to Kokkos as words, because all versions understand these; the argument struct changed its name in 3.7.
   // Only words with the prefix --kokkos- go there: version 3.4 would take --help and --threads, too. Kokkos' advice to
-  // set OMP_PROC_BIND is silenced: under mpirun it would put all ranks of a node on one core.
+  // set OMP_PROC_BIND is silenced: under mpirun that setting would put all ranks of a node on one core.
   std::string quiet = "--kokkos-disable-warnings", gpu;
   const auto is_theirs = [](std::string_view word) { return word.starts_with("--kokkos-"); };
   std::vector<char*> words{argv[0]};

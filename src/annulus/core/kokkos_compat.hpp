@@ -1,4 +1,4 @@
-// The code that must differ between Kokkos 3.4 (Debian 12) and 5.x, and nothing else.
+// All code that differs between Kokkos 3.4 (Debian 12) and 5.x; how Kokkos is started; loops on threads of the host.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -15,7 +15,7 @@ struct Kept {
   double begin = 0, end = 0;
   SpanKind kind = SpanKind::other;
   Index number = -1;
-  std::array<char, 48> name{};  // an array: to keep a span allocates no memory
+  std::array<char, 48> name{};  // an array, so that keeping a span allocates no memory
 };
 
 struct Ring {

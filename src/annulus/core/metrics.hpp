@@ -74,8 +74,8 @@ void timed_compute(HopMetrics& metrics, Work&& work) {
 constexpr double forward_flops(double kept, Index head_dim) { return 4.0 * double(head_dim) * kept; }
 inline double forward_flops(double kept, const Shape& shape) { return 4.0 * shape.mean_dim() * kept; }
 
-/// Flops of a backward pass. By convention they are 2.5 times those of a forward pass, because it has five products
-/// (q.k again, dout.v, and those for dq, dk and dv) instead of two.
+/// Flops of a backward pass: it has five products (q.k again, dout.v, and those for dq, dk and dv) instead of two, so
+/// with Dv = D these are 2.5 times the flops of a forward pass.
 constexpr double backward_flops(double kept, Index head_dim) { return 2.5 * forward_flops(kept, head_dim); }
 inline double backward_flops(double kept, const Shape& shape) {
   return 2.0 * double(3 * shape.head_dim + 2 * shape.dim_of_values()) * kept;

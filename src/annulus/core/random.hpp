@@ -8,8 +8,8 @@
 //   numbers 2 pair and 2 pair + 1 = sqrt(-2 ln u) cos(angle), sqrt(-2 ln u) sin(angle)                (Box, Muller)
 //
 // The functions below evaluate that in float32 with sums, products and square roots only, each rounded once, so that
-// every processor gets the same bits, number by number or 16 at a time (normals.hpp); logarithm and circle functions
-// are polynomials, together within 4e-7 of the number. This file is the definition of the values `generate` writes.
+// every processor gets the same bits, number by number or 16 at a time (normals.hpp). Logarithm, sine and cosine are
+// polynomials, together within 4e-7 of the number. This file defines the values that `generate` writes.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -53,9 +53,9 @@ KOKKOS_FORCEINLINE_FUNCTION Words words_of(std::uint64_t bits) {
 
 namespace detail {
 /// One round: a sum, a rotation and an exclusive or.
-KOKKOS_FORCEINLINE_FUNCTION void mix(Words& x, int turn) {
+KOKKOS_FORCEINLINE_FUNCTION void mix(Words& x, int bits) {
   x.low += x.high;
-  x.high = (x.high << turn | x.high >> (32 - turn)) ^ x.low;
+  x.high = (x.high << bits | x.high >> (32 - bits)) ^ x.low;
 }
 KOKKOS_FORCEINLINE_FUNCTION void mix(Words& x, int a, int b, int c, int d) {
   mix(x, a);

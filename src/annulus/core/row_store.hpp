@@ -106,7 +106,7 @@ struct RowTraffic {
   double seconds = 0;  ///< while a thread was reading or writing
 };
 
-/// Reads rows before they are needed. Only one thread may use an object; it may read in a thread of its own.
+/// Reads rows before they are needed. Only one thread may use an object; the object may read in a thread of its own.
 class RowSource {
  public:
   /// Number of a read that was started; the first is 1.

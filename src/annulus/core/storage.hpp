@@ -56,7 +56,7 @@ KOKKOS_INLINE_FUNCTION BFloat16 to_bfloat16(float x) {
 }
 
 /// Rounds to nearest, ties to even; 65520 and more give infinity; NaN stays NaN. It computes every case and chooses one
-/// with bit masks, because GCC 12 compiles ?: to a branch: so a loop of conversions becomes vector code.
+/// with bit masks: GCC 12 would compile ?: to a branch, and a loop of conversions would not become vector code.
 KOKKOS_INLINE_FUNCTION Half to_half(float x) {
   const std::uint32_t u = detail::bits_of(x);
   const std::uint32_t sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;

@@ -40,7 +40,7 @@ class Timeline {
   static constexpr std::size_t default_most = 100'000;
 
   /// Keeps at most `most` spans (2 or more). When there are more, it forgets the shorter half, and from then on keeps
-  /// only spans that are longer than all of those. So the record covers the whole run, with fewer details.
+  /// only spans that are longer than all forgotten ones. So the record covers the whole run, with fewer details.
   explicit Timeline(std::size_t most = default_most);
   ~Timeline() { stop(); }
   Timeline(const Timeline&) = delete;

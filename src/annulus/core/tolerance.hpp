@@ -5,7 +5,7 @@
 
 namespace annulus::core {
 
-/// Largest error_of() of out and lse, by the type in which the tensors are stored.
+/// Largest max |difference| / max(1, max |reference|) of out and lse, by the type in which the tensors are stored.
 constexpr double forward_tolerance(DType type) {
   switch (type) {
     case DType::float64:
@@ -32,7 +32,7 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
-/// Results of this precision meet the tolerance of this type. Products of tf32 have the mantissa of float16; with
+/// The type whose tolerance results of this precision meet. Products of tf32 have the mantissa of float16; with
 /// products of bfloat16 the weights are rounded to bfloat16 before they multiply v.
 constexpr DType rounding_of(Precision precision) {
   return precision == Precision::tf32       ? DType::float16

@@ -33,7 +33,7 @@ struct Shape {
   Index dim_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
   void set_value_dim(Index numbers) { value_dim = numbers == head_dim ? 0 : numbers; }
   bool has_value_dim() const { return value_dim != 0; }
-  /// Mean depth of the two products of a forward pass, by which work is estimated.
+  /// Mean of D and Dv, from which the work of the two products of a forward pass is estimated.
   double mean_dim() const { return 0.5 * double(head_dim + dim_of_values()); }
   /// Query heads served by one key/value head: query head h reads key/value head h / group().
   Index group() const { return heads / kv_heads; }
@@ -72,8 +72,8 @@ constexpr Integer wrap(Integer rank, Integer ranks) {
 /// How tensors are stored, in files and in memory. Precision says in which type we compute.
 enum class DType { float64, float32, float16, bfloat16 };
 
-/// Type of scores, running sums and accumulators, and of the factors of products. The last three are float32 except for
-/// the factors, which are:
+/// Type of scores, running sums and accumulators, and of the factors of products. With bfloat16, tf32 and three_tf32
+/// only the factors have another type than float32:
 ///   bfloat16     bfloat16 numbers; P and dS are rounded to them
 ///   tf32         float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
 ///   three_tf32   float32 numbers, each the sum of two of TF32: three products, exact to 2^-21
@@ -145,8 +145,8 @@ constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }
 
-/// The type in which tensors must be stored for a precision with has_own_products(). Tensors of another type would be
-/// rounded without a request, or could use products that are as exact and faster.
+/// The type in which tensors must be stored for a precision with has_own_products(). Other tensors would lose digits
+/// that the user did not give up, or can use products that are as exact and faster.
 constexpr DType stored_for_products(Precision precision) {
   return precision == Precision::bfloat16 ? DType::bfloat16 : DType::float32;
 }

@@ -16,7 +16,7 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// Any file with that name: for names that no other process uses.
+/// Stands for any file with the noted name: for names that no other process uses.
 inline constexpr FileIdentity any_file{};
 
 /// Notes a file until it is forgotten; returns its number in the table. Returns -1 if the table is full or the path too

@@ -73,8 +73,8 @@ struct WorkItem {
   Index head_stride = 1;
   Index head_count = 1;
   Band band = {};
-  /// Row numbers, for callers that list rows: comb index t is row first_row + t * row_step of the document that begins
-  /// at global row `document`. Attention itself does not need them.
+  /// Row numbers, which lists of top keys and biases of scores need: comb index t is row first_row + t * row_step of
+  /// the document that begins at global row `document`. Other attention does not read them.
   Index first_row = 0;
   Index row_step = 1;
   Index document = 0;

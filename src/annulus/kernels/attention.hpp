@@ -1,8 +1,8 @@
 // The one attention kernel of the project: adds keys to running softmax states.
 //
-// Every distribution strategy does the same: it makes K/V rows of other ranks arrive, calls attend() with the work
-// items that these rows make possible, and calls finish() at the end. attend() does not know dilation, segments, ranks
-// or files: it sees pieces of combs (core/work_item.hpp).
+// Every distribution strategy does the same: it receives K/V rows of other ranks, calls attend() with the work items
+// whose rows have arrived, and calls finish() at the end. attend() knows nothing of dilation, segments, ranks or files:
+// its arguments are pieces of combs (core/work_item.hpp).
 #pragma once
 
 #include <functional>
@@ -20,29 +20,29 @@ namespace annulus::kernels {
 /// What computes the tiles.
 ///   host    register-blocked vector code, packed panels; host execution spaces only
 ///   device  Kokkos teams and scratch memory; GPUs, and also OpenMP and Serial, where CI tests it
-///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; `device` does what cuDNN does not take
+///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; `device` computes what cuDNN does not take
 using core::Backend;
 
-/// Why this process has no such back end; empty if it has. Without a GPU (jobs are only planned) the build decides.
+/// Why this process does not have this back end; empty if it does. Without a GPU it is enough that the build has it.
 std::string why_no_backend(Backend backend);
 
 /// The default back end for the default execution space.
 Backend default_backend();
 
-/// Why a back end has no products of this precision; empty if it has. Only the host has products of bfloat16. Only GPUs
-/// with matrix units for TF32 have products of TF32 (on a machine without a GPU, a build with kernels for them is
+/// Why a back end has no products of this precision; empty if it has them. Only the host has products of bfloat16. Only
+/// GPUs with matrix units for TF32 have products of TF32 (on a machine without a GPU, a build with kernels for them is
 /// enough). Example: "products of tf32 are made by the matrix units of a GPU (NVIDIA, sm_80 and later), and this build
 /// computes on the host".
 std::string why_no_products(Backend backend, core::Precision precision);
 
-/// What `auto` means for tensors of this type. For bfloat16 it is products of bfloat16, if the back end has them and
-/// the instruction set in use has an instruction for them; but float32 with statistics, which would lose digits: a user
-/// who wants both must name the precision. `any_cut`: bits must be the same for any cut, not only for cuts between
-/// granules. The host's matrix unit cannot do that; then the vector set used beside it must have the instruction.
+/// The precision that `auto` means for tensors of type `stored`. For bfloat16 it is bfloat16 if the back end has
+/// products of bfloat16 and the instruction set in use has an instruction for them. With statistics it is float32,
+/// because bfloat16 costs digits: a user who wants both must name it. `any_cut`: bits must be the same for any cut, not
+/// only between granules. AMX cannot do that; then the vector set used beside it must have the instruction.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
-/// The instruction set that host tiles use on this machine, chosen at the first call: "amx", "avx512_bf16", "avx512",
-/// "avx2" or "baseline".
+/// The instruction set that host tiles use on this machine: "amx", "avx512_bf16", "avx512", "avx2" or "baseline";
+/// "none" in a build without host tiles. It is the best one within the limit of core/instruction_set.hpp.
 std::string_view host_instruction_set();
 
 /// Running softmax of every (batch, row, head). Let s2 = scale * log2(e) * q.k for the keys seen so far, and m an even
@@ -54,15 +54,15 @@ std::string_view host_instruction_set();
 /// Layouts: m, l, score_sum (B, rows, H); acc (B, rows, H, Dv); all of `precision`, in the default execution space's
 /// memory.
 ///
-/// Keys are added one after another, an item's keys in descending order of t, and rescaling is exact. So out and lse
-/// have the same bits however a row's keys are cut into calls, items and tiles, and however rows are dealt to threads.
-/// This needs calls in the canonical order (keys of row x: x, x - 1, ..., 0 by Band::upto, then the last key ... x + 1
-/// by Band::after) and the exponent bias reproducible_exponent_bias. It holds for each back end by itself: on the host
-/// for one instruction set, on a device for one kind of device. Without a bias, a key whose weight is below 2^-110 of
-/// the largest weight may be counted or lost.
+/// Keys are added one after another (an item's keys in descending order of t), and rescaling is exact. So out and lse
+/// have the same bits however a row's keys are cut into calls, items and tiles, and whichever thread works on the row.
+/// This needs calls in the canonical order (row x takes keys x, x - 1, ..., 0 by Band::upto, then the keys after x, the
+/// last one first, by Band::after) and the exponent bias reproducible_exponent_bias. Other back ends, other instruction
+/// sets of the host and other kinds of device may give other bits. Without the bias, the cut may decide whether a key
+/// counts whose weight is below 2^-110 of the largest weight.
 ///
-/// by_granules: keys are added `granule` at a time, as matrix units do it. Bits are the same if items are cut only
-/// between granules of comb indices; no bias is needed. Keys of a granule that a mask hides are added as zeros.
+/// by_granules: matrix units add keys one granule (granule_of()) at a time, and hidden keys of a granule as zeros. Bits
+/// are then the same if items are cut only between granules of comb indices; no bias is needed.
 class State {
  public:
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error if there is not enough memory.
@@ -94,11 +94,11 @@ class State {
   core::Index key_parts = 1;  ///< see key_parts()
 };
 
-/// Into how many parts attend() and attend_backward() may cut the keys of an item: few query rows against many keys,
-/// such as 64 latents that read 200,000 rows, would otherwise make fewer tasks than a node has threads. Each part adds
-/// up by itself, so bits differ from those of keys that stay together; 1, which keeps them together, is always right.
-/// Take it for the whole problem of a rank, not for a block of it: bits then do not depend on blocks, whose size
-/// follows from the number of threads.
+/// Into how many parts attend() and attend_backward() may cut the keys of an item. Few query rows against many keys,
+/// such as 64 latents that read 200,000 rows, would otherwise make fewer tasks than a node has threads. Each part has
+/// sums of its own, which are merged, so bits differ from those of uncut keys; 1, which means no cut, is always
+/// allowed. Call this once for the whole problem of a rank, not for a block of it: the size of blocks depends on the
+/// number of threads, and bits must not.
 ///   shape  of the problem; shape.sequence is the number of keys      rows  the rank's query rows
 core::Index key_parts(Backend backend, const core::Shape& shape, core::Index rows);
 
@@ -112,9 +112,9 @@ constexpr core::Index granule_of(Backend backend) { return backend == Backend::h
 /// instruction set amx. Example: "head size 320 is more than 256".
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
-/// The exponent bias of states that must have the same bits for any cut. Weights below 2^-174 of the largest weight
-/// may be lost; no output in float32 shows them. In float32 this bias leaves room for |v| up to about 2^42 with 2^20
-/// keys.
+/// The exponent bias of states that must have the same bits for any cut. Weights below 2^-174 of the largest weight may
+/// still be lost, but outputs in float32 are too coarse to show them. In float32 this bias leaves room for |v| up to
+/// about 2^42 with 2^20 keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
 /// One call's tensors: q (B, State::rows, H, D), k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv), of one
@@ -127,18 +127,18 @@ struct Operands {
   CallRule rule = {};
 };
 
-/// Adds to `state` the keys that the items let the query rows see, an item's keys in descending order of t. Every
-/// (query row, head) is in at most one item of the list. If matrix units cannot take a call (kernels/cuda), products of
-/// float32 replace its products of TF32. The calling thread calls `poll` (may be empty) now and then while the work
-/// goes on, at least between chunks of some milliseconds, because MPI moves data only inside MPI calls. Complete on
-/// return.
+/// Adds to `state` the keys that the items let the query rows see, an item's keys in descending order of t.
+/// Every (query row, head) is in at most one item of the list. If matrix units cannot take a call
+/// (kernels/cuda), products of float32 replace its products of TF32. The calling thread calls `poll` (may be
+/// empty) every few milliseconds while the work goes on, because MPI moves data only inside MPI calls. Complete
+/// on return.
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll = {});
 
 /// The most bytes that attend() takes for its own panels, for all threads together, if the state has `rows` rows. The
-/// memory is kept for the next call. (0 on a device, whose panels are in the teams' scratch memory, which we do not
-/// allocate. Not counted: State::key_parts, each with states and q of its own, and on GPUs the parts of kernels/cuda,
-/// at most 64 MiB.)
+/// memory is kept for the next call. 0 on a device: there panels are in the teams' scratch memory, which we do not
+/// allocate. Not counted: states and copies of q for State::key_parts, and on GPUs the partial states of keys that
+/// kernels/cuda cuts into parts (at most 64 MiB).
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
 /// The fewest query rows to give to attend() at a time, if they are computed block after block: fewer would leave
@@ -155,8 +155,8 @@ struct Finished {
 };
 
 /// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), natural and unshifted, in lse's
-/// type, entropy = lse - ln(2) score_sum / l in nats, and the normalizers. No result depends on which part of the scale
-/// is in l and which in m; out has no -0. A row that saw no key gets out = 0, lse = -inf and entropy = 0.
+/// type, entropy = lse - ln(2) score_sum / l in nats, and the normalizers. Results do not depend on how a sum is
+/// divided into l and 2^m; zeros in out are +0. A row that saw no key gets out = 0, lse = -inf and entropy = 0.
 /// `out` may be the memory of state.acc if it has the same layout and type. Complete on return.
 void finish(Backend backend, const State& state, const Finished& to, double output_scale = 1);
 

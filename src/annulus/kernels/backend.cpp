@@ -96,7 +96,7 @@ void check_products(Backend backend, core::Precision precision, core::DType stor
 void check_granules(const std::string& why_not) {
   core::require(why_not.empty(), [&] {
     return fmt::format(
-        "matrix units cannot make reproducible results of these tensors: {}; expected tensors and strides that are "
+        "matrix units cannot make reproducible results of these tensors: {}; expected addresses and strides that are "
         "multiples of 16 bytes, or no `reproducible`",
         why_not);
   });

@@ -35,7 +35,7 @@ extern const BackendFunctions device_backend;
 /// memory. Does not exist if the default execution space is a GPU.
 extern const BackendFunctions host_backend;
 
-/// Computes with cuDNN, and with `device` what cuDNN does not take.
+/// Computes with cuDNN; passes to device_backend the calls that cuDNN does not take.
 const BackendFunctions& cudnn_backend();
 LibraryBackend cudnn_description();
 

@@ -56,11 +56,11 @@ struct LibraryBackend {
   /// What the back end refuses; nothing if it can do all that is wanted.
   std::optional<Refusal> (*refuses)(const WantedOfBackend& wanted);
   const ComputedPairs& (*computed)();
-  /// "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
+  /// For the user: "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
   std::string (*describe)();
 };
 
-/// All of them, even those that this build does not have.
+/// All back ends that use a library, even those that this build does not have.
 const std::vector<LibraryBackend>& library_backends();
 /// nullptr if this back end is our own kernels.
 const LibraryBackend* library_of(core::Backend backend);
@@ -74,10 +74,10 @@ core::Index rule_bytes(core::Backend backend, const ScoreRule& rule, core::Preci
 /// Why a back end takes no values of another head size than keys; empty if it does. So far only the host does.
 std::string why_no_value_dim(core::Backend backend);
 
-/// What `auto` means: the first library that this process has and that refuses none of what is wanted; otherwise our
-/// own kernels. A library leaves windows to our kernels, so a pattern of windows alone uses these at once: to ask the
-/// library costs time for nothing (0.23 s instead of 0.03 s on an H100). For 16-bit tensors cuDNN is up to 2.3 times as
-/// fast as our kernels (docs/performance.md).
+/// The back end that `auto` means: the first library that this process has and that can do all that is wanted;
+/// otherwise our own kernels. A library passes windows to our kernels, so a pattern of windows alone uses our kernels
+/// directly: to try the library first took 0.23 s instead of 0.03 s on an H100. For 16-bit tensors cuDNN is up to 2.3
+/// times as fast as our kernels (docs/performance.md).
 core::Backend default_backend(const WantedOfBackend& wanted);
 
 }  // namespace annulus::kernels

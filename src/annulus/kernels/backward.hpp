@@ -1,6 +1,6 @@
-// Gradients of attention, piece by piece like attend() (attention.hpp). Probabilities are recomputed from the scores,
-// so there is no n x n buffer (FlashAttention, Dao et al. 2022). Formulas, with s = scale * q.k; a key that several
-// pairs show to a row is in as many items:
+// Gradients of attention, added item by item, as attend() adds keys (attention.hpp). Probabilities are recomputed from
+// the scores, so there is no n x n buffer (FlashAttention, Dao et al. 2022). Formulas, with s = scale * q.k; a key that
+// a row sees through several pairs is in one item for each pair:
 //   P = exp(s - lse)   dP = output_scale * dout.v   dS = P (dP - delta)   delta = dout.out - dlse
 //   dq = scale sum_keys dS k      dk = scale sum_queries dS q      dv = output_scale sum_queries P dout
 // With grouped-query heads, dk and dv of a key/value head sum over its query heads. Rows with lse = -inf add nothing.
@@ -28,21 +28,21 @@ struct BackwardOperands {
   double output_scale = 1;       ///< as in finish()
   bool any_cut = false;          ///< bits must be the same however lists are cut: no matrix units
   bool by_granules = false;      ///< the same, but lists are cut only between granules (State)
-  core::TensorView out = {};     ///< given, and stored as q is, only if delta is dout.out alone; otherwise no data
+  core::TensorView out = {};     ///< (B, rows, H, Dv), q's type, if delta is dout.out without dlse; otherwise no data
   core::Index key_parts = 1;     ///< see key_parts() of attention.hpp: dq is the sum of the parts' sums
   CallRule rule = {};            ///< dS is then the gradient of s before the cap: P (dP - delta) (1 - tanh^2)
 };
 
-/// Where gradients are added up: numbers of the accumulation precision, in the units of finish_gradient(). dq has q's
-/// layout (B, rows, H, D); dk and dv have that of k and v, even if these are packed: strides in numbers are equal. They
-/// must be zero before the first call. No data: not wanted; dk and dv are wanted together or not at all. Products that
-/// only unwanted gradients need are left out: of 5 products, dq alone needs 3, dk and dv alone need 4.
+/// Where gradients are added up: numbers of the accumulation precision, in units that finish_gradient() converts. dq
+/// has q's layout (B, rows, H, D). dk and dv have the strides of k and v, counted in numbers, even if these are packed
+/// rows. All must be zero before the first call. No data: not wanted; dk and dv are wanted together or not at all. Of 5
+/// products, dq alone needs 3, dk and dv alone need 4; products that are not needed are left out.
 ///
-/// A key's sum has two levels: the terms of some hundred query rows (a block: a fixed number of comb indices, counted
-/// from 0) are added up first, then joined to the key's sum; otherwise the sum of 65,536 small terms would lose four of
-/// seven digits. If a list ends inside a block, begun_dk and begun_dv, with the layouts of dk and dv, hold what the
-/// block's rows have given so far. With them bits do not depend on where lists are cut; at the end they must be added
-/// to dk and dv. No data: every list completes each block that it begins.
+/// A key's sum has two levels: the terms of a block of query rows are added up first, then the block's sum is added to
+/// the key's. (A block is a fixed number of comb indices, some hundred, counted from 0.) With one level the sum of
+/// 65,536 small terms would lose four of seven digits. If a list ends inside a block, begun_dk and begun_dv, with the
+/// strides of dk and dv, keep the block's unfinished sum for the next list, so that bits do not depend on where lists
+/// are cut; after the last list the caller adds them to dk and dv. No data: a block also ends where its list ends.
 struct GradientViews {
   core::TensorView dq;
   core::TensorView dk;
@@ -57,20 +57,20 @@ struct GradientViews {
 void backward_delta(Backend backend, const core::Shape& shape, core::Index rows, const core::TensorView& out,
                     const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta);
 
-/// Adds to `gradients` what the items' (query, key) pairs give. As in attend(), every (query row, head) and every
-/// (key row, key/value head) is in at most one item of the list. In an item the order of additions is fixed for any
-/// number of threads: dq takes keys in descending comb order, in each of key_parts by itself; dk and dv take queries in
-/// ascending comb order (in a row, the group's heads ascending), one after another inside a block of rows, and block
-/// after block. Matrix units, which are used unless any_cut is set, add granules (granule_of()). `poll` as in attend().
-/// Complete on return.
+/// Adds to `gradients` what the items' (query, key) pairs give. As in attend(), every (query row, head) and every (key
+/// row, key/value head) is in at most one item of the list. In an item the order of additions is fixed for any number
+/// of threads: dq takes keys in descending comb order, within each of the key_parts; dk and dv take queries in
+/// ascending comb order (the heads of one row in ascending order), one after another within a block of rows, and block
+/// after block. Matrix units, used unless any_cut is set, add one granule (granule_of()) at a time. `poll` as in
+/// attend(). Complete on return.
 ///   rows  query rows: those of q, dout, normalizers, delta and dq
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const std::function<void()>& poll = {});
 
 /// The most bytes that attend_backward() takes for its own panels, for all threads together, with `rows` query rows.
-/// `in_blocks`: GradientViews have begun_dk and begun_dv. (Not counted: BackwardOperands::key_parts, each with query
-/// rows and dq of its own.)
+/// `in_blocks`: GradientViews have begun_dk and begun_dv. Not counted: the copies of query rows and of dq, one for each
+/// of BackwardOperands::key_parts.
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
                                   core::Precision precision, bool in_blocks = false);
 

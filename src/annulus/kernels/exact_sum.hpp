@@ -1,8 +1,8 @@
 // Sums of float64 numbers without rounding: the bits are the same in whatever order, and on however many ranks, we add.
 //
-// Every float64 number is a multiple of 2^-1074 below 2^1024 (U. Kulisch's long accumulator). Digit i is worth 2^(32
-// i - 1074) and is stored in a word of 64 bits, so that 2^31 numbers can be added before carries must be moved up.
-// Worked example: 1 is 2^1074 units, and 1074 = 33 * 32 + 18, so 1 adds 2^18 to digit 33.
+// Every finite float64 number is a multiple of 2^-1074 below 2^1024 (U. Kulisch's long accumulator). Digit i is worth
+// 2^(32 i - 1074) and is stored in a word of 64 bits, so that 2^31 numbers can be added before carries must be moved
+// up. Worked example: 1 is 2^1074 units, and 1074 = 33 * 32 + 18, so 1 adds 2^18 to digit 33.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -18,7 +18,7 @@ namespace annulus::kernels {
 /// Digits of a sum: the largest number begins in digit 63 and reaches digit 65; the last digit holds the sign and the
 /// carries.
 inline constexpr int exact_digits = 67;
-/// Words of a sum: its digits, then how many of its terms were NaN or infinite. All zero: no terms.
+/// Words of a sum: its digits, then how many of its terms were NaN or infinite. A sum without terms is all zeros.
 inline constexpr int exact_words = exact_digits + 1;
 
 /// Adds x.

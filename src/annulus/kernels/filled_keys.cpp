@@ -26,8 +26,8 @@ struct FillIn {
   T* m;
   T* l;
   T* acc;
-  T shift;   // of a row whose largest score is 0
-  T weight;  // of one key of score 0 on that scale
+  T shift;   // m of a row whose largest score is 0
+  T weight;  // of one key of score 0, with this m
 
   KOKKOS_FUNCTION const PlacedRun& run_of(Index pair) const {
     Index low = 0, high = run_count;

@@ -1,4 +1,4 @@
-// Keys of score 0 and value 0, which are not stored: running softmaxes start with them.
+// Keys of score 0 and value 0, stored nowhere (see filled_in() in reference.hpp): running softmaxes start with them.
 #pragma once
 
 #include "annulus/core/work_item.hpp"
@@ -6,9 +6,9 @@
 
 namespace annulus::kernels {
 
-/// Starts the softmax of rows with filled-in keys. Before it, rows must not have seen any keys but those of other such
-/// lists. Adds what keys of score 0 and value 0 add (nothing to score_sum), all of a row's keys by one multiplication.
-/// Sums are rescaled and merged exactly, so attend() and finish() need not know of these keys. Complete on return.
+/// Starts the softmax of rows with the filled-in keys of `runs`. Until then the rows may have seen only keys that
+/// earlier calls of this function added. All filled-in keys of a row are added by one multiplication; they add nothing
+/// to acc and score_sum. attend() and finish(), which come later, need not know of them. Complete on return.
 void add_filled_keys(const core::FilledRuns& runs, State& state);
 
 }  // namespace annulus::kernels

@@ -16,12 +16,12 @@ using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Word = std::uint16_t;  // the smallest storage type; a row of any type is a whole number of them
 
-/// What a GPU's thread moves at once if all sizes are multiples of it: so neighbouring threads fill cache lines.
+/// What a GPU's thread moves at once if all sizes are multiples of it, so that neighbouring threads fill cache lines.
 struct alignas(16) Wide {
   std::uint64_t low = 0, high = 0;
 };
 
-// What happens to a number at `far` (the array, whose rows are far apart) and one at `near` (the collected rows).
+// What an operation does with a number of the array (`far`: its rows are far apart) and of the collected rows (`near`).
 struct Copy {
   static constexpr bool writes_far = false, writes_near = true;
   template <class T>
@@ -51,8 +51,8 @@ struct PlacedCopy {
   Index rows_before;
 };
 
-/// All copies of one launch. Index i counts (part, block of rows of any copies, piece of a row), pieces fastest: so
-/// neighbouring threads of a GPU touch neighbouring numbers.
+/// All copies of one launch. Index i counts (part, block of rows of any copies, piece of a row), pieces fastest, so
+/// that neighbouring threads of a GPU touch neighbouring numbers.
 template <class T, class Operation>
 struct WalkRows {
   T* far;

@@ -17,7 +17,7 @@ struct RowCopy {
   core::Index to_stride = 1;
 };
 
-/// An array (parts, held, row_bytes) in the default execution space's memory; row_bytes is a multiple of 2.
+/// `parts` parts (such as batch entries) of `held` rows, in the default execution space's memory. row_bytes is even.
 struct RowArray {
   void* data = nullptr;
   core::Index parts = 0;

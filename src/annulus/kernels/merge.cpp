@@ -12,11 +12,11 @@ namespace {
 
 using core::Index;
 
-/// Where number `at` of (B, rows, H), which is (b, row, head), is in part `part` of (B, parts * rows, H).
+/// Index, in an array (B, parts * rows, H), of what part `part` has for number `at` of an array (B, rows, H).
 struct PartsOf {
   Index rows, heads, parts;
 
-  KOKKOS_FUNCTION Index place(Index at, Index part) const {
+  KOKKOS_FUNCTION Index index(Index at, Index part) const {
     const Index each = rows * heads, entry = at / each;
     return (entry * parts + part) * each + at % each;
   }
@@ -43,7 +43,7 @@ struct MergeStates {
   Index value_dim;
 
   KOKKOS_FUNCTION void operator()(const Index at) const {
-    for (Index part = 0; part < parts.parts; ++part) add(parts.place(at, part), at);
+    for (Index part = 0; part < parts.parts; ++part) add(parts.index(at, part), at);
   }
 
  private:
@@ -67,7 +67,7 @@ template <class T>
 struct MergeTop {
   const T* weights;
   const Index* rows;
-  TopList<T> into;  // of list 0
+  TopList<T> into;  // the first list
   PartsOf parts;
 
   KOKKOS_FUNCTION void operator()(const Index at) const {
@@ -77,7 +77,7 @@ struct MergeTop {
       list.rows[i] = -1;
     }
     for (Index part = 0; part < parts.parts; ++part) {
-      const Index first = parts.place(at, part) * list.size;
+      const Index first = parts.index(at, part) * list.size;
       for (Index i = first; i < first + list.size && weights[i] > T(0); ++i) list.admit(weights[i], rows[i]);
     }
   }
@@ -97,8 +97,8 @@ void merge_states(const State& from, Index parts, State& into) {
                     from.exponent_bias == into.exponent_bias &&
                     from.score_sum.bytes() == parts * into.score_sum.bytes(),
                 [&] {
-                  return fmt::format("states of {} rows, bias {}, for {} parts of {} rows, bias {}; expected as many",
-                                     from.rows, from.exponent_bias, parts, into.rows, into.exponent_bias);
+                  return fmt::format("states of {} rows, bias {}; expected {} parts of {} rows, bias {}", from.rows,
+                                     from.exponent_bias, parts, into.rows, into.exponent_bias);
                 });
   core::with_precision(into.precision, [&](auto number) {
     using T = decltype(number);

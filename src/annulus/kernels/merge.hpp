@@ -1,4 +1,4 @@
-// Joins what several ranks computed for the same query rows, each with other keys: running softmaxes by log-sum-exp,
+// Joins what several ranks computed for the same query rows, each rank with its keys: running softmaxes by log-sum-exp,
 // lists of largest weights by weight.
 //
 // Worked example, in base 2 and without a bias: (m, l, acc) = (2, 3, 6 v) and (4, 1, 5 w) together give
@@ -10,8 +10,8 @@
 namespace annulus::kernels {
 
 /// Adds `parts` states of every row to `into`, part after part. `from` has parts * into.rows rows: in each batch entry,
-/// part p of row i is row p * into.rows + i. It must have the precision, exponent bias and sums of `into`. Rescaling is
-/// exact, so only the order of the parts decides the bits. Complete on return.
+/// part p of row i is row p * into.rows + i. It must have the precision and exponent bias of `into`, and score_sum only
+/// if `into` has it. Rescaling is exact, so only the order of the parts decides the bits. Complete on return.
 void merge_states(const State& from, core::Index parts, State& into);
 
 /// Lists (B, rows, H, size) of largest weights and their rows (top_list.hpp).

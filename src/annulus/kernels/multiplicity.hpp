@@ -30,8 +30,8 @@ KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core
 }
 
 /// In how many pairs of one head row x sees row y. The number is largest for y = x.
-/// Worked example: pairs (4, 1) and (8, 2) at offset 0: rows 6 and 4 meet in both, rows 6 and 5 in the first, rows 6
-/// and 0 in the second.
+/// Worked example: pairs (4, 1) and (8, 2) at offset 0: row 6 sees row 4 in both pairs, row 5 in the first, and row 0
+/// in the second.
 KOKKOS_INLINE_FUNCTION int multiplicity(const core::HeadPair* of_head, core::Index pairs, core::Index x,
                                         core::Index y) {
   int times = 0;

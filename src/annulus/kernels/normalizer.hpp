@@ -1,9 +1,9 @@
-// What turns a row's scores into probabilities again, once its softmax is finished: P = factor * 2^(s2 - shift), where
-// s2 = scale * log2(e) * q.k.
+// Two numbers per row, from which its scores become probabilities again once its softmax is finished:
+// P = factor * 2^(s2 - shift), where s2 = scale * log2(e) * q.k.
 //
-// An LSE would do it, too, but rounded to float32 it has an error of 6e-5 at 2,000 and of 4e-3 at 100,000, and so has
-// P. (Large scores have no such error: both passes round them to the same numbers.) Here `shift` is an integer that
-// float32 holds exactly; `factor`, between 1/2 and sqrt(2), has all the digits of the sum.
+// An LSE would do, but an LSE of 2,000, rounded to float32, has an error of 6e-5, and one of 100,000 an error of 4e-3;
+// P would have the same relative error. (Large scores cause none: both passes round them equally.) Here `shift` is an
+// integer that float32 holds exactly; `factor`, for |shift| < 2^24 in (1/2, sqrt(2)), has all the digits of the sum.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -29,16 +29,16 @@ KOKKOS_INLINE_FUNCTION Normalizer<T> no_normalizer() {
   return {T(INFINITY), T(0)};
 }
 
-/// The same probabilities from a finite factor. If the given factor is not finite, the shift becomes NaN, so that
-/// probabilities are NaN, except for hidden pairs, whose probability is 0.
+/// The same probabilities from a finite factor. If the given factor is not finite, the shift becomes NaN: then all
+/// probabilities of the row are NaN, except that hidden pairs have probability 0.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> with_finite_factor(const Normalizer<T>& normalizer) {
   return normalizer.factor * T(0) == T(0) ? normalizer : Normalizer<T>{T(NAN), T(1)};
 }
 
-/// The normalizer of a row whose weights 2^(s2 - m + bias) add up to f 2^e. Neither number depends on how the sum and
-/// m divide the scale. Above 2^24 float32 has no odd integers: what rounding takes from the shift is then in the
-/// factor.
+/// The normalizer of a row whose weights 2^(s2 - m + bias) add up to f 2^e. It stays the same if m grows by some
+/// integer and e shrinks by it. Above 2^24 float32 has no odd integers: if shift is rounded there, factor makes up for
+/// it.
 template <class T>
 KOKKOS_INLINE_FUNCTION Normalizer<T> normalizer_of(T m, double f, double e, double bias) {
   const T shift = m + T(e - bias);

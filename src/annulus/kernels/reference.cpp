@@ -27,7 +27,7 @@ struct PairOfHead {
     const Index steps = (x - p) / dilation;
     return (x - p) % dilation == 0 && -window->right <= steps && steps <= window->left;
   }
-  /// What row x sees, as intervals, for very many rows: every `dilation`-th row of window_of(), all rows of first_of().
+  /// What row x of a document sees through the window: every `dilation`-th row of window_of(), all rows of first_of().
   Interval window_of(Index x, Index rows) const {
     return {x - std::min(window->left, x / dilation) * dilation,
             x + std::min(window->right, (rows - 1 - x) / dilation) * dilation + 1};

@@ -2,7 +2,7 @@
 // this.
 //
 // On purpose it has its own types for patterns, and asks for every single pair of rows: "are both picked?" It shares no
-// comb arithmetic with the pattern room, so that a mistake there shows here.
+// comb arithmetic with the pattern room, so that a mistake in that room makes results differ from these.
 //
 // Worked example: 10 rows, 4 heads, pairs (4, 1) and (8, 2), causal, longnet. Head 0, query row 6 sees rows 4 5 6 in
 // the first pair and rows 0 2 4 6 in the second: multiplicity 2 for rows 4 and 6, 1 for rows 0, 2, 5, otherwise 0.
@@ -85,7 +85,7 @@ core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, cor
 /// in. In a slot a head sees such a key if the row at the head's offset is not one of the segment's rows.
 ///
 /// Worked example: 10 rows, one pair (8, 2), 2 heads. The last segment, rows 8 and 9, has 4 slots; head 0 finds row 8
-/// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. Head 1: row 9 likewise.
+/// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. Row 9 and head 1 likewise.
 core::Index filled_in(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                       core::Interval document);
 
@@ -105,8 +105,8 @@ struct RowRun {
 std::vector<RowRun> key_runs(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                              core::Index x);
 
-/// One row of one query head. Keys may come in any order, as the file may be too large for memory. Holds O(D) numbers.
-/// The pattern, which may have thousands of documents, must outlive it: verify has one such row per query and head.
+/// One row of one query head, to which keys are added in any order: a file of keys may be too large for memory. Holds
+/// O(D) numbers. The pattern must outlive it: no row copies it, because it may have thousands of documents.
 class ReferenceRow {
  public:
   /// Row x of `shape.sequence` rows, query head `head`, its query vector (D).
@@ -120,12 +120,12 @@ class ReferenceRow {
   /// Writes the output vector (Dv) and the log-sum-exp: zeros and -inf if no key counted.
   void finish(std::span<double> out, double& lse) const;
 
-  /// -sum P ln P over all keys, as often as they count, with filled-in keys and the sink, in nats: lse minus the mean
-  /// score; 0 if no key counted.
+  /// -sum P ln P in nats, which is lse minus the mean score, over all keys (as often as they count), filled-in keys and
+  /// the sink; 0 if no key counted.
   double entropy() const;
 
  private:
-  /// The sums below with the sink as one more key, on their own scale: the sum of values is shrink * acc_.
+  /// The sums below with the sink as one more key, relative to the larger maximum; there acc_ is shrink * acc_.
   struct Totals {
     double max, sum, scores, shrink;
   };

@@ -1,4 +1,4 @@
-// How scores are changed before they are weighed (docs/semantics.md, "Scores"). With s = scale * q.k of row x, key p:
+// How scores are changed before the softmax (docs/semantics.md, "Scores"). With s = scale * q.k of row x, key p:
 //   s = cap tanh(s / cap)                  if there is a cap
 //   s = s - slope of the head * dist(x, p)     if there are slopes (ALiBi, Press et al. 2022)
 // dist is |x - p| in rows of the sequence, or the Euclidean distance of the two rows' coordinates; it is 0 if x or p is

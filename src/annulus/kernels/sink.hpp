@@ -30,7 +30,7 @@ std::vector<std::int64_t> sink_gradient(const core::Shape& shape, core::Index ro
                                         const core::TensorView& normalizers, const core::TensorView& delta);
 core::Index sink_gradient_bytes(core::Index heads);
 
-/// Adds the words of several sums to those of equally many other sums.
+/// Adds the words `from` of several sums to the words `to` of as many other sums; an empty `to` is all zeros.
 void add_words(const std::vector<std::int64_t>& from, std::vector<std::int64_t>& to);
 /// The gradients (H) that these words stand for.
 std::vector<double> sink_gradients_of(const std::vector<std::int64_t>& words);

@@ -12,8 +12,8 @@ using core::Index;
 
 namespace {
 
-/// m = -inf, l = 0, score_sum = 0. The accumulator is not written here: the threads that work on the rows write it
-/// first, so that it is in memory near them.
+/// m = -inf, l = 0, score_sum = 0. The accumulator is not written here: the threads that work on its rows write it
+/// first, so that the system puts it into memory near them.
 template <class T>
 struct Clear {
   T* m;
@@ -66,7 +66,7 @@ State::State(const core::Shape& shape, Index rows, core::Precision precision, in
 
 void State::clear() {
   const Index states = states_of(shape, rows);
-  if (states == 0) return;  // also before Kokkos has started, when a plan asks what a GPU can do
+  if (states == 0) return;  // a plan that asks what a GPU can do makes such a State before Kokkos starts
   if (precision == core::Precision::float64) {
     clear_states<double>(*this, states);
   } else {

@@ -33,8 +33,8 @@ struct StatisticOperands {
 /// Where statistics are added up. Before the first call sums must be zero, and lists empty.
 struct StatisticViews {
   core::TensorView received;  ///< (B, stored rows, Hkv, slots) float64; stored rows are those of k
-  /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys): global rows, and weights of the accumulation
-  /// precision: P times a factor that finish_top() takes out. Null if no lists are wanted.
+  /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys): global rows, and weights in the accumulation
+  /// precision, which finish_top() multiplies by the normalizer's factor to make P. Null if no lists are wanted.
   void* top_weights = nullptr;
   core::Index* top_rows = nullptr;
   core::Index top_keys = 0;

@@ -1,4 +1,4 @@
-// Numbers that were measured, not derived, each with the measurement behind it. They do not change what is computed.
+// Numbers that were measured, not derived, each with the measurement behind it. Where one changes bits, it says so.
 #pragma once
 
 #include "annulus/core/types.hpp"
@@ -8,40 +8,40 @@ namespace annulus::kernels::tuning {
 /// The most bytes of packed keys and values of one tile: half of a 512 KiB second-level cache.
 inline constexpr core::Index host_tile_bytes = 256 * 1024;
 
-/// The most keys of a tile: with the rows of a task, there are about 10 ms of work between two polls.
+/// The most keys of a tile: with the rows of a task they are about 0.1 GFLOP, some milliseconds, between two polls.
 inline constexpr core::Index host_tile_keys = 192;
 
-/// The same for matrix units (AMX), which are ten times as fast and have caches of 2 MiB: 256 KiB cost 2 % at D = 64
-/// and 5 % at D = 128; 1 MiB gains nothing (4096 rows, full).
+/// The same for matrix units (AMX), which are ten times as fast, on processors with caches of 2 MiB: 256 KiB cost 2 %
+/// at D = 64 and 5 % at D = 128; 1 MiB gains nothing (4096 rows, not causal).
 inline constexpr core::Index matrix_tile_bytes = 512 * 1024;
 inline constexpr core::Index matrix_tile_keys = 4096;
 
-/// Packed queries and accumulators of one task: 2048 rows at D = 64, 1024 at D = 128 in float32. 512 KiB cost 2 % at
-/// D = 64 and 4 % at D = 128 (AVX2, causal, 4096 rows): keys are packed once more for each task.
+/// Packed queries and accumulators of one task: 2048 rows at D = 64, 1024 at D = 128 in float32. With 512 KiB, tasks
+/// are smaller, and as each packs the keys again, this costs 2 % at D = 64, 4 % at D = 128 (AVX2, causal, 4096 rows).
 inline constexpr core::Index host_panel_bytes = 1024 * 1024;
 
 /// The same for matrix units: half of this costs 4 % (4096 rows, D = 64 and 128), because packing weighs more.
 inline constexpr core::Index matrix_panel_bytes = 2048 * 1024;
 
-/// How many rows of what a task packs later it prefetches before it packs other rows.
+/// How many rows of a tensor that a task will pack next are prefetched while the task still packs other rows.
 inline constexpr core::Index host_rows_ahead = 32;
 
 /// The fewest query rows of a task, times heads, if there are too few tasks for the threads: packing a key takes about
-/// as long as 5 to 10 query rows need for the key.
+/// as long as computing 5 to 10 query rows with it.
 inline constexpr core::Index host_min_task_rows = 192;
 
 /// Backward: packed keys, values and accumulators of one task: 768 keys at D = 64 in float32, 1536 at D = 32. For each
 /// task queries are packed again, and dq is read and written. Compared with 960 KiB (AVX-512, 1 MiB second-level cache,
-/// full, 4096 and 2048 rows): 120 KiB cost 7 %, 240 KiB 1 % at D = 64.
+/// not causal, 4096 and 2048 rows): 120 KiB cost 7 %, 240 KiB 1 % at D = 64.
 inline constexpr core::Index host_key_panel_bytes = 960 * 1024;
 
-/// If a task would have fewer keys than this, it has this many, in at most the bytes below: 768 keys at D = 128 in
-/// float32 and D = 64 in float64, 384 at D = 256 and D = 128. Compared with 960 KiB there: 1 to 2.5 % faster, 5 % at
-/// D = 256 (AVX-512; AVX2 2 to 4 %).
+/// If fewer keys than this fit into host_key_panel_bytes, a task takes this many, within the bytes below: 768 keys for
+/// D = 128 in float32 and D = 64 in float64, 384 for D = 256 and D = 128. Compared with 960 KiB, this is 1 to 2.5 %
+/// faster, 5 % at D = 256 (AVX-512; AVX2 2 to 4 %).
 inline constexpr core::Index host_panel_keys = 768;
 inline constexpr core::Index host_long_key_panel_bytes = 1920 * 1024;
 
-/// The same for matrix units, 1.8 MiB at D = 64: keys are streamed, 256 at a time, and queries packed less often.
+/// The keys of a task for matrix units (1.8 MiB at D = 64), streamed 256 at a time: so queries are packed less often.
 inline constexpr core::Index matrix_panel_keys = 2048;
 
 /// How many query rows, times heads, meet a task's keys at a time. Not critical: 48 and 192 are within 2 %.
@@ -51,11 +51,11 @@ inline constexpr core::Index host_query_chunk = 96;
 /// rows meet a task's keys. These are 800 rows at D = 64 and 512 at D = 128.
 inline constexpr core::Index matrix_chunk_bytes = 1024 * 1024;
 
-/// How many query rows, by comb index, a block has: a key first adds up a block's terms. This number changes bits. For
-/// 8,192 and 65,536 terms errors are least near the square root of these; and a chunk of one head is then one block.
+/// How many comb indices a block of query rows has (GradientViews); changes bits. For sums of 8,192 and 65,536 terms
+/// errors are least near the root of the number of terms. With this number a chunk of one head is one block.
 inline constexpr core::Index host_sum_rows = host_query_chunk;
 
-/// The fewest keys of a backward task, if there are too few tasks for the threads: 96 cost 7 % (as above).
+/// The fewest keys of a backward task, if there are too few tasks for the threads: 96 cost 7 %, measured as above.
 inline constexpr core::Index host_min_task_keys = 192;
 
 /// If rows are computed block after block: a block's bytes of accumulators, per thread. They are 16 tasks of full size,
@@ -63,15 +63,15 @@ inline constexpr core::Index host_min_task_keys = 192;
 /// float16, 4 pairs, one thread) took 5.81 CPU seconds, all rows at once 5.83 (medians of three).
 inline constexpr core::Index host_block_bytes = 8 * 1024 * 1024;
 
-/// Backward: bytes of sums of dq, dk and dv of a block of batch entries, per thread, if these are many and short.
+/// Backward, if batch entries are many and short: bytes of sums of dq, dk and dv of a block of entries, per thread.
 inline constexpr core::Index host_entries_bytes = 2 * 1024 * 1024;
 
-/// The same for a whole device.
+/// On a device: bytes of accumulators (forward) or sums (backward) of a block, for the whole device.
 inline constexpr core::Index device_block_bytes = 64 * 1024 * 1024;
 
-/// If few query rows meet many keys: the number of tasks to cut these into, which is enough for the threads of a large
-/// node; the fewest keys of a part; the most bytes of all parts' states and copies of q. 64 rows on one thread: parts
-/// of 4,166 keys cost 2 %, of 8,333 and of 12,500 keys 1 % (D = 64, float32).
+/// If few query rows meet many keys: how many tasks there should be, enough for the threads of a large node; the fewest
+/// keys of a part; the most bytes of all parts' states and copies of q. These numbers change bits. 64 rows on one
+/// thread: parts of 4,166 keys cost 2 %, of 8,333 and of 12,500 keys 1 % (D = 64, float32).
 inline constexpr core::Index host_wanted_tasks = 64;
 inline constexpr core::Index host_part_keys = 8192;
 inline constexpr core::Index host_parts_bytes = 32 * 1024 * 1024;

@@ -17,7 +17,7 @@ void add_meetings(const std::vector<StridedRows>& lists, std::vector<std::pair<s
   std::iota(by_first.begin(), by_first.end(), std::size_t(0));
   std::sort(by_first.begin(), by_first.end(),
             [&](std::size_t a, std::size_t b) { return lists[a].first < lists[b].first; });
-  std::vector<std::size_t> reaching;  // only lists that reach at least to the start of this one can meet it
+  std::vector<std::size_t> reaching;  // the earlier lists that end after this one begins
   for (const std::size_t one : by_first) {
     if (lists[one].count == 0) continue;
     std::erase_if(reaching, [&](std::size_t other) { return last(lists[other]) < lists[one].first; });

@@ -10,7 +10,7 @@
 
 namespace annulus::layer {
 
-/// Gathers a contiguous matrix, of which every rank p first has only its own even_part(rows, P, p). All ranks make
+/// Gathers a contiguous matrix, of which at first every rank p has only the rows even_part(rows, P, p). All ranks make
 /// their gatherings in the same order. Call progress() often while computing, and wait() before reading.
 class RowGathering {
  public:
@@ -30,9 +30,9 @@ struct WholeWeight {
   Matrix bias;    ///< (1, out); empty if there is none, or if the caller did not ask for it
 };
 
-/// Returns one weight after another: a matrix and its bias. With fsdp, callers use weights in the given order, which is
-/// the same on all ranks (collective). Each is gathered while the one before it is in use, and freed after its own use:
-/// at most two are complete. With other shardings, get() returns the weights that the rank keeps, in any order.
+/// Returns one weight after another: a matrix and its bias. With fsdp, callers use weights in the given order, the same
+/// on all ranks (collective). While one is in use the next one is gathered, and each is freed after its use: at most
+/// two are in memory. With other shardings, get() returns the weights that the rank keeps, in any order.
 class WeightStream {
  public:
   WeightStream(const LayerProblem& problem, const comm::Communicator& comm, const Weights& kept,

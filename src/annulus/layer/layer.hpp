@@ -10,7 +10,7 @@
 
 namespace annulus::layer {
 
-/// Which rows of x, y, dx, dy and target every rank has: as the strategy deals them; with `tensor` contiguous ones.
+/// Which rows of x, y, dx, dy and target every rank has: as the strategy divides them; with `tensor` contiguous ones.
 pattern::Partition partition_of(const LayerProblem& problem, const strategies::Strategy& strategy, int ranks);
 
 using core::LayerMetrics;
@@ -23,8 +23,8 @@ struct ForwardResult {
   LayerMetrics metrics;
 };
 
-/// Whether the backward pass computes the gradient by x. That uses all weights once more, and training does not need
-/// it.
+/// Whether the backward pass computes the gradient with respect to x. That uses all weights once more, and training
+/// does not need it.
 enum class InputGradient { wanted, unwanted };
 
 struct BackwardResult {
@@ -48,8 +48,8 @@ class Layer {
   /// Does not change `weights` and `x`. Collective. Throws core::Error; other ranks then wait for this one for ever.
   ForwardResult forward(const Weights& weights, const core::Buffer& x, const strategies::Progress& progress = {}) const;
 
-  /// Gradients of sum(dy * y) by x and by every weight. Those by weights have the same bits with and without `dx`.
-  /// `saved`: from forward() with the same x and weights; it is freed during the call. Collective.
+  /// Gradients of sum(dy * y) with respect to x and every weight. Those of weights have the same bits with and without
+  /// dx. `saved`: from forward() with the same x and weights; it is freed during the call. Collective.
   BackwardResult backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
                           const core::Buffer& dy, const strategies::Progress& progress = {},
                           InputGradient dx = InputGradient::wanted) const;

@@ -27,15 +27,15 @@ class HeadTensors {
 
   Matrix operator[](Projection projection) const { return matrices_[std::size_t(projection)]; }
   /// Rotates q and k; see rope(). Does nothing if there is no base.
-  void turn(const std::optional<double>& base, const pattern::StoredRows& rows, Turn turn) const {
+  void rotate(const std::optional<double>& base, const pattern::StoredRows& rows, Direction direction) const {
     if (!base) return;
     const core::Shape& s = problem_.shape;
-    const auto turn_heads = [&](Projection projection, Index heads) {
+    const auto rotate_heads = [&](Projection projection, Index heads) {
       rope(core::contiguous_view((*this)[projection].data, problem_.type, rows.count(), heads, s.head_dim), s.batch,
-           rows, heads, s.head_dim, *base, turn);
+           rows, heads, s.head_dim, *base, direction);
     };
-    turn_heads(Projection::q, s.heads);
-    turn_heads(Projection::k, s.kv_heads);
+    rotate_heads(Projection::q, s.heads);
+    rotate_heads(Projection::k, s.kv_heads);
   }
 
  private:
@@ -123,7 +123,7 @@ ForwardResult forward(const Pass& pass, const Weights& weights, const core::Buff
     }
   }
   if (problem.shape.heads > 0) {
-    heads.turn(pass.layer.rope, pass.rows(), Turn::forward);
+    heads.rotate(pass.layer.rope, pass.rows(), Direction::forward);
     result.metrics.attention =
         pass.strategy.forward(problem, pass.attention_partition, pass.attention_comm, tensors, work.progress());
   }
@@ -164,13 +164,13 @@ BackwardResult backward(const Pass& pass, const Weights& weights, const core::Bu
   for (core::Buffer* done : {&saved.q, &saved.kv, &saved.out, &saved.lse, &saved.normalizers, &saved.dout}) *done = {};
 
   const HeadTensors heads(problem, pass.rows().count(), saved.dq, saved.dkv);
-  if (problem.shape.heads > 0) heads.turn(pass.layer.rope, pass.rows(), Turn::back);
+  if (problem.shape.heads > 0) heads.rotate(pass.layer.rope, pass.rows(), Direction::back);
   if (pass.by_heads()) {
     core::Buffer owner;
     const Matrix all_x = work.gather_rows(x, owner, "gathered x");
     for (const Projection projection : all_projections) gradients.make(weight_of(projection), all_x, heads[projection]);
   }
-  // By rows, a gradient is summed while the next weight arrives, and dx is added up in the order of the weights.
+  // By rows, a gradient is summed over ranks while the next weight is gathered; dx takes weights in that order.
   auto order = all_projections;
   if (!pass.by_heads()) std::reverse(order.begin(), order.end());
   const auto make_gradients = [&](Projection projection) {

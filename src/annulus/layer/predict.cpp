@@ -44,7 +44,7 @@ class Sizes {
     }
     return stored(most);
   }
-  /// Bytes of the pieces in flight while ranks sum `own` and at most `largest` numbers; see comm::reduce_scatter().
+  /// Bytes in flight in comm::reduce_scatter(), if this rank's piece has `own` numbers, and others `largest` at most.
   Index pieces(Index own, Index largest) const { return ranks_ == 1 ? 0 : sums(own + largest * (ranks_ > 2 ? 2 : 1)); }
   /// Bytes of all pieces, this rank's own included, while the gradient of the largest matrix is summed.
   Index gradient_pieces() const {

@@ -31,7 +31,7 @@ struct ProductMetrics {
 class Products {
  public:
   /// Large enough for products at full speed; small enough for conversions to stay in the cache, and for messages to be
-  /// polled every some milliseconds (1,024 x 1,024 weights: 45 ms at 96 GFLOP/s).
+  /// polled every few tens of milliseconds (1,024 x 1,024 weights: 45 ms at 96 GFLOP/s).
   static constexpr Index chunk_rows = 2048;
 
   /// `arithmetic` is float32 or float64. `poll` is called between chunks, because messages move only inside MPI calls;

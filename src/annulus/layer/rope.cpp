@@ -36,7 +36,7 @@ struct TurnRow {
 }  // namespace
 
 void rope(const core::TensorView& tensor, Index batch, const pattern::StoredRows& rows, Index heads, Index head_dim,
-          double base, Turn turn) {
+          double base, Direction direction) {
   with_type(tensor.type, [&](auto number) {
     using Number = decltype(number);
     for (std::size_t i = 0; i < rows.intervals().size(); ++i) {
@@ -51,7 +51,7 @@ void rope(const core::TensorView& tensor, Index batch, const pattern::StoredRows
                                  rows.stored_begin(i),
                                  interval.begin,
                                  std::log2(base),
-                                 turn == Turn::forward ? 1.0 : -1.0};
+                                 direction == Direction::forward ? 1.0 : -1.0};
       for_each_element("annulus::rope", interval.size(), head_dim / 2, body);
     }
   });

@@ -9,7 +9,7 @@ namespace annulus::layer {
 using core::Index;
 
 /// In which direction rope() rotates.
-enum class Turn { forward, back };
+enum class Direction { forward, back };
 
 /// Rotates in place the pairs (d, d + D/2) of every head of `tensor` (B, rows, heads, D) by the angle
 /// x base^(-2 d / D). x is the row's number in the whole sequence, counted from 0, not from its document's start.
@@ -17,6 +17,6 @@ enum class Turn { forward, back };
 /// holds the row. D must be even. Returns when the work is done.
 /// Worked example: D = 2, base 10000: the pair (1, 0) of row 3 becomes (cos 3, sin 3).
 void rope(const core::TensorView& tensor, Index batch, const pattern::StoredRows& rows, Index heads, Index head_dim,
-          double base, Turn turn);
+          double base, Direction direction);
 
 }  // namespace annulus::layer

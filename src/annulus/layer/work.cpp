@@ -6,7 +6,7 @@
 namespace annulus::layer {
 namespace {
 
-/// The ranks that keep a K/V head. They are consecutive, because heads are dealt in order.
+/// The ranks that keep a K/V head. They are consecutive, because ranks have ascending heads.
 core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
   core::Interval found{0, 0};
   for (int p = 0; p < ranks; ++p) {
@@ -100,9 +100,9 @@ void Work::poll() {
 }
 
 strategies::Progress Work::progress() {
-  return [this](double share, const std::string& place) {
+  return [this](double share, const std::string& where) {
     poll();
-    if (pass.progress) pass.progress(share, place);
+    if (pass.progress) pass.progress(share, where);
   };
 }
 

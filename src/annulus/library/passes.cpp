@@ -27,26 +27,26 @@ namespace {
 using library::Argument;
 using library::MadePlan;
 
-/// One pass at a time: kernels, their panels and MPI are shared. A second thread waits. A progress function that starts
-/// a pass would wait for its own pass for ever, so it is an error.
-class Turn {
+/// Held during a pass: kernels, their panels and MPI are shared, so a process runs one pass at a time, and a second
+/// thread waits. A progress function that starts a pass would wait for its own pass for ever, so that is an error.
+class PassLock {
  public:
-  explicit Turn(const char* name) {
+  explicit PassLock(const char* name) {
     if (holder() == std::this_thread::get_id()) {
       core::fail(ErrorKind::usage,
-                 "{}: called by the progress function of a pass, which cannot go on before; expected a function that "
-                 "calls no pass",
+                 "{}: called by the progress function of a pass, which waits for that function; expected a function "
+                 "that calls no pass",
                  name);
     }
     mutex().lock();
     holder() = std::this_thread::get_id();
   }
-  ~Turn() {
+  ~PassLock() {
     holder() = std::thread::id();
     mutex().unlock();
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  PassLock(const PassLock&) = delete;
+  PassLock& operator=(const PassLock&) = delete;
 
  private:
   static std::mutex& mutex() {
@@ -66,7 +66,7 @@ struct Kept {
   std::vector<double> sink;
 };
 
-/// A caller's progress function. It is also called during a step, with the share that the last step reported.
+/// Calls a caller's progress function; also during a step, then with the share that the last step reported.
 class ProgressAdapter {
  public:
   explicit ProgressAdapter(const Progress& progress) : progress_(progress) {}
@@ -122,8 +122,8 @@ class Pass {
     });
   }
 
-  /// Whether matrix units can read the tensor, which they do in pieces of 16 bytes. This matters only if results are
-  /// reproducible and made by matrix units: no other code makes the same bits. A tensor with one number per row and
+  /// Whether matrix units can read the tensor, which they do in pieces of 16 bytes. This matters only for reproducible
+  /// results that matrix units make, because no other code makes the same bits. A tensor with one number per row and
   /// head need not be in pieces.
   bool is_in_pieces(const Tensor& tensor) const {
     if (plan_.problem.granule == 1 || tensor.extents[3] == 1) return true;
@@ -168,15 +168,15 @@ class Pass {
     tensors.kv = core::Buffer("kv", library::bytes_of(k) + library::bytes_of(v));
     if (tensors.kv.bytes() == 0) return;
     const auto to = strategies::kv_views(plan_.problem, tensors.kv.data(), k.extents[1]);
-    const auto place = [](const Tensor& like, const core::TensorView& at) -> Tensor {
+    const auto tensor_at = [](const Tensor& like, const core::TensorView& at) -> Tensor {
       return {at.data, at.type, like.extents, {at.batch_stride, at.row_stride, at.head_stride, 1}};
     };
-    library::copy(k, place(k, to[0]));
-    library::copy(v, place(v, to[1]));
+    library::copy(k, tensor_at(k, to[0]));
+    library::copy(v, tensor_at(v, to[1]));
   }
 
-  /// Memory for a result: the caller's if that is contiguous, otherwise none.
-  core::Buffer place(const Tensor& to) const {
+  /// Memory for a result: the caller's tensor if that is contiguous; otherwise none, so that the pass allocates it.
+  core::Buffer memory_for(const Tensor& to) const {
     if (to.data == nullptr || !library::is_contiguous(to) || !is_in_pieces(to)) return {};
     return core::Buffer::borrowed(to.data, library::bytes_of(to));
   }
@@ -322,7 +322,7 @@ void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Stati
 }  // namespace
 
 Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTensors& given, const Progress& progress) {
-  const Turn turn("attention");
+  const PassLock lock("attention");
   const Pass pass("attention", comm, plan);
   pass.check_plan();
   check_sink("attention", "sink", pass.plan(), given.sink);
@@ -334,9 +334,9 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   strategies::Tensors tensors;
   pass.take(given.q, "q", tensors.lent.q, tensors.q);
   pass.take_keys(given.k, given.v, tensors);
-  tensors.out = pass.place(given.out);
-  tensors.lse = pass.place(given.lse);
-  tensors.entropy = pass.place(given.statistics.entropy);
+  tensors.out = pass.memory_for(given.out);
+  tensors.lse = pass.memory_for(given.lse);
+  tensors.entropy = pass.memory_for(given.statistics.entropy);
   tensors.sink = pass.take_sink(given.sink);
   ProgressAdapter adapter(progress);
   tensors.poll = adapter.poll();
@@ -351,7 +351,7 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
 
 void backward(const Communicator& comm, const Plan& plan, const Normalizers& normalizers, const BackwardTensors& given,
               const Progress& progress) {
-  const Turn turn("attention_backward");
+  const PassLock lock("attention_backward");
   const Pass pass("attention_backward", comm, plan);
   pass.check_plan();
   const auto* kept = static_cast<const Kept*>(normalizers.kept().get());
@@ -370,9 +370,9 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   pass.take(given.dout, "dout", tensors.lent.dout, tensors.dout);
   pass.take(given.dlse, "dlse", tensors.lent.dlse, tensors.dlse);
   tensors.normalizers = has_tensor ? pass.whole(given.normalizers, "normalizers") : kept->numbers;
-  tensors.dq = pass.place(given.dq);
-  tensors.dk = pass.place(given.dk);
-  tensors.dv = tensors.dk.bytes() > 0 ? pass.place(given.dv) : core::Buffer();
+  tensors.dq = pass.memory_for(given.dq);
+  tensors.dk = pass.memory_for(given.dk);
+  tensors.dv = tensors.dk.bytes() > 0 ? pass.memory_for(given.dv) : core::Buffer();
   if (tensors.dv.bytes() == 0) tensors.dk = {};
   ProgressAdapter adapter(progress);
   tensors.poll = adapter.poll();

@@ -65,11 +65,11 @@ struct ForwardTensors {
 Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTensors& tensors,
                     const Progress& progress = {});
 
-/// As above; dout has the shape of out; dq, dk, dv have those of q, k, v and are written. dlse (B, S_p, H, 1), the
-/// gradient of lse in the type of lse, is 0 if it is not given. dsink (1, 1, H, 1), in the type of lse, is optional
-/// and written on every rank: the gradient of the forward pass's sink over the rows of all ranks. `normalizers` are
-/// optional: those that forward() wrote into the caller's memory, read instead of Normalizers. Then no check finds a
-/// wrong plan, and the caller must give the forward pass's `sink` again if the plan has one.
+/// As in ForwardTensors; dout has the shape of out; dq, dk, dv have those of q, k, v and are written. dlse (B, S_p, H,
+/// 1), the gradient of lse in the type of lse, is 0 if it is not given. dsink (1, 1, H, 1), in the type of lse, is
+/// optional and written on every rank: the gradient of the forward pass's sink over the rows of all ranks.
+/// `normalizers` are optional: those that forward() wrote into the caller's memory, read instead of Normalizers. With
+/// them, no check finds a wrong plan, and `sink` must be given again if the plan has one.
 struct BackwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dsink = {};
   Tensor normalizers = {};
@@ -77,7 +77,7 @@ struct BackwardTensors {
 };
 
 /// Gradients for a plan made with Options::gradients; `normalizers` and out are from the forward pass of the same q, k
-/// and v. Collective; errors as above. Source: FlashAttention (Dao et al. 2022): without an n x n buffer.
+/// and v. Collective; throws as forward() does. Source: FlashAttention (Dao et al. 2022): without an n x n buffer.
 void backward(const Communicator& comm, const Plan& plan, const Normalizers& normalizers,
               const BackwardTensors& tensors, const Progress& progress = {});
 

@@ -14,14 +14,14 @@ namespace {
 using library::MadePlan;
 using strategies::Strategy;
 
-/// A machine without a limit of memory: the caller can compare Plan::memory() with the memory that there is.
+/// A machine without a limit of memory: callers can compare Plan::memory() with the memory that they have.
 core::Machine any_machine() {
   core::Machine machine = core::default_machine();
   machine.memory_per_rank = std::numeric_limits<double>::infinity();
   return machine;
 }
 
-/// Does not choose `single`, which needs all rows on rank 0: a caller's ranks have their own rows. It can be named.
+/// Does not choose `single`, which needs all rows on rank 0, but callers have rows on all ranks. They may name it.
 void choose(MadePlan& plan) {
   const core::Machine machine = any_machine();
   std::vector<planner::Candidate> candidates = planner::candidates(plan.problem, plan.ranks, machine);

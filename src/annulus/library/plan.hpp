@@ -1,4 +1,4 @@
-// What is decided once for an attention and then used often: pattern, strategy, and which rank holds which rows.
+// What is decided once and then used in many calls: pattern, strategy, and which rank holds which rows.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ struct Shape {
   DType type = DType::float32;  ///< of q, k, v, out and gradients; lse is float32, or float64 for float64
   Index kv_sequence = 0;        ///< S, rows of the sequence, of k and v; 0: as q. See Pattern::query_offset
   Index value_dim = 0;          ///< Dv, head size of v, out and dout; 0: as q and k
-  /// A problem with more than 256 key/value heads, and more of these than rows, is refused unless this is true: no
-  /// model has this many. Usually the tensor is (B, heads, S, D), and its extents were taken for (B, S, heads, D).
+  /// A problem with more than 256 key/value heads, and with more of them than rows, is refused unless this is true,
+  /// because it usually means that a tensor (B, heads, S, D) was taken for (B, S, heads, D).
   bool more_heads_than_rows = false;
 };
 
@@ -88,7 +88,7 @@ struct Pattern {
 
 /// How attention is computed; values as in the run file (docs/run-file.md).
 struct Options {
-  std::string strategy = "auto";   ///< one of `annulus list`; on one rank all are the same
+  std::string strategy = "auto";   ///< one of `annulus list`; ignored on one rank
   std::string partition = "auto";  ///< contiguous, zigzag, block_cyclic, documents
   std::string precision = "auto";  ///< of sums, or of products; values as in the run file
   bool reproducible = false;       ///< same bits for every number of ranks
@@ -128,7 +128,7 @@ class Plan {
   const std::string& reason() const;
 
   /// rows(): the rows of k and v that `rank` has. query_rows(): its rows of q, out, ..., numbered from the first query;
-  /// the same if all rows are queries. Throws Error(usage) if there is no such rank.
+  /// equal to rows() if all rows are queries. Throws Error(usage) if there is no such rank.
   Rows rows(int rank) const;
   Rows query_rows(int rank) const;
   /// Kept (query, key, head) triples of a rank's queries: its share of the work, at 4 D flops for each triple.

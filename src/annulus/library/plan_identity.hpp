@@ -1,4 +1,4 @@
-// A text that is the same for the plans of all ranks, so that a wrong plan on one rank is found before any message.
+// A text by which ranks compare their plans, so that a wrong plan on one rank is found before any message is sent.
 #pragma once
 
 #include <string>

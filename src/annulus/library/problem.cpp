@@ -190,7 +190,7 @@ strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int
   problem.documents = make_documents(pattern, shape.kv_sequence);
   if (pattern.query_offset == no_rows && !pattern.ranges.empty()) {
     if (pattern.ranges.size() > 1)
-      refuse("ranges are {}, and queries have no row numbers; expected one range, the keys", pattern.ranges.size());
+      refuse("there are {} ranges, and queries have no row numbers; expected one range", pattern.ranges.size());
     problem.key_ranges = pattern.ranges;
     problem.documents = {0, shape.kv_sequence};
   }

@@ -47,7 +47,7 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
   }
   const core::Shape& shape = plan.made().problem.shape;
   const strategies::Problem& problem = plan.made().problem;
-  // If queries have no row numbers, all of them see every key that exists: one such row, if any, represents them all.
+  // Queries without row numbers see every key that exists: so the first row that exists, if any, represents them all.
   const auto row_of = [&](Index query) -> Index {
     if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
     if (problem.has_queries_after_all_keys()) return 0;
@@ -55,7 +55,7 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
   };
   const Index count = Index(rows.size()), dim = s.value_dim;
   const auto make_row = [&](const Index i) {
-    const Index head = i % s.heads, place = i / s.heads % count, b = i / s.heads / count, x = rows[std::size_t(place)];
+    const Index head = i % s.heads, n = i / s.heads % count, b = i / s.heads / count, x = rows[std::size_t(n)];
     std::vector<double> query(static_cast<std::size_t>(s.head_dim)), key = query;
     std::vector<double> value(static_cast<std::size_t>(dim));
     load(q, b, x, head, query);

@@ -14,7 +14,7 @@ std::string name_of(const Argument& argument) {
   return label.empty() || label == argument.name ? argument.name : fmt::format("{} ({})", argument.name, label);
 }
 
-/// Whether the tensor is of a rank without rows. Nothing is read or written: address and strides do not matter.
+/// Whether the tensor is of a rank without rows. Nothing is read or written, so address and strides have no effect.
 bool is_empty(const std::array<Index, 4>& extents) { return std::count(extents.begin(), extents.end(), 0) > 0; }
 
 /// A question to add to the message if rows and heads of the tensor seem to be exchanged.
@@ -49,7 +49,7 @@ void check_one(const char* pass, int rank, const Argument& argument) {
   }
   if (is_empty(tensor.extents)) return;
   if (reinterpret_cast<std::uintptr_t>(tensor.data) % core::bytes_of(tensor.type) != 0) {
-    refuse("begins inside a number", "aligned numbers");
+    refuse("is not aligned", "aligned numbers");
   }
   if (argument.is_written && lies_on_itself(tensor)) refuse("has a stride of 0", "memory of its own for each number");
 }

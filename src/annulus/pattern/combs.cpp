@@ -5,7 +5,7 @@
 namespace annulus::pattern {
 
 Interval indices_within(const Comb& comb, Interval rows) {
-  // First t with base + t * stride >= bound, kept within 0 ... count.
+  // First t with base + t * stride >= bound, limited to 0 ... count.
   const auto first_at = [&](Index bound) {
     const Index t = bound <= comb.base ? 0 : core::ceil_div(bound - comb.base, comb.stride);
     return std::min(t, comb.count);
@@ -16,8 +16,8 @@ Interval indices_within(const Comb& comb, Interval rows) {
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads, Index rows) {
   const Index r = pattern.pairs[std::size_t(pair)].dilation;
   std::vector<UsedOffset> used;
-  // A window uses all offsets. Otherwise, `grouped` has one offset per pair; the other semantics use offsets 0, 1, ...
-  // without gaps, at most one per head.
+  // A window uses all offsets. With segments, `grouped` has one offset per pair; the other semantics use the offsets 0,
+  // 1, ... without gaps, at most as many as there are heads.
   const bool is_window = pattern.pairs[std::size_t(pair)].window.has_value();
   const bool grouped = pattern.semantics == Semantics::grouped && !is_window;
   const Index first = grouped ? pair % r : 0;

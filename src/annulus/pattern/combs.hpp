@@ -1,7 +1,7 @@
 // Dilation is a stride: segments and combs.
 //
-// A pair (w, r) cuts every document into segments of w rows (the last one shorter); offset o picks the rows
-// segment.begin + o, segment.begin + o + r, ... of a segment. That is a comb, and rows of a comb see each other.
+// A pair (w, r) cuts every document into segments of w rows (the last may be shorter); offset o picks the rows
+// segment.begin + o, segment.begin + o + r, ... of a segment. These are a comb, and rows of a comb see each other.
 //
 // Worked example: one document of n = 10 rows, pair (w, r) = (8, 2), H = 4, longnet: ceil(4 / 2) = 2 heads share an
 // offset.
@@ -9,9 +9,9 @@
 //   segment 8..9   offset 0 (heads 0, 1): row  8           offset 1 (heads 2, 3): row  9
 // Query row 6 of head 0, causal, thus sees rows 0 2 4 6 through this pair: comb indices t = 0 1 2 3.
 //
-// A window of dilation r is r combs of the whole document, at offsets 0 ... r - 1; every head has all of them. A row
-// sees a band of comb indices of its comb. Worked example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7 10
-// ... and sees t = 1 2 3.
+// A window of dilation r has r combs, each of the whole document, at offsets 0 ... r - 1; every head has all of them. A
+// row sees a band of comb indices of its comb. Worked example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7
+// 10 ... and sees t = 1 2 3.
 #pragma once
 
 #include <algorithm>
@@ -43,29 +43,29 @@ struct UsedOffset {
   HeadSet heads;
 };
 
-/// The offsets of pair `pair` that at least one of `heads` heads uses, ascending. There are at most
-/// min(dilation, heads); in a window, all offsets that have a row among the first `rows` rows.
+/// The offsets of pair `pair` that at least one of `heads` heads uses, ascending: at most min(dilation, heads). If the
+/// pair is a window: all offsets that have a row among a document's first `rows` rows.
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads,
                                      Index rows = std::numeric_limits<Index>::max());
 
-/// Finds the combs of one pair that have rows in an interval. A window of dilation r has r combs in every document, and
-/// few of them have a row among few rows; there is no list of them, because r may be 10^12.
+/// Finds the combs of one pair that have rows in an interval. A window of dilation r has r combs in every document;
+/// they are not listed, because r may be 10^12, and an interval of a few rows has rows of only a few combs.
 class PairCombs {
  public:
   PairCombs(const Pattern& pattern, Index pair, Index heads);
 
-  /// The offsets that heads use, ascending; of a window only the first one.
+  /// The offsets that heads use, ascending; for a window only offset 0.
   const std::vector<UsedOffset>& offsets() const { return offsets_; }
 
-  /// Calls visit(offset, i) for each offset with a row of the segment in `rows`, ascending. The offset is offsets()[i];
-  /// for a window i is always 0.
+  /// Calls visit(used, i) for each used offset of the segment that has a row in `rows`, by ascending offset. `used` is
+  /// offsets()[i]; for a window i is always 0.
   /// Worked example: dilation 8, segment 0 ... 99, rows 14 15 16: offsets 0, 6, 7.
   template <class Visit>
   void visit(Interval segment, Interval rows, Visit&& visit) const {
     rows = core::intersect(rows, segment);
     if (rows.empty() || offsets_.empty()) return;
     const Index first = (rows.begin - segment.begin) % dilation_;
-    const Index end = first + std::min(rows.size(), dilation_);  // if above dilation_, the rest wraps round to 0
+    const Index end = first + std::min(rows.size(), dilation_);  // offsets from dilation_ on wrap round to 0
     visit_range({0, end - dilation_}, visit);
     visit_range({first, std::min(end, dilation_)}, visit);
   }
@@ -96,16 +96,16 @@ struct VisiblePart {
 };
 
 /// Splits the keys that rows see through a pair into parts, in the order in which a row adds keys (rounds_of() in
-/// strategies/problem.hpp). No part is empty, no key is in two parts. A segment or a window is one part. `first` adds a
-/// part: the first rows before the window; if not causal, one more: those after it. A row may be a query in several
-/// parts, but only once in a work list: so parts cannot share a list.
+/// strategies/problem.hpp). No part is empty, no key is in two parts. A segment or a window is one part. Window::first
+/// adds a part: the first rows that lie before the window; and if not causal, one more: the first rows after it. A row
+/// may be a query of several parts, but only once in a work list, so each part needs a list of its own.
 /// Worked example: window [1, 1], first 3: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2 with
 /// t_query - t_key >= 2.
 std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 
 /// Appends to `ranges` the comb indices that queries with indices `t` see through the band; the first is rounded down
-/// to the start of a granule. `ranges` stay ascending and disjoint if the next call appends at the same index or later.
-/// With the band's limits exchanged, `t` are the indices of keys, and the result is the queries that see them.
+/// to the start of a granule. `ranges` stay ascending and disjoint if `t` begins no earlier than in the last call. With
+/// the band's limits exchanged, `t` are the indices of keys, and it appends the indices of the queries that see them.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
 /// The document [begin, end) that holds global row `row`. A row in a gap counts as a document of its own, so that gaps

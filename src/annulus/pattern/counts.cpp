@@ -45,7 +45,7 @@ namespace {
 /// Sum over x in [0, rows) of min(x div r, most). Worked example: 7 rows, r = 2, most 2: 0 + 0 + 1 + 1 + 2 + 2 + 2 = 8.
 Count limited_sum(Index rows, Index r, Index most) {
   if (rows <= 0) return 0;
-  const auto whole = [most](Count blocks) {  // of min(b, most) for b = 0 ... blocks - 1
+  const auto whole = [most](Count blocks) {  // sum of min(b, most) over b = 0 ... blocks - 1
     const Count rising = std::min<Count>(blocks, Count(most) + 1);
     return rising * (rising - 1) / 2 + (blocks - rising) * most;
   };
@@ -58,11 +58,11 @@ Count limited_sum(Index rows, Index r, Index most) {
 Count KeptCounts::in_window(const Pair& pair, Index length, Index y) const {
   const auto& [left, right, first, viewers] = *pair.window;
   const Index r = pair.dilation, some = std::min(first, length);
-  // Row x sees itself, the window's rows before it, and those of the first rows that lie before the window.
+  // Row x sees itself, the window's rows before itself, and those of the first rows that lie before the window.
   Count kept = y + limited_sum(y, r, left) + limited_sum(y - left, 1, some);
   if (causal_) return kept;
   kept += limited_sum(length, r, right) - limited_sum(length - y, r, right);
-  // Row x sees also `beyond` - x first rows that lie after its window.
+  // If x < beyond, row x also sees the `beyond` - x first rows that lie after its window.
   const Count beyond = std::max<Index>(0, some - right - 1), rest = beyond - std::min<Count>(y, beyond);
   return kept + (beyond * (beyond + 1) - rest * (rest + 1)) / 2;
 }

@@ -10,8 +10,8 @@ class Cutter {
   Cutter(const KeptCounts& kept, bool causal, Interval document)
       : kept_(kept), causal_(causal), document_(document), last_(causal ? document.size() / 2 : document.size()) {}
 
-  /// The smallest number of rows, at least `from`, with this much work: the document's first rows and, if causal, as
-  /// many of its last ones. Distances between cuts are mostly alike: the search begins at the last distance and widens.
+  /// The smallest m >= `from` for which the document's first m rows (if causal, first m and last m rows) have this much
+  /// work. Distances between cuts are mostly alike, so the search begins at the last distance and widens.
   Index cut(Count work, Index from) {
     Index enough = std::min(last_, from + std::max<Index>(step_, 1)), below = from - 1;
     for (Index wider = 1; enough < last_ && taken(enough) < work; wider *= 2) {

@@ -9,8 +9,8 @@
 namespace annulus::pattern {
 namespace {
 
-constexpr Index grains = 32;      // documents with less work than F / grains go in runs
-constexpr Index allowances = 16;  // F may be exceeded by F / allowances before a document is cut
+constexpr Index grains = 32;      // documents with at most F / grains of work are dealt in runs
+constexpr Index allowances = 16;  // a rank may exceed F by F / allowances; beyond that a document is cut
 
 struct Document {
   Interval rows;
@@ -19,7 +19,7 @@ struct Document {
 
 using DocumentIndices = std::vector<std::size_t>;  // indices of some documents, ascending
 
-/// Deals documents to ranks; if `apart`, the `light` ones first.
+/// Deals documents to ranks; if `apart`, those with little work per row (is_light()) first. share_ is F of the header.
 class Dealer {
  public:
   Dealer(const std::vector<Document>& documents, int ranks, bool apart)
@@ -49,7 +49,7 @@ class Dealer {
     return partition;
   }
 
-  /// How bad the worst rank is: its work divided by F, or half its rows divided by the mean, whichever is larger.
+  /// How bad the worst rank is: its work divided by F, or its rows divided by twice the mean, whichever is larger.
   double imbalance(const Partition& partition) const {
     double worst = double(*std::max_element(loads_.begin(), loads_.end())) / double(share_);
     for (const StoredRows& one : partition) {
@@ -81,7 +81,7 @@ class Dealer {
     return shares;
   }
 
-  /// What each rank lacks to one common level; the level is such that all ranks together lack `work`.
+  /// How much work each rank may add to reach one common level, which is such that all ranks together may add `work`.
   std::vector<Count> room_below_level(Count work) const {
     std::vector<Count> sorted = loads_, shares;
     std::sort(sorted.begin(), sorted.end());
@@ -95,7 +95,7 @@ class Dealer {
     return shares;
   }
 
-  /// Deals in the order of the sequence: a document goes to the rank in whose share its middle lies.
+  /// Deals in the order of the sequence: each document goes to the rank in whose share the document's middle lies.
   template <class Size>
   void deal_runs(const DocumentIndices& some, const std::vector<Count>& shares, Size&& size) {
     Index rank = 0;
@@ -132,15 +132,15 @@ class Dealer {
     }
   }
 
-  /// How many ranks, this one and the next ones, it takes to have room for this much work.
+  /// The number of ranks, from this one on, that together have room for this much work.
   Index ranks_needed(Index rank, Count work) const {
     Index needed = 1;
     for (; rank + 1 < ranks_ && work - room(rank) > grain_; ++rank, ++needed) work -= room(rank);
     return needed;
   }
 
-  /// Fills the room of one rank after another. A document begins at the next rank if it then needs one rank less, as
-  /// long as the room left empty is within `spare`: other documents will fill that room.
+  /// Fills the room of one rank after another. A document begins at the next rank if it then lies on fewer ranks, as
+  /// long as the room that this leaves empty is within `spare`: other documents will fill that room.
   void cut(const DocumentIndices& some, Count spare) {
     Index rank = 0;
     for (const std::size_t d : some) {

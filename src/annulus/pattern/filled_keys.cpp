@@ -12,7 +12,7 @@ Index full_segment(const Pair& pair, Interval document) {
   return pair.segment == whole_document ? document.size() : std::min(pair.segment, document.size());
 }
 
-/// Adds the run of the comb rows that lie in `rows`; the first of `rows` is stored row `stored`.
+/// Adds the run of the comb rows in `rows`, which see `keys` filled-in keys each; rows.begin is stored row `stored`.
 void append_run(const Comb& comb, const HeadSet& heads, Index keys, Interval rows, Index stored, FilledRuns& runs) {
   const Interval t = indices_within(comb, rows);
   if (keys == 0 || t.empty() || heads.count == 0) return;

@@ -2,8 +2,8 @@
 //
 // torchscale pads a document of n rows with zeros to whole segments of s = min(w, n) rows, and each segment to
 // m = ceil(s / r) whole slots of r rows. From each slot a head takes the row at its offset; without a causal mask the
-// zeros are keys like any other. If T rows of a segment are picked, each of them also sees m - T zeros. m - T is 0,
-// except in the last segment of a document, and except if r does not divide s.
+// zeros are keys like any other. If T rows of a segment are picked, each of them also sees m - T zeros. m - T can be
+// above 0 only in the last segment of a document, or if r does not divide s.
 //
 // Worked example: n = 10, H = 2, pair (8, 2): s = 8, m = 4.
 //   segment 0..7   offset 0 (head 0): rows 0 2 4 6, none filled in     offset 1 (head 1): rows 1 3 5 7, none
@@ -17,18 +17,18 @@
 
 namespace annulus::pattern {
 
-/// The filled-in keys for the rows of a block, with heads numbered as in the share: runs for each pair, in the order of
-/// the pairs. Pairs that are not computed have no runs. The list is empty if semantics or mask have no padding.
+/// The filled-in keys for the rows of a block: for each pair its runs, whose heads are numbered as in the share. A pair
+/// has no runs if it is not computed, if the semantics is not torchscale, or with a causal mask.
 std::vector<core::FilledRuns> filled_keys(const Layout& layout, const StoredRows& queries);
 
-/// A pair for which torchscale writes rows of a document to wrong places: torchscale joins segments that are padded to
-/// whole slots, so if r does not divide s, every segment except the first is shifted.
+/// A pair for which torchscale writes rows of a document's output to wrong positions: it joins segments that are padded
+/// to whole slots, so if r does not divide s, every segment except the first is shifted.
 struct Displacement {
   Index pair = 0;
   Index document = 0;  ///< number of the document
   Interval rows;       ///< of the document
 };
-/// The first such pair and document; nothing if there is none, or with other semantics.
+/// The first document with such a pair, and its first such pair; nothing if there is none, or with other semantics.
 std::optional<Displacement> find_displacement(const Pattern& pattern, const Documents& documents);
 
 }  // namespace annulus::pattern

@@ -68,13 +68,13 @@ PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, con
 
 OrderedRoute::OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners)
     : layout_(layout), owners_(owners), pieces_(shared_pieces(layout.documents, readers)), held_by_(readers.size()) {
-  if (document_out_of_order(pieces_)) held_by_.clear();  // there is no route
+  if (document_out_of_order(pieces_)) held_by_.clear();  // marks that there is no route
   for (std::size_t i = 0; i < pieces_.size() && !held_by_.empty(); ++i)
     held_by_[std::size_t(pieces_[i].rank)].push_back(i);
 }
 
-/// The rows that ranks at distance d, d + 1, ... upward have of documents in which the owner has a piece. They are at
-/// most two intervals per document, because its pieces follow one another.
+/// Rows of documents in which the owner has a piece: those of ranks at distance d, d + 1, ... upward from the owner.
+/// They are at most two intervals per document, because a document's pieces follow one another from rank to rank.
 /// Worked example: P = 4, one document, 3 rows per rank, owner 1, d = 2: ranks 3 and 0 have these rows, which are
 /// [0, 3) and [9, 12).
 StoredRows OrderedRoute::rows_from(int owner, int d) const {
@@ -96,8 +96,8 @@ StoredRows OrderedRoute::rows_from(int owner, int d) const {
   return StoredRows(rows);
 }
 
-/// Pieces of combs of an owner's rows that ranks at distance d, d + 1, ... upward read; empty for d = P. A piece is
-/// read if any row of these ranks sees it, so one call covers them all.
+/// Pieces of combs in an owner's rows that ranks at distance d, d + 1, ... upward read; empty for d = P. A piece is
+/// read if any row of these ranks sees it, so one call of pieces_read() is enough for all of them.
 PackedRows OrderedRoute::pieces_carried(int owner, int d) const {
   if (d == int(owners_.size())) return {};
   PackedRows carried = pieces_read(layout_, owners_[std::size_t(owner)], rows_from(owner, d));

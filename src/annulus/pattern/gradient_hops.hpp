@@ -1,9 +1,9 @@
-// How the gradients of K and V rows, which hops (hops.hpp) brought to other ranks, travel back to their owners.
+// How the gradients of K and V rows that hops (hops.hpp) brought to other ranks travel back to the rows' owners.
 //
 // A rank that has received rows computes what its queries add to the gradients of these rows, in a block of the same
-// form as the rows. Two hops later, when that block is complete, its rows leave: forward, to be added to the block for
-// the same rows on the next rank, or back to their owner. Every number that was added on any rank comes back exactly
-// once, and in an order that depends on the plan alone.
+// form as the rows. When the block is complete, its sums leave in the next step: forward, to be added to the block for
+// the same rows on the next rank, or back to the rows' owner. Every number that any rank has added reaches the owner
+// exactly once, and in an order that depends on the plan alone.
 #pragma once
 
 #include <vector>
@@ -19,25 +19,25 @@ struct GradientHop {
   int owner = 0;               ///< the rank that owns the rows; it gets `send_back`
   int previous = 0;            ///< the rank that sends `receive_forward`
   int reader_of_own_rows = 0;  ///< the rank that read this rank's rows at hop d; it sends `receive_back`
-  PackedRows send_forward;     ///< leaves the block before `send_back`; hop d + 1 brings these rows to `next`
-  PackedRows send_back;        ///< whole ranges of the block; rows that went forward are zero in them
+  PackedRows send_forward;     ///< leave the block before `send_back`; hop d + 1 brings the same rows to `next`
+  PackedRows send_back;        ///< whole ranges of the block; rows whose sums went forward are zero in them
   PackedRows receive_forward;  ///< sums for the rows that hop d + 1 brings here
   PackedRows receive_back;     ///< sums for this rank's own rows
 };
 
-/// Which sums leave the block for the rows in `carried`. Sums of `next`, the rows that the next rank receives, go
-/// forward; the others go back. `read` is what the ranks up to here read; a head that none of them reads has no sums.
+/// Which sums leave the block for the rows in `carried`. Sums for `next`, the rows that the next rank receives, go
+/// forward; the others go back. `read` is what the ranks up to here read; a head that none of these reads has no sums.
 PackedRows sums_sent_forward(const PackedRows& next, const PackedRows& read);
 PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, const PackedRows& read);
 
-/// Sums whose terms are added in the same order for every number of ranks. They start at the owner, go up from rank to
-/// rank as far as any rank reads the rows, and from there back. Each rank on the way adds its terms to the sums that
-/// arrive, so a row never has two sums that must be added. Needs a layout of one pair, and a partition `readers` in
-/// which the rows of a document follow one another from rank to rank (otherwise step() throws). `owners` hold some of
-/// the same rows. layout and owners are not copied. Ranks compute with those of their rows that are queries.
+/// How sums travel whose terms are added in the same order for every number of ranks. They start at the owner, go up
+/// from rank to rank as far as any rank reads the rows, and return from there. Each rank on the way adds its terms to
+/// the sums that it receives, so a row never has two sums that must be added. `layout` has one pair. In `readers` the
+/// rows of a document follow one another from rank to rank (otherwise step() throws); ranks compute with the queries
+/// among them. In `owners` a rank has those of its `readers` rows whose sums travel. layout and owners are not copied.
 ///
-/// Worked example: P = 3, dense, not causal. Rank 1's rows go with its own sums to rank 2 (step 0), with the sums of
-/// both to rank 0 (step 1), and back (step 2): one message more than K and V need. Causal: back from rank 2.
+/// Worked example: P = 3, dense, not causal. The sums for rank 1's rows go from rank 1 to rank 2 (step 0), to rank 0
+/// (step 1), and back to rank 1 (step 2): one message more than K and V need. If causal, they return from rank 2.
 class OrderedRoute {
  public:
   OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners);
@@ -45,7 +45,7 @@ class OrderedRoute {
   /// Step s = 0 ... P - 1, in which a rank works on the rows of rank - s; `receive_forward` are the sums of the rows of
   /// step s + 1.
   GradientHop step(int rank, int s) const;
-  /// (row, key/value head) pairs of a rank's rows whose sums leave it and come back: those that other ranks read.
+  /// How many (row, key/value head) pairs of a rank's own rows other ranks read: their sums leave the rank and return.
   Index rows_sent_back(int rank) const;
 
  private:

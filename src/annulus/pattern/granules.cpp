@@ -10,7 +10,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// granule * lcm of the dilations; if that is more than `most`, some number above `most`.
+/// granule * lcm of the dilations; if that is more than `most`, any number above `most`.
 Index spacing_of(const Pattern& pattern, Index granule, Index most) {
   Index spacing = granule;
   for (const Pair& pair : pattern.pairs) {
@@ -62,14 +62,14 @@ Partition on_grid(const Partition& partition, const CutGrid& grid) {
 }
 
 Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& grid) {
-  const auto moved = [&](Index place) {
+  const auto moved = [&](Index stored) {
     Index before = 0;  // rows before the interval
     for (const Interval& interval : rows.intervals()) {
-      if (place < before + interval.size())
-        return before + grid.nearest(interval.begin + place - before) - interval.begin;
+      if (stored < before + interval.size())
+        return before + grid.nearest(interval.begin + stored - before) - interval.begin;
       before += interval.size();
     }
-    return place;
+    return stored;
   };
   const Interval part = core::even_part(rows.count(), parts, i);
   return {moved(part.begin), moved(part.end)};

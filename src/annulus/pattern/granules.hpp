@@ -3,8 +3,8 @@
 //
 // A granule is `granule` consecutive comb rows, counted from the comb's start; the last granule of a comb may have
 // fewer. In a document that begins at row `begin`, cuts at begin + k * spacing with spacing = granule * lcm of all
-// dilations cut no granule: a comb of dilation r has k * spacing / r rows before the cut, if segments are multiples of
-// granule * r.
+// dilations cut no granule: if segments are multiples of granule * r, a comb of dilation r has k * spacing / r rows
+// before the cut, a multiple of `granule`.
 //
 // Worked example: granules of 16, pairs (2048, 1), (4096, 2), (all, 4): spacing 64. A document of 1000 rows may be cut
 // at its rows 64, 128, ..., 960, and at its ends. With a pair (1000, 1) this is impossible: 1000 is no multiple of 16,
@@ -18,22 +18,22 @@
 
 namespace annulus::pattern {
 
-/// Why rows cannot be cut between granules; empty if they can, even if at few rows. Depends on the pattern alone, so
-/// that the rows of a document are treated alike, whatever other documents there are.
+/// Why rows cannot be cut between granules; empty if they can, even if there are few such cuts. Depends on the pattern
+/// alone, so that the rows of a document are treated alike, whatever other documents there are. Example:
 /// "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
 std::string why_no_grid(const Pattern& pattern, Index granule);
 
 /// The cuts: rows at which a problem may be cut.
 class CutGrid {
  public:
-  /// Anywhere.
+  /// Every row is a cut.
   CutGrid() = default;
-  /// A granule of 1: anywhere. Otherwise why_no_grid() must be empty. `documents` must outlive the grid.
+  /// If granule is 1, every row is a cut; otherwise why_no_grid() must be empty. `documents` must outlive the grid.
   CutGrid(const Pattern& pattern, const Documents& documents, Index granule);
 
-  /// The cut nearest to `row`; of two, the lower one. A higher row never gives a lower cut.
+  /// The cut nearest to `row`; the lower one if two are equally near. A higher row never gives a lower cut.
   Index nearest(Index row) const;
-  /// Rows between two neighbouring cuts of a document, or a number larger than all rows.
+  /// Rows between two neighbouring cuts of a document. More than all rows: only the ends of documents are cuts.
   Index spacing() const { return spacing_; }
   /// The most rows between two neighbouring cuts; the ends of documents are cuts, too.
   Index widest() const;

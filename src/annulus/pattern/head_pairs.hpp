@@ -1,4 +1,4 @@
-// All pairs as the heads see them, for code that asks how often two rows meet.
+// All pairs with the offset of each head, for code that counts through how many pairs one row sees another.
 #pragma once
 
 #include "annulus/pattern/items.hpp"

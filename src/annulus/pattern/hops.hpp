@@ -13,49 +13,49 @@ struct Hop {
   int receive_from = 0;
   PackedRows send;
   PackedRows receive;
-  bool send_own = true;  ///< true: `send` is taken from the rank's own rows; false: from what the last hop brought
+  bool send_own = true;  ///< true: `send` is taken from the rank's own rows; false: from the rows of the last hop
 };
 
-/// From which rank a rank receives at hop d = 1, 2, ...
-///   neighbours  from rank - direction, those rows of rank - d * direction that this rank or one farther on reads. A
-///               row is carried to hop d only if a rank at distance d, d + 1, ... or `reach` from its owner reads it
-///   owners      from rank - d exactly the rows that this rank reads; it sends to rank + d what that rank reads
+/// What a rank receives at distance d = 1, 2, ..., and from which rank. If `direction` is -1, read + for -.
+///   neighbours  from rank - 1 those rows of rank - d that this rank or a rank beyond it reads: a row is carried to the
+///               rank at distance d from its owner only if a rank at distance d, d + 1, ... or `reach` reads it
+///   owners      from rank - d exactly the rows of rank - d that this rank reads
 enum class From { neighbours, owners };
 
-/// The hops of all ranks in one direction. Idle hops at the end are left out (neighbours: those idle on all ranks, so
-/// that all ranks have equally many). Hop h, counted from 0, has distance d = h + 1. Arguments are not copied.
+/// The hops of all ranks in one direction. Idle hops at the end are left out (neighbours: those that are idle on all
+/// ranks, so that all ranks have equally many). Hop h = 0, 1, ... has distance d = h + 1. Arguments are not copied.
 ///
 /// Worked example, neighbours: P = 4, n = 16, one pair (8, 1), not causal, 4 rows per rank: ranks 0 and 1 read each
-/// other's rows; so do ranks 2 and 3. Rank 0's rows go 1 hop; rank 1's rows travel 3 hops (through ranks 2 and 3) until
-/// they come round to rank 0.
+/// other's rows; so do ranks 2 and 3. Rank 0's rows travel 1 hop, to rank 1. Rank 1's rows travel 3 hops, through ranks
+/// 2 and 3 to rank 0.
 class Hops {
  public:
-  /// Once round the ring, or as far as `reach`.
+  /// Once round the ring upwards, or in `direction` (1 or -1) up to distance `reach`.
   Hops(const Layout& layout, const Partition& partition, From from);
   Hops(const Layout& layout, const Partition& partition, From from, int direction, int reach);
   /// Hops of the rows in `owners`; the ranks that read them compute with the rows in `readers` (readers.hpp).
   Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from);
   Hops(const Layout& layout, const Partition& owners, const Partition& readers, From from, int direction, int reach);
 
-  int count(int rank) const;
+  int count(int rank) const;  ///< number of the rank's hops
   Hop hop(int rank, int h) const;
-  /// What happens to the gradients of the rows that hop h brings. From owners: every rank's sums go straight back. From
-  /// neighbours: sums travel with the rows, for each head only after the first rank that reads any row of that head.
-  /// Ranges that are passed on unchanged go forward, all others go back.
+  /// What happens to the gradients of the rows that hop h brings. owners: every rank's sums go straight back to the
+  /// owner. neighbours: sums travel on with the rows; the sums of a head begin at the first rank that reads it. Sums of
+  /// ranges that the next hop passes on unchanged go forward, all others go back.
   ///
-  /// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 1. Rank 1's sums go forward to rank 2,
-  /// which adds its own and sends them to rank 3, and from there back: 3 messages, as many as K and V need.
+  /// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 0. Rank 1's sums go forward to rank 2,
+  /// which adds its own and sends them to rank 3, which sends them back: 3 messages, as many as K and V need.
   GradientHop gradients(int rank, int h) const;
 
-  /// The ranks to which and from which rows go at hop h.
+  /// The rank to which this rank sends at hop h, and the rank from which it receives.
   int send_to(int rank, int h) const { return at(rank, from_ == From::owners ? h + 1 : 1); }
   int receive_from(int rank, int h) const { return at(rank, from_ == From::owners ? -h - 1 : -1); }
   /// The rank whose rows hop h brings.
   int owner(int rank, int h) const { return at(rank, -h - 1); }
-  /// (row, key/value head) pairs that hop h brings and sends.
+  /// Number of (row, key/value head) pairs that hop h brings and sends.
   Index rows_received(int rank, int h) const;
   Index rows_sent(int rank, int h) const;
-  /// Whether the sums of a hop's rows go straight to their owner, in one message.
+  /// Whether the sums of a hop's rows go straight to the rows' owner, in one message.
   bool returns_straight() const { return from_ == From::owners; }
   /// Whether hop h sends exactly what the hop before it brought.
   bool passes_on(int rank, int h) const;

@@ -25,7 +25,7 @@ Interval hull_of(const Comb& comb, Interval window) {
   return {comb.row(window.begin), comb.row(window.end - 1) + 1};
 }
 
-/// Wanted comb indices: ascending, disjoint intervals.
+/// Comb indices to be worked on: ascending, disjoint intervals.
 using Ranges = std::vector<Interval>;
 
 /// Appends the runs of those comb indices in `ranges` that the query rows hold.
@@ -47,8 +47,8 @@ RowMap append_queries(const Comb& comb, const StoredRows& rows, const Ranges& ra
 }
 
 /// Appends the runs of those comb indices in `ranges` that the block holds for key/value head `kv`. A piece that is
-/// read lies inside one stored range (strided_ranges.hpp); one that lies in none was not sent, because no query here
-/// reads it.
+/// read lies inside one stored range (strided_ranges.hpp). A piece that lies in none was not sent, because no query of
+/// this rank reads it.
 RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, const Ranges& ranges, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
   for (const Interval& wanted : ranges) {
@@ -121,9 +121,9 @@ class ItemMaker {
                            comb.stride, document});
   }
 
-  /// Leaves out rows that meet no row in the band: first keys that no query sees, then queries that see none of the
-  /// other keys. False if no query sees a key. Worked example: `upto` drops keys after the last query and queries
-  /// before the first key; `after` drops keys up to the first query and queries from the last key on.
+  /// Sets both ranges. Drops rows that meet no row in the band: first keys that no query sees, then queries that see
+  /// none of the remaining keys. False if no query remains. Worked example: `upto` drops keys after the last query and
+  /// queries before the first key; `after` drops keys up to the first query and queries from the last key on.
   bool find_ranges(const Comb& comb, Index kv) {
     const std::size_t mark = list_.runs.size();
     const Band& band = visible_.band;
@@ -158,15 +158,15 @@ class ItemMaker {
 
 /// Sum over t in [query) of the number of s in [key) with s <= t.
 Count causal_count(Interval query, Interval key) {
-  // With f(m) = 1 + 2 + ... + m: the rows that see only a part of the run sum to f(end) - f(begin).
+  // With f(m) = 1 + 2 + ... + m: the queries that see only a part of the keys see f(end) - f(begin) keys in all.
   const auto f = [](Index m) { return m > 0 ? Count(m) * (m + 1) / 2 : Count(0); };
   const Index seen_fully = std::max<Index>(0, query.end - std::max(query.begin, key.end));
   const Interval partly = core::intersect(query, key);
   return Count(seen_fully) * key.size() + f(partly.end - key.begin) - f(partly.begin - key.begin);
 }
 
-/// The same over the runs of an item, with s <= t + shift. Both lists of runs ascend, so keys that one query run sees
-/// in full are also seen by all later query runs.
+/// The same over the runs of an item, with s <= t + shift. Both lists of runs ascend, so key runs that all queries of
+/// one run see in full are also seen in full by all later queries.
 Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift) {
   const Run* key = runs.data() + item.key.first_run;
   const Run* const keys_end = key + item.key.runs;
@@ -194,7 +194,7 @@ void append_pair(const Layout& layout, Index i, const PairCombs& combs, const St
   const Pair& pair = layout.pattern.pairs[std::size_t(i)];
   const Interval key_hull{keys.owned().front().rows.begin, keys.owned().back().rows.end};
   ItemMaker items(layout, queries, keys, visible, list);
-  Index done = 0;  // segments of one interval may reach into the next one
+  Index done = 0;  // end of the last segment: segments of one interval may reach into the next interval
   for (const Interval& rows : queries.intervals()) {
     // A segment is visited once, even if it holds several intervals; one without keys has no items.
     const Index from = std::max(rows.begin, done);
@@ -202,7 +202,7 @@ void append_pair(const Layout& layout, Index i, const PairCombs& combs, const St
       done = segment.end;
       if (core::intersect(segment, key_hull).empty()) continue;
       const Index document = document_of(layout.documents, segment.begin).begin;
-      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // no rows before that
+      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // the segment's queries
       combs.visit(segment, held, [&](const UsedOffset& used, std::size_t) {
         items.append(comb_of(segment, pair.dilation, used.offset), document, used.heads);
       });

@@ -10,17 +10,17 @@
 
 namespace annulus::pattern {
 
-/// As the end of an interval in Layout: all heads, pairs or rows from the interval's begin on.
+/// As the end of an interval in Layout these mean all heads, pairs or rows from the interval's begin on.
 inline constexpr Index every_head = std::numeric_limits<Index>::max();
 inline constexpr Index every_pair = std::numeric_limits<Index>::max();
 inline constexpr Index every_row = std::numeric_limits<Index>::max();
 
 /// The pattern applied to one problem: everything that decides which rows meet.
 ///
-/// A rank may work on some of the heads only: its share. Offsets stay those of the whole problem. Work items and packed
-/// rows number the share's heads from 0, in the order in which such a rank's tensors store them. Worked example: H = 6,
-/// Hkv = 2, share [2, 5): query head 2 of the problem is item head 0, heads 3 and 4 are item heads 1 and 2; together
-/// they read both K/V heads, 0 and 1.
+/// A rank may work on some of the heads only: its share. Heads keep the offsets that they have in the whole problem.
+/// Work items and packed rows number the share's heads from 0, in the order in which the rank's tensors store them.
+/// Worked example: H = 6, Hkv = 2, share [2, 5): query heads 2, 3 and 4 of the problem are heads 0, 1 and 2 of the
+/// items; together they read both K/V heads, 0 and 1.
 struct Layout {
   Pattern pattern;
   Documents documents;
@@ -61,14 +61,14 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
   }
 }
 
-/// All work that a block storing `keys` makes possible for a rank storing `queries`: one list for each of the
-/// visible_parts() of each pair, in their order; empty for pairs that are not to be worked on. In a list each (query
-/// row, head) appears at most once. Comb indices count from the comb's own start, so `t_key <= t_query` is causal.
-/// Pieces that a mask hides completely are left out.
+/// All work of a rank that stores `queries` on a block that stores `keys`: one list for each of the visible_parts() of
+/// each pair, in their order. Lists are empty for pairs outside Layout::pairs. In a list each (query row, head) appears
+/// at most once. Comb indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask
+/// hides completely are left out.
 ///
 /// `part` selects among the keys that a row sees: those up to its own row (upto) or after it (after: none if causal).
-/// Throws Error if queries or keys are cut inside a granule of the layout. At the end of a granule, however, queries
-/// may be missing that see no key of the list, and keys that no query of the list sees.
+/// Throws Error if queries or keys are cut inside a granule of the layout. But a granule's end may lack queries that
+/// see no key of the list, and keys that no query of the list sees.
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}

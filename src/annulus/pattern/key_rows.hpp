@@ -15,14 +15,14 @@ namespace annulus::pattern {
 ///           (row, head) pair in the block
 class KeyRows {
  public:
-  /// A range, and the stored row of its first row; the others follow it without gaps.
+  /// A range, and the stored row of its first row; its other rows are stored after the first one without gaps.
   struct StoredRange {
     StridedRange range;
     Index stored = 0;
   };
   struct StoredInterval {
     Interval rows;
-    std::vector<std::vector<StoredRange>> heads;  ///< [Hkv], or one entry that serves every head
+    std::vector<std::vector<StoredRange>> heads;  ///< packed: [Hkv]; raw: one entry for all heads
   };
 
   KeyRows() = default;

@@ -15,7 +15,7 @@ StoredRows::StoredRows(const std::vector<Interval>& intervals) {
 }
 
 StoredRows::StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals) : StoredRows(intervals) {
-  const std::vector<Interval> at = places(whole, *this);
+  const std::vector<Interval> at = stored_intervals(whole, *this);
   for (std::size_t i = 0; i < at.size(); ++i) begins_[i] = at[i].begin;
 }
 
@@ -124,16 +124,16 @@ StoredRows united(const Partition& partition, Interval ranks) {
     span = {std::min(span.begin, one.intervals().front().begin), std::max(span.end, one.intervals().back().end)};
   });
   if (count == 0) return {};
-  if (count == span.size()) return StoredRows({span});  // all rows of a sequence, which may be in millions of intervals
+  if (count == span.size()) return StoredRows({span});  // saves sorting intervals, of which there may be millions
   some([&](const StoredRows& one) { rows.insert(rows.end(), one.intervals().begin(), one.intervals().end()); });
   std::sort(rows.begin(), rows.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   return joined(rows);
 }
 
-std::vector<Interval> places(const StoredRows& whole, const StoredRows& part) {
+std::vector<Interval> stored_intervals(const StoredRows& whole, const StoredRows& part) {
   std::vector<Interval> stored;
   for (const Interval& rows : part.intervals()) {
-    // The last interval that begins at or before the rows: it holds them all, because adjacent intervals are joined.
+    // The last interval that begins at or before these rows: it holds all of them, as adjacent intervals are joined.
     const auto& all = whole.intervals();
     const auto next = std::upper_bound(all.begin(), all.end(), rows.begin,
                                        [](Index row, const Interval& interval) { return row < interval.begin; });

@@ -1,4 +1,4 @@
-// Which rank holds which rows of the sequence. Rank and size are arguments: one process can ask for every rank.
+// Which rank holds which rows of the sequence. The number of ranks is an argument: one process can plan for all ranks.
 #pragma once
 
 #include <array>
@@ -40,8 +40,8 @@ class StoredRows {
  public:
   StoredRows() = default;
   explicit StoredRows(const std::vector<Interval>& intervals);
-  /// Some rows of the block `whole`, at the stored rows that they have in it: ascending, disjoint intervals, each
-  /// inside one interval of `whole`.
+  /// Some rows of the block `whole`; their stored rows are those that they have in `whole`. The intervals are ascending
+  /// and disjoint, each inside one interval of `whole`.
   StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals);
 
   const std::vector<Interval>& intervals() const { return intervals_; }
@@ -70,7 +70,7 @@ Partition contiguous_partition(Index n, int ranks);
 /// Rows in ascending disjoint intervals; adjacent intervals are joined, empty ones dropped.
 StoredRows joined(const std::vector<Interval>& ascending);
 
-/// Every document cut into 2 P chunks (as even as contiguous_partition cuts); rank p holds its chunks p and 2P - 1 - p.
+/// Every document is cut into 2 P chunks, whose lengths differ by at most one; rank p holds chunks p and 2P - 1 - p.
 /// A causal row t of a document costs t + 1, so early and late chunks together cost the same on every rank.
 Partition zigzag_partition(const std::vector<Index>& documents, int ranks);
 
@@ -92,8 +92,8 @@ Partition within(const Partition& partition, Interval range);
 /// The rows of ranks [ranks.begin, ranks.end) together: ascending, adjacent intervals joined.
 StoredRows united(const Partition& partition, Interval ranks);
 
-/// Where the block `whole` stores the intervals of `part`; each of these lies inside one interval of `whole`. Worked
-/// example: the rows {[2, 4), [12, 14)} of {[0, 4), [10, 16)} are stored at [2, 4) and [6, 8).
-std::vector<Interval> places(const StoredRows& whole, const StoredRows& part);
+/// At which stored rows the block `whole` has the intervals of `part`, each of which lies inside one interval of
+/// `whole`. Worked example: {[0, 4), [10, 16)} has the rows {[2, 4), [12, 14)} at its stored rows [2, 4) and [6, 8).
+std::vector<Interval> stored_intervals(const StoredRows& whole, const StoredRows& part);
 
 }  // namespace annulus::pattern

@@ -19,8 +19,8 @@ std::vector<Interval> without(const std::vector<Interval>& rows, const std::vect
   return rest;
 }
 
-/// Appends, by rank, the rows of a document's pieces on the way back down through the ranks: a rank's second piece. If
-/// the top rank has one piece for both directions, the second half of that piece goes down.
+/// Appends to second[rank] the rank's second piece of a document: that on the way back down through the ranks. If the
+/// top rank has only one piece, the second half of this piece counts as its second one.
 void add_second(const SharedPiece* begin, const SharedPiece* end, const CutGrid& grid,
                 std::vector<std::vector<Interval>>& second) {
   const auto below = [](const SharedPiece& a, const SharedPiece& b) { return a.rank < b.rank; };

@@ -1,4 +1,4 @@
-// Splits ranks, whose rows do not follow one another, into more ranks ("parts") whose rows do.
+// If rows do not follow one another from rank to rank, splits each rank into two parts: from part to part rows do.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace annulus::pattern {
 
 /// A partition in parts: each part has at most one interval of every document, and later parts have later rows. If the
-/// rows of documents follow one another from rank to rank, the partition itself is the answer. If they go up through
-/// the ranks and back down, as in zigzag, there are 2 P parts, stored where their rank stores them. Otherwise there are
-/// none. If the rank where the rows turn back has only one interval of a document, the grid says where this is cut.
+/// rows of documents follow one another from rank to rank, it is `partition` itself. If they go up through the ranks
+/// and back down, as in zigzag, it has 2 P parts, which keep the stored rows that they have in their rank. Otherwise it
+/// is empty. If the rank where the rows turn back has only one interval of a document, `grid` cuts it near its middle.
 ///
 /// Worked example: zigzag of 8 rows on 2 ranks is {[0, 2), [6, 8)}, {[2, 6)}. Its parts are [0, 2) and [2, 4) upwards,
 /// then [4, 6) and [6, 8) downwards; each of the last two begins at stored row 2 of its rank.

@@ -17,7 +17,7 @@ using core::Index;
 /// Which offset query head h of H has in pair i, whose dilation is r.
 ///   longnet     h div ceil(H / r)   what LongNet's published code does, without its padding (the default)
 ///   paper       h mod r             what the LongNet paper says
-///   grouped     i mod r             heads in G groups, group i attends in pair i only (dilated-attention-pytorch)
+///   grouped     i mod r             one group of heads per pair, group i uses only pair i (dilated-attention-pytorch)
 ///   torchscale  h div ceil(H / r)   what LongNet's published code does, with its padding (filled_keys.hpp)
 enum class Semantics { longnet, paper, grouped, torchscale };
 
@@ -51,7 +51,7 @@ struct Window {
   Index left = 0;
   Index right = 0;
   Index first = 0;    ///< rows [0, first) of the document are seen, too, each once; only with r = 1
-  Index viewers = 0;  ///< rows [0, viewers) see the whole document: what mirrored() makes of `first`
+  Index viewers = 0;  ///< rows [0, viewers) see the whole document; mirrored() turns `first` into this
   bool operator==(const Window&) const = default;
 };
 
@@ -102,13 +102,13 @@ HeadSet intersect(HeadSet set, core::Interval range);
 /// Key/value heads that query heads [query.begin, query.end) read when `group` query heads share one.
 core::Interval heads_read(core::Interval query, Index group);
 
-/// The pattern as keys see it: in it row p sees row x if x sees p in `pattern`. The result is not causal; its windows
-/// have the limit that `causal` implies. Segments stay as they are.
+/// The pattern with queries and keys exchanged: row p sees row x if x sees p in `pattern`. The result is not causal:
+/// windows get the limit that `causal` implies, but segments show keys also the queries that a causal mask hides.
 Pattern mirrored(Pattern pattern);
 
 /// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Documents may have zero length. Some of them
 /// may be gaps: their rows are neither queries nor keys, and what is stored there is never read. Worked example: of 10
-/// rows, 3, 4, 5 are one document, 6 and 7 another one: {0, 3, 6, 8, 10} with gaps {0, 3}.
+/// rows, rows 3 4 5 are a document, rows 6 7 another one: {0, 3, 6, 8, 10} with gaps {0, 3}.
 struct Documents : std::vector<Index> {
   using std::vector<Index>::vector;
   std::vector<Index> gaps = {};  ///< indices of the documents that are gaps, ascending
@@ -118,11 +118,11 @@ struct Documents : std::vector<Index> {
   bool operator==(const Documents&) const = default;
 };
 
-/// Documents at these ascending, disjoint rows of `sequence`; the rows between them are gaps.
+/// One document for each of these ascending, disjoint ranges of `sequence` rows; all other rows are in gaps.
 Documents documents_at(const std::vector<core::Interval>& ranges, Index sequence);
 /// The parts of `rows` that lie in gaps, ascending, none empty.
 std::vector<core::Interval> in_gaps(const Documents& documents, core::Interval rows);
-/// How many of `rows`, which are ascending and disjoint, lie in gaps.
+/// How many rows of these ascending, disjoint intervals lie in gaps.
 Index count_in_gaps(const Documents& documents, const std::vector<core::Interval>& rows);
 
 }  // namespace annulus::pattern

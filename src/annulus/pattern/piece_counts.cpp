@@ -27,7 +27,7 @@ std::optional<DistanceCounts> PieceCounts::of(int owner, const StoredRows& rows,
     reading_.clear();
     if (!found) return std::nullopt;
   }
-  // The rows carried to a rank: those that were added there and at all farther ranks.
+  // The rows carried to a rank are those that were counted for it and for all farther ranks.
   for (std::size_t d = distances - 1; d-- > 0;) counts.carried[d] += counts.carried[d + 1];
   return counts;
 }
@@ -51,7 +51,7 @@ bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   const Pair& its = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)];
   const PairCombs& combs = combs_[std::size_t(pair)];
   if (its.window || pieces_.size() + combs.offsets().size() > most_pieces) return false;
-  rows = core::intersect(rows, layout_.keys);  // others are not read
+  rows = core::intersect(rows, layout_.keys);  // other rows are not read
   at_offset_.assign(combs.offsets().size(), 0);
   combs.visit(segment, rows, [&](const UsedOffset& used, std::size_t i) {
     const Comb comb = comb_of(segment, its.dilation, used.offset);
@@ -63,7 +63,7 @@ bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   return true;
 }
 
-/// Adds to what each rank reads: the pieces in whose combs it holds rows (if causal, rows after the piece).
+/// Adds to what each rank reads: those of the pieces `all` in whose combs it holds rows (if causal, rows after `rows`).
 void PieceCounts::find_readers(int owner, Index pair, Interval segment, Interval rows, Pieces all) {
   const Index dilation = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)].dilation;
   const Interval seen{layout_.pattern.causal ? std::max(segment.begin, rows.end) : segment.begin, segment.end};
@@ -99,7 +99,7 @@ void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const std::size_t d = std::size_t(reading_[i]);
     counts.read[d] += sets[kinds[i]].read;
-    if (kinds[i] != next) continue;  // this set was joined before: no more rows are carried
+    if (kinds[i] != next) continue;  // a farther rank reads the same set: no more rows are carried
     if (sets[next].changes) counts.passes_on_all[d] = false;
     counts.carried[d] += sets[next].carried - carried;
     carried = sets[next++].carried;

@@ -2,9 +2,9 @@
 //
 // Except in windows, a rank reads a piece of a comb in an owner's interval completely or not at all. So what it reads
 // of an interval is a set of its few pieces, and intervals with the same pieces and the same readers have equal counts.
-// With thousands of short documents we then look once at the rows that may read each, and count few kinds of intervals.
-// Worked example: interval [4, 8) of a document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6 7 and 4.
-// With four ranks of four rows each, not causal, all others read both pieces: 4 rows, because one lies in the other.
+// With thousands of short documents this visits the rows that may read an interval only once, and counts few kinds of
+// intervals. Worked example: interval [4, 8) of a document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6
+// 7 and 4. With four ranks of four rows, not causal, each other rank reads both: 4 rows, as one lies inside the other.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace annulus::pattern {
 /// Counts of an owner's rows by the distance d of the reading rank; entry 0 has no meaning.
 struct DistanceCounts {
   std::vector<Index> read, carried;  ///< (row, key/value head) pairs that the rank reads, and that it receives
-  std::vector<bool> passes_on_all;   ///< whether it passes on exactly what it receives
+  std::vector<bool> passes_on_all;   ///< whether the rank passes on exactly what it receives
 };
 
 /// Arguments are not copied. Distances count in steps of `direction` up to `reach`, as in routes.hpp.
@@ -26,7 +26,7 @@ class PieceCounts {
  public:
   PieceCounts(const Layout& layout, const Readers& readers, int ranks, int direction, int reach);
 
-  /// Nothing if pieces are read in part (windows), or if an interval has more than most_pieces.
+  /// Nothing if pieces may be read in part (windows), or if an interval has more than most_pieces pieces.
   std::optional<DistanceCounts> of(int owner, const StoredRows& rows, const Crossings& crossings);
 
  private:
@@ -36,10 +36,10 @@ class PieceCounts {
     StridedRange rows;
     Index pair, offset;  ///< index of the used pair and of its offset: they give the key/value heads
   };
-  /// Counts for the farthest rank that reads a set.
+  /// Counts of one set of pieces; sets come in the order of the farthest ranks that read them, the farthest first.
   struct Joined {
     Index read = 0, carried = 0;
-    bool changes = false;  ///< whether this set adds to what is carried
+    bool changes = false;  ///< whether this set adds ranges to those of the sets before it
   };
   bool find_readers(int owner, Interval rows, const std::vector<std::vector<Interval>>& crossings);
   bool find_pieces(Index pair, Interval segment, Interval rows);
@@ -55,7 +55,7 @@ class PieceCounts {
   std::vector<Piece> pieces_;      // of the current interval
   std::vector<Pieces> at_offset_;  // [i]: the piece of offset i of the current segment
   std::vector<Pieces> read_at_;    // [distance]: what is read of the current interval
-  std::vector<int> reading_;       // distances that read any piece
+  std::vector<int> reading_;       // distances of the ranks that read any piece
   std::unordered_map<std::vector<Index>, std::vector<Joined>, HashKey> known_;
 };
 

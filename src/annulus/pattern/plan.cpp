@@ -6,12 +6,12 @@
 namespace annulus::pattern {
 namespace {
 
-/// The last comb row that the consumer holds; -1 if it holds none.
+/// The last row of the comb that the consumer holds; -1 if it holds none.
 Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   if (comb.count == 0) return -1;
   const auto& intervals = consumer.intervals();
   std::size_t i = consumer.first_ending_after(comb.row(comb.count - 1));
-  if (i < intervals.size()) ++i;  // it may hold the comb's last row
+  if (i < intervals.size()) ++i;  // interval i may hold the comb's last row
   for (; i > 0 && intervals[i - 1].end > comb.base; --i) {
     const Interval t = indices_within(comb, intervals[i - 1]);
     if (!t.empty()) return comb.row(t.end - 1);
@@ -19,8 +19,8 @@ Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   return -1;
 }
 
-/// Finds what one consumer reads of one pair's segments. If it is asked in ascending order, it looks at every segment
-/// once: neighbouring intervals of an owner are mostly in the same segment.
+/// Finds what one consumer reads of one pair's segments. It remembers the last segment: if the intervals are passed in
+/// ascending order, each segment is evaluated once, even if several intervals lie in it.
 class PairReader {
  public:
   PairReader(const Layout& layout, Index pair, const StoredRows& consumer)
@@ -30,7 +30,7 @@ class PairReader {
         last_rows_(combs_.offsets().size()),
         consumer_(consumer) {}
 
-  /// Appends what is read of an owner's interval. Only segments that cross its ends can have rows of other ranks.
+  /// Appends what is read of an owner's interval. Only segments that cross an end of it can have rows of other ranks.
   void append(OwnerInterval& owned) {
     const Interval rows = owned.rows;
     const Interval first = segment_of(pair_, layout_.documents, rows.begin);
@@ -86,7 +86,7 @@ class PairReader {
     window_.clear();
     const Window& window = *pair_.window;
     const core::Band band{window.left, layout_.pattern.causal ? 0 : window.right};
-    // Only the consumer's intervals near the rows see any of them, except the first rows of a document.
+    // Only the consumer's rows in `near` see any of `rows`, except that all see the document's first rows.
     const Interval near = viewers_of(pair_, layout_, document, rows);
     const auto& intervals = consumer_.intervals();
     if (window.first > 0 && last_row_held(consumer_, comb) >= (layout_.pattern.causal ? rows.end : 0))
@@ -103,13 +103,13 @@ class PairReader {
   const Pair pair_;
   const PairCombs combs_;
   std::vector<Interval> window_;  // of the current comb
-  std::vector<Index> last_rows_;  // [i]: of offset i, in the segment seen_
+  std::vector<Index> last_rows_;  // [i]: last_row_held() of offset i in the segment seen_
   Interval seen_;
   const StoredRows& consumer_;
 };
 
-/// The first head after `kv` that reads other ranges. Heads with the same offset read the same ranges (in a window
-/// perhaps one per comb), so one call of reduce() is enough for the heads from `kv` to that one.
+/// The first head after `kv` that reads other ranges than `kv`. Heads with the same offset read the same ranges (in a
+/// window perhaps one range per comb), so one call of reduce() serves all heads before the first such head.
 std::size_t end_of_equal(const std::vector<std::vector<StridedRange>>& heads, std::size_t kv) {
   std::size_t end = kv + 1;
   while (end < heads.size() && heads[end] == heads[kv]) ++end;

@@ -1,11 +1,11 @@
-// At which rows of the sequence the queries are, if they have other rows than the keys.
+// Which row numbers the queries have, if they are other rows than the keys.
 #pragma once
 
 #include "annulus/core/types.hpp"
 
 namespace annulus::pattern {
 
-/// last: at the last rows of the sequence. row: from that row on. none: without row numbers, they see every key.
+/// last: the last numbers of the sequence. row: the numbers from `row` on. none: no numbers, each query sees every key.
 struct QueryOffset {
   enum class Kind { last, row, none };
   Kind kind = Kind::last;

@@ -22,9 +22,9 @@ std::vector<Interval> crossing(const Pair& pair, const Layout& layout, Interval 
   return segments;
 }
 
-/// Whether the pieces of the document before and after this one, if there are any, are on neighbouring ranks in one
-/// direction: on ranks p - 1 and p + 1, or p + 1 and p - 1. Rank 0 counts as the one after the last. On rank 0 and the
-/// last rank, where runs end anyway, the direction may change.
+/// Whether a document's rows pass through rank p of piece i in one direction: its pieces before and after this one, if
+/// there are any, are on ranks p - 1 and p + 1, or on ranks p + 1 and p - 1. Rank 0 counts as the rank after the last
+/// one. On rank 0 and the last rank, where runs end anyway, the direction may change.
 bool is_passed(const std::vector<SharedPiece>& pieces, std::size_t i, Index ranks) {
   const auto step = [&](std::size_t to) -> Index {  // 0: another document
     if (to == 0 || to == pieces.size() || pieces[to].document != pieces[to - 1].document) return 0;
@@ -124,7 +124,7 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
   return runs;
 }
 
-/// Appends the ranks at which the rows that are read of the segment may change.
+/// Appends the ranks at which it may change which rows of the owner are read through this segment.
 void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   const auto cut_out = [&](Index rank) { cuts.insert(cuts.end(), {rank, rank + 1}); };
   segment = core::intersect(segment, held_);
@@ -136,9 +136,9 @@ void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   for (; turn != turns_.end() && turn->rows.begin < segment.end; ++turn) cut_out(turn->rank);
 }
 
-/// Appends the ranks that may see some of the rows through a window, but not all: each becomes a run of its own. The
-/// other ranks see all rows if they are at most `left` dilations after the first row or `right` before the last one;
-/// ranks farther away see none.
+/// Appends the ranks that may see some of the rows `own` through a window, but not all: each becomes a run of its own.
+/// All other ranks see either all rows, if they are at most `left` dilations after the first one or `right` before the
+/// last one, or, farther away, none.
 void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const {
   own = core::intersect(own, document_of(layout_.documents, viewers.begin));
   const auto cut_out = [&](Interval rows) {
@@ -156,7 +156,7 @@ void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval ow
   cut_out(core::intersect(viewers, {own.begin - before, own.end - before}));
 }
 
-/// Rows of the first ranks, as many as together hold rows of every offset; empty if one rank is enough.
+/// Rows of the run's first ranks, as many ranks as together hold rows of every offset; empty if one rank is enough.
 StoredRows Readers::joined(Index begin, Index end) const {
   if (widen_ == 1 || end - begin == 1) return {};
   return united(readers_, {begin, std::min(end, begin + widen_)});
@@ -192,7 +192,7 @@ std::vector<Index> Readers::key(Index owner, const std::vector<ReaderRun>& runs,
   return key;
 }
 
-/// Appends where the interval lies relative to its document's first rows, and which viewers' rows each run has.
+/// Appends where the interval lies relative to its document's first rows, and which of the viewers each run holds.
 void Readers::append_window_key(const Pair& pair, Interval viewers, Interval own, const std::vector<ReaderRun>& runs,
                                 bool coarse, std::vector<Index>& key) const {
   const Interval document = document_of(layout_.documents, viewers.begin);

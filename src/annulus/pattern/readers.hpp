@@ -1,8 +1,8 @@
 // Which ranks read an owner's rows: runs of ranks that read the same rows.
 //
-// Seen from one owner, the other ranks form few runs. What they read changes only at a rank where a segment that
-// crosses the owner's rows begins or ends, or where a document's rows do not go on at a neighbouring rank. So O(pairs)
-// runs stand for P readers. Owners that look alike (same length, same position in their segments) have the same runs.
+// For one owner, the other ranks form few runs. What they read changes only at a rank where a segment that crosses the
+// owner's rows begins or ends, or where a document's rows do not go on at a neighbouring rank. So O(pairs) runs stand
+// for P readers. Owners that look alike (same length, same position in their segments) have the same runs.
 // Worked example: dense causal, P = 4, contiguous: for owner 1, the run {0} reads nothing, {2, 3} reads all its rows.
 #pragma once
 
@@ -17,14 +17,14 @@ namespace annulus::pattern {
 struct ReaderRun {
   Index begin = 0;
   Index end = 0;
-  StoredRows together;  ///< rows that stand for those of every rank; empty: the first rank's rows do
+  StoredRows together;  ///< rows that stand for the rows of every rank of the run; empty: use those of the first rank
 
   const StoredRows& rows(const Partition& readers) const {
     return together.count() > 0 ? together : readers[std::size_t(begin)];
   }
 };
 
-/// What happens if ranks hold fewer rows than a dilation: then not every rank of a run reads every offset.
+/// How to treat intervals with fewer rows than a dilation: then not every rank of a run reads every offset.
 ///   exact     every rank is a run of its own
 ///   estimate  the first few ranks of a run, taken together, stand for every rank of it
 enum class Runs { exact, estimate };
@@ -38,27 +38,27 @@ struct HashKey {
   }
 };
 
-/// The segments that cross an end of one of an owner's intervals: [interval][used pair]. For a window: the rows that
-/// may see rows of the interval, if these rows cross an end of it.
+/// [interval][used pair]: the segments that cross an end of this interval of an owner. For a window: the rows that may
+/// see rows of the interval, if some of them lie outside it.
 using Crossings = std::vector<std::vector<std::vector<Interval>>>;
 
-/// `owners` hold the rows that are read, `readers` the rows of the ranks that read them; a rank's queries are among
-/// these rows or come after the rows of all owners. Arguments are not copied.
+/// `owners` hold the rows that are read, `readers` the rows of the ranks that read them. A rank's rows in `readers` are
+/// some of its rows in `owners`, or come after the rows of all owners. Arguments are not copied.
 class Readers {
  public:
   Readers(const Layout& layout, const Partition& owners, const Partition& readers, Runs kind);
 
-  /// Whether some rank holds fewer rows than a dilation.
+  /// Whether some interval of a rank has fewer rows than a dilation.
   bool are_small() const { return widen_ > 1; }
 
-  /// is_any(crossings) is false if no segment of the owner's rows goes beyond them: then no rank reads any.
+  /// What crosses the owner's intervals. is_any() is false if nothing does: then no other rank reads the owner's rows.
   Crossings crossings(Index owner) const;
   static bool is_any(const Crossings& crossings);
 
-  /// The other ranks in the order in which a ring upwards visits them; no run crosses distance `up`.
+  /// The ranks except the owner, in the order in which a ring upwards visits them. A run ends at distance `up`.
   std::vector<ReaderRun> runs(Index owner, const Crossings& crossings, Index up) const;
 
-  /// Calls visit(rank, rows) for what each of the readers' intervals has of `rows`, ascending.
+  /// Calls visit(rank, part) for each interval of a reader that has a part of `rows`, ascending.
   template <class Visit>
   void visit_holders(Interval rows, Visit&& visit) const {
     auto one = std::partition_point(locations_.begin(), locations_.end(),
@@ -68,7 +68,7 @@ class Readers {
   }
 
   /// All that rows_read() depends on, relative to the owner's intervals: owners with equal keys have equal runs, which
-  /// read equal rows. `coarse` keeps only which segments cross, and which runs read any row.
+  /// read equal numbers of rows. A `coarse` key has only how many segments cross, and which runs read any row.
   std::vector<Index> key(Index owner, const std::vector<ReaderRun>& runs, const Crossings& crossings,
                          bool coarse = false) const;
 
@@ -95,9 +95,9 @@ class Readers {
   Index ranks_;
   std::vector<Location> locations_;  // all intervals of the readers, ascending
   std::vector<Index> idle_cuts_;     // ranks at which a series of ranks without rows begins or ends
-  std::vector<Location> turns_;      // pieces where a document's rows do not pass through neighbours, ascending
-  Interval held_;                    // from the readers' first row to their last; they have all rows between
-  Index widen_ = 1;                  // ranks that together hold rows of every offset
+  std::vector<Location> turns_;      // pieces of documents for which is_passed() is false, ascending
+  Interval held_;                    // from the readers' first row to their last one; they hold all rows between
+  Index widen_ = 1;                  // how many neighbouring ranks together hold rows of every offset
 };
 
 }  // namespace annulus::pattern

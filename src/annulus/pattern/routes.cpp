@@ -8,8 +8,8 @@ using core::wrap;
 
 namespace {
 
-constexpr std::size_t kept_owners = 4;       // whose legs are kept in full
-constexpr std::size_t named_intervals = 16;  // an owner with more has no key: keys grow with their square
+constexpr std::size_t kept_owners = 4;       // how many owners' Legs are kept
+constexpr std::size_t named_intervals = 16;  // owners with more are not compared: keys grow with the square of this
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 // How far every owner's rows travel in one direction of a ring, and what each rank on the way reads of them.
 //
 // A nearer rank passes on all that farther ranks read. So what is carried to a rank is what it reads itself joined with
-// what is carried beyond it, from the far end back. Both change at a few distances only (readers.hpp); a leg is the
-// distances between two changes. Owners that look alike are evaluated once. So the numbers of rows in any hop are
-// looked up; the rows themselves are listed only for hops that are executed or printed.
+// what is carried beyond it; this is computed from the farthest rank back. What is read, and what is carried, change at
+// few distances only (readers.hpp); a leg is a range of distances without a change. Owners that look alike are counted
+// once. So numbers of rows are looked up; rows are listed only for hops that are executed or printed.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class Routes {
   int ranks() const { return int(readers_.size()); }
   int direction() const { return direction_; }
 
-  // (row, key/value head) pairs of an owner's rows: those that the rank at a distance reads, and that it receives.
+  // Number of (row, key/value head) pairs of an owner's rows that the rank at a distance reads, and that it receives.
   Index rows_read(int owner, int distance) const;
   Index rows_carried(int owner, int distance) const;
   /// Whether the rank at a distance passes on exactly what it received.
@@ -35,7 +35,7 @@ class Routes {
   // The rows themselves; empty beyond the reach.
   PackedRows read(int owner, int distance) const;
   PackedRows carried(int owner, int distance) const;
-  /// What ranks up to this distance read.
+  /// What the ranks up to this distance read together.
   PackedRows read_until(int owner, int distance) const;
 
  private:
@@ -47,11 +47,11 @@ class Routes {
   struct Owner {
     bool known = false;
     const OwnerClass* owner_class = nullptr;  ///< null: no rank reads its rows
-    std::vector<int> ends;                    ///< distances at which its legs end
+    std::vector<int> ends;                    ///< [leg]: the first distance after it
   };
   struct Legs {
     int owner = -1;
-    std::vector<int> ends;  ///< distances at which the legs end
+    std::vector<int> ends;  ///< [leg]: the first distance after it
     std::vector<PackedRows> carried, read_until;
   };
   const Readers& lookup() const;
@@ -77,7 +77,7 @@ class Routes {
   mutable std::vector<Owner> known_;
   mutable std::unordered_map<std::vector<Index>, std::unique_ptr<OwnerClass>, HashKey> classes_;
   mutable std::vector<std::unique_ptr<OwnerClass>> singular_;  // of owners with more intervals than named_intervals
-  mutable std::vector<Legs> recent_;                           // of the owners used last: a hop uses two
+  mutable std::vector<Legs> recent_;                           // of the owners used last; one hop uses two owners
   mutable int farthest_ = -1;
 };
 

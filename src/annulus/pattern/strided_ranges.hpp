@@ -1,9 +1,9 @@
 // Rows in the form in which they travel: ranges of constant stride, never index lists.
 //
 // The rows that are read of an owner interval, for each key/value head, are pieces of combs. Two rules keep the message
-// small. A piece inside another one is dropped, because the kernel can read the larger piece with a larger stride (if
-// dilations divide each other, exactly the union remains). If the remaining pieces have at least as many rows as their
-// span, all rows of the span are sent instead. So a message never holds more rows than the dense ring would send.
+// small. A piece inside another one is dropped, because the kernel can read its rows from the larger piece with a
+// larger stride (if dilations divide each other, exactly the union remains). If the remaining pieces have at least as
+// many rows as their span, all rows of the span are sent instead: never more rows than a dense ring would send.
 //
 // Worked example: pieces 0 4 8 12 and 0 2 4 6 8 10 12 of rows [0, 16): the first lies inside the second and is dropped;
 // 7 rows travel instead of 11. With 1 3 5 7 9 11 13 as well, 14 rows would stand for the span [0, 14): its rows 0 ...
@@ -34,14 +34,14 @@ bool contains(const StridedRange& outer, const StridedRange& inner);
 /// The ranges after the two rules above, ascending by first row.
 std::vector<StridedRange> reduce(std::vector<StridedRange> ranges);
 
-/// The rows that `part` and `range` have in common. Empty if there are none, and if the stride of `range` does not
-/// divide that of `part`: then these rows may not follow one another in `part`.
+/// The rows that `part` and `range` have in common. Empty if there are none, and also if the stride of `range` does not
+/// divide that of `part`: then the common rows may not follow one another in `part`.
 StridedRange common(const StridedRange& part, const StridedRange& range);
 
-/// The rows of `ranges` that no range of `others` has. All have one stride, and no row is in two ranges of a list.
+/// The rows of `ranges` that no range of `others` has. All ranges have the same stride; those of a list are disjoint.
 std::vector<StridedRange> difference(const std::vector<StridedRange>& ranges, std::vector<StridedRange> others);
 
-/// Rows of all ranges together, rows in two ranges counted twice: what a message costs.
+/// Rows of all ranges together: what a message carries. Rows in two ranges count twice.
 Index row_count(const std::vector<StridedRange>& ranges);
 
 /// Which rows of one owner interval a block holds, head by head.
@@ -58,7 +58,7 @@ bool is_empty(const OwnerInterval& owned);
 /// in each range its rows. One row here is D numbers of one head.
 using PackedRows = std::vector<OwnerInterval>;
 
-/// (row, head) pairs in packed rows. The message has 2 B D times as many numbers.
+/// Number of (row, head) pairs in packed rows. The message has B (D + Dv) times as many numbers.
 Index head_rows(const PackedRows& packed);
 
 }  // namespace annulus::pattern

@@ -12,13 +12,13 @@ namespace {
 
 using core::wrap;
 
-constexpr std::size_t affordable_kinds = 2000;  // kinds of owners to evaluate one by one; some 0.1 ms each
+constexpr std::size_t affordable_kinds = 2000;  // kinds of owners to evaluate one by one; each takes some 0.1 ms
 
-/// Sums of an owner's gradients that leave the ranks of a run, in the order in which its rows reach the ranks.
+/// Sums for an owner's rows that leave the ranks of a run; the ranks are in the order in which the rows reach them.
 struct Leaving {
-  Index inside = 0;   ///< rows that each rank but the last passes on to the next rank of the run
-  Index forward = 0;  ///< rows that the last rank passes on to the next run
-  Index back = 0;     ///< rows that the last rank sends to the owner
+  Index inside = 0;   ///< rows whose sums each rank but the last passes on to the next rank of the run
+  Index forward = 0;  ///< rows whose sums the last rank passes on to the next run
+  Index back = 0;     ///< rows whose sums the last rank sends to the owner
 };
 
 /// Rows that each rank of a run receives from one owner, and where it sends their sums.
@@ -30,7 +30,7 @@ struct Sizes {
   Leaving both_ways_sums;
 };
 
-/// Sums over ranges of ranks: add() is O(1), values() runs once over all ranks.
+/// A sum for each rank, to which add() adds a value for a range of ranks in O(1); values() runs once over all ranks.
 class RankSums {
  public:
   explicit RankSums(Index ranks) : ranks_(ranks), steps_(std::size_t(ranks + 1)) {}
@@ -54,7 +54,7 @@ class RankSums {
   std::vector<Index> steps_;
 };
 
-/// Adds up a Traffic.
+/// Adds up a Traffic from the traffic of all owners and runs.
 struct Sums {
   RankSums received, sent, messages;
   Index largest = 0;
@@ -136,7 +136,7 @@ class Counter {
     return kinds_[key] = std::move(sizes);
   }
 
-  /// Uses rows_read() of plan.hpp: what each run reads and what it must pass on, from the far end back.
+  /// Uses rows_read() of plan.hpp: what each run reads; then what it must pass on, from the farthest run back.
   std::vector<Sizes> evaluate(Index q, const std::vector<ReaderRun>& runs) const {
     const StoredRows& own = owners_[std::size_t(q)];
     std::vector<PackedRows> read;
@@ -164,7 +164,7 @@ class Counter {
     return sizes;
   }
 
-  /// What is carried to each run: what it reads, and what the runs after it read.
+  /// Sets what is carried to each run: what it reads, and what the runs after it in `order` read.
   static void carry(const std::vector<PackedRows>& read, const std::vector<std::size_t>& order,
                     std::vector<PackedRows>& carried) {
     PackedRows all;
@@ -172,7 +172,7 @@ class Counter {
   }
   static void let_leave(const std::vector<PackedRows>& read, const std::vector<PackedRows>& carried,
                         const std::vector<std::size_t>& order, Leaving Sizes::*leaving, std::vector<Sizes>& sizes) {
-    PackedRows seen;  // what the runs up to here read
+    PackedRows seen;  // what the runs up to run i read
     for (std::size_t j = 0; j < order.size(); ++j) {
       const std::size_t i = order[j];
       seen = join(seen, read[i]);

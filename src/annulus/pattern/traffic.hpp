@@ -1,7 +1,7 @@
 // What every rank receives in each kind of exchange, for any P, without looking at pairs of ranks.
 //
-// Difference arrays add up runs of readers (readers.hpp) instead of P single ranks, and owners that look alike are
-// evaluated once.
+// For each owner we add up runs of readers (readers.hpp), by difference arrays, instead of P single ranks. Owners that
+// look alike are evaluated once.
 #pragma once
 
 #include <vector>
@@ -22,26 +22,26 @@ struct Traffic {
 
 /// How good the counts are.
 ///   exact      what the hops of all ranks would count
-///   estimate   ranks hold fewer rows than a dilation, so that not every rank reads every offset; or there are too many
-///              kinds of ranks, and ranks that look alike are counted as equal
+///   estimate   intervals have fewer rows than a dilation, so that not every rank reads every offset; or there are too
+///              many kinds of owners, and owners that differ little are counted as equal
 ///   bound      ranks hold too many intervals to look at: the counts of the dense exchange, which moves the most
 enum class Accuracy { exact, estimate, bound };
 
 struct TrafficCounts {
-  Traffic direct;     ///< From::owners
-  Traffic ring;       ///< From::neighbours, once round
+  Traffic direct;     ///< From::owners (hops.hpp)
+  Traffic ring;       ///< From::neighbours, once round the ring
   Traffic both_ways;  ///< From::neighbours, P / 2 hops upwards and (P - 1) / 2 downwards
-  // Sums of gradients on their way back (gradient_hops.hpp), if these are counted. `direct` needs no such counts: for
-  // every row that came from its owner, one sum goes straight back.
+  // Sums of gradients on their way back (gradient_hops.hpp), if they are counted. `direct` needs no such counts: for
+  // every row that came from its owner, one sum goes straight back to the owner.
   Traffic ring_sums;
   Traffic both_ways_sums;
   Accuracy accuracy = Accuracy::exact;
 };
 
-/// What to count: rows alone, or the sums of their gradients, too.
+/// What to count: only rows, or also the sums of their gradients.
 enum class CountedTraffic { rows, rows_and_sums };
 
-/// Counts for all ranks; a bound, if counting would take more than some seconds.
+/// Counts for all ranks; a bound if counting would take more than some seconds (is_affordable()).
 TrafficCounts traffic_counts(const Layout& layout, const Partition& partition,
                              CountedTraffic counted = CountedTraffic::rows);
 /// The same, if ranks compute with the rows in `readers` (readers.hpp).

@@ -12,13 +12,13 @@ Index intervals_of_segment(const Layout& layout, const Partition& partition) {
   Index most = 1;
   for (Index i = layout.used_pairs().begin; i < layout.used_pairs().end; ++i) {
     for (const StoredRows& rows : partition) {
-      Index count = 0, end = 0;  // `end` is that of the current segment
+      Index count = 0, end = 0;  // `count` intervals so far in the current segment, which ends at `end`
       for (const Interval& interval : rows.intervals()) {
         count = interval.begin < end ? count + 1 : 1;
         most = std::max(most, count);
         if (interval.end <= end) continue;
         end = segment_of(layout.pattern.pairs[std::size_t(i)], layout.documents, interval.end - 1).end;
-        count = 1;  // it begins the next segment
+        count = 1;  // the interval also begins the next segment
       }
     }
   }

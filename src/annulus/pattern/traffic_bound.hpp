@@ -8,7 +8,7 @@ namespace annulus::pattern {
 /// Whether traffic_counts() can evaluate all owners and all their runs of readers, interval by interval, in seconds.
 bool is_affordable(const Layout& layout, const Partition& partition);
 
-/// Every row travels to every rank. Causal attention needs less; the count is then a bound.
+/// The traffic if every row travels to every rank. Causal attention needs less, so the counts are upper bounds.
 Traffic dense_traffic(const Layout& layout, const Partition& partition);
 
 }  // namespace annulus::pattern

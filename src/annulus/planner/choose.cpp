@@ -12,10 +12,10 @@ namespace {
 
 using pattern::PartitionKind;
 
-constexpr double as_good_as = 1.05;
+constexpr double as_good_as = 1.05;  // times up to this factor longer count as equal
 
-/// Whether `auto` considers a candidate. Not block_cyclic, which interferes with segment lengths and moves the most
-/// rows; nor pass_q if all rows are queries, because compute hides none of its messages. A user can name both.
+/// Whether `auto` considers a candidate. It does not consider block_cyclic, which interferes with segment lengths and
+/// moves the most rows, nor pass_q if all rows are queries: compute hides no pass_q message. A user can name both.
 bool is_offered(const Candidate& candidate, const Problem& problem) {
   if (candidate.strategy == strategies::find("pass_q") && !problem.queries) return false;
   return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);
@@ -34,7 +34,7 @@ bool fits(const Candidate& candidate, const core::Machine& machine) {
   return fits_memory(candidate, machine) && fits_window(candidate, machine);
 }
 
-/// Cost of a candidate if it fits into memory in a certain way, at once or in slices; nullptr if it does not.
+/// Cost of a candidate if it fits into memory in one given way, at once or in slices; nullptr if it does not.
 using FittingCost = const Cost* (*)(const Candidate&, const core::Machine&);
 
 const Cost* at_once(const Candidate& candidate, const core::Machine& machine) {
@@ -71,7 +71,7 @@ std::size_t smallest(const std::vector<Candidate>& all, const Problem& problem, 
   return taken;
 }
 
-/// Lets `auto` choose: among the candidates that fit at once, otherwise among those that fit in slices.
+/// The choice of `auto`: the cheapest() that fits at once; otherwise in slices; otherwise the smallest().
 void decide(Choice& choice, const Problem& problem, const core::Machine& machine) {
   for (const FittingCost fitting : {at_once, in_slices}) {
     if (const auto found = cheapest(choice.candidates, problem, machine, fitting)) {
@@ -230,8 +230,8 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
-  // With tens of thousands of ranks the search takes a second for each candidate: we then search only if the decision
-  // depends on it.
+  // With tens of thousands of ranks the search for slices takes a second for each candidate. With many ranks we search
+  // only if no candidate fits at once.
   constexpr int many_ranks = 1024;
   const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(),
                                     [&](const Candidate& one) { return fits(one, machine); });

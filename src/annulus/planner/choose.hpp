@@ -6,19 +6,19 @@
 
 namespace annulus::planner {
 
-/// A problem cut into slices that run one after another: seconds, bytes and messages of all, memory of the largest.
+/// A problem cut into slices that run one after another. `cost`: times, bytes, messages of all, memory of the largest.
 struct SlicedCost {
   strategies::SliceSize size;
   Index slices = 1;
   Cost cost;
 };
 
-/// One line of a plan: a strategy and a partition, with its cost; no cost where no closed form is known.
+/// One line of a plan: a strategy and a partition, and what they cost; no cost if none can be predicted.
 struct Candidate {
   const Strategy* strategy = nullptr;
-  std::optional<pattern::PartitionKind> partition;  ///< empty where the strategy chooses by itself
+  std::optional<pattern::PartitionKind> partition;  ///< empty if the strategy has a partition of its own
   std::optional<Cost> cost;                         ///< of both passes where the problem asks for gradients
-  std::optional<Cost> backward;                     ///< the backward pass's part of it
+  std::optional<Cost> backward;                     ///< the backward pass's part of `cost`
   std::optional<SlicedCost> sliced{};               ///< set if it fits into memory only in slices
 };
 
@@ -27,7 +27,7 @@ struct Choice {
   std::vector<Candidate> candidates;  ///< in the order of the registry
   std::size_t taken = 0;              ///< index of the chosen candidate
   std::string reason;                 ///< one line for the user
-  bool fits = true;                   ///< whether the chosen one fits, at once or in slices
+  bool fits = true;                   ///< whether the chosen candidate fits, at once or in slices
 
   const Strategy& strategy() const { return *candidates[taken].strategy; }
   std::optional<pattern::PartitionKind> partition() const { return candidates[taken].partition; }
@@ -36,25 +36,25 @@ struct Choice {
 /// For example "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
-/// Every pair of a strategy and a partition that can do on `ranks` ranks what the problem asks for (see
-/// why_not_reproducible()). If the problem names its partition, only pairs with that one.
+/// Every pair of a strategy and a partition that can solve the problem on `ranks` ranks, reproducibly if asked (see
+/// why_not_reproducible()). If the problem names its partition, only pairs with that partition.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 
-/// What a strategy will cost with a partition that it has made; empty where no closed form is known. Counts both passes
-/// where the problem asks for gradients.
+/// What a strategy will cost with a partition that it has made; empty if no cost can be predicted. Counts both passes
+/// if the problem asks for gradients.
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine);
 
-/// Chooses the cheapest of these candidates that fits into the machine's memory per rank at once; otherwise the
-/// cheapest that fits in slices; otherwise the smallest. Times within 5 % count as equal: then the one with fewer bytes
-/// on the network is chosen.
+/// Chooses the fastest of these candidates that fits into the machine's memory per rank at once; otherwise the fastest
+/// that fits in slices; otherwise the one that needs the least memory. Times within 5 % count as equal: then it chooses
+/// the candidate with the fewest bytes on the network.
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine);
 
 /// The cut into the fewest slices that fit; empty if the candidate fits at once, or if no slices fit.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine);
 
-/// Chooses `single` on one rank, and also for fewer than `local_below` rows (empty: the costs decide) if it fits.
+/// Chooses `single` on one rank; also for fewer than `local_below` rows, if that is not empty and `single` fits.
 /// Otherwise calls choose_among() with all candidates.
 /// A pure function: all ranks that call it with the same arguments get the same answer.
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine);

@@ -29,8 +29,8 @@ double sum(const std::vector<double>& values) { return std::accumulate(values.be
 
 /// Seconds that each rank needs for its triples and rows. `busy` are the seconds if all ranks of its node compute all
 /// the time. When other ranks are done, a rank also uses the cores that they leave free, but gets no faster than a rank
-/// that is alone on the node. Worked example: 3 ranks on 2 cores, a rank alone is 1.5 times as fast; busy 1, 2 and 3 s:
-/// the result is 1, 2 and 2 s.
+/// that is alone on the node. Worked example: 3 ranks on 2 cores, where a rank alone is 1.5 times as fast. If `busy` is
+/// 1, 2 and 3 s, the result is 1, 2 and 2 s.
 std::vector<double> shared(const std::vector<double>& busy, const core::Machine& machine) {
   std::vector<double> seconds;
   const auto size = std::size_t(machine.ranks_per_node);
@@ -72,7 +72,7 @@ Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Pr
                             counts.window * machine.window.seconds_per_byte +
                             (counts.calls.empty() ? 0 : counts.calls[p] * machine.seconds_per_call) +
                             (counts.intervals.empty() ? 0 : counts.intervals[p] * machine.seconds_per_interval);
-    // Blocking ranks first send, then receive: never both at once.
+    // Ranks whose messages do not overlap with compute first send, then receive; only collectives do both at once.
     const bool both_at_once =
         shape.pattern == CommunicationPattern::gather || shape.pattern == CommunicationPattern::queries;
     const double phases = shape.overlapped || both_at_once ? 1 : 2;

@@ -2,11 +2,11 @@
 // ranks.
 //   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate
 //                       + overheads(kernel calls, rows, communicators, windows, separate intervals)
-//                       + exposed(messages x alpha + bytes x beta)
-// These are for a forward pass; with gradients, 2.5 times the compute and the messages of a backward pass are
-// added.
+//                       + exposed(messages x alpha + bytes x beta), with alpha in s per message, beta in s per byte
 //   exposed(t)        = t when nothing overlaps, otherwise t - min(overlap x t, compute)
-// The slowest rank's time is the run's time: a rank that is ahead does not wait for others at each hop.
+// This is a forward pass. With gradients a backward pass is added: 2.5 times this compute, and its own messages.
+//
+// The run takes as long as its slowest rank: we assume that a rank that is ahead does not wait for others at each hop.
 #pragma once
 
 #include "annulus/core/machine.hpp"
@@ -14,7 +14,7 @@
 
 namespace annulus::planner {
 
-/// Times are seconds of the slowest rank; `seconds` is the sum of the others.
+/// Times are seconds of the slowest rank; `seconds` is the sum of the other four.
 struct Cost {
   double seconds = 0;
   double compute_seconds = 0;
@@ -22,7 +22,7 @@ struct Cost {
   double copy_seconds = 0;
   double overhead_seconds = 0;
   double memory_bytes = 0;    ///< of the fullest rank
-  double window_bytes = 0;    ///< of the fullest rank, the part in windows
+  double window_bytes = 0;    ///< of the fullest rank, only what is in windows
   double received_bytes = 0;  ///< of the busiest rank
   double sent_bytes = 0;      ///< of the busiest rank
   double total_bytes = 0;     ///< received by all ranks together
@@ -31,7 +31,7 @@ struct Cost {
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
-/// Cost of a forward pass and of its backward pass after it.
+/// Cost of a forward pass followed by a backward pass: times and bytes are added, memory is that of the larger pass.
 Cost sum_of(const Cost& forward, const Cost& backward);
 
 Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Problem& problem,

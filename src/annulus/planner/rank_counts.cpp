@@ -13,7 +13,7 @@ using pattern::Partition;
 using pattern::Traffic;
 using strategies::LargestMessages;
 
-/// What moves between ranks in a pass: rows of K and V, and sums of their gradients that return to the owners.
+/// What moves between ranks in a pass: rows of K and V, and sums of these rows' gradients that return to the owners.
 struct Moved {
   Traffic rows, sums;
 
@@ -55,8 +55,8 @@ Traffic rows_moved(CommunicationPattern shape, const Problem& problem, const Par
   }
 }
 
-/// Sums in one order go from neighbour to neighbour, however the rows move. Where rows come directly from their owner,
-/// their sums return directly to it.
+/// The sums of a reproducible problem go from neighbour to neighbour, however the rows move. Otherwise, if rows come
+/// directly from their owner, their sums return directly to the owner.
 Traffic sums_moved(CommunicationPattern shape, const Problem& problem, const Traffic& rows,
                    const pattern::TrafficCounts& counted) {
   if (shape == CommunicationPattern::none) return rows;
@@ -89,8 +89,8 @@ void add_traffic(const Moved& moved, const Problem& problem, RankCounts& counts)
   }
 }
 
-/// With hops, a rank collects rows that it sends and adds received sums to its own; it sends sums from where they are.
-/// With windows, it copies its own rows into a window, and MPI adds other ranks' sums in the owner's memory.
+/// With hops, a rank copies the rows that it sends and adds received sums to its own; it sends sums without a copy.
+/// With windows, it copies its own rows into a window, and MPI adds the sums that it sends in the owner's memory.
 void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& problem, const Partition& partition,
                 RankCounts& counts) {
   if (shape == CommunicationPattern::none || shape == CommunicationPattern::gather) return;
@@ -107,7 +107,7 @@ struct QueryKeyAmounts {
   double of(double queries, double keys) const { return query * queries + key * keys; }
 };
 
-/// Bytes of a row that go to the ranks that compute its heads, and that return from them.
+/// Bytes of one head's row that go to the rank that computes the head, and bytes that return from that rank.
 std::pair<QueryKeyAmounts, QueryKeyAmounts> exchanged(const Problem& problem, Pass pass) {
   const double row = double(problem.head_row_bytes()), value = double(problem.head_value_bytes());
   const double heads = double(problem.shape.heads), kv = row + value;
@@ -115,13 +115,13 @@ std::pair<QueryKeyAmounts, QueryKeyAmounts> exchanged(const Problem& problem, Pa
   const double scalars = double(problem.head_normalizer_bytes()) + double(core::bytes_of(problem.precision));
   const Index parts = problem.sum_parts() / problem.shape.batch;  // of one batch entry
   const double sums = double(parts * problem.head_row_sum_bytes());
-  // Sent: q and dout with normalizers and delta, K and V. Sent back: dq, dK and dV.
+  // To that rank: q and dout with normalizers and delta; K and V. Back from it: dq; sums of dK and dV.
   return {{row + value + scalars, kv}, {row, sums}};
 }
 
 /// Counts exchanges of heads inside groups of `size` ranks, and the ring across the groups; a rank computes some heads
-/// of all rows of its group. An estimate: it assumes that all heads have equal work, and that all K/V heads move
-/// equally many rows.
+/// of all rows of its group. An estimate, which assumes that all heads have equal work, and that of each K/V head
+/// equally many rows move.
 LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& partition, Index size,
                           RankCounts& counts) {
   const core::Shape& s = problem.shape;
@@ -166,7 +166,7 @@ LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& pa
   return across.largest();
 }
 
-/// Counts kernel calls, rows, communicators and windows; half of a backward pass's messages bring K and V.
+/// Counts kernel calls, rows, communicators and windows. Assumes that half of a backward pass's messages bring K and V.
 void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& problem, const Partition& partition,
                    RankCounts& counts) {
   const bool is_none = shape.pattern == CommunicationPattern::none, is_forward = pass == Pass::forward;
@@ -192,7 +192,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   if (!counts.group_messages.empty()) counts.communicators = 2;
 }
 
-/// For a strategy of unknown shape: assumes one message of each kind from every rank to every other rank.
+/// Counts of a strategy of unknown shape. Assumes one message of each kind from every rank to every other rank.
 std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass pass) {
   const int ranks = int(schedule.partition().size());
   if (ranks > largest_enumerated) return std::nullopt;
@@ -208,8 +208,8 @@ std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass 
   return counts;
 }
 
-/// The work of up to largest_enumerated ranks is what Schedule::kept() says. For more ranks it is shared out in
-/// proportion to their keys.
+/// Counts if every rank has all queries. The work of up to largest_enumerated ranks is that of Schedule::kept(). With
+/// more ranks, the problem's work is divided in proportion to the ranks' keys.
 RankCounts of_all_queries(const strategies::Schedule& schedule, Pass pass, const Counted& counted) {
   const Problem& problem = schedule.problem();
   const int ranks = int(schedule.partition().size());

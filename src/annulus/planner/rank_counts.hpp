@@ -30,24 +30,24 @@ struct RankCounts {
   std::vector<double> sent;
   std::vector<double> received;
   std::vector<double> messages;  ///< received messages
-  std::vector<double> copied;    ///< bytes collected from a rank's own memory before they are sent; empty: none
-  std::vector<double> calls;     ///< of the kernel, for each (segment, dilation) and block of keys; empty: not counted
-  std::vector<double> rows;      ///< of one head that the kernel packs for a (segment, dilation); empty: not counted
-  double communicators = 0;      ///< that are made and freed
+  std::vector<double> copied;    ///< bytes copied or added in memory to send or receive messages; empty: none
+  std::vector<double> calls;     ///< kernel calls, one per (segment, dilation) and block of keys; empty: not counted
+  std::vector<double> rows;      ///< rows of one head that are packed, per (segment, dilation); empty: not counted
+  double communicators = 0;      ///< how many are made and freed
   double windows = 0;
   std::vector<double> intervals;  ///< separate intervals of rows; empty: the whole sequence is one interval
-  /// The part of `received` and `messages` that the all-to-all inside groups brings; no compute hides it.
+  /// What the all-to-all inside groups brings, not counted in `received` and `messages`; no compute hides it.
   std::vector<double> group_received, group_messages;
-  double memory = 0;  ///< bytes of the fullest rank, at most
-  double window = 0;  ///< the part of it in windows, which must fit into shared memory
+  double memory = 0;  ///< bytes of the fullest rank, an upper bound
+  double window = 0;  ///< the part of `memory` in windows, which must fit into shared memory
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
 /// Closed forms for one partition, shared by all strategies that use it.
 struct Counted {
-  std::vector<double> kept;       ///< for each rank, one batch entry
-  std::vector<double> intervals;  ///< for each rank
-  /// The traffic of all rounds, with the returning sums if gradients are asked for. For a reproducible problem
+  std::vector<double> kept;       ///< [rank] kept triples of one batch entry
+  std::vector<double> intervals;  ///< [rank] intervals of key rows
+  /// The traffic of all rounds, with the sums that return if the problem asks for gradients. For a reproducible problem
   /// `ring_sums` counts sums that go from rank to rank in a fixed order (pattern::OrderedRoute).
   pattern::TrafficCounts traffic;
 };
@@ -55,9 +55,9 @@ Counted count(const Problem& problem, const pattern::Partition& partition);
 pattern::TrafficCounts traffic_of(const Problem& problem, const pattern::Partition& partition,
                                   pattern::CountedTraffic counted);
 
-/// What a strategy does in a pass; `counted` belongs to `partition`. For a reproducible problem the bytes of a backward
-/// pass are as exact as `counted`, its messages are an estimate. A strategy of unknown shape is predicted rank by rank,
-/// for at most largest_enumerated ranks; for more ranks the result is empty.
+/// What a strategy does in a pass; `counted` is count(problem, partition). For a reproducible problem the bytes of a
+/// backward pass are as exact as `counted`, but its messages are an estimate. A strategy of unknown shape is predicted
+/// rank by rank. The result is empty for such a strategy on more than largest_enumerated ranks, and for `stream`.
 inline constexpr int largest_enumerated = 64;
 std::optional<RankCounts> rank_counts_of(const Strategy& strategy, Pass pass, const Problem& problem,
                                          const pattern::Partition& partition, const Counted& counted);

@@ -3,11 +3,11 @@
 namespace annulus::planner {
 namespace {
 
-// Time of a forward pass divided by that of plain scores, float32, heads of 64, on one core of an AMD EPYC (Zen 4):
-// docs/scores.md. Backward passes, where the factors are smaller, are counted with the same ones.
+// Time of a forward pass divided by its time with plain scores; float32, heads of 64, one core of an AMD EPYC (Zen 4):
+// docs/scores.md. For backward passes, where they are smaller, the same factors are used.
 constexpr double of_cap = 1.10;
 constexpr double of_causal_alibi = 1.02;
-constexpr double of_alibi = 1.05;  // maxima rise with each strip of keys before the row
+constexpr double of_alibi = 1.05;  // keys before a row are nearer strip by strip, so the running maximum keeps rising
 constexpr double of_alibi_in_plane = 1.07;
 
 double factor_of(const strategies::Problem& problem) {

@@ -1,4 +1,4 @@
-// How fast scores with a cap or a bias are computed.
+// How long attention takes if scores have a cap or a bias (kernels/score_rule.hpp).
 #pragma once
 
 #include "annulus/core/machine.hpp"
@@ -6,8 +6,8 @@
 
 namespace annulus::planner {
 
-/// Seconds of one rank for a GFLOP of the problem's attention, while all ranks of its node compute: the machine's rate
-/// for plain scores, times what the problem's rule costs. Worked example: 2 s for plain scores, softcap: 2.2 s.
+/// Seconds of one rank for a GFLOP of the problem's attention, while all ranks of its node compute: the machine's time
+/// for plain scores, times a factor for the problem's rule. Worked example: plain scores 2 s, with a cap 2.2 s.
 double seconds_per_gflop(const strategies::Problem& problem, const core::Machine& machine);
 
 }  // namespace annulus::planner

@@ -22,7 +22,7 @@ SliceMemory memory_of(const Problem& slice, strategies::RowCounts rows, double b
           std::max(before_backward + late_inputs(slice, rows), backward) + all_inputs(slice, rows)};
 }
 
-/// Raises `most` to the memory of every rank that computes this slice.
+/// Raises `most`, if necessary, to the memory that any rank needs for this slice.
 void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Partition& partition, SliceMemory& most) {
   const auto forward = strategy.forward_schedule(slice, partition);
   const auto statistics = slice.statistics.need_pass() ? strategy.statistics_schedule(slice, partition) : nullptr;
@@ -38,7 +38,7 @@ void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Pa
   }
 }
 
-/// Slice `i`. If batch entries have keys of their own, it stands for all of them: it has the rows that any of them has.
+/// Slice `i`. If batch entries have keys of their own, the slice stands for all entries: it has every entry's key rows.
 Problem widest_slice(const Problem& whole, const strategies::SliceSize& size, Index i) {
   Problem slice = narrowed(whole, strategies::slice_of(whole.shape, size, i));
   if (whole.has_own_keys()) slice.key_ranges = {whole.existing_keys()};
@@ -59,7 +59,7 @@ SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const
     }
     return most;
   }
-  const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // all entries have the same slices
+  const Index of_entry = core::ceil_div(s.kv_heads, size.kv_heads);  // slices of one entry; all entries are cut alike
   for (Index i = 0; i < of_entry; ++i) {
     add_ranks(strategy, widest_slice(problem, size, i), partition, most);
     comm::watchdog_progress();  // other ranks may be waiting for this one

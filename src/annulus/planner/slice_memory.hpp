@@ -7,14 +7,14 @@ namespace annulus::planner {
 
 /// Peak bytes of tensors and buffers of the fullest rank, over all slices and passes.
 ///   alone  a slice's tensors are read when they are needed
-///   ahead  all inputs of a slice are there when it begins, and those of the next slice are read during it
+///   ahead  all inputs of a slice are in memory when it begins, and those of the next slice are read while it runs
 struct SliceMemory {
   double alone = 0;
   double ahead = 0;
 };
 
-/// For at most largest_enumerated ranks: what every rank predicts for every slice, which is what the memory ledger will
-/// count. For more ranks: the closed forms of a slice, which are upper bounds.
+/// For at most largest_enumerated ranks: the largest prediction of any rank for any slice, which is what the memory
+/// ledger will count. For more ranks: the closed forms of a slice, which are upper bounds.
 SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                          const strategies::SliceSize& size, const core::Machine& machine);
 

@@ -15,14 +15,14 @@ using strategies::BlockPasses;
 using strategies::UnitCost;
 
 constexpr Index units_per_rank = 4;     // at least this many, so that ranks end at about the same time
-constexpr Index most_blocks = 1 << 14;  // what each block reads of each other one is counted: more would take long
-constexpr Index fewest_rows = 16;       // smaller blocks need as much memory
+constexpr Index most_blocks = 1 << 14;  // we count what each block reads of each other block: more would take long
+constexpr Index fewest_rows = 16;       // of a block: smaller blocks would need as much memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
   return 1e-9 * strategies::flops_of(problem.shape, kept, products) * seconds_per_gflop(problem, machine);
 }
 
-/// Seconds that the longest unit computes, without reading.
+/// Seconds of compute, without reading, of the longest unit.
 double longest_unit(const Problem& problem, Index block_rows, const core::Machine& machine) {
   const pattern::KeptCounts counts(problem.layout());
   const Index n = problem.shape.sequence;
@@ -45,7 +45,7 @@ bool is_short(const Problem& problem, Index block_rows, int ranks, const core::M
          longest_unit(problem, block_rows, machine) <= most_unit_seconds;
 }
 
-/// For the cost of a cut, at most this many pairs of blocks are looked at: about one second of work.
+/// For the cost of a cut, we evaluate at most this many pairs of blocks, which takes about a second.
 constexpr Index most_lookups = Index(1) << 17;
 
 }  // namespace
@@ -68,7 +68,7 @@ std::string why_no_stream(const Problem& problem) {
 StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const core::Machine& machine) {
   const BlockPasses passes(problem, blocks_of(problem, block_rows), dlse);
   StreamCut cut{.block_rows = block_rows, .blocks = passes.blocks(), .units = passes.units()};
-  // What a block reads is looked up block by block; of many blocks, some at equal distances represent the rest.
+  // Evaluates what a block reads of each other block. If there are many blocks, some at equal distances represent all.
   const Index samples =
       std::clamp<Index>(most_lookups / passes.blocks(), std::min<Index>(8, passes.blocks()), passes.blocks());
   const double entries = double(problem.shape.batch) * double(passes.blocks()) / double(samples);
@@ -102,7 +102,7 @@ StreamCut choose_stream_cut(const Problem& problem, bool dlse, int ranks, const 
   }
 }
 
-/// Reading is ahead of the kernel, so that the slower of reading and computing decides.
+/// The next block is read while the kernel works, so only reading that compute does not hide costs time.
 Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine) {
   const double shares = double(std::min<Index>(ranks, cut.units));
   const double read = cut.bytes_read / machine.read_rate / shares;

@@ -12,7 +12,7 @@ namespace {
 
 using core::HopMetrics;
 
-/// Reads a quantity from a hop, or from a sum of hops.
+/// A quantity, and its value in the metrics of one hop or of a sum of hops.
 struct HopQuantity {
   Quantity quantity;
   double (*value)(const HopMetrics&);

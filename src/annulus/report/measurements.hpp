@@ -1,4 +1,4 @@
-// Times passes, and ends the job if one rank fails in a pass alone. Gathers on rank 0 what all ranks of a run measured,
+// Times passes, and ends the job if only one rank fails in a pass. Gathers on rank 0 what all ranks of a run measured,
 // as columns of numbers for /run in the result file, the JSON report and the summary.
 #pragma once
 
@@ -21,18 +21,18 @@ using core::Index;
 struct Pass {
   core::LayerMetrics metrics;  ///< without a layer, only `attention` is set
   double seconds = 0;          ///< wall time from one barrier to the next
-  Index peak_bytes = 0;
+  Index peak_bytes = 0;        ///< peak of this rank's tensors and buffers
 };
 
-/// Runs `work` between two barriers; the watchdog knows it as `name`. Collective. If `work`
-/// throws an AgreedError, every rank throws it again. If it throws anything else, this rank ends the job, because other
-/// ranks may be waiting for its messages; a job of one rank throws it again.
+/// Runs `work` between two barriers; the watchdog's messages call it `name`. Collective. An AgreedError, which `work`
+/// throws on all ranks, is thrown again. If `work` throws anything else, this rank ends the job, because other ranks
+/// may be waiting for its messages; a job of one rank throws it again.
 Pass run_pass(const comm::Communicator& comm, const std::string& name, const std::function<core::LayerMetrics()>& work);
 
-/// Findings about the log-sum-exps of all ranks' rows.
+/// Findings about log-sum-exps: of a unit, of a rank, or of all rows.
 struct LseFindings {
   Index rows = 0;      ///< number of (batch, row, head) triples of queries
-  Index keyless = 0;   ///< those of `rows` that see no key: lse = -inf
+  Index keyless = 0;   ///< how many of `rows` see no key: lse = -inf
   double largest = 0;  ///< the largest |lse| of the others
 
   void add(const LseFindings& more) {
@@ -44,13 +44,13 @@ struct LseFindings {
 
 /// The numbers of a pass for every rank, and for every rank and hop; on rank 0.
 struct PassMeasurements {
-  Index hops = 1;      ///< hop 0 is the work on a rank's own rows
+  Index hops = 1;      ///< number of hops; hop 0 is the work on a rank's own rows
   double seconds = 0;  ///< of the slowest rank
   std::vector<store::Column> per_rank;
   std::vector<store::Column> per_hop;
   std::optional<store::Column> per_sender;  ///< bytes from each rank; empty with more than 1024 ranks
 
-  /// The values of a column with one number for each rank; empty if it was not measured.
+  /// The values of a column with one number for each rank, their sum and their maximum. of(): empty if not measured.
   std::vector<double> of(const std::string& name) const;
   double sum(const std::string& name) const;
   double most(const std::string& name) const;
@@ -74,9 +74,9 @@ struct Quantity {
 };
 /// Gathers one number from every rank; collective; complete on rank 0.
 store::Column per_rank(const Quantity& quantity, double value, const comm::Communicator& comm);
-/// Gathers what all ranks measured in a pass; collective; complete on rank 0. `predicted_bytes`: this rank's peak.
+/// Gathers what all ranks measured in a pass; collective; complete on rank 0. `predicted_bytes`: the planned peak.
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
-/// Bytes that every rank receives from each rank, counted from the plan. Collective; complete on rank 0.
+/// Bytes that every rank receives from each rank, as the plan counts them. Collective; complete on rank 0.
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
 /// The datasets of /run. Those of the other passes have the same names in /run/statistics and /run/backward.

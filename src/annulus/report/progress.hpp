@@ -3,8 +3,8 @@
 //   terminal   annulus: [##########..............]  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left      one line, redrawn
 //   log        annulus:  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left                                 a line now and then
 //
-// Work that takes less than a second prints nothing. A log first gets a line every ten seconds; later, one each
-// time that the elapsed time has grown by two per cent: about 150 lines in an hour, 310 in a day.
+// Work that takes less than a second prints nothing. A log gets a line every ten seconds at first; later it gets a line
+// whenever the elapsed time has grown by two per cent: about 150 lines in an hour, 310 in a day.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class ProgressLine {
     std::string unit;
   };
 
-  /// `speaks`: true on rank 0. `begun`: the share that earlier launches have done.
+  /// `speaks`: true on rank 0, which prints. `begun`: the share of the work that earlier launches have done.
   ProgressLine(bool speaks, Work work, double begun = 0);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;

@@ -21,7 +21,7 @@ using core::fail;
 using Json = nlohmann::ordered_json;
 using Texts = std::vector<std::string>;
 
-constexpr const char* json_start = "{\n  \"annulus_sweep\"";  // our own files begin with this
+constexpr const char* json_start = "{\n  \"annulus_sweep\"";  // a JSON file of a sweep begins with this
 
 std::vector<const char*> pointers_to(const Texts& texts) {
   std::vector<const char*> all;
@@ -95,7 +95,7 @@ Index bytes_of(const SweepTable& table) {
 void fill_hdf5(const store::AtomicFile& file, const SweepTable& table) {
   const std::string& path = file.unfinished().path();
   store::check_hdf5(store::create_alone(path).close(), "{}: closing failed", path);
-  extend(file.descriptor(), path, bytes_of(table));  // HDF5 removes what it does not use
+  extend(file.descriptor(), path, bytes_of(table));  // on closing the file HDF5 cuts off what it has not used
   store::FileId open = store::open_alone(path, true);
   for (const auto& [name, value] : table.attributes) store::add_text(open, name, value);
   add_cases(open, table);
@@ -132,7 +132,7 @@ std::string json_of(const SweepTable& table) {
   return dump(json) + "\n";
 }
 
-/// The text of "cases" in one of our JSON files; empty if there is none.
+/// The text of "cases" in the JSON file of a sweep; empty if there is none.
 std::string cases_in(const std::string& json) {
   const comm::BlockingScope inside("the reading of " + json);
   std::ifstream file(json, std::ios::binary);
@@ -167,7 +167,7 @@ EarlierTable read_sweep_table(const std::string& file) {
 }
 
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table) {
-  // Compares both files. Only one may be new: a launch may end between the two writes, or two launches write at once.
+  // Compares both files: one may be older, if a launch ended between the two writes, or if two launches wrote at once.
   return read_sweep_table(file).records == table.records && (json.empty() || cases_in(json) == dump(cases_of(table)));
 }
 

@@ -34,22 +34,22 @@ struct SweepTable {
   std::vector<std::pair<std::string, std::string>> attributes;  ///< attributes of the file itself
 };
 
-/// Puts the files in place, each complete or not at all. An empty `json`: no JSON file. Existing files are replaced
-/// only if they are a sweep's. Throws Error(failure).
+/// Puts the files in place, each complete or not at all. An empty `json`: no JSON file. Replaces existing files: call
+/// read_sweep_table() before, which refuses a `file` that is no table. Throws as check_tables_can_be_made().
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table);
 
-/// What an earlier table contains; empty if there is no file. Throws Error(failure) if the file is not a
-/// sweep's.
+/// What the table of an earlier launch contains; empty texts if there is no file. read_sweep_table() throws
+/// Error(failure) if the file is not the table of a sweep.
 struct EarlierTable {
   std::string identity, records;
 };
 EarlierTable read_sweep_table(const std::string& file);
 
 /// Whether both files exist and contain these cases, whichever launch made them. Throws Error(failure) if `file` is not
-/// a sweep's.
+/// the table of a sweep.
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table);
 
-/// Throws Error(failure) if the files cannot be made, or if existing files are not a sweep's.
+/// Throws Error(failure) if the files cannot be made, or if `json` exists and is not the table of a sweep.
 void check_tables_can_be_made(const std::string& file, const std::string& json);
 
 }  // namespace annulus::report

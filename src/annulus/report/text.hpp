@@ -13,13 +13,13 @@ namespace annulus::report {
 /// Bytes as text: "1.5 GiB".
 std::string describe_bytes(double bytes);
 
-/// The ranks' texts, each once, in the order in which they first appear: "node1, node2".
+/// The different texts of the ranks, in the order in which they first appear: "node1, node2".
 std::string distinct(const std::vector<std::string>& words);
 
 /// Prints a line of a summary on stdout: "  name       text".
 void print_line(std::string_view name, std::string_view text, int width = 10);
 
-/// A JSON value whose names keep their order.
+/// A JSON value whose names keep the order in which they were added.
 using Json = nlohmann::ordered_json;
 /// Writes a JSON object and puts the file in place. NaN and infinity become null. Throws Error(failure).
 void write_report(store::AtomicFile& file, const Json& report);

@@ -16,7 +16,7 @@ using core::Index;
 using core::SpanRecord;
 using Json = nlohmann::ordered_json;
 
-/// The value as JSON; names of hosts and files may contain any bytes.
+/// The value as JSON. Replaces bytes that are not UTF-8, which names of hosts and files may contain.
 std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// The events of one rank as text, one line each. Every event but the first in the file follows a comma.
@@ -24,7 +24,7 @@ class RankEvents {
  public:
   RankEvents(int rank, const std::function<double(double)>& time) : rank_(rank), time_(time) {}
 
-  /// Adds the rank's name in the viewer, and notes about the rank.
+  /// Adds the rank's name in the viewer, its clock's offset, and how many spans its timeline has forgotten.
   void describe(const core::Timeline& timeline, const comm::ClockOffset& clock) {
     const std::string name = fmt::format("rank {} ({})", rank_, comm::host_name());
     add_metadata("process_name", {{"name", name}});

@@ -1,4 +1,4 @@
-// A run file with a section bench, and the run files of the cases that follow from it.
+// A run file with a section bench, and the cases of its sweep, each of which is a run file of its own.
 #pragma once
 
 #include <string>
@@ -15,24 +15,24 @@ struct BenchCase {
 
   /// The case's name: "case 3 (distribution.strategy=ring, attention.causal=true)".
   std::string name() const;
-  /// The case's value for a swept key or word; nullptr if that is not swept.
+  /// The case's value for a swept key, or for "ranks" or "threads"; nullptr if `word` is not swept.
   const SweptValue* find(std::string_view word) const;
 };
 
 struct BenchFile {
-  RunFileTree shared;  ///< what all cases share: without the sections bench and train, and with output.file none
+  RunFileTree shared;  ///< the keys that all cases share; no sections bench and train; output.file is none
   BenchSettings settings;
   std::vector<BenchCase> cases;
 
-  /// Makes and checks the run file of a case. Throws Error(usage) that names the case.
+  /// Makes and checks the run file of a case. Throws an Error(usage) that names the case.
   RunFile run_file(const BenchCase& one) const;
 
   /// Text that identifies this sweep, in lines "key: value": the swept values, the repeats, and all shared settings
-  /// that can change the measurements. Only the last part of a path is included, so that folders can move.
+  /// that can change the measurements. Paths of files are included without their folders, so that folders can move.
   std::string identity() const;
 };
 
-/// Lists all combinations, but does not check them yet. Collective; throws the same Error(usage) on every rank.
+/// Reads the file and lists its cases, which run_file() checks. Collective; throws the same Error(usage) on every rank.
 BenchFile read_bench_file(const std::string& path, const std::vector<std::string>& overrides,
                           const comm::Communicator& comm);
 BenchFile bench_file_of(RunFileTree tree);
@@ -40,7 +40,7 @@ BenchFile bench_file_of(RunFileTree tree);
 /// Every combination that no condition skips. The last axis changes fastest.
 std::vector<BenchCase> cases_of(const BenchSettings& settings);
 
-/// The lines in which two identities differ: "key: a -> b". Empty if they are the same sweep.
+/// The lines in which two identities differ, as "key: a -> b": `made` has a, `asked` has b. Empty if they are equal.
 std::vector<std::string> identity_differences(const std::string& made, const std::string& asked);
 
 }  // namespace annulus::runfile

@@ -10,7 +10,7 @@
 namespace annulus::runfile {
 namespace {
 
-/// The number in a plain scalar. A quoted scalar, or anything else, is not a number.
+/// The number in a plain scalar. Refuses a quoted scalar, and everything that is not a scalar or not a valid number.
 template <class Number>
 Number plain_number(const KeyValue& value, const Parsed<Number>& parsed) {
   if (value.node.kind != YamlNode::Kind::scalar || value.node.quoted || !parsed.number) value.refuse(parsed.expected);

@@ -1,5 +1,5 @@
-// Reads and writes single values of a run file or a machine file. Reading is strict: a value of one kind is never read
-// as another kind.
+// Reads and writes single values of a run file or a machine file. Reading is strict: it never converts a value of one
+// kind to another kind, such as a quoted '12' to a number.
 #pragma once
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ struct Codec {
 
 /// Accepts `true` and `false`, but not YAML's other words for them.
 Codec<bool> flag();
-/// text(): any text that is not empty. path(): such a text as a path; a relative one starts at KeyValue::folder.
+/// text(): any text that is not empty. path(): such a text as a path; KeyValue::folder is put before a relative one.
 Codec<std::string> text();
 Codec<std::string> path();
 /// A finite number above 0, such as 1.5 or 1e3. Refuses 010 and 0x10 (octal, hexadecimal), '12', .inf, .nan, 1e999.
@@ -57,11 +57,11 @@ Codec<Index> whole(Index least, Index most);
 /// A number of bytes, at least 1: 1073741824, 512MiB, 2GiB. Writes it in the largest unit that gives a whole number.
 Codec<Index> bytes();
 
-/// Names and values for MPI-IO, such as {striping_factor: 8, romio_cb_write: enable}, in the order of the text.
+/// Names and values for MPI-IO, such as {striping_factor: 8, romio_cb_write: enable}, in the order of the file.
 Codec<comm::FileHints> hints();
 
-/// One of several words, each for a value. choose() returns the word's position; an error suggests the most similar
-/// word. A value for which there is no word is written as the first word.
+/// choice() reads one of several words, each of which stands for a value. A value without a word is written as the
+/// first word. choose() returns the position of the user's word in `words`; its error suggests the most similar word.
 std::size_t choose(const KeyValue& value, const std::vector<std::string>& words);
 template <class T>
 Codec<T> choice(const std::vector<std::pair<std::string, T>>& choices) {
@@ -77,8 +77,8 @@ Codec<T> choice(const std::vector<std::pair<std::string, T>>& choices) {
           }};
 }
 
-/// Any number of the words, each at most once. choose_some() returns their positions, ascending, so the values come in
-/// the order of `choices`, in whatever order the user wrote them.
+/// some_of() reads a list of such words, each at most once. choose_some() returns their positions in ascending order.
+/// So the values are in the order of `choices`, whatever order the user wrote.
 std::vector<std::size_t> choose_some(const KeyValue& value, const std::vector<std::string>& words);
 template <class T>
 Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choices) {
@@ -98,8 +98,8 @@ Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choi
           }};
 }
 
-/// word_or(): `word`, which stands for `meaning`, or what `codec` accepts. optional(): `word` (auto or none) stands for
-/// no value. if_given(): no word stands for it; without the key there is no value.
+/// word_or() reads `word` as `meaning`, and any other value with `codec`. optional() reads `word` (auto or none) as no
+/// value. if_given() knows no such word: there is no value only if the file does not have the key.
 template <class T>
 Codec<T> word_or(const std::string& word, const T& meaning, const Codec<T>& codec) {
   return {word + ", or " + codec.range,
@@ -122,8 +122,8 @@ Codec<std::optional<T>> optional(const std::string& word, const Codec<T>& codec)
   return word_or<std::optional<T>>(word, std::nullopt, if_given(codec));
 }
 
-/// A list that gives one member of every row of a table. Several such lists may come in any order, with different
-/// lengths; the longest gives the number of rows.
+/// A column of a table: a list with one member of each row, such as attention.dilations. Columns of a table may come in
+/// any order and have different lengths; the table gets as many rows as the longest column.
 template <class Row>
 Codec<std::vector<Row>> column(const Codec<Row>& codec) {
   return {codec.range,
@@ -144,7 +144,7 @@ Codec<std::vector<Row>> column(T Row::*member, const Codec<T>& codec) {
                       [=](const Row& row) { return codec.write(row.*member); }});
 }
 
-/// `text` as a YAML scalar that reads back as the same text; quoted, unless it has only plain letters.
+/// `text` as a YAML scalar that reads back as the same text; quoted, unless it is a simple word or path.
 std::string quote(const std::string& text);
 
 }  // namespace annulus::runfile

@@ -11,11 +11,11 @@ using core::ErrorKind;
 using core::fail;
 using Names = std::vector<std::string>;
 
-/// The keys of a section and the sections in it; "" means the whole file.
+/// The last words of the keys and sections that are directly in `section`; "" means the whole file.
 Names words_in(std::string_view section, const Names& names) {
   Names words;
   for (std::string_view name : names) {
-    while (!name.empty() && section_of(name) != section) name = section_of(name);  // "input.generate.seed" -> "input"
+    while (!name.empty() && section_of(name) != section) name = section_of(name);  // section "": "a.b.c" -> "a"
     const std::string word(word_of(name));
     if (!name.empty() && std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
   }

@@ -1,5 +1,5 @@
-// One table for a file with keys in sections (run file, machine file). Reading, writing, suggestions for unknown words
-// and the test of input/reference.yaml know a key only from its line in this table.
+// A table of all keys of a file with sections (run file, machine file). Reading, writing, suggestions for unknown words
+// and the test of input/reference.yaml use this table, so a new key needs only one line in it.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace annulus::runfile {
 
-/// Where each key or section was written: "FILE:LINE:COLUMN: " or "--set ...: ". "" means the whole file.
+/// Where each key or section was written: "FILE:LINE:COLUMN: " or "--set ...: ". The key "" means the whole file.
 using Locations = std::map<std::string, std::string, std::less<>>;
 
 /// One key of a file whose values go into a `Root`.
@@ -29,8 +29,8 @@ struct Key {
   }
 };
 
-/// Adds keys to a table. `get` returns a pointer to the part of a Root (const or not) that has these keys, or nullptr
-/// if the Root lacks this part.
+/// Adds the keys of a section to a table. `get` returns a pointer to the part of a Root (const or not) that has these
+/// keys, or nullptr if the Root lacks this part.
 template <class Root, class Get>
 class Section {
  public:
@@ -60,10 +60,10 @@ class Section {
 std::string_view section_of(std::string_view key);
 std::string_view word_of(std::string_view key);
 
-const YamlNode* find_path(const YamlNode& root, std::string_view name);
+const YamlNode* find_path(const YamlNode& root, std::string_view name);  ///< nullptr: the file lacks this key
 
-/// Refuses words that are not in `names`, and sections that are not sections. Returns where each was written. `what`
-/// describes the file: "a run file". Throws Error(usage).
+/// Returns where each key was written. Throws Error(usage) for a key that is not in `names`, and for a plain value or a
+/// list where a section must be. `what` describes the file: "a run file".
 Locations check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what);
 
 /// Where the key was written; if it was not, where the innermost section around it was written.
@@ -98,7 +98,7 @@ void check_required(const std::vector<Key<Root>>& keys, const Locations& locatio
 struct KeyLine {
   std::string name, value, comment;
 };
-/// The lines as YAML, grouped by section.
+/// The lines as YAML with section headings. Lines of a section must follow one another.
 std::string sections_text(const std::vector<KeyLine>& lines);
 
 }  // namespace annulus::runfile

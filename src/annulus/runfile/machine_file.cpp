@@ -17,7 +17,7 @@ using core::Link;
 using core::Machine;
 using Keys = std::vector<Key<Machine>>;
 
-/// A measured number: it is above 0, and a few digits are enough.
+/// A measured number, above 0; it is written with `digits` significant digits.
 Codec<double> measured(int digits = 6) {
   return {"", positive().read, [=](double from) { return fmt::format("{:.{}g}", from, digits); }};
 }
@@ -33,7 +33,7 @@ Codec<double> share() {
   return {"", read, measured().write};
 }
 
-/// Kernel rates for head sizes, which must be ascending.
+/// kernel.head_dims: the head sizes of the kernel rates, which must be ascending.
 Codec<std::vector<KernelRate>> head_dims() {
   const auto read = [](const KeyValue& value, std::vector<KernelRate>& rates) {
     const std::vector<YamlNode>& items = value.list();

@@ -1,5 +1,5 @@
 // The machine file: `plan --calibrate` writes it and the cost model uses it. It is YAML; every key is required, except
-// a few that older files lack. Errors start with `FILE:LINE:COLUMN: `, as for a run file.
+// a few that files of older versions lack. Errors start with `FILE:LINE:COLUMN: `, as for a run file.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ core::Machine read_machine_file(const std::string& path, const comm::Communicato
 /// Parses `text`, the content of the machine file `path`.
 core::Machine parse_machine_file(const std::string& text, const std::string& path);
 
-/// Writes a machine file in which each key has its unit. `provenance` becomes comment lines at the top.
+/// The text of a machine file; a comment gives the unit of each key. `provenance` becomes comment lines at the top.
 std::string machine_file_text(const core::Machine& machine, const std::vector<std::string>& provenance);
 
 }  // namespace annulus::runfile

@@ -15,7 +15,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// Sets the value of one --set in the tree; it replaces the value in the file.
+/// Puts the value of one --set into the tree, in place of the file's value.
 void apply_override(YamlNode& root, const std::string& argument) {
   const std::size_t equals = argument.find('=');
   const std::string location = "--set " + argument + ": ", key = argument.substr(0, equals);
@@ -25,7 +25,7 @@ void apply_override(YamlNode& root, const std::string& argument) {
   put(root, key, parse_yaml(argument.substr(equals + 1), "", location), location);
 }
 
-/// The folder at which relative paths start: the run file's; for /dev/stdin and a shell's <(...), the current one.
+/// The folder at which relative paths start: that of the run file; for /dev/stdin and a shell's <(...) the current one.
 std::string folder_of_paths(const std::string& path) {
   const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
   const bool is_stream = file == "/dev/stdin" || file.parent_path() == "/dev/fd" || file.string().starts_with("/proc/");
@@ -42,7 +42,7 @@ void put(YamlNode& root, const std::string& key, YamlNode value, const std::stri
   YamlNode* node = &root;
   std::stringstream path(key);
   for (std::string word; std::getline(path, word, '.');) {
-    // Makes the section if the file lacks it. If something else is there, check_words() refuses it later.
+    // Makes the section if the file lacks it. If a plain value or a list is there, check_words() refuses it.
     if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;
     const auto same = [&](const YamlNode::Entry& entry) { return entry.key == word; };
     auto found = std::find_if(node->entries.begin(), node->entries.end(), same);

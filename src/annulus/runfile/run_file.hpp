@@ -27,7 +27,7 @@ struct RunFile {
   std::string where(std::string_view key) const;
 };
 
-/// Throws Error(usage): where `key` was written, the key, and what is wrong with it: ": 3 is odd", " needs a file".
+/// Throws Error(usage). The message: where `key` was written, the key, and the text: ": 3 is odd", " needs a file".
 template <class... Args>
 [[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
   core::fail(core::ErrorKind::usage, "{}{}{}", run.where(key), key, fmt::format(format, std::forward<Args>(args)...));
@@ -38,35 +38,35 @@ template <class... Args>
 RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,
                       const comm::Communicator& comm);
 
-/// A run file as YAML with overrides, not yet read as settings. In a sweep, each case makes its settings from it.
+/// The YAML of a run file after --set, not yet read as settings. A sweep makes such a tree for each case.
 struct RunFileTree {
   std::string name;  ///< the file's name as the user wrote it
   YamlNode root;
 };
-/// Errors are as for read_run_file().
+/// read_run_file_tree() is collective. Both throw Error(usage), as read_run_file() does.
 RunFileTree read_run_file_tree(const std::string& path, const std::vector<std::string>& overrides,
                                const comm::Communicator& comm);
 RunFileTree parse_run_file_tree(const std::string& text, const std::string& path,
                                 const std::vector<std::string>& overrides);
 
-/// Sets the value of a key, and makes its sections if needed. Errors about the value begin with `location`.
+/// Sets the value of a key, and makes its sections if needed. Errors then say that the key was written at `location`.
 void put(YamlNode& root, const std::string& key, YamlNode value, const std::string& location);
 
 /// Reads all keys of a tree as settings and checks them. Throws Error(usage).
 RunFile settings_of(const RunFileTree& tree);
 
-/// Reads the keys that the tree has. Nothing is required, and keys are not compared with each other.
+/// Reads the keys that the tree has. No key is required, and keys are not compared with each other.
 RunFile keys_of(const RunFileTree& tree);
 
 /// Parses and checks `text`, the content of the run file `path`. The path is needed for messages and relative paths.
 RunFile parse_run_file(const std::string& text, const std::string& path, const std::vector<std::string>& overrides);
 
-/// A complete run file with the same settings, in which every key is written and every path is absolute.
+/// A complete run file with the same settings: every key that has a value is written, and every path is absolute.
 std::string resolved_text(const Settings& settings);
 
 /// Compares the settings that decide the numbers of a result: `made`, with which a file was made, and `asked`, which
-/// the user wants now. Returns lines "key: a -> b". Folders may move, so only the name of input.file counts.
-/// `same_numbers`: the input is known to be the same, whatever its name is.
+/// the user wants now. Returns lines "key: a -> b". Folders may move, so input.file is compared without its folder.
+/// `same_numbers`: the input is known to be the same, so input.file is not compared.
 std::vector<std::string> differences(const Settings& made, const Settings& asked, bool same_numbers = false);
 
 }  // namespace annulus::runfile

@@ -11,7 +11,7 @@ namespace {
 
 bool given(const RunFile& run, std::string_view key) { return run.locations.contains(key); }
 
-/// The location without its colon, for use inside a message.
+/// Where the key was written, without the ": " at the end, for use inside a message.
 std::string location_name(const RunFile& run, std::string_view key) {
   const std::string location = run.where(key);
   return location.substr(0, location.size() - 2);
@@ -29,7 +29,7 @@ void check_input(const RunFile& run) {
   }
   if (input.lengths && input.query_offset.kind == pattern::QueryOffset::Kind::row) {
     refuse(run, "input.query_offset",
-           ": with input.lengths ({}) q has the rows of k, expected auto; or none, then lengths are of k and v only",
+           ": with input.lengths ({}) q has the rows of k, expected auto, or none for lengths of k and v only",
            location_name(run, "input.lengths"));
   }
   if (!generate) return;
@@ -101,7 +101,7 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
   }
 }
 
-/// If attention is causal, windows see nothing on the right: {window: 4} and {window: [3, 0]} become the same pattern.
+/// In causal attention windows have no rows on the right: {window: 4} and {window: [3, 0]} become the same pattern.
 void complete_windows(RunFile& run) {
   pattern::Pattern& pattern = run.settings.attention.pattern;
   for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {
@@ -126,18 +126,18 @@ void check_scores(const RunFile& run) {
   }
 }
 
-/// Refuses statistics for a layer: only attention has them.
+/// Refuses statistics of a layer, and top_keys without the statistic top.
 void check_statistics(const RunFile& run) {
   const OutputSettings& output = run.settings.output;
   if (run.settings.layer && !output.statistics.empty()) {
     refuse(run, "output.statistics", ": a run with a section layer makes none, expected []");
   }
-  if (output.top_keys != OutputSettings().top_keys && !output.tells(Statistic::top)) {
+  if (output.top_keys != OutputSettings().top_keys && !output.has(Statistic::top)) {
     refuse(run, "output.top_keys", " needs top among output.statistics");
   }
 }
 
-/// True if two names lead to one file. Links are followed as far as they exist.
+/// True if two names lead to the same file, which need not exist. Follows symbolic links.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
   if (std::filesystem::equivalent(a, b, ignored)) return true;
@@ -150,7 +150,7 @@ std::optional<Objection> objection_to(const core::Shape& shape) {
   if (shape.heads % shape.kv_heads != 0) {
     return Objection{"kv_heads", fmt::format("{} does not divide the {} heads", shape.kv_heads, shape.heads)};
   }
-  // The bytes of the largest tensor must fit into 64 bits, and sums of several tensors, too.
+  // The bytes of the largest tensor must fit into 64 bits, and so must the sum over several tensors.
   const double bytes = 8.0 * double(shape.batch) * double(shape.sequence) * double(shape.heads) *
                        double(std::max(shape.head_dim, shape.dim_of_values()));
   if (bytes > 1e18) return Objection{"sequence", fmt::format("{:.2g} bytes per tensor, expected at most 1e18", bytes)};

@@ -1,4 +1,4 @@
-// Checks whether settings, each of which is valid alone, fit each other.
+// Checks whether settings that are valid one by one also fit each other.
 #pragma once
 
 #include "annulus/runfile/run_file.hpp"
@@ -10,14 +10,14 @@ struct Objection {
   std::string extent;
   std::string reason;
 };
-std::optional<Objection> objection_to(const core::Shape& shape);
+std::optional<Objection> objection_to(const core::Shape& shape);  ///< empty: they can be made
 
-/// Sets what follows from other settings (kv_heads), and refuses missing and contradictory settings. Throws
-/// Error(usage) at the key to change. `segments` and `dilations` are the lengths of the two lists.
+/// Sets what follows from other settings, such as kv_heads. Throws an Error(usage) that names the key to change if
+/// settings are missing or contradict each other. `segments` and `dilations` are the lengths of these two lists.
 void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations);
 
 /// Refuses an output file that is also an input, another output, or the run file. `read_through_input`: other files
-/// that hold parts of input.file's datasets, once they are known. Throws Error(usage).
+/// that have parts of input.file's datasets; they are known only after input.file was opened. Throws Error(usage).
 void check_output(const RunFile& run, const std::vector<std::string>& read_through_input = {});
 
 }  // namespace annulus::runfile

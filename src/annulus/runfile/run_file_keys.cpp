@@ -11,7 +11,7 @@ namespace {
 
 using Keys = std::vector<Key<Settings>>;
 
-// Larger than any problem, but so small that products with heads and bytes fit into 64 bits.
+// Limits: larger than any real problem needs, but so small that rows x heads x 8 bytes fits into 64 bits.
 constexpr Index max_rows = 1'000'000'000'000;
 constexpr Index max_heads = 1'000'000;
 constexpr Index max_ranks = 1'000'000'000;  // MPI counts ranks with an int
@@ -220,7 +220,7 @@ void add_output(Keys& keys) {
   Key<Settings>& top_keys = output.field("top_keys", &O::top_keys, whole(1, max_top_keys),
                                          "keys that statistic top lists for each query, {}");
   top_keys.decides_result = true;
-  top_keys.has_use = [](const Settings& s) { return s.output.tells(Statistic::top); };
+  top_keys.has_use = [](const Settings& s) { return s.output.has(Statistic::top); };
   output.field("alignment", &O::alignment, optional("auto", bytes()),
                "auto: 1MiB, datasets of 16MiB and more; or bytes, like 4MiB: datasets of this size or more start at "
                "multiples of it");

@@ -16,7 +16,7 @@ void read_limits(const KeyValue& value, Index most_rows, Window& to) {
   if (value.node.kind != YamlNode::Kind::list) {
     Index rows = 0;
     whole(1, most_rows).read(value, rows);
-    to.left = to.right = rows - 1;  // a causal mask removes the rows on the right later
+    to.left = to.right = rows - 1;  // complete_windows() sets `right` to 0 if attention is causal
     return;
   }
   if (value.node.items.size() != 2) {

@@ -8,8 +8,8 @@
 namespace annulus::runfile {
 
 /// An entry of attention.segments: a number of rows, `all`, or a window. {window: 4}: a row sees itself and 3 rows
-/// before it and, if not causal, 3 rows after it. Other forms: {window: [3, 0]} and {window: [3, 0], first: 4}; write()
-/// uses these. read() does not change the pair's dilation.
+/// before it and, if not causal, 3 rows after it. write() uses the other forms, {window: [left, right]} and
+/// {window: [3, 0], first: 4} (pattern::Window). read() does not change the pair's dilation.
 Codec<pattern::Pair> segment(Index most_rows);
 
 /// attention.bias: {alibi: auto}, or {alibi: [0.5, 0.25], exempt: 1}.

@@ -23,15 +23,15 @@ namespace annulus::runfile {
 
 using core::Index;
 
-/// input.generate, and the options of `annulus generate`: tensors that are made from a seed. A number depends only on
-/// seed, tensor and global index.
+/// input.generate, and the options of `annulus generate`: tensors that are made from a seed. Each number depends only
+/// on the seed, on the tensor that it belongs to, and on its index in the whole tensor.
 struct GenerateSettings {
-  /// sequence and heads must be given; kv_heads = heads unless given; for value_dim see below.
+  /// 0 means: not given. sequence and heads must be given; complete() sets kv_heads and the values' head size.
   core::Shape shape{1, 0, 0, 0, 64};
   core::DType type = core::DType::float32;
   std::uint64_t seed = 1;
-  std::optional<Index> queries{};    ///< rows of q, dout and dlse; empty: the same as k and v
-  std::optional<Index> value_dim{};  ///< numbers of a head of v and dout; empty: the same as head_dim
+  std::optional<Index> queries{};    ///< rows of q, dout and dlse; empty: as many as k and v have
+  std::optional<Index> value_dim{};  ///< numbers of a head of v and dout; empty: head_dim
 
   Index query_rows() const { return queries.value_or(shape.sequence); }
   /// Sets those extents in `shape` that are not given.
@@ -45,7 +45,7 @@ struct GenerateSettings {
 struct InputSettings {
   std::optional<std::string> file;  ///< absolute path
   std::optional<GenerateSettings> generate;
-  std::optional<core::AxisOrder> axes;  ///< of q, k, v, dout, dlse; empty: from `file`, otherwise bshd
+  std::optional<core::AxisOrder> axes;  ///< of q, k, v, dout, dlse; empty: as `file` names them, otherwise bshd
   std::string q = "/q";
   std::string k = "/k";
   std::string v = "/v";
@@ -54,17 +54,17 @@ struct InputSettings {
   std::optional<std::string> documents;    ///< dataset of document offsets; empty: one document
   std::optional<std::string> coordinates;  ///< dataset of row positions for a bias; empty: row numbers are used
   std::optional<std::string> sink;         ///< dataset of sink logits; empty: none
-  std::optional<std::string> lengths{};    ///< dataset: how many rows each batch entry has; empty: all exist
-  pattern::QueryOffset query_offset{};     ///< which row of k the first row of q is
+  std::optional<std::string> lengths{};    ///< dataset: which rows of each batch entry exist; empty: all
+  pattern::QueryOffset query_offset{};     ///< the row of k at which q begins
 
-  /// Whether `lengths` counts rows of k and v only. All queries exist then, because they have no row numbers.
+  /// True if `lengths` is only about rows of k and v: queries without row numbers (query_offset: none) all exist.
   bool has_lengths_of_keys() const { return lengths && query_offset.kind == pattern::QueryOffset::Kind::none; }
 };
 
-/// attention.bias: slope * distance is subtracted from scores.
+/// attention.bias: slope * distance of query and key is subtracted from each score.
 struct BiasSettings {
-  std::optional<std::vector<double>> slopes;  ///< one for each query head; empty: auto
-  Index exempt = 0;                           ///< number of rows at the start of a document that have distance 0
+  std::optional<std::vector<double>> slopes;  ///< one for each query head; empty: auto, ALiBi's slopes
+  Index exempt = 0;                           ///< rows at the start of a document; their distance to every row is 0
 
   bool operator==(const BiasSettings&) const = default;
 };
@@ -85,19 +85,19 @@ struct ComputeSettings {
 };
 
 struct DistributionSettings {
-  std::string strategy = "auto";                    ///< name of a strategy, which the app checks
+  std::string strategy = "auto";                    ///< auto, or a name that room app looks up
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   std::optional<Index> block_size;                  ///< rows, for block_cyclic or stream; empty: auto
   std::optional<Index> ulysses_ranks;               ///< ranks in one group of hybrid; empty: auto
-  std::optional<Index> local_below;  ///< rows; `auto` computes shorter sequences on one rank; empty: auto
+  std::optional<Index> local_below;  ///< rows; strategy auto runs shorter sequences on one rank; empty: auto
   comm::Transport transport = comm::Transport::mpi;
   comm::GpuAware gpu_aware = comm::GpuAware::automatic;
-  double stall_timeout = 300;          ///< seconds without progress on any rank until the run is ended
-  std::optional<std::string> machine;  ///< absolute path of the machine file for `auto`
+  double stall_timeout = 300;          ///< seconds; the run ends if no rank makes progress for this long
+  std::optional<std::string> machine;  ///< absolute path of the machine file for strategy auto
 };
 
-/// A run of the attention layer: y = attention(x wq + bq, x wk + bk, x wv + bv) wo + bo. Names are those of datasets in
-/// input.file.
+/// A run of the attention layer: y = attention(x wq + bq, x wk + bk, x wv + bv) wo + bo. The members from x to bo are
+/// names of datasets in input.file.
 struct LayerSettings {
   std::string x = "/x";
   std::string dy = "/dy";  ///< dataset that is read if compute.backward is true
@@ -105,11 +105,11 @@ struct LayerSettings {
   std::string wk = "/wk";
   std::string wv = "/wv";
   std::string wo = "/wo";
-  std::optional<std::string> bq, bk, bv, bo;
-  Index heads = 0;                ///< required
-  Index kv_heads = 0;             ///< default: heads
-  std::optional<double> rope;     ///< base of the rotary position embedding
-  std::string sharding = "none";  ///< none | fsdp | tensor
+  std::optional<std::string> bq, bk, bv, bo;  ///< empty: no such bias
+  Index heads = 0;                            ///< required
+  Index kv_heads = 0;                         ///< default: heads
+  std::optional<double> rope;                 ///< base of the rotary position embedding
+  std::string sharding = "none";              ///< none | fsdp | tensor
 };
 
 /// `annulus train`: trains the layer on a regression target by plain gradient descent.
@@ -121,13 +121,13 @@ struct TrainSettings {
   Index save_every = 10;   ///< in steps
 };
 
-/// `annulus bench`: which run files are measured, and how.
+/// `annulus bench`: which cases are measured, and how.
 struct BenchSettings {
   std::vector<SweepAxis> sweep;
   std::vector<SkipCondition> skip;
   Index repeats = 5;                ///< measured runs for each case
-  Index warmup = 1;                 ///< runs before those, which are not measured
-  Index verify_rows = 16;           ///< rows that are compared with the definition; 0: none
+  Index warmup = 1;                 ///< runs of each case before the measured ones
+  Index verify_rows = 16;           ///< number of rows compared with the definition; 0: none
   std::string file;                 ///< absolute path of the table
   std::optional<std::string> json;  ///< absolute path of the table as JSON
 };
@@ -142,20 +142,20 @@ constexpr std::string_view name_of(Statistic statistic) {
 }
 
 struct OutputSettings {
-  /// The value of `file` if nothing is written. No real file has it, because paths are absolute.
+  /// The value of `file` if nothing is written. It cannot be the path of a file, because these paths are absolute.
   static constexpr const char* no_file = "none";
   bool writes_file() const { return file != no_file; }
-  bool tells(Statistic one) const { return std::find(statistics.begin(), statistics.end(), one) != statistics.end(); }
+  bool has(Statistic one) const { return std::find(statistics.begin(), statistics.end(), one) != statistics.end(); }
 
   std::string file;  ///< absolute path, or no_file
   bool overwrite = false;
-  std::optional<core::DType> type;    ///< type of all tensors but lse: float32 or float64; empty: the input's
+  std::optional<core::DType> type;    ///< of out, dq, dk, dv and a layer's tensors; empty: the input's
   std::vector<Statistic> statistics;  ///< in the order of all_statistics
-  Index top_keys = 8;                 ///< number of rows that `top` lists for every row
+  Index top_keys = 8;                 ///< number of keys that `top` lists for each query
   std::optional<std::string> report;  ///< absolute path of the JSON report
   std::optional<std::string> trace;   ///< absolute path of the JSON file with trace events
   std::optional<Index> alignment;     ///< bytes; large datasets start at multiples of it; empty: auto
-  comm::FileHints hints;              ///< hints with which MPI-IO makes the file
+  comm::FileHints hints;              ///< MPI-IO makes the file with these hints
 };
 
 struct Settings {

@@ -19,7 +19,7 @@ using core::ErrorKind;
 using core::fail;
 using Kind = YamlNode::Kind;
 
-/// Limit for the values of all cases together, list entries included, because all are in memory.
+/// Limit for the values of all cases together, list entries included, because all of them are in memory at once.
 constexpr Index most_values = 2'000'000;
 
 /// True for a scalar that YAML reads back unchanged, also inside [ ] and { }.
@@ -49,7 +49,7 @@ std::vector<SweptValue> range_of(const KeyValue& value) {
     value.refuse("{from: 1, to: 8, times: 2} or {from: 1, to: 7, step: 3}");
   }
   const bool times = words.contains("times");
-  if (times && words["from"] == 0) value.refuse("`from` above 0, which `times` makes larger");
+  if (times && words["from"] == 0) value.refuse("`from` above 0, because `times` multiplies it");
   if (words["from"] > words["to"]) value.refuse("`from` up to `to`");
   std::vector<SweptValue> values;
   for (Index at = words["from"]; at <= words["to"] && Index(values.size()) <= most_cases;) {
@@ -58,7 +58,7 @@ std::vector<SweptValue> range_of(const KeyValue& value) {
     node.entries.clear();
     node.text = std::to_string(at);
     values.push_back(value_of(node));
-    // Written so that no product and no sum leaves 64 bits.
+    // Divides and subtracts, because a product or a sum might not fit into 64 bits.
     if (times ? at > words["to"] / words["times"] : at > words["to"] - words["step"]) break;
     at = times ? at * words["times"] : at + words["step"];
   }
@@ -79,7 +79,7 @@ std::vector<SweptValue> values_of(const KeyValue& value) {
   return values;
 }
 
-/// The memory that a value needs, in entries.
+/// Number of scalars, lists and sections in a value: a measure of its memory.
 Index entries_in(const YamlNode& node) {
   Index count = 1;
   for (const YamlNode& item : node.items) count += entries_in(item);
@@ -87,7 +87,7 @@ Index entries_in(const YamlNode& node) {
   return count;
 }
 
-/// The largest number of entries that one case can have: the sum, over all keys, of their largest values.
+/// The largest number of entries that a case can have: the sum of the entries of each key's largest value.
 Index entries_of_a_case(const std::vector<SweepAxis>& sweep) {
   Index count = 0;
   for (const SweepAxis& axis : sweep) {

@@ -22,7 +22,7 @@ using core::Index;
 /// One value of a swept key.
 struct SweptValue {
   YamlNode node;
-  std::string text;  ///< as YAML in one line: "65536", "[2048, all]"; equal values have equal text
+  std::string text;  ///< as YAML in one line: "65536", "[2048, all]"; values with the same text are equal
 
   bool operator==(const SweptValue& other) const { return text == other.text; }
 };
@@ -42,12 +42,12 @@ struct SkipCondition {
   std::vector<std::pair<std::string, SweptValue>> values;
 };
 
-/// Words that a sweep may vary although they are not keys of a run file. Only launches with the case's number of ranks,
-/// or of threads on each rank, measure it; other launches skip it.
+/// Words that a sweep may vary although they are not keys of a run file: the number of ranks, and of threads on each
+/// rank. Only launches with the numbers that a case asks for measure it.
 inline constexpr const char* ranks_word = "ranks";
 inline constexpr const char* threads_word = "threads";
 
-/// Limit; a sweep with more cases is probably a mistake.
+/// Limit of the cases of a sweep; a sweep with more is probably a mistake.
 inline constexpr Index most_cases = 100'000;
 
 /// Refuses words that are not keys of a run file, keys that a sweep may not vary (those of bench, output and train),

@@ -25,7 +25,7 @@ bool looks_octal_or_hexadecimal(std::string_view digits) {
   return digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E';
 }
 
-/// Converts the complete `text` as a decimal number; from_chars does not accept '+'.
+/// Converts the complete `text` as a decimal number. from_chars does not accept '+', so it is skipped.
 template <class Number>
 std::optional<Number> convert(std::string_view text) {
   if (text[0] == '+') text.remove_prefix(1);
@@ -44,7 +44,7 @@ constexpr std::array byte_units{ByteUnit{"TiB", core::Index(1) << 40}, ByteUnit{
 
 const std::string leading_zero = "; a leading 0 looks octal or hexadecimal, write it in decimal";
 
-/// How many letters to insert, delete, replace or swap with a neighbour until one word becomes the other.
+/// The number of changes that turn one word into the other: insert, delete or replace a letter, or swap two neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);  // rows i - 2, i - 1, i of the table
   std::iota(last.begin(), last.end(), 0);
@@ -107,7 +107,7 @@ Parsed<double> parse_positive(std::string_view text) {
   const std::string expected = "a finite number above 0";
   const std::string_view digits = without_sign(text);
   if (looks_octal_or_hexadecimal(digits)) return {std::nullopt, expected + leading_zero};
-  // from_chars also accepts "inf" and "nan", so check that it starts with a digit, or a point and a digit.
+  // from_chars also accepts "inf" and "nan", so the text must start with a digit, or with a point and a digit.
   const bool starts_well = !digits.empty() && (is_digit(digits[0]) || (digits.size() > 1 && is_digit(digits[1])));
   if (!starts_well) return {std::nullopt, expected};
   const auto number = convert<double>(text);
@@ -136,7 +136,7 @@ std::string bytes_text(core::Index bytes) {
 }
 
 std::string suggest(std::string_view word, const std::vector<std::string>& candidates) {
-  // One letter in three may be wrong, and at least one: "cusal" is near "causal", "depth" is near nothing.
+  // A third of the letters may be wrong, in short words one letter: "cusal" is similar to "causal", "depth" to no key.
   std::size_t nearest = std::max<std::size_t>(1, word.size() / 3) + 1;
   const std::string* found = nullptr;
   const std::string name = known_name(word, candidates);

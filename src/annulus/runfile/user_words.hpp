@@ -1,5 +1,5 @@
-// Suggests words for misspelt ones, and reads numbers in run files and on the command line: they must be decimal, be
-// the whole text, and be in their range.
+// Suggests words for misspelt ones, and reads numbers in run files and on the command line. A number must be decimal,
+// be the whole text, and be in its range.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ Parsed<core::Index> parse_whole(std::string_view text, const WholeRange& range);
 /// Reads a finite number above 0, such as 1e3 or 1.5. Empty for 010, 0x10, blanks, inf, nan, 1e999.
 Parsed<double> parse_positive(std::string_view text);
 
-/// Reads bytes, at least 1: a whole number, which KiB, MiB, GiB or TiB may follow. Worked example: 2GiB is 2147483648.
+/// Reads a number of bytes, at least 1: a whole number, perhaps with the unit KiB, MiB, GiB or TiB. 2GiB is 2147483648.
 Parsed<core::Index> parse_bytes(std::string_view text);
 /// The shortest text that parse_bytes() reads as this number: 3221225472 is 3GiB, 1000 is 1000.
 std::string bytes_text(core::Index bytes);

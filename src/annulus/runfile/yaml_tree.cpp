@@ -15,7 +15,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-// A run file has some dozens of nodes. But aliases repeat nodes, so a short text can stand for billions (a "bomb").
+// A run file has some dozens of nodes. But an alias repeats a node, so a short text can stand for billions of nodes.
 constexpr int max_nodes = 10000;
 constexpr int max_levels = 500;  // yaml-cpp's own limit; an alias inside its own node would never end
 
@@ -26,7 +26,7 @@ class TreeBuilder {
 
   std::string location(const YAML::Mark& mark) const {
     if (!fixed_location_.empty()) return fixed_location_;
-    // Marks count from 0. An empty document has no mark.
+    // Marks count from 0. In the mark of an empty document line and column are -1.
     return fmt::format("{}:{}:{}: ", name_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1);
   }
 
@@ -123,7 +123,7 @@ int last_marker(const std::string& text) {
   return int(lines.rend() - found) - 1;
 }
 
-/// Says in helpful words what yaml-cpp found.
+/// Throws an Error(usage) that says what yaml-cpp found, for frequent mistakes in words of our own.
 [[noreturn]] void explain(const YAML::Exception& error, const std::string& text, const TreeBuilder& builder) {
   if (error.msg == YAML::ErrorMsg::BAD_FILE) {  // yaml-cpp's message for more than 500 levels
     fail(ErrorKind::usage, "{}not valid YAML, nested too deeply", builder.location(error.mark));
@@ -152,7 +152,7 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location) {
   TreeBuilder builder(name, fixed_location);
   try {
-    // LoadAll() makes empty documents without end from some invalid texts.
+    // Not YAML::LoadAll(): from some invalid texts it makes empty documents without end.
     std::istringstream stream(text);
     YAML::Parser parser(stream);
     FirstValue first, second;

@@ -1,5 +1,5 @@
 // Parses YAML text into a plain tree in which every node has its location. Refuses what YAML allows but a run file
-// should not have: duplicate keys, several documents, merge keys, tags, keys that are not words, and alias bombs.
+// should not have: duplicate keys, several documents, merge keys, tags, keys that are not words, and too many aliases.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@ namespace {
 
 using core::RowPiece;
 
-constexpr Index group_bytes = Index(64) << 20;  // between two reports to the watchdog: a second on a slow disk
+constexpr Index group_bytes = Index(64) << 20;  // read between two reports to the watchdog: a second on a slow disk
 
 /// Generates the rows of all pieces with all threads.
 void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
@@ -48,7 +48,7 @@ void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {
 }  // namespace
 
 core::TensorId seed_of(core::StoredTensor tensor) {
-  // Both lists begin with q, k, v, dout and dlse; one counts from 0, the other from 1.
+  // Both enumerations begin with q, k, v, dout and dlse: StoredTensor at 0, TensorId at 1.
   static_assert(int(core::StoredTensor::dlse) == 4 && int(core::TensorId::dlse) == 5);
   return core::TensorId(std::uint64_t(tensor) + 1);
 }
@@ -88,10 +88,10 @@ void read_rows(const RowOrigin& from, const std::vector<RowPiece>& pieces, core:
 FileRows::FileRows() {
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this: other threads get the signals
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this mask, so other threads get the signals
   try {
     thread_ = std::thread([this] { work(); });
-  } catch (const std::system_error&) {  // no thread could be made: start() then reads by itself
+  } catch (const std::system_error&) {  // no thread could be made: start() then reads the rows
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

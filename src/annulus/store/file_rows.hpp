@@ -1,4 +1,4 @@
-// Brings rows of tensors into memory: from files, where a thread can read ahead of the kernel, or from a seed.
+// Brings rows of tensors into memory: reads files, where a thread can read ahead of the kernel, or generates the rows.
 #pragma once
 
 #include <condition_variable>
@@ -20,9 +20,9 @@ struct SeededTensor {
   core::TensorId id = core::TensorId::q;
 };
 
-/// Which random numbers of a seed are those of q, k, v, dout or dlse.
+/// The id with which the random numbers of q, k, v, dout or dlse are generated.
 core::TensorId seed_of(core::StoredTensor tensor);
-/// The name of this tensor's dataset in the input file; for generated inputs, the tensor's own name.
+/// The name of the dataset of q, k, v, dout or dlse in the input file. input.dlse must be set to ask for dlse.
 const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor);
 
 /// A dataset that only HDF5 can read: one that is chunked, compressed, compact, virtual, in other files, or in another
@@ -30,12 +30,12 @@ const std::string& dataset_of(const runfile::InputSettings& input, core::StoredT
 struct Hdf5Tensor {
   InspectedFile file;
   std::string dataset;
-  RowLayout layout;  ///< its offset has no meaning
+  RowLayout layout;  ///< its offset is not used
 };
 
-/// Opens the file on this rank alone and reads pieces of a dataset, in the type that it is stored in. No call waits for
+/// Opens the file on this rank alone and reads pieces of a dataset, in the type that the file has. No call waits for
 /// another rank, so ranks may read different chunks, or none. Throws Error(failure) with the dataset's name if the file
-/// or the dataset has changed, if HDF5 fails, or if the layout forbids a number that is read.
+/// or the dataset has changed, if HDF5 fails, or if it reads a number that `tensor.layout` does not allow.
 void read_rows(const Hdf5Tensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
 /// Where a tensor's rows come from.
@@ -51,15 +51,15 @@ void allow(RowOrigin& origin, Wanted wanted);
 /// Error(failure).
 void read_rows(const RowOrigin& from, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Knows where tensors are, and reads them. A thread reads rows of RawTensors after start() has returned. start() makes
-/// rows of SeededTensors itself, and reads those of Hdf5Tensors, because only one thread may call HDF5.
+/// Knows where tensors are, and reads them. Its thread reads rows of RawTensors after start() has returned. start()
+/// itself generates rows of SeededTensors, and reads rows of Hdf5Tensors, because only one thread may call HDF5.
 class FileRows final : public core::RowSource {
  public:
   FileRows();
-  /// Waits until the thread has finished the read that it is doing, at most 64 MiB. Drops those that have not begun.
+  /// Waits until the thread has finished its present read of at most 64 MiB. Drops the reads that have not begun.
   ~FileRows() override;
 
-  /// Sets where a tensor's rows are. Do not call it while they are read.
+  /// Sets where a tensor's rows are. Do not call it while these rows are read.
   void put(core::StoredTensor tensor, RowOrigin origin);
   /// Closes all files. Do not call it while rows are read.
   void forget() { origins_.clear(); }
@@ -69,7 +69,7 @@ class FileRows final : public core::RowSource {
   core::RowTraffic traffic() const override;
 
  private:
-  struct Read {  // at most 64 MiB, or one row; after each, wait() reports to the watchdog that work goes on
+  struct Read {  // at most 64 MiB, or one row; after each Read, wait() reports progress to the watchdog
     RawTensor from;
     std::vector<core::RowPiece> pieces;
   };
@@ -85,7 +85,7 @@ class FileRows final : public core::RowSource {
   std::exception_ptr error_;  // the first error; later reads are skipped
   core::RowTraffic traffic_;
   bool stop_ = false;
-  std::thread thread_;  // not started if the system allows no more threads: start() reads then
+  std::thread thread_;  // not started if the system allows no more threads: start() then reads the rows
 };
 
 }  // namespace annulus::store

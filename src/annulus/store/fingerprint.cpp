@@ -19,8 +19,8 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
-/// Eight chains of multiplications that the processor computes at the same time. In one chain, each product waits for
-/// the one before. With eight, memory limits the speed.
+/// The processor computes eight chains of multiplications at the same time. In one chain, each product waits for the
+/// product before it. With eight chains, the speed of memory is the limit.
 constexpr std::size_t lanes = 8;
 using Lanes = std::array<std::uint64_t, lanes>;
 
@@ -33,8 +33,8 @@ void add_block(Lanes& state, const std::byte* block) {
   }
 }
 
-/// What one line adds to fingerprint_at(). mixed(0) is 0, so zeros add 0. Factors are odd, so a change of one word
-/// always changes the sum.
+/// What one line adds to fingerprint_at(). mixed(0) is 0, so a word of zeros adds 0. Factors are odd, so the sum always
+/// changes if one word changes.
 std::uint64_t line_share(const std::byte* line, Index bytes, std::uint64_t position) {
   std::uint64_t sum = 0;
   const auto add = [&](Index at, std::size_t size) {
@@ -99,7 +99,7 @@ std::uint64_t fingerprint(const std::vector<Index>& numbers) {
 
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line) {
   using Space = Kokkos::DefaultHostExecutionSpace;
-  constexpr Index few = Index(1) << 18;  // bytes: starting the other threads would take longer
+  constexpr Index few = Index(1) << 18;  // bytes: starting more threads would take longer than the sum
   const auto share = [=](Index i) { return line_share(bytes + i * line, line, std::uint64_t(begin + i * line)); };
   std::uint64_t sum = 0;
   if (count < few) {

@@ -11,8 +11,8 @@ namespace {
 
 using core::Index;
 
-/// Finds a number whose exponent bits are all ones, which is not finite. The test on bits is the same for all four
-/// types, and vectorises.
+/// Finds a number whose exponent bits are all ones: it is NaN or infinite. The test on bits is the same for all four
+/// types, and the compiler can vectorise it.
 template <class Bits, class Stored>
 std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent) {
   static_assert(sizeof(Bits) == sizeof(Stored));
@@ -29,7 +29,7 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
   return std::nullopt;
 }
 
-/// The largest absolute value. Compares bits without the sign, which have the same order as the values; it vectorises.
+/// The largest absolute value. Compares bits without the sign: they have the same order as the values, and vectorise.
 template <class Bits, class Stored>
 double largest(const Stored* numbers, Index count, Bits) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
@@ -56,8 +56,8 @@ auto with_stored(const void* numbers, core::DType type, Visit&& visit) {
   }
 }
 
-/// Calls visit(numbers, how many, how many come before) for every vector of numbers, or once for all of them if nothing
-/// lies between the vectors. Stops when visit() returns true.
+/// Calls visit(vector, how many numbers, how many were visited before) for every vector of spacing.numbers numbers, or
+/// once for all numbers if nothing lies between the vectors. Stops when visit() returns true.
 template <class Visit>
 void for_each_vector(const void* numbers, core::DType type, Index count, const Spacing& spacing, const Visit& visit) {
   const auto [each, apart] = spacing.numbers < spacing.apart ? spacing : Spacing{count, count};
@@ -67,7 +67,7 @@ void for_each_vector(const void* numbers, core::DType type, Index count, const S
   }
 }
 
-/// The global row of local row `local`; locally, one interval's rows follow another's.
+/// The global row of local row `local`. Local rows count through the rows of all intervals, one interval after another.
 Index global_row(const std::vector<core::Interval>& rows, Index local) {
   for (const core::Interval& interval : rows) {
     if (local < interval.size()) return interval.begin + local;
@@ -116,7 +116,7 @@ double largest_magnitude(const void* numbers, core::DType type, Index count, con
   double most = 0;
   for_each_vector(numbers, type, count, spacing, [&](const void* vector, Index each, Index) {
     const double here = with_stored(vector, type, [&](auto* stored, auto bits) { return largest(stored, each, bits); });
-    most = std::max(here, most);  // NaN if `here` is: std::max returns its first argument then
+    most = std::max(here, most);  // if `here` is NaN, `most` becomes NaN, too
     return false;
   });
   return most;

@@ -1,4 +1,4 @@
-// Finds numbers that are NaN, infinite or stand for missing ones, and the largest number.
+// Finds numbers that are NaN, infinite or stand for missing ones, and the largest absolute value.
 #pragma once
 
 #include <optional>
@@ -16,19 +16,19 @@ namespace annulus::store {
 struct NonFinite {
   core::Index index = 0;
   double value = 0;
-  std::string missing_by{};  ///< the attribute that makes the number a missing one; empty: it is NaN or infinite
+  std::string missing_by{};  ///< the attribute that says that this number means "missing"; empty: it is NaN or infinite
 
   /// What should be there instead, as the end of a message: "expected finite numbers".
   std::string expected() const;
 };
 
-/// Checks the first `numbers` of every `apart` numbers; all if both are equal. A result's index counts only checked
-/// numbers. Worked example: each row has 192 numbers of k, then 128 of v. From v on, {128, 320} checks v only.
+/// Checks the first `numbers` of every `apart` numbers; all if both are equal. NonFinite::index counts only these.
+/// Worked example: a row has 192 numbers of k, then 128 of v. {128, 320} and a pointer to the first v check v only.
 struct Spacing {
   core::Index numbers = 0, apart = 0;
 };
 
-/// The first of `count` numbers that equals a missing value after rounding to their type.
+/// One of `count` numbers that equals a missing value, which is first rounded to `type`; empty if there is none.
 std::optional<NonFinite> find_missing(const void* numbers, core::DType type, core::Index count,
                                       const MissingValues& missing);
 
@@ -45,9 +45,9 @@ inline std::optional<NonFinite> find_unwanted(const RowLayout& layout, const voi
 /// Largest absolute value of `count` finite numbers of a storage type; 0 if there are none.
 double largest_magnitude(const void* numbers, core::DType type, core::Index count, const Spacing& spacing = {});
 
-/// Throws the same AgreedError on every rank for the bad number that comes first in the global tensor (B, S, ...), if a
-/// rank found one; that rank writes the message, with the index in the file. The index in `found` counts this rank's
-/// (B, rows, ...). If `info` describes only a part of the dataset, `first` is where the part begins. Collective.
+/// If a rank has found a bad number, throws the same AgreedError on every rank, with value and index in the file of the
+/// number that comes first in the global tensor (B, S, ...). found->index counts this rank's numbers (B, rows, ...).
+/// If `info` describes only a part of the dataset, `first` is the index of the part's first number. Collective.
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
                   const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
                   const std::string& expected = "expected finite numbers", const std::vector<core::Index>& first = {});

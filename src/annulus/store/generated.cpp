@@ -16,8 +16,8 @@ struct Piece {
   Index to = 0;
 };
 
-/// Cuts the global row-major tensor into pieces, so that a number does not depend on the rank that makes it. Pieces end
-/// at multiples of 65536, so that they hold whole vectors.
+/// Cuts the rows into pieces. Numbers are counted in the global row-major tensor, so the rank does not matter. Pieces
+/// end at multiples of 65536, so that the processor's vector units make whole vectors.
 std::vector<Piece> pieces_of(const GeneratedTensor& tensor, const std::vector<core::Interval>& rows) {
   constexpr Index longest = 65536;
   std::vector<Piece> pieces;
@@ -47,7 +47,7 @@ void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::v
     core::fill_normals(normals, piece.numbers,
                        static_cast<std::byte*>(host) + piece.to * Index(core::bytes_of(tensor.type)));
   };
-  constexpr Index at_once = 256;  // pieces, 17 million numbers: they take at most a second on one thread
+  constexpr Index at_once = 256;  // pieces of at most 65536 numbers: they take at most a second on one thread
   for (Index first = 0; first < Index(pieces.size()); first += at_once) {
     const Index end = std::min(first + at_once, Index(pieces.size()));
     core::for_each_on_host("annulus::generate", first, end, fill_piece);

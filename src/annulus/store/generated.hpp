@@ -11,9 +11,9 @@ namespace annulus::store {
 
 using core::Index;
 
-/// A tensor (B, S, row_numbers) of `type` from a seed. Each number is the standard normal number of
-/// core/random.hpp for its global linear index, times `scale`, which is rounded to float32. A matrix of n rows is
-/// (1, n, columns).
+/// A tensor (B, S, row_numbers) of `type` from a seed. Each number is the standard normal number that
+/// core/random.hpp defines for its linear index in the whole tensor, times `scale`, which is rounded to float32. A
+/// matrix of n rows is (1, n, columns).
 struct GeneratedTensor {
   core::TensorId id = core::TensorId::q;
   core::DType type = core::DType::float32;
@@ -22,14 +22,14 @@ struct GeneratedTensor {
   Index row_numbers = 1;
   double scale = 1;
 };
-/// The shapes for these settings: q, k, v and dout (B, rows, heads * D), dlse (B, rows, heads); k and v have kv_heads.
+/// The tensor q (B, Sq, H D), k (B, S, Hkv D), v (B, S, Hkv Dv), dout (B, Sq, H Dv) or dlse (B, Sq, H) to generate.
 GeneratedTensor generated(const runfile::GenerateSettings& settings, core::TensorId tensor);
 
 /// Fills host memory (B, rows, row_numbers) with the rows of all intervals, one interval after another.
 void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::vector<core::Interval>& rows,
                  void* host);
 
-/// The same for the tensor that generated(settings, tensor) returns.
+/// As fill_tensor(), for the tensor that generated(settings, tensor) describes.
 void fill_generated(const runfile::GenerateSettings& settings, core::TensorId tensor,
                     const std::vector<core::Interval>& rows, void* host);
 

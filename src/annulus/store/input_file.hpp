@@ -1,6 +1,6 @@
 // An HDF5 file that a run reads. Rank 0 checks it, every rank reads it.
 //
-// No file stays open between calls. So a rank that fails elsewhere never waits in a collective close.
+// Each call opens and closes the file, each rank on its own. So no rank waits for another one to close the file.
 #pragma once
 
 #include <optional>
@@ -13,22 +13,22 @@
 
 namespace annulus::store {
 
-/// What the datasets of an input file say together.
+/// What the datasets of an input file describe together.
 struct FileContents {
   core::Shape shape;                              ///< its rows are the rows of k and v
   core::DType type = core::DType::float32;        ///< type of all tensors except dlse
   core::AxisOrder order = core::AxisOrder::bshd;  ///< from input.axes or the file; otherwise bshd
-  Index width = 0;                                ///< E, the numbers of a row of x; only for a layer
-  Index query_rows = 0;                           ///< Sq, the rows of q, dout and dlse; for a layer S
-  /// {0, S} without input.documents and input.lengths. With lengths: all batch entries end to end, B S rows.
+  Index width = 0;                                ///< E, how many numbers a row of x has; only for a layer
+  Index query_rows = 0;                           ///< Sq, the number of rows of q, dout and dlse; for a layer S
+  /// From input.documents; or from input.lengths that apply to q: all batch entries end to end, B S rows; or {0, S}.
   pattern::Documents documents;
-  /// The rows of k and v that exist in each batch entry, if input.lengths does not apply to q; otherwise empty.
+  /// One range for each batch entry: its rows of k and v that exist. Empty unless input.lengths applies only to them.
   std::vector<core::Interval> key_ranges = {};
   std::vector<double> sink = {};         ///< (H) sink logits; empty if input.sink is empty
-  std::vector<double> coordinates = {};  ///< (S, 2), for all batch entries; empty without input.coordinates
+  std::vector<double> coordinates = {};  ///< (S, 2), or (B S, 2) if entries lie end to end; empty: not given
 };
 
-/// The result of tensor_file() or layer_file().
+/// A file that tensor_file() or layer_file() has checked.
 class InputFile {
  public:
   InputFile(InspectedFile file, FileContents contents) : file_(std::move(file)), contents_(std::move(contents)) {}
@@ -44,13 +44,13 @@ class InputFile {
   const std::vector<double>& coordinates() const { return contents_.coordinates; }
 
   /// Reads this rank's rows (ascending disjoint intervals, possibly none) of several datasets, in the dataset's type.
-  /// Collective: every rank names the same datasets. Bits of 16-bit types are not changed. A NaN or infinity is an
-  /// error that names the dataset, the value and its index in the file, the lowest [b, s, h, d] of all ranks. It is
-  /// also an error if the file has changed since it was checked.
+  /// Collective: every rank names the same datasets. Throws the same Error(failure) on every rank if a number is NaN,
+  /// infinite or stands for a missing one, or if the file has changed since it was checked. The message names the
+  /// dataset, the value and its index in the file; of several such numbers, that of the lowest [b, s, h, d].
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
             const comm::Communicator& comm) const;
 
-  /// The file as it was checked; every later opening is compared with this.
+  /// The file as it was checked. Whenever the file is opened later, it is compared with this.
   const InspectedFile& inspected() const { return file_; }
 
  private:
@@ -59,8 +59,8 @@ class InputFile {
 };
 
 /// Checks the file, and whether its datasets q, k, v (documents, sink; with `gradients` also dout and dlse) fit each
-/// other. Collective. Throws the same Error(failure) on every rank, with file, dataset, what was found and what was
-/// expected.
+/// other. Collective. Throws the same Error(failure) on every rank. The message says file, dataset, what was found and
+/// what was expected.
 InputFile tensor_file(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients = false);
 
 /// Which gradients and targets a run of a layer reads in addition to x.

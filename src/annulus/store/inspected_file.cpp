@@ -58,7 +58,7 @@ FileState agreed_state(const std::string& path, const comm::Communicator& comm) 
 
 void check_unchanged(const std::string& path, const FileState& seen) {
   FileState now = state_of(path);
-  now.device = seen.device;  // a network file system that is mounted anew has another number
+  now.device = seen.device;  // a network file system may get another device number when it is mounted again
   if (now == seen) return;
   fail(ErrorKind::failure,
        "{}: changed since the run looked at it first: {}; old and new numbers would be mixed. Leave the file as it is "

@@ -1,5 +1,5 @@
-// The state of a tensor file when it was first checked. Files are opened again for each group of datasets, perhaps
-// hours later, and another program may have replaced them: so every later opening compares the file with this state.
+// The state of a tensor file when it was first checked. A run opens the file again for each group of datasets, perhaps
+// hours later. Another program may have replaced the file, so the run compares the file with this state each time.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@ namespace annulus::store {
 
 using core::Index;
 
-/// The file that a path leads to, and its state from stat(2). The time of the last status change is left out:
-/// links and permissions may change while the file is read, and every write to the file also changes
-/// `modified`.
+/// The file that a path leads to, and its state from stat(2). The time of the last status change (ctime) is left
+/// out: links and permissions may change while the file is read. Every write to the file changes `modified`,
+/// too.
 struct FileState {
   Index device = 0;
   Index inode = 0;
@@ -31,8 +31,8 @@ struct FileState {
 FileState state_of(const std::string& path);
 
 /// Each rank looks up the file, which must have the size and time that rank 0 sees. Device and inode may differ between
-/// hosts, because each has mounted the file system or has a copy. Collective. Throws the same Error(failure) on every
-/// rank.
+/// hosts, because each host has mounted the file system itself, or has a copy. Collective. Throws the same
+/// Error(failure) on every rank.
 FileState agreed_state(const std::string& path, const comm::Communicator& comm);
 
 /// Throws Error(failure), which says what changed, if the file is not as it was. Local.
@@ -41,16 +41,16 @@ void check_unchanged(const std::string& path, const FileState& seen);
 /// Extents, storage type and order of axes of a dataset, and where its numbers are.
 struct DatasetInfo {
   /// Special values of `offset`.
-  static constexpr Index not_known = -2;  ///< no one has looked at the file yet
+  static constexpr Index not_known = -2;  ///< not looked up yet
   static constexpr Index by_hdf5 = -1;    ///< only HDF5 can read it: chunked, compressed, in another byte order or file
 
   std::vector<Index> extents;  ///< in the file's order of axes
   NumberType type = core::DType::float32;
   core::AxisOrder order = core::AxisOrder::bshd;
   Index offset = not_known;   ///< byte of the file at which the numbers begin; from there they are contiguous
-  MissingValues missing{};    ///< reading one of them is an error
-  Index first_row = 0;        ///< which row of the sequence its row 0 is: q may have fewer rows than k
-  bool has_all_rows = false;  ///< InspectedFile::left_out does not apply to it
+  MissingValues missing{};    ///< reading one of these numbers is an error
+  Index first_row = 0;        ///< the row of the sequence that is the dataset's row 0: q may have fewer rows than k
+  bool has_all_rows = false;  ///< InspectedFile::left_out does not apply to the dataset
 };
 
 struct InspectedFile {
@@ -60,11 +60,11 @@ struct InspectedFile {
   /// Batch entries lie end to end, as one sequence: row S of the file is row 0 of entry 1.
   bool is_end_to_end = false;
   /// Rows that do not exist, ascending. They are not read; in memory they are zeros. If entries lie end to end, rows
-  /// are counted over all entries. Otherwise every entry lacks the same rows, unless the next member is true.
+  /// are counted over all entries. Otherwise every entry lacks the same rows, unless is_left_out_by_entry is true.
   std::vector<core::Interval> left_out{};
   /// Entries do not lie end to end, but `left_out` counts rows over all entries: each entry lacks different rows.
   bool is_left_out_by_entry = false;
-  /// Other files that hold numbers of the datasets, or through which links lead to them.
+  /// Other files that hold numbers of the datasets, or that contain links on the way to these datasets.
   std::map<std::string, FileState> others{};
 
   /// Throws an internal error if the dataset is not in `datasets`.
@@ -75,7 +75,7 @@ struct InspectedFile {
   }
 };
 
-/// As check_unchanged() above, for a file and for all other files that its datasets are made of.
+/// As check_unchanged() above, for a file and for all its `others`.
 void check_unchanged(const InspectedFile& file);
 
 /// Calls `read`, which opens the file, and checks before and after it that the file is still the same. Throws

@@ -32,18 +32,18 @@ std::uint32_t checksum(const std::string& text) {
   return std::uint32_t(fingerprint(words));
 }
 
-std::string sealed(const std::string& line) { return fmt::format("{:08x} {}\n", checksum(line), line); }
+std::string with_checksum(const std::string& line) { return fmt::format("{:08x} {}\n", checksum(line), line); }
 
-/// The content of a sealed line, without its end; empty if the line is not complete.
-std::optional<std::string> opened(const std::string& text) {
+/// The line that with_checksum() got, from its result without the line end; empty if the checksum is wrong.
+std::optional<std::string> without_checksum(const std::string& text) {
   if (text.size() < 10 || text[8] != ' ') return std::nullopt;
   std::string line = text.substr(9);
   if (fmt::format("{:08x}", checksum(line)) != text.substr(0, 8)) return std::nullopt;
   return line;
 }
 
-/// Whether the text begins a sealed line "head ...": the process that made the journal may have been killed.
-bool begins_like_ours(const std::string& text) {
+/// Whether a text begins like "<checksum> head {". A process that was killed may have written less of this, or nothing.
+bool begins_like_journal(const std::string& text) {
   const std::string rest = " head {";
   for (std::size_t i = 0; i < std::min(text.size(), 8 + rest.size()); ++i) {
     if (i < 8 ? std::isxdigit(static_cast<unsigned char>(text[i])) == 0 : text[i] != rest[i - 8]) return false;
@@ -89,20 +89,20 @@ void Journal::read_new() {
     text.append(some.data(), std::size_t(now));
     at += now;
   }
-  if (read_ == 0 && !begins_like_ours(text)) {
+  if (read_ == 0 && !begins_like_journal(text)) {
     fail(ErrorKind::failure, "{}: is in the way: a run keeps its journal under that name, and this is not a journal",
          path_);
   }
   std::size_t begin = 0;
   const std::size_t first = text.find('\n');
-  if (read_ == 0 && first != std::string::npos && !opened(text.substr(0, first))) {
+  if (read_ == 0 && first != std::string::npos && !without_checksum(text.substr(0, first))) {
     fail(ErrorKind::failure,
          "{}: is damaged: its first line does not have its checksum, so it is not known which units are finished. "
          "Remove it, and the .part file beside it, to begin anew",
          path_);
   }
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    if (const auto line = opened(text.substr(begin, end - begin))) take(*line);
+    if (const auto line = without_checksum(text.substr(begin, end - begin))) take(*line);
   }
   read_ += Index(begin);
 }
@@ -181,19 +181,19 @@ std::optional<std::string> Journal::worker(std::uint64_t launch) const {
   return std::nullopt;
 }
 
-void Journal::sign_on(const JournalOwner& owner, Turn& turn) {
+void Journal::sign_on(const JournalOwner& owner, Lock& lock) {
   self_ = owner.id;
   if (locks_) {
     std::optional<ByteLock> lock = ByteLock::without_waiting(file_, byte_of(owner.id));
     core::require(lock.has_value(), [&] { return path_ + ": two processes have one id"; });
     alive_.emplace(std::move(*lock));
   }
-  turn.write(fmt::format("owner {} {} {} {}", owner.id, owner.launch, this_process(), owner.about));
+  lock.write(fmt::format("owner {} {} {} {}", owner.id, owner.launch, this_process(), owner.about));
 }
 
 void Journal::sign_on(const JournalOwner& owner) {
-  Turn turn(*this);
-  sign_on(owner, turn);
+  Lock lock(*this);
+  sign_on(owner, lock);
 }
 
 bool Journal::take_completion() {
@@ -207,7 +207,7 @@ void Journal::remove() {
   if (is_there()) unlink(path_.c_str());
 }
 
-Journal::Turn::Turn(Journal& journal) : journal_(journal) {
+Journal::Lock::Lock(Journal& journal) : journal_(journal) {
   if (journal.locks_) lock_.emplace(journal.file_, turn_byte);
   if (!journal.is_there()) {
     fail(ErrorKind::failure, "{}: the journal of this run was removed or replaced meanwhile", journal.path_);
@@ -220,11 +220,11 @@ Journal::Turn::Turn(Journal& journal) : journal_(journal) {
   journal.read_new();
 }
 
-void Journal::Turn::write(const std::string& line) {
+void Journal::Lock::write(const std::string& line) {
   struct stat about {};
   if (fstat(journal_.file_.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", journal_.path_, std::strerror(errno));
-  // If a killed process or a full disk left a line incomplete, ends that line first; readers ignore it.
-  const std::string text = (Index(about.st_size) > journal_.read_ ? "\n" : "") + sealed(line);
+  // If the last line is incomplete (a killed process, a full disk), ends it first: readers ignore an incomplete line.
+  const std::string text = (Index(about.st_size) > journal_.read_ ? "\n" : "") + with_checksum(line);
   const int code = write_all(journal_.file_, text.data(), text.size(), about.st_size);
   if (code != 0) {
     (void)!ftruncate(journal_.file_.id(), about.st_size);
@@ -234,9 +234,9 @@ void Journal::Turn::write(const std::string& line) {
   journal_.read_new();
 }
 
-void Journal::Turn::flush() { flush_to_disk(journal_.file_, journal_.path_); }
+void Journal::Lock::flush() { flush_to_disk(journal_.file_, journal_.path_); }
 
-void Journal::Turn::begin_anew() {
+void Journal::Lock::begin_anew() {
   if (ftruncate(journal_.file_.id(), 0) != 0) {
     fail(ErrorKind::failure, "{}: emptying failed: {}", journal_.path_, std::strerror(errno));
   }

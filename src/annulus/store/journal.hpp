@@ -1,21 +1,21 @@
 // NAME.journal records which units of an output are finished, and which process works on which unit. It is a text file;
 // all processes that work on the output append whole lines to it, under a lock, and no other program reads it. It also
-// locks the output: no other run makes the file while a process that signed on lives.
+// protects the output: no other run makes the file while a process lives that has signed on (line `owner`).
 //
 //   head {...}             what is computed: settings, input, version, and how it is cut into units
-//   making                 a launch is laying out the part file: a part file that exists belongs to this journal
+//   making                 a launch lays out the part file: a part file that exists then belongs to this journal
 //   part {...}             the layout of the part file (PartLayout in part_file.hpp)
 //   owner ID LAUNCH PROCESS ABOUT
-//                          a process that takes units; while it lives, it locks a byte whose position follows from ID
-//   claim PHASE UNIT ID    process ID works on this unit
+//                          a process signs on; while it lives, it locks a byte whose position follows from ID
+//   claim PHASE UNIT ID    owner ID works on this unit; units of a phase read what units of earlier phases have written
 //   check PHASE UNIT TEXT  the checksums of what the unit has written (unit_checks.hpp)
 //   done PHASE UNIT NOTE   the unit's numbers are in the part file and on disk; NOTE, which may be empty, is what else
 //                          later launches must know about the unit
-//   again PHASE UNIT       the unit's numbers are not there any more: it is not finished, nor are units of later phases
+//   again PHASE UNIT       the unit's numbers have changed on disk: it and all units of later phases are not finished
 //   stop LAUNCH            the processes of this launch shall take no more units
-//   record                 HDF5 adds the record to the part file now
+//   record                 from now on, HDF5 may add the record to the part file
 //
-// Each line begins with a checksum of the rest, so readers ignore a line that a killed process left incomplete.
+// Each line begins with a checksum of its text, so readers ignore a line that a killed process left incomplete.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ namespace annulus::store {
 
 using core::Index;
 
-/// A process that works on the output. Processes that were launched together have the same `launch`.
+/// A process that works on the output: a line `owner`. Processes that were launched together have the same `launch`.
 struct JournalOwner {
   std::uint64_t id = 0;
   std::uint64_t launch = 0;
@@ -49,34 +49,34 @@ struct Unit {
 class Journal {
  public:
   /// Opens the journal at `path`, or makes an empty one; does not follow a link. Throws Error(failure) if something
-  /// else is there.
+  /// that is no journal has this path.
   explicit Journal(const std::string& path);
 
-  /// Reads the journal, if there is one with a head and a part. Changes no file. Throws as above.
+  /// Reads an existing journal that has the lines head and part; otherwise empty. Makes no file. Throws as Journal().
   static std::optional<Journal> find(const std::string& path);
 
   const std::string& path() const { return path_; }
-  bool is_empty() const { return head_.empty() || part_.empty(); }
+  bool is_empty() const { return head_.empty() || part_.empty(); }  ///< the line head or the line part is missing
   const std::string& head() const { return head_; }
   const std::string& part() const { return part_; }
-  bool is_making() const { return making_; }
-  bool has_locks() const { return locks_; }
-  bool is_recording() const { return recording_; }
-  /// A process of another launch that works on the output, if there is one. If the file system has no locks, this may
-  /// also be a process on another machine, about which this machine cannot know whether it lives.
+  bool is_making() const { return making_; }        ///< has the line making
+  bool has_locks() const { return locks_; }         ///< the file system supports locks
+  bool is_recording() const { return recording_; }  ///< has the line record
+  /// ABOUT of a living process that works on the output in a launch other than `launch`; empty if there is none. If the
+  /// file system has no locks, it may be a dead process of another machine: this machine cannot know whether it lives.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
 
-  /// Locks the journal while this object lives. The journal then knows all that other processes have written.
-  class Turn {
+  /// Locks the journal while this object lives. The constructor also reads all that other processes have written.
+  class Lock {
    public:
     /// Throws Error(failure) if the journal was removed, replaced or cut short since it was opened.
-    explicit Turn(Journal& journal);
+    explicit Lock(Journal& journal);
 
     /// Appends a line.
     void write(const std::string& line);
     /// Returns when all appended lines are on disk.
     void flush();
-    /// Empties the journal: all earlier lines are forgotten.
+    /// Empties the journal: removes all its lines.
     void begin_anew();
 
    private:
@@ -84,26 +84,26 @@ class Journal {
     std::optional<ByteLock> lock_;
   };
 
-  std::uint64_t self() const { return self_; }
-  /// Notes that this process works on the output, until the journal is closed.
-  void sign_on(const JournalOwner& owner, Turn& turn);
+  std::uint64_t self() const { return self_; }  ///< ID of this process; 0 before sign_on()
+  /// Writes a line `owner` for this process, and locks its byte until the journal is closed.
+  void sign_on(const JournalOwner& owner, Lock& lock);
   void sign_on(const JournalOwner& owner);
 
   bool is_done(const Unit& unit) const { return done_.contains(unit); }
-  Index done_in(Index phase) const;
+  Index done_in(Index phase) const;  ///< number of finished units of a phase
   Index done() const { return Index(done_.size()); }
   /// The notes of the finished units, in the order of the units.
   std::vector<std::string> notes() const;
-  /// The finished units with the checksums of what they have written (unit_checks.hpp); "" for a unit without.
+  /// The finished units, with the text of their line `check`; "" for a unit without this line.
   std::map<Unit, std::string> checks() const;
-  /// Whether a process that lives works on the unit.
+  /// Whether the unit is not finished, and a living process works on it.
   bool is_claimed(const Unit& unit) const;
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }
 
-  /// Reserves the completion of the file for this launch, while the journal is open; false if another launch has it.
+  /// Claims the completion of the file for this process, until the journal is closed; false if another one has done so.
   bool take_completion();
 
-  /// Removes the journal when the run has ended, so that others can use the name.
+  /// Removes the file of the journal. Call it when the run has ended, so that another run can make this output.
   void remove();
   /// Whether the path still leads to this journal.
   bool is_there() const { return file_.is_named(path_); }

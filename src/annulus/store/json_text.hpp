@@ -23,8 +23,8 @@ inline nlohmann::ordered_json parse_json(const std::string& text) {
   return parsed;
 }
 
-/// The same value. Throws an exception of the library if a number in it is not a whole one of 64 bits: without this,
-/// converting 1e300 to an Index would be undefined behaviour.
+/// Returns `json`. Throws an exception of the library if a number in it is not a whole number of 64 bits. Call it
+/// before numbers are converted: to convert 1e300 to an Index would be undefined behaviour.
 inline const nlohmann::ordered_json& whole_numbers(const nlohmann::ordered_json& json) {
   if (json.is_number()) json.get_ref<const nlohmann::ordered_json::number_integer_t&>();
   if (json.is_structured()) {

@@ -66,9 +66,9 @@ FileContents describe(hid_t file, const runfile::Settings& settings, LayerExtras
   const Index rows = x.extents[1];
   FileContents contents{
       {x.extents[0], rows, layer.heads, layer.kv_heads, head_dim}, x.type, core::AxisOrder::bshd, width, rows, {}};
-  if (const auto& places = settings.input.coordinates) {
+  if (const auto& dataset = settings.input.coordinates) {
     const std::string to_fit = fmt::format("x {} of {} rows", x.shape_text(), rows);
-    contents.coordinates = read_coordinates(file, path, *places, rows, to_fit);
+    contents.coordinates = read_coordinates(file, path, *dataset, rows, to_fit);
   }
   return contents;
 }

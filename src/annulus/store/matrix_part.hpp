@@ -20,14 +20,14 @@ struct Rectangle {
 /// A part of a dataset that a rank reads or writes. `host` holds the dataset's rectangle `kept`, row-major.
 struct MatrixPart {
   std::string dataset;
-  Rectangle part;  ///< must be inside `kept`; empty: this rank moves nothing
+  Rectangle part;  ///< must be inside `kept`; empty: this rank reads or writes nothing
   Rectangle kept;
   void* host = nullptr;
-  std::optional<NumberType> type{};  ///< type in memory, when they are written; empty: that of the dataset
+  std::optional<NumberType> type{};  ///< for writing: type in memory; empty: that of the dataset
 };
 
-/// The part as a piece of a tensor with one batch entry: each column is a head with one number. `number_bytes`: bytes
-/// of a number in memory.
+/// The part as a piece of a tensor with one batch entry, in which each column is a head with one number.
+/// `number_bytes`: bytes of a number in memory.
 inline core::RowPiece piece_of(const MatrixPart& matrix, core::Index number_bytes) {
   const Rectangle &part = matrix.part, &kept = matrix.kept;
   const core::Index first =

@@ -1,4 +1,4 @@
-// How a dataset stores its numbers, and which numbers mean "missing".
+// The types of a dataset's numbers, conversion between them, and numbers that mean "missing".
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace annulus::store {
 
-/// A storage type of tensors, or int64, which row numbers have.
+/// A storage type of tensors, or int64, which is the type of row numbers.
 class NumberType {
  public:
   constexpr NumberType(core::DType type) : dtype_(type) {}
@@ -25,7 +25,7 @@ class NumberType {
   std::optional<core::DType> dtype_;
 };
 
-/// Functions that move numbers treat an int64 as this type: it has 8 bytes, too, and is copied without conversion.
+/// Functions that move numbers treat int64 as float64, which also has 8 bytes; they copy it without conversion.
 inline constexpr core::DType bits_of_int64 = core::DType::float64;
 
 constexpr std::size_t bytes_of(NumberType type) { return type.dtype() ? core::bytes_of(*type.dtype()) : 8; }
@@ -36,12 +36,12 @@ struct Numbers {
   void* data = nullptr;
   NumberType type = core::DType::float32;
 };
-/// Writes the first `count` numbers of `from` to `to`. If `to` has fewer bits, rounds to nearest; what is too large
-/// becomes infinite. The memory must not overlap; int64 converts only to int64.
+/// Writes the first `count` numbers of `from` to `to`. If the type of `to` has fewer bits, rounds to nearest; numbers
+/// that are too large become infinite. The memory must not overlap; int64 converts only to int64.
 void convert(const Numbers& from, const Numbers& to, core::Index count);
 
-/// A number that means "missing", and the attribute of the dataset that says so: _FillValue or missing_value of
-/// netCDF.
+/// A number that means "missing", and the dataset's attribute that defines it: _FillValue or missing_value, as netCDF
+/// has them.
 struct MissingValue {
   std::string attribute;
   double value = 0;

@@ -27,7 +27,7 @@ std::string about(const comm::Communicator& comm) {
                      utc_text(std::time(nullptr), "%Y-%m-%d %H:%M:%S UTC"));
 }
 
-/// Removes a part file on which no process works any more, if the path still leads to it.
+/// Removes the journal's part file, on which no process may work, if it exists. Throws if another file is there.
 void discard(const std::string& path, const Journal& journal) {
   if (!is_taken(path)) return;
   const bool is_its = journal.is_empty()
@@ -91,12 +91,12 @@ bool OutputFile::has_final_name(const PartLayout& layout) const {
   return !is_taken(part_path_) && is_taken(final_path_) && state_of(final_path_).inode == layout.inode;
 }
 
-/// Opens and locks the journal. Tries again if another launch removes the file between opening and locking.
-Journal::Turn OutputFile::open_journal() {
+/// Opens and locks the journal. Tries again if another launch removes the journal between opening and locking.
+Journal::Lock OutputFile::open_journal() {
   for (;;) {
     journal_.emplace(journal_path_);
     try {
-      return Journal::Turn(*journal_);
+      return Journal::Lock(*journal_);
     } catch (const core::Error&) {
       if (journal_->is_there()) throw;
     }
@@ -111,14 +111,14 @@ void OutputFile::refuse_other_run(const std::string& worker) const {
                                            journal_path_, part_path_));
 }
 
-/// On rank 0: makes journal and part file, or continues those of another launch; false if that launch has cut the
-/// output into other units.
+/// On rank 0: makes journal and part file, or opens those of another launch; false if that launch has cut the output
+/// into other units.
 bool OutputFile::lay_out(const MayContinue& may_continue) {
   if (!is_taken(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // check before anything is made
-  Journal::Turn turn = open_journal();
+  Journal::Lock lock = open_journal();
   const auto sign_on = [&] {
     launch_ = random_id();
-    journal_->sign_on({random_id(), launch_, about(comm_)}, turn);
+    journal_->sign_on({random_id(), launch_, about(comm_)}, lock);
     return true;
   };
   if (!journal_->is_empty()) {
@@ -136,25 +136,25 @@ bool OutputFile::lay_out(const MayContinue& may_continue) {
           journal_path_, done, final_path_);
     }
   }
-  return begin(turn) && sign_on();
+  return begin(lock) && sign_on();
 }
 
 /// Call it if nothing is finished and no process works on the file: makes everything anew.
-bool OutputFile::begin(Journal::Turn& turn) {
+bool OutputFile::begin(Journal::Lock& lock) {
   if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
     check_can_be_made(final_path_, plan_.where.overwrite);
     discard(part_path_, *journal_);
-    turn.begin_anew();
-    turn.write("head " + plan_.head);
-    turn.write("making");
-    if (plan_.keeps_units) turn.flush();
+    lock.begin_anew();
+    lock.write("head " + plan_.head);
+    lock.write("making");
+    if (plan_.keeps_units) lock.flush();
     OutputTarget where = plan_.where;
     where.file = final_path_;
     const PartLayout layout = PartFile::lay_out(part_path_, where, plan_.tensors, part_guard_);
-    turn.write("part " + layout.text());
-    if (plan_.keeps_units) turn.flush();
-  } catch (const core::Error&) {  // nothing has begun: what was made is removed
+    lock.write("part " + layout.text());
+    if (plan_.keeps_units) lock.flush();
+  } catch (const core::Error&) {  // nothing is computed yet: removes the files that were made
     part_guard_.reset();
     journal_->remove();
     throw;
@@ -203,16 +203,16 @@ void OutputFile::write_parts(const std::vector<MatrixPart>& parts,
 }
 
 void OutputFile::publish(const Record& record) {
-  struct RootsBusiness {  // only rank 0 renames, keeps or removes the files, even if publishing fails
+  struct ReleaseGuards {  // on other ranks: only rank 0 renames, keeps or removes the files, even if publishing fails
     OutputFile& file;
-    ~RootsBusiness() {
+    ~ReleaseGuards() {
       if (file.comm_.is_root()) return;
       if (file.part_guard_) file.part_guard_->release();
       if (file.journal_guard_) file.journal_guard_->release();
     }
   };
   comm::agree(comm_, [&] { part_->close(); });
-  const RootsBusiness roots_business{*this};
+  const ReleaseGuards release_guards{*this};
   comm::on_root(comm_, [&] {
     const auto unnamed = plan_.keeps_units ? AtomicFile::Unnamed::stays : AtomicFile::Unnamed::gets_another_name;
     part_->publish(final_path_, plan_.where.overwrite, record, unnamed);

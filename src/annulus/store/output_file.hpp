@@ -2,8 +2,8 @@
 //
 // Rank 0 lays out NAME.part before anything is computed (part_file.hpp), and every rank writes its rows to it. At the
 // end every rank flushes and closes it; rank 0 adds the record and renames it to NAME. Meanwhile NAME.journal
-// (journal.hpp) says which process makes the file. No other run makes it while that process lives; when it is dead, the
-// next run takes over.
+// (journal.hpp) says which processes make the file. No other run makes the file while one of these processes lives.
+// After that, the next run makes it anew, or continues.
 #pragma once
 
 #include <functional>
@@ -17,15 +17,15 @@
 
 namespace annulus::store {
 
-/// Head of the journal of a file that one launch makes from start to end; no later launch continues it.
+/// Text of the line `head` in the journal of a file that one launch makes alone, and that no later launch continues.
 inline constexpr const char* whole_head = "{}";
 
 /// Describes the file to be made.
 struct OutputPlan {
   OutputTarget where;
   std::vector<PartTensor> tensors;
-  std::string head = whole_head;  ///< for the journal, one line that says what is computed
-  bool keeps_units = false;       ///< if a launch ends early, a later launch continues with its finished units
+  std::string head = whole_head;  ///< text of the journal's line `head`: what is computed
+  bool keeps_units = false;       ///< if a launch ends early, its finished units are kept for a later launch
 };
 /// A plan for a file that one launch makes, and whose numbers have the same type in memory as in the file.
 OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>& tensors);
@@ -33,7 +33,7 @@ OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>&
 class OutputFile : public RowWriter {
  public:
   /// Called on rank 0, under the journal's lock, if another launch has finished units or works on this output. True:
-  /// this launch can continue; false: its units are cut differently. Throws Error if it must not continue.
+  /// this launch can continue; false: the other one has cut other units. Throws Error if this launch must not continue.
   using MayContinue = std::function<bool(const Journal&, const PartLayout&)>;
 
   /// Lays the file out, or opens one that `may_continue` accepts. Collective. Throws the same Error(failure) on every
@@ -45,13 +45,13 @@ class OutputFile : public RowWriter {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// False: another launch has cut the units differently, and the file is not open.
+  /// False: another launch has cut the output into other units, so this object has not opened the file.
   bool is_open() const { return launch_ != 0; }
   /// A number that all processes of this launch share.
   std::uint64_t launch() const { return launch_; }
   const std::string& final_path() const { return final_path_; }
 
-  /// Call it on rank 0 or, if finished units are kept, on any rank.
+  /// Call it on rank 0 or, if finished units are kept, on any rank; other ranks have not opened the journal.
   Journal& journal() { return *journal_; }
   const Journal& journal() const { return *journal_; }
   /// nullptr if another launch has already given the file its final name.
@@ -70,8 +70,8 @@ class OutputFile : public RowWriter {
 
  private:
   bool lay_out(const MayContinue& may_continue);
-  bool begin(Journal::Turn& turn);
-  Journal::Turn open_journal();
+  bool begin(Journal::Lock& lock);
+  Journal::Lock open_journal();
   [[noreturn]] void refuse_other_run(const std::string& worker) const;
   static void note_unfinished(const std::string& path, std::optional<UnfinishedFile>& guard);
 

@@ -41,7 +41,7 @@ Index bytes_of(const TensorSpec& spec) {
                          std::multiplies<Index>());
 }
 
-/// The byte ranges of the numbers of each dataset in the top group: tensors, and scales, whose numbers are not written.
+/// The byte range of the numbers of each dataset in the top group: of tensors, and of scales (whose space stays empty).
 std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   std::vector<std::string> names;
   const auto note = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
@@ -144,8 +144,8 @@ PartLayout found_layout(const Descriptor& file, const std::string& path, const s
   return layout;
 }
 
-/// Makes an empty new file, never through a link. If there are hints, MPI makes it, because a file system decides on
-/// the stripes of a file when it is made.
+/// Makes an empty new file, never through a link. If there are hints, MPI makes it with them, because a file system
+/// decides on the stripes of a file when it is made.
 Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
   if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   if (path.find(':') != std::string::npos) {
@@ -181,7 +181,7 @@ PartLayout PartFile::lay_out(const std::string& path, const OutputTarget& result
     guard.emplace(path, file.identity().inode);
   }
   struct stat replaced {};
-  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until publish() sets other rights
+  if (stat(result.file.c_str(), &replaced) == 0) fchmod(file.id(), 0600);  // until publish() sets the final rights
   reserve(file, path, room);
   make_layout(path, specs, aligned);
   if (!file.is_named(path)) fail(ErrorKind::failure, "{}: was replaced while it was laid out", path);
@@ -221,7 +221,7 @@ const RawTensor& PartFile::place(const std::string& dataset) const {
   return found->second;
 }
 
-/// Throws unless the path leads to our file and it is long enough: bytes that were cut off would be read as zeros.
+/// Throws if `file` is not the one that was laid out, if the path leads to another one, or if `file` is too short.
 void PartFile::check(const Descriptor& file, Index bytes) const {
   const comm::BlockingScope inside("the look at " + path_);
   struct stat about {};
@@ -331,7 +331,7 @@ void PartFile::close() {
   flush();
   for (auto& [name, place] : tensors_) place.file = nullptr;
   const std::shared_ptr<Descriptor> last = std::move(file_);
-  if (last.use_count() == 1) flush_and_close(*last, path_);  // otherwise a source of rows still reads from it
+  if (last.use_count() == 1) flush_and_close(*last, path_);  // otherwise a FileRows still reads from it
 }
 
 void PartFile::undo_record(const Descriptor& file) const {

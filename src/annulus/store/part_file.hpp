@@ -1,8 +1,8 @@
 // NAME.part: an HDF5 file while it is made, perhaps unit by unit and by several launches.
 //
-// On rank 0, HDF5 makes the layout, with space for all numbers; rank 0 flushes it to disk and closes it. Then every
-// rank writes its numbers directly to their positions in the file. HDF5 opens the file again only when all numbers are
-// there. So a process that is killed leaves a valid file that lacks only numbers. Scratch tensors, which later
+// On rank 0, HDF5 lays the file out, with space for all numbers. Rank 0 flushes it to disk and closes it. Then every
+// rank writes its numbers to their positions in the file, without HDF5. HDF5 opens the file again only when all numbers
+// are there. So a process that is killed leaves a valid file that lacks only numbers. Scratch tensors, which later
 // units read and which are not in the result, are stored after everything that HDF5 has laid out.
 #pragma once
 
@@ -22,16 +22,16 @@ namespace annulus::store {
 /// A dataset of the result, or a scratch tensor.
 struct PartTensor {
   TensorSpec spec;
-  core::DType memory = core::DType::float32;  ///< type in memory of what is written and read
+  core::DType memory = core::DType::float32;  ///< the type that its numbers have in memory
   bool is_scratch = false;
 };
 
-/// The layout of a part file: all that is needed to open it, and to undo what HDF5 changes in it at the end.
+/// The layout of a part file: all that is needed to open the file, and to undo what HDF5 does when it adds the record.
 struct PartLayout {
   Index inode = 0;
   Index bytes = 0;                       ///< size of the layout; scratch tensors come after it
   std::map<std::string, Index> offsets;  ///< position of each tensor in bytes, by name
-  /// Bytes [begin, begin + size), which belong to HDF5.
+  /// HDF5's own bytes (not numbers of datasets) of the file from byte `begin` on, as they were laid out.
   struct Bytes {
     Index begin = 0;
     std::string bytes;
@@ -46,33 +46,33 @@ struct PartLayout {
 class PartFile final : public core::RowSink {
  public:
   /// Makes a new file at `path`, never through a link. It has space for all numbers, is flushed to disk, and is
-  /// closed. Users who may not read the file that it will replace may not read it either. `result`: the file that
-  /// it will become. `guard` removes the file if this process ends early. Call it on one rank. Throws
+  /// closed. `result`: the file that it will become. If that file exists, users who may not read it may not read the
+  /// new file either. `guard` removes the new file if this process ends early. Call it on one rank. Throws
   /// Error(failure).
   static PartLayout lay_out(const std::string& path, const OutputTarget& result, const std::vector<PartTensor>& tensors,
                             std::optional<UnfinishedFile>& guard);
 
-  /// Opens a file that was laid out. Throws Error(failure) if another file is there, or if bytes are missing at its
-  /// end. `has_scratch`: false once publish() has begun to add the record over the scratch tensors.
+  /// Opens a file that was laid out. Throws Error(failure) if the path leads to another file, or if bytes are missing
+  /// at the end. `has_scratch`: false once publish() may have begun, which writes the record over the scratch tensors.
   PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch);
 
-  /// Writes rows of a tensor on this rank alone, while other ranks write other rows. Blocks of the file in which other
-  /// ranks may have bytes, too (shared_blocks.hpp), stay in memory until write_borders().
+  /// Writes rows of a tensor on this rank alone, while other ranks write other rows. Bytes that do not fill a block of
+  /// the file (shared_blocks.hpp) stay in memory until write_borders(): other ranks may write to that block, too.
   void write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override;
   core::RowTraffic traffic() const override { return traffic_; }
-  /// Writes and flushes the blocks that write() has kept. Call it only under the journal's lock, so that no other
-  /// process does the same; the lock also makes file systems drop what they have cached.
+  /// Writes and flushes the bytes that write() has kept. Call it only while this process has the journal's lock, so
+  /// that no other process does the same. The lock also makes network file systems drop cached blocks.
   void write_borders();
   bool has_borders() const { return !borders_.empty(); }
 
-  /// Adds this rank's pieces, which all ranks write together and not with write(), to the checksums.
+  /// Adds this rank's pieces to the checksums. Call it for pieces that write_together() writes: write() does it itself.
   void note_written(const RawTensor& to, const std::string& dataset, const std::vector<core::RowPiece>& pieces);
   /// The checksums of what this rank has written since the last call.
   UnitChecks take_checks() { return std::exchange(checks_, {}); }
-  /// Reads what a unit has written, and returns the datasets whose numbers do not have these checksums any more.
+  /// Reads what a unit has written. Returns the datasets whose numbers do not have these checksums any more.
   std::vector<std::string> changed(const UnitChecks& checks) const;
 
-  /// Where a dataset is in the file. Its numbers have the type PartTensor::memory in memory.
+  /// A dataset or scratch tensor of the file. Its numbers have the type PartTensor::memory in memory.
   const RawTensor& place(const std::string& dataset) const;
 
   /// Flushes to disk what this machine has written to the file. Throws Error(failure).
@@ -82,9 +82,9 @@ class PartFile final : public core::RowSink {
   /// Flushes and closes the file, and checks that both worked. Throws Error(failure).
   void close();
 
-  /// Cuts off what follows the layout (scratch, or the rest of an earlier attempt), adds the record, and gives the file
-  /// its final name. Call it on one rank when all ranks have closed the file. `unnamed`: what happens to the file if it
-  /// cannot get that name. Throws Error(failure).
+  /// Restores the layout (cuts off scratch tensors, and undoes an interrupted publish()), adds the record, and gives
+  /// the file its final name. Call it on one rank when all ranks have closed the file. `unnamed`: what happens to the
+  /// file if it cannot get that name. Throws Error(failure).
   void publish(const std::string& final_path, bool overwrite, const Record& record, AtomicFile::Unnamed unnamed) const;
 
  private:
@@ -98,7 +98,7 @@ class PartFile final : public core::RowSink {
 
   std::string path_;
   PartLayout layout_;
-  Index bytes_ = 0;  // smallest valid size, until publish() begins the record
+  Index bytes_ = 0;  // smallest valid size of the file, until publish()
   std::shared_ptr<Descriptor> file_;
   std::map<std::string, RawTensor> tensors_;  // by name of the dataset
   std::vector<Border> borders_;

@@ -16,11 +16,11 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-constexpr Index window_bytes = Index(4) << 20;  // read at once if rows are scattered
+constexpr Index window_bytes = Index(4) << 20;  // that one call reads or writes if rows are scattered
 constexpr Index gap_bytes = Index(8) << 10;     // two pages: reading a gap of this size costs less than another call
-constexpr Index call_bytes = Index(64) << 20;   // that one call writes at most: a second on a slow disk
+constexpr Index call_bytes = Index(64) << 20;   // that one call writes at most: takes a second on a slow disk
 
-/// Also throws if the file ends too early.
+/// Reads `count` bytes at byte `offset` of the file. Throws Error(failure), also if the file ends too early.
 void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset) {
   const Index done = read_bytes(*tensor.file, to, count, offset);
   if (done == count) return;
@@ -39,7 +39,7 @@ void check_run(const RowLayout& layout, const OneRun& run) {
        found->expected());
 }
 
-/// Checks runs together if there are no gaps between them in memory.
+/// Checks all runs in one call if memory has no gaps between them, and each run only to find the index of a bad number.
 void check_runs(const RowLayout& layout, const RowRuns& runs) {
   if (runs.memory_step == runs.numbers * Index(core::bytes_of(layout.memory)) &&
       !find_unwanted(layout, runs.memory, runs.numbers * runs.count)) {

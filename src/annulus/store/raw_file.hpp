@@ -18,22 +18,22 @@ struct RawTensor {
 };
 
 /// The layout of a dataset with one to four axes; the type in memory is that of the file. Its axes are (B, S, heads,
-/// numbers), (B, S, heads), (rows, heads) for a matrix, or (rows) for a vector.
+/// numbers), (B, S, heads), (rows, heads) for a matrix, whose columns count as heads, or (rows) for a vector.
 RowLayout layout_of(const InspectedFile& seen, const std::string& dataset);
 
-/// Opens the file of a dataset whose bytes in the file are contiguous and as in memory, and checks that the file has
-/// not changed. Empty if only HDF5 can read the dataset. If that is not known yet, asks HDF5. Local. Throws
-/// Error(failure).
+/// Opens the file of a dataset whose bytes in the file are contiguous and the same as in memory, and checks that the
+/// file has not changed. Empty if only HDF5 can read the dataset; if `seen` does not say this, asks HDF5. Local.
+/// Throws Error(failure).
 std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset);
 
-/// Reads pieces, and converts them if memory has another type. Throws Error(failure) with the dataset's name if the
-/// file is too short, a call fails, or the layout does not allow a number.
+/// Reads pieces, and converts them if layout.memory is another type. Throws Error(failure) with the dataset's name if
+/// the file is too short, a call fails, or the layout does not allow a number.
 void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Called with `count` bytes that belong at byte `begin` of the file.
+/// A function that gets `count` bytes that belong at byte `begin` of the file.
 using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index count)>;
-/// Calls `visit` with the bytes of the pieces, converted to the file's type. Each call gets contiguous bytes; what
-/// passes through a buffer is some MiB at most. Throws Error(failure) if a number does not fit the file's type.
+/// Calls `visit` with the bytes of the pieces, converted to the file's type. The bytes of one call are contiguous in
+/// the file; if a buffer holds them, they are some MiB at most. Throws Error(failure) if a number does not fit.
 void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit);
 
 /// Writes bytes of a tensor in several calls; between them the watchdog learns that work goes on. Call it on the thread

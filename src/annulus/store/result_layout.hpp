@@ -21,13 +21,13 @@ struct TensorSpec {
   std::string name;
   NumberType type = core::DType::float32;
   std::vector<Index> extents;
-  std::string axes;  ///< a name for each, "batch sequence head dim"; in one file a name has one length
+  std::string axes;  ///< a word for each, "batch sequence head dim"; axes with the same name have the same length
   core::AxisOrder order = core::AxisOrder::bshd;
   std::string units = "1";
 };
-/// A tensor of core::stored_tensor_table, which has its axes: (B, S, heads, D), or (B, S, H) of an lse, or (B, S, H, k)
-/// of top_rows. A tensor of another name is like q. If there are fewer key/value heads than heads, their axis has the
-/// name kv_head. `query_rows`: rows of q, along an axis `query` if they are not as many as those of k; 0: they are.
+/// A dataset for a tensor in core::stored_tensor_table: (B, S, heads, D), (B, S, H) of lse, (B, S, H, k) of top_rows.
+/// Any other name gets the axes of q. Heads of k and v have the axis kv_head if they are fewer than those of q.
+/// `query_rows`: number of rows of q; if it is not S, these rows have the axis query; 0: it is S.
 TensorSpec tensor_spec(const std::string& name, NumberType type, const core::Shape& shape,
                        core::AxisOrder order = core::AxisOrder::bshd, Index query_rows = 0, Index top_keys = 0);
 
@@ -35,37 +35,37 @@ TensorSpec tensor_spec(const std::string& name, NumberType type, const core::Sha
 struct OutputTarget {
   std::string file;
   bool overwrite = false;
-  std::optional<Index> alignment{};  ///< bytes; datasets that large start at multiples of it; empty: automatic
+  std::optional<Index> alignment{};  ///< datasets of this many bytes or more start at multiples of it; empty: auto
   comm::FileHints hints{};           ///< hints for making the file
 };
 /// The target for a run file.
 OutputTarget target_of(const runfile::OutputSettings& output);
 
-/// A named array of /run, with the values of rank 0. Axes "rank" and extents {P}: one number for each rank. Axes "rank
-/// hop" and {P, hops}: one for each rank and hop.
+/// A dataset of group /run; the values on rank 0 are written. Axes "rank" and extents {P}: one number for each rank.
+/// Axes "rank hop" and extents {P, hops}: one number for each rank and hop.
 struct Column {
   std::string name;
-  std::string units;  ///< in the words of CF: "s", "bytes", "1" for counts
-  std::string about;  ///< describes it for the axis of a plot: "time in the attention kernel"
+  std::string units;  ///< as in the CF conventions of netCDF: "s", "bytes", "1" for counts
+  std::string about;  ///< text for the axis of a plot: "time in the attention kernel"
   std::string axes;
   std::vector<Index> extents;
   std::vector<double> values;
 };
 
-/// What a file contains apart from tensors; the values are those of rank 0.
+/// What a file contains apart from tensors. The values on rank 0 are written.
 struct Record {
   std::string settings;         ///< resolved run file, dataset /run/settings; empty: no group /run
   std::vector<Column> columns;  ///< datasets of /run
   std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
-  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file; from its input only
+  std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file; they depend only on the input
   std::vector<std::pair<std::string, std::string>> decisions = {};   ///< attributes of /run
 };
 
-/// More bytes than a file's layout and the overhead of a record need.
+/// More bytes than the metadata of a file's layout and the overhead of a record need.
 inline constexpr Index spare_bytes = Index(1) << 18;
 
-/// Large datasets start at multiples of `step` bytes. File systems cut files into stripes and blocks, and two ranks
-/// that write to one of them wait for each other. Datasets with fewer than `from` bytes are placed anywhere, so that
+/// Datasets of `from` bytes or more start at multiples of `step` bytes: file systems cut files into stripes and blocks,
+/// and two ranks that write to the same stripe or block wait for each other. Smaller datasets start anywhere, so that
 /// small files stay small.
 struct Alignment {
   Index from = Index(16) << 20;
@@ -76,7 +76,7 @@ struct Alignment {
   }
 };
 
-/// Bytes of the tensors plus at least those of their scales.
+/// Bytes of the tensors, plus at least the bytes of their dimension scales.
 Index bytes_of(const std::vector<TensorSpec>& tensors);
 /// The same, including the gaps of the alignment.
 Index bytes_of(const std::vector<TensorSpec>& tensors, const Alignment& alignment);

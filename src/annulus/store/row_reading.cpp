@@ -13,7 +13,7 @@ namespace {
 
 using core::Interval;
 
-/// Reads. If another program has replaced or truncated the file, the error says this, whatever else has failed then.
+/// Reads pieces. If another program has changed the file, the error says this, even if the reading has failed, too.
 void read(const InspectedFile& file, const std::string& dataset, const std::vector<core::RowPiece>& pieces,
           Wanted wanted) {
   core::RowTraffic traffic;
@@ -29,7 +29,7 @@ void read(const InspectedFile& file, const std::string& dataset, const std::vect
 std::vector<core::RowPiece> pieces_of(Interval batch, const std::vector<Interval>& rows, Interval heads,
                                       Index head_numbers, Index number_bytes, const void* memory, Index apart) {
   const Index head_pitch = apart > 0 ? apart : head_numbers * number_bytes, pitch = heads.size() * head_pitch;
-  auto* at = static_cast<std::byte*>(const_cast<void*>(memory));  // not const: a piece can be read or written
+  auto* at = static_cast<std::byte*>(const_cast<void*>(memory));  // not const: a RowPiece serves to read and to write
   std::vector<core::RowPiece> pieces;
   for (Index b = batch.begin; b < batch.end; ++b) {
     for (const Interval& interval : rows) {
@@ -54,8 +54,8 @@ void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted)
 }
 
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm) {
-  // Text with a line for each dataset: its offset, then the attribute and value of each number that means "missing";
-  // then a line for each other file.
+  // Text with a line for each dataset: its offset, then attribute and value for each number that means "missing".
+  // After these come lines with the names of the other files.
   std::istringstream lines(comm::from_root(comm, [&] {
     const FileId open = open_alone(file.path, false);
     std::string text;

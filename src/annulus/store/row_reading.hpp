@@ -12,38 +12,38 @@
 
 namespace annulus::store {
 
-/// Host memory for rows of a dataset: (B, rows, heads, D), contiguous, one interval's rows after another's.
+/// Host memory for rows of a dataset: (B, rows, heads, D), contiguous. The rows of the intervals follow one another.
 struct RowsIn {
   std::string dataset;
   void* host = nullptr;
 };
 
 /// The pieces that make up these rows and heads of the entries `batch`. In memory they are (batch, rows,
-/// heads, numbers), entry by entry, interval by interval. `number_bytes`: bytes of a number in
-/// memory. `apart`: bytes from one head to the next; 0: heads are contiguous. Worked example: 2 entries,
-/// rows {[4, 6), [10, 13)}, heads [0, 2): four pieces: rows 4-5 and rows 10-12 of entry 0, then those of
-/// entry 1.
+/// heads, numbers), entry by entry, and interval by interval inside an entry. `number_bytes`: bytes of a
+/// number in memory. `apart`: bytes from the start of one head to the next; 0: heads are contiguous. Worked
+/// example: 2 entries, rows {[4, 6), [10, 13)} and heads [0, 2) give four pieces: rows 4-5 of entry 0, rows
+/// 10-12 of entry 0, rows 4-5 of entry 1, rows 10-12 of entry 1.
 std::vector<core::RowPiece> pieces_of(core::Interval batch, const std::vector<core::Interval>& rows,
                                       core::Interval heads, Index head_numbers, Index number_bytes, const void* memory,
                                       Index apart = 0);
 
-/// Reads rows of a dataset in its type. Local: other ranks may read anything. Throws Error(failure) for a number
-/// that is not wanted, with the dataset's name, the index as in the file, and the value; also if the file has
-/// changed.
+/// Reads rows of a dataset in its type. Local: other ranks may read other rows, or none. Throws Error(failure) if
+/// `wanted` does not allow a number; the message has the dataset's name, the index in the file, and the value. Also
+/// throws if the file has changed.
 void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vector<core::Interval>& rows,
                Wanted wanted = Wanted::finite_numbers);
 
 /// Reads a part of a matrix or of a vector (one column) in its type. Throws as read_rows().
 void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
 
-/// Rank 0 finds where the numbers of all datasets in `file` are, which of them mean "missing", and which other files
-/// hold parts of these datasets, or of the small ones of `input` (sink, documents, lengths, coordinates), which other
-/// calls read. All ranks get the result. Collective. Throws the same Error(failure) on every rank, also if a dataset
-/// was never written.
+/// Rank 0 finds where the numbers of all datasets in `file` are, which numbers mean "missing", and which other files
+/// hold parts of these datasets, or of the small datasets of `input` (sink, documents, lengths, coordinates). All ranks
+/// note the result in `file`. Collective. Throws the same Error(failure) on every rank, for example if a dataset was
+/// never written.
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm);
 
-/// The filters of the file's datasets that are plugins, programs of third parties, and not part of HDF5. Each is named
-/// once, as in the file: "32015 (zstd)". Call it on one rank. Throws Error(failure).
+/// The filters of the file's datasets that are plugins: programs of third parties, which are not part of HDF5. Each is
+/// named once, as in the file: "32015 (zstd)". Call it on one rank. Throws Error(failure).
 std::vector<std::string> filter_plugins_of(const InspectedFile& file);
 
 }  // namespace annulus::store

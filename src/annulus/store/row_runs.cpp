@@ -10,7 +10,7 @@
 namespace annulus::store {
 namespace {
 
-/// Joins runs that follow one another without a gap in the file and in memory, if they need no conversion between them.
+/// Makes one run of all runs if these have no gaps between them, in the file and in memory, and need no conversion.
 RowRuns joined(RowRuns runs, const RowLayout& layout) {
   const Index in_file = runs.numbers * layout.number_bytes();
   const Index in_memory = runs.numbers * Index(core::bytes_of(layout.memory));
@@ -21,7 +21,7 @@ RowRuns joined(RowRuns runs, const RowLayout& layout) {
   return runs;
 }
 
-/// Rows `part` of a piece, where row 0 is the piece's first row.
+/// The rows `part` of a piece, counted from the piece's first row.
 core::RowPiece taken(core::RowPiece piece, core::Interval part) {
   piece.first += part.begin * piece.stride;
   piece.memory = static_cast<std::byte*>(piece.memory) + part.begin * piece.pitch;
@@ -157,7 +157,7 @@ std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs) {
 
 namespace {
 
-/// Reads the runs of one window, which are in file order.
+/// Calls visit() with the reads for the runs of one window. `parts`: these runs, in file order.
 void read_window(const std::vector<OneRun>& parts, Index number_bytes, Index gap,
                  const std::function<void(const ReadCall&)>& visit) {
   const auto end_of = [&](const OneRun& run) { return run.begin() + run.runs->numbers * number_bytes; };

@@ -1,4 +1,4 @@
-// Finds the bytes of a file that hold given rows of a tensor, where each goes in memory, and few calls that read them.
+// Finds which bytes of a file hold given rows of a tensor, and where they belong in memory; plans few reads for them.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@ namespace annulus::store {
 
 using core::Index;
 
-/// Which numbers may be read. present_numbers: NaN and infinity, too, but no number that stands for a missing one.
-/// any_numbers: for results, and for inputs that all ranks check together afterwards.
+/// Which numbers may be read. finite_numbers: no NaN, no infinity, and no number that stands for a missing one.
+/// present_numbers: also NaN and infinity. any_numbers: for results, and for inputs that all ranks check afterwards.
 enum class Wanted { finite_numbers, present_numbers, any_numbers };
 
-/// How a tensor is stored in a file, and which type it gets in memory.
+/// How a tensor is stored in a file, which type it gets in memory, and which of its numbers may be read.
 struct RowLayout {
   std::string where;           ///< for messages: "tokens.h5: dataset /q"
   Index offset = 0;            ///< position of its first byte in the file
@@ -26,10 +26,10 @@ struct RowLayout {
   core::DType type = core::DType::float32;
   core::DType memory = core::DType::float32;
   bool is_finite = true;    ///< reading NaN or infinity is an error
-  MissingValues missing{};  ///< these numbers are errors, too
-  std::size_t axes = 4;     ///< number of the dataset's axes. 4: all; 3: no last one; 2: rows, heads; 1: rows
-  std::vector<core::Interval> left_out{};  ///< rows that existing() leaves out, from InspectedFile
-  bool is_left_out_by_entry = false;       ///< they are counted over all entries: row S is row 0 of entry 1
+  MissingValues missing{};  ///< reading one of these numbers is an error
+  std::size_t axes = 4;     ///< number of the dataset's axes. 4: all; 3: all but the last; 2: rows, heads; 1: rows
+  std::vector<core::Interval> left_out{};  ///< rows that do not exist: InspectedFile::left_out
+  bool is_left_out_by_entry = false;       ///< left_out counts rows over all entries: row S is row 0 of entry 1
 
   void allow(Wanted wanted) {
     if (wanted != Wanted::finite_numbers) is_finite = false;
@@ -40,15 +40,15 @@ struct RowLayout {
   Index number_bytes() const { return Index(core::bytes_of(type)); }
 };
 
-/// A piece's rows: `count` runs of `numbers` consecutive numbers, one step apart in the file and in memory.
+/// A piece's rows: `count` runs of `numbers` consecutive numbers, each run one step after the run before it.
 struct RowRuns {
-  Index file = 0;  ///< byte at which the first run begins
-  Index file_step = 0;
+  Index file = 0;       ///< byte at which the first run begins
+  Index file_step = 0;  ///< bytes from one run to the next in the file
   std::byte* memory = nullptr;
-  Index memory_step = 0;
+  Index memory_step = 0;  ///< the same in memory
   Index numbers = 0;
   Index count = 0;
-  // the indices of the first number, for messages
+  // the indices of the first number, and the rows from one run to the next, for messages
   Index batch = 0, row = 0, row_step = 1, head = 0;
 
   Index begin(Index i) const { return file + i * file_step; }
@@ -58,18 +58,18 @@ struct RowRuns {
 /// Worked example with S = 5: rows 2, 4, 6 of entry 0 become rows 2 and 4 of entry 0, and row 1 of entry 1.
 std::vector<core::RowPiece> in_entries(const core::RowPiece& piece, Index sequence);
 
-/// The rows of the pieces that exist. In memory, the rows that do not exist become zeros.
+/// The pieces without the rows that do not exist (layout.left_out). Fills the memory of these rows with zeros.
 std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<core::RowPiece>& pieces);
 
-/// The runs of a piece, which may go on in the next entry, as in in_entries(). Throws an internal error if the tensor
+/// The runs of a piece, which may continue in the next entry, see in_entries(). Throws an internal error if the tensor
 /// lacks a row or a head. Worked example: rows 1 and 3 of heads [0, 2) of a (1, 4, 2, 8) float32 tensor that begins
 /// at byte 100. In order bshd these are 2 runs of 16 numbers, the first at byte 164, 128 bytes apart. In order bhsd
 /// each head has 2 runs of 8 numbers, 64 bytes apart: the first run is at byte 132 for head 0 and at byte 260 for
 /// head 1.
 std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece);
 
-/// Puts the pieces into groups, so that a rank can report to the watchdog between two groups. A group is
-/// at most `most_bytes` of a file, or one row of one piece. Pieces are cut only where a group is full.
+/// Puts the pieces into groups, so that a rank can report to the watchdog between two groups. A group has at
+/// most `most_bytes` in the file, or it is one row of one piece. Pieces are cut only where a group is full.
 std::vector<std::vector<core::RowPiece>> groups_of(const RowLayout& layout, const std::vector<core::RowPiece>& pieces,
                                                    Index most_bytes);
 
@@ -89,20 +89,20 @@ struct ReadCall {
   std::vector<OneRun> parts;
 };
 
-/// Calls visit() with the reads that bring all runs, in ascending order. Within a window of `window` bytes one call
-/// reads all from the first to the last needed byte, if at least a quarter is needed. Otherwise each run has its own
-/// call; runs less than `gap` bytes apart share one. A run longer than a window makes the window longer.
+/// Calls visit() with the reads that together contain all runs, in ascending order. Within a window of `window` bytes,
+/// one read goes from the first to the last needed byte, if at least a quarter of these bytes is needed. Otherwise runs
+/// share a read only if they are less than `gap` bytes apart. A run longer than a window makes the window longer.
 void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index window, Index gap,
                    const std::function<void(const ReadCall&)>& visit);
 
 /// All runs, sorted by their position in the file.
 std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs);
 
-/// The position of one number of a tensor, in the order of axes in memory.
+/// The indices of one number of a tensor.
 struct OneNumber {
   Index batch = 0, row = 0, head = 0, number = 0;
 };
-/// Takes a value for each of the four axes in memory, and returns those of the dataset's axes, in the file's order.
+/// Takes a value for each axis (batch, row, head, number); returns those of the dataset's axes, in the file's order.
 template <class Value>
 std::vector<Value> per_axis(const RowLayout& layout, std::vector<Value> four) {
   if (layout.axes <= 2) return {four.begin() + 1, four.begin() + 1 + std::ptrdiff_t(layout.axes)};
@@ -111,7 +111,7 @@ std::vector<Value> per_axis(const RowLayout& layout, std::vector<Value> four) {
 }
 /// The indices of a number as text, "[b, s, h, d]", in the file's order of axes.
 std::string index_text(const RowLayout& layout, const OneNumber& at);
-/// The same for number `number` of a run.
+/// The same for number `number` of a run, counted in memory.
 std::string index_text(const RowLayout& layout, const OneRun& run, Index number);
 
 }  // namespace annulus::store

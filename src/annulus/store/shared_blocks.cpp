@@ -11,7 +11,7 @@ namespace {
 
 using core::Interval;
 
-constexpr Index bytes_at_root = Index(1) << 20;      // for each rank: rank 0 writes smaller datasets alone
+constexpr Index bytes_at_root = Index(1) << 20;      // times ranks: rank 0 writes smaller datasets alone
 constexpr Index received_at_once = Index(64) << 20;  // bytes that one rank receives at once from others
 
 /// Bytes of the file that another rank writes for this rank.
@@ -57,7 +57,7 @@ std::map<int, std::vector<Stretch>> write_own(const RawTensor& tensor, const std
                                               const BlockOwners& owners, int rank, core::RowTraffic& traffic) {
   std::map<int, std::vector<Stretch>> others;
   for_each_stretch(tensor.layout, pieces, [&](Index begin, const std::byte* bytes, Index count) {
-    Index own = 0;  // number of bytes before `done` that are not written yet
+    Index own = 0;  // number of bytes just before `done` that this rank still has to write
     Index done = 0;
     const auto flush = [&] {
       if (own > 0) write_watched(tensor, begin + done - own, bytes + done - own, own, traffic);
@@ -91,7 +91,7 @@ void append(std::vector<std::byte>& message, Index begin, const std::byte* bytes
   message.insert(message.end(), bytes, bytes + count);
 }
 
-/// Makes the next messages to other ranks, of at most `most` bytes, from the stretches that are left.
+/// Makes the next messages to other ranks, together at most `most` bytes, from the end of the stretches that are left.
 comm::ByteMessages next_messages(std::map<int, std::vector<Stretch>>& left, Index most) {
   comm::ByteMessages messages;
   while (most > 0 && !left.empty()) {
@@ -148,9 +148,9 @@ RowOwners::RowOwners(const pattern::Partition& partition, Index entry_rows) : en
 }
 
 int RowOwners::rank_of(Index row) const {
-  const auto behind = std::upper_bound(intervals_.begin(), intervals_.end(), row,
-                                       [](Index wanted, const Owned& one) { return wanted < one.begin; });
-  return behind == intervals_.begin() ? 0 : std::prev(behind)->rank;
+  const auto next = std::upper_bound(intervals_.begin(), intervals_.end(), row,
+                                     [](Index wanted, const Owned& one) { return wanted < one.begin; });
+  return next == intervals_.begin() ? 0 : std::prev(next)->rank;
 }
 
 void write_together(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, const RankOf& rank_of,

@@ -1,14 +1,14 @@
 // Writes rows of all ranks to one file so that only one rank writes each block of the file.
 //
 // Several machines may cache the same block of a file without knowing of each other (NFS, FUSE with write-back, BeeGFS,
-// DAOS mounts). A machine that changes some bytes writes back the whole block, with old bytes of others. So the
-// file is cut into blocks of 64 KiB, which is more than any page:
-// - the rank with the row of a block's first byte writes the block; other ranks send it their bytes of the block;
-// - the first and the last block of a dataset, which also hold other bytes, belong to rank 0;
-// - a dataset with less than 1 MiB for each rank belongs to rank 0 completely.
-// Worked example: two ranks, two rows of 40 KiB each, from byte 0 on, in a larger dataset. Rank 0 has bytes
-// [0, 80 KiB), so it owns the blocks at 0 and 64 KiB: rank 1 sends [80 KiB, 128 KiB) to rank 0. Rank 1 writes [128 KiB,
-// 160 KiB) if more of the dataset follows; otherwise that is the last block, and rank 1 sends it to rank 0, too.
+// DAOS mounts). A machine that changes some bytes of a block writes back the whole block. This would overwrite what
+// other machines have written to that block. So the file is cut into blocks of 64 KiB, which is more than any page:
+// - the rank that has the row of a block's first byte writes the block; other ranks send it their bytes of the block;
+// - rank 0 writes the first and the last block of a dataset if these blocks also hold bytes outside the dataset;
+// - rank 0 writes the whole dataset if that has less than 1 MiB for each rank.
+// Worked example: a large dataset begins at byte 0, and its rows have 40 KiB. Rank 0 has rows 0 and 1, which are bytes
+// [0, 80 KiB), so it writes the blocks at 0 and 64 KiB. Rank 1 has rows 2 and 3, which are [80 KiB, 160 KiB). It sends
+// [80 KiB, 128 KiB) to rank 0, and writes the block at 128 KiB; the rank with row 4 sends it [160 KiB, 192 KiB).
 #pragma once
 
 #include <functional>
@@ -25,19 +25,19 @@ namespace annulus::store {
 
 inline constexpr Index shared_block_bytes = Index(64) << 10;
 
-/// Returns which rank has a number of the dataset. It must return the same on every rank, for all numbers of the
-/// dataset, also for those that are not written now.
+/// A function that returns which rank has a number of the dataset. It must return the same on every rank, and know all
+/// numbers of the dataset, also those that are not written now.
 using RankOf = std::function<int(const OneNumber&)>;
 
 /// Finds the rank that has a row, by bisection.
 class RowOwners {
  public:
-  /// `entry_rows`: S if batch entries lie end to end and the partition is of B S rows; 0: the partition is of the
-  /// S rows of every entry.
+  /// `entry_rows`: S if the partition is of B S rows, with batch entries end to end; 0: the partition is of S rows, and
+  /// the same for every entry.
   explicit RowOwners(const pattern::Partition& partition, Index entry_rows = 0);
 
   int rank_of(Index row) const;
-  /// The same as a function for write_together().
+  /// rank_of() as a function for write_together().
   RankOf ranks() const {
     return [this](const OneNumber& at) { return rank_of(at.batch * entry_rows_ + at.row); };
   }
@@ -56,8 +56,8 @@ class RowOwners {
 void write_together(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, const RankOf& rank_of,
                     const comm::Communicator& comm, core::RowTraffic& traffic);
 
-// The place to which all ranks together write their results: a file that is being made (output_file.hpp) or, in tests,
-// memory.
+// RowWriter: where all ranks together write their results, which is a file that is being made (output_file.hpp) or, in
+// tests, memory.
 
 /// Host memory with this rank's rows of a dataset, (batch, rows, heads, ...), contiguous.
 struct RowsOut {
@@ -76,8 +76,8 @@ class RowWriter {
   /// rows. Collective: every rank names the same datasets. Throws the same Error(failure) on every rank.
   virtual void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
                      const RowOwners& owners) = 0;
-  /// Writes this rank's parts of matrices and vectors. Collective: every rank names the same datasets. One rank writes
-  /// each number; `rank_of` returns which, from row and column (OneNumber::head). Throws as write().
+  /// Writes this rank's parts of matrices and vectors. Collective: every rank names the same datasets. Each number is
+  /// in one rank's part; rank_of(dataset) finds the rank by row and column (OneNumber::head). Throws as write().
   virtual void write_parts(const std::vector<MatrixPart>& parts,
                            const std::function<RankOf(const std::string& dataset)>& rank_of) = 0;
 };

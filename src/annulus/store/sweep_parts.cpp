@@ -73,7 +73,7 @@ std::string identity_in(const std::string& path, const std::string& line) {
   return head[sweep_word];
 }
 
-/// The numbers of the cases that a line says have begun.
+/// The numbers of the cases that have begun according to this line; empty for a line of another kind.
 std::vector<Index> begun_in(const std::string& line) {
   const Json json = parse_json(line);
   std::vector<Index> numbers;
@@ -174,7 +174,7 @@ Parts read_parts(const std::string& table, const std::string& identity) {
   parts.state = state_of_parts(table);
   for (const auto& [path, bytes] : part_files(table)) {
     const std::vector<std::string> lines = whole_lines(path);
-    if (lines.empty()) continue;  // a launch that has only just begun
+    if (lines.empty()) continue;  // its launch has not completed the first line yet
     check_same_sweep(path, identity_in(path, lines[0]), identity);
     for (std::size_t i = 1; i < lines.size(); ++i) {
       if (auto record = record_of(lines[i])) parts.records.push_back(std::move(*record));

@@ -1,14 +1,14 @@
-// What the launches of a sweep have measured so far: a folder NAME.part beside the table NAME, with one file for each
-// launch. Use these functions on one rank.
+// The cases of a sweep that its launches have measured so far. They are in a folder NAME.part beside the table NAME,
+// which has one file for each launch. Use these functions on one rank.
 //
-//   sweep.h5.part/3f0c5a7799e1d2b4.jsonl    line 1: which sweep it is; other lines: one finished case each, and before
-//                                           cases are measured, the numbers of the cases that begin
+//   sweep.h5.part/3f0c5a7799e1d2b4.jsonl    Line 1 says which sweep it is. Each other line holds one finished case, or
+//                                           the numbers of cases that the launch begins to measure.
 //
-// A launch only appends to its own file, and never removes one, so no locks are needed. Each line is written
-// in one call and flushed to disk. If a killed process (or a full disk) leaves a line incomplete, readers
-// stop before it. A table is made from all files. When a launch has put its table in place, and files have
-// grown meanwhile, it makes the table again. So the last table contains everything, in whatever order
-// launches end.
+// A launch only appends to its own file, and removes no file, so no locks are needed. Each line is written in
+// one call and flushed to disk. If a killed process or a full disk leaves a line incomplete, readers ignore
+// that line. A launch makes the table from the files of all launches. If a file has grown while the launch
+// made the table, the launch makes the table again. So the last table contains all finished cases, in whatever
+// order the launches end.
 #pragma once
 
 #include <optional>
@@ -23,26 +23,26 @@ namespace annulus::store {
 
 using core::Index;
 
-/// The measurements of one case, column by column.
+/// The measurements of one case: numbers and texts, each with the name of its column.
 struct CaseRecord {
   Index number = 0;  ///< number of the case
   std::vector<std::pair<std::string, double>> numbers;
   std::vector<std::pair<std::string, std::string>> words;
 
-  /// The value in a column; NaN or "" if there is no such column.
+  /// The number or text in a column; NaN or "" if there is no such column.
   double number_in(std::string_view column) const;
   std::string word_in(std::string_view column) const;
 };
 
 /// The record as one line of JSON, without a line end. NaN becomes null.
 std::string line_of(const CaseRecord& record);
-/// Empty if the line is not a record.
+/// The record in a line; empty if the line holds no record.
 std::optional<CaseRecord> record_of(const std::string& line);
 
 /// The file of one launch. It is made with the first line, so a launch without work leaves no file.
 class LaunchFile {
  public:
-  /// `table`: the path of the table.
+  /// `table`: the path of the table; `identity`: text that says which sweep it is.
   LaunchFile(std::string table, std::string identity) : table_(std::move(table)), identity_(std::move(identity)) {}
 
   /// Writes a line and flushes it to disk. Throws Error(failure), but earlier lines are kept.
@@ -64,10 +64,10 @@ class LaunchFile {
 struct Parts {
   std::vector<CaseRecord> records;  ///< in no particular order; a case may occur twice
   std::vector<Index> begun;         ///< cases that have begun, whether they are finished or not
-  std::string state;                ///< names and sizes of the files; equal states mean that nothing was added
+  std::string state;                ///< names and sizes of the files; if it has not changed, no launch has added a line
 };
 
-/// Reads all files in the table's folder. Throws Error(failure) if one belongs to another sweep, and says what differs.
+/// Reads all files in the table's folder. Throws Error(failure) if one is of another sweep; the message says how.
 Parts read_parts(const std::string& table, const std::string& identity);
 /// Only the `state` of read_parts().
 std::string state_of_parts(const std::string& table);
@@ -75,7 +75,7 @@ std::string state_of_parts(const std::string& table);
 /// The folder of the files: "sweep.h5.part".
 std::string folder_of_parts(const std::string& table);
 
-/// Throws Error(failure), which says what differs, unless both identities are equal; `made` is the one in `file`.
+/// Throws Error(failure) if the identity `made`, found in `file`, differs from `asked`; the message says what differs.
 void check_same_sweep(const std::string& file, const std::string& made, const std::string& asked);
 
 }  // namespace annulus::store

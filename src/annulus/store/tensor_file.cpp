@@ -85,8 +85,8 @@ struct Query {
   Index heads() const { return extents()[heads_axis(order)]; }
 };
 
-/// True if k or v (B, S, Hkv, D or Dv) fits q (B, Sq, H, D) when both have this order: Hkv divides H, and S equals Sq,
-/// or with `any_rows` may be any number.
+/// True if k or v (B, S, Hkv, D or Dv) fits q (B, Sq, H, D) when both have this order of axes: Hkv divides H, and S
+/// equals Sq (with `any_rows`, S may be any number).
 bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
   if (tensor.extents[0] != q.extents[0] || (is_k && tensor.extents[3] != q.extents[3])) return false;
   const std::size_t rows = sequence_axis(order), heads = heads_axis(order);
@@ -94,8 +94,8 @@ bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::Ax
 }
 
 /// Call it if neither the run file nor the input file names the order of axes. Refuses tensors whose shapes suggest
-/// PyTorch's order (B, H, S, D): k or v fits q only in that order; or k has more heads than rows; or q has, and has as
-/// many rows as k.
+/// PyTorch's order (B, H, S, D): k or v fits q only in that order; or k has more heads than rows; or q has more heads
+/// than rows, and as many rows as k.
 void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset& v) {
   constexpr const char* hint =
       "axes are (batch, sequence, heads, head_dim); PyTorch's (B, H, S, D) needs transpose(1, 2), or input.axes: bhsd";
@@ -115,10 +115,10 @@ void check_unannounced(const Query& q, const FoundDataset& k, const FoundDataset
          tensor.where, tensor.shape_text(), rows, heads, hint);
   };
   if (q.rows() == k.extents[1]) check_heads(q.found);
-  check_heads(k);  // other q are not checked: few queries with many heads are normal
+  check_heads(k);  // q with more or fewer rows than k is not checked: it may have many heads
 }
 
-/// The order of axes according to the run file or the file's own names of axes, which must not contradict each other.
+/// The order of axes according to the run file or to the file's names of axes, which must not contradict each other.
 std::optional<core::AxisOrder> announced_order(hid_t file, const runfile::InputSettings& input,
                                                const std::vector<std::string>& names) {
   std::optional<core::AxisOrder> order = input.axes;
@@ -161,8 +161,8 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
   }
 }
 
-/// Compares dout with q, except that its head size is that of v; and dlse (B, S, H), which has q's order and lse's
-/// type.
+/// Compares dout with q, but its head size with that of v. Compares dlse (B, Sq, H) with q; dlse has q's order of axes
+/// and lse's type.
 void check_gradients(const FoundDataset& dout, const std::optional<FoundDataset>& dlse, const Query& q,
                      const FoundDataset& v) {
   check_type(dout, q.found.type, q.found.where);
@@ -177,7 +177,7 @@ void check_gradients(const FoundDataset& dout, const std::optional<FoundDataset>
 /// Describes q, k, v (with `with_gradients` also dout and dlse) together. Throws Error(failure) with file, dataset,
 /// what was found and what was expected.
 FileContents describe_tensors(hid_t file, const runfile::InputSettings& input, bool with_gradients) {
-  const core::AxisOrder asked = input.axes.value_or(core::AxisOrder::bshd);  // until the datasets are checked
+  const core::AxisOrder asked = input.axes.value_or(core::AxisOrder::bshd);  // for messages
   const std::string kv_axes = axes_text("kv_heads", asked);
   Query q{look_at(file, *input.file, input.q, axes_text("heads", asked),
                   "input.q names it; for a layer's file a section layer is missing")};
@@ -281,7 +281,7 @@ std::optional<std::string> read_text_attribute(const std::string& path, const st
 }
 
 std::string read_text_dataset(const std::string& path, const std::string& name) {
-  constexpr std::size_t most_text = 64 << 20;  // bytes of a text of fixed length, which the file need not contain
+  constexpr std::size_t most_text = 64 << 20;  // bytes; a damaged file can claim more than it contains
   const FileId file = open_alone(path, false);
   const DatasetId dataset = open_dataset(file, path, name);
   const SpaceId space(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, dataset), "{}: dataset {}", path, name));

@@ -32,7 +32,7 @@ void UnitCheck::add_bytes(const RowLayout& layout, Index begin, const std::byte*
 
 namespace {
 
-/// The smallest box of entries, rows and heads that contains all pieces, with one piece for each entry.
+/// The smallest box of entries, rows and heads that contains all pieces; it is returned as one piece for each entry.
 std::vector<core::RowPiece> box_of(const std::vector<core::RowPiece>& pieces) {
   std::array<Index, 3> begin, end;
   begin.fill(INT64_MAX);

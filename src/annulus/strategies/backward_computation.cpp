@@ -19,7 +19,7 @@ bool key_results_replace_sums(const Problem& problem) {
   return results_replace_sums(problem) && !problem.shape.has_value_dim();
 }
 
-/// Rows of sums become rows of a gradient.
+/// Turns rows of sums into rows of a gradient.
 void finish_views(const Problem& problem, Gradient which, Index heads, Index rows, const core::TensorView& sums,
                   const core::TensorView& result) {
   const Index numbers = which == Gradient::dv ? problem.shape.dim_of_values() : problem.shape.head_dim;
@@ -38,7 +38,7 @@ void finish_rows(const Problem& problem, Gradient which, Index heads, core::Inte
                view(result, problem.type, to));
 }
 
-/// Makes dK and dV of `rows` rows of all batch entries, from `sums` (a GradientBlock), in other memory.
+/// Makes dK and dV of `rows` rows of all batch entries from `sums` (a GradientBlock); `dk` and `dv` are other memory.
 void finish_key_rows(const Problem& problem, Index rows, const core::Buffer& sums, void* dk, void* dv) {
   const Index all = problem.shape.batch * rows, heads = problem.shape.kv_heads;
   const GradientBlock block{sums.data(), rows, false};
@@ -50,7 +50,7 @@ void finish_key_rows(const Problem& problem, Index rows, const core::Buffer& sum
   finish(Gradient::dv, dv, problem.shape.dim_of_values());
 }
 
-/// finish_rows() for row 0, in place. It uses a buffer, because its result would overwrite sums that are still read.
+/// finish_rows() for row 0, in place. It uses a buffer: otherwise the kernel would overwrite sums that it still reads.
 void finish_first_row(const Problem& problem, Gradient which, Index heads, const core::Buffer& sums) {
   const core::Buffer row("gradient row", heads * problem.head_row_bytes());
   finish_rows(problem, which, heads, {0, 1}, sums, row, 0);
@@ -59,9 +59,9 @@ void finish_first_row(const Problem& problem, Gradient which, Index heads, const
   core::copy_to_device(sums.data(), bytes.data(), row.bytes());
 }
 
-/// Turns rows of sums into rows of a gradient in `result`, which may be the same memory. A result has at most half the
-/// bytes of its sum, so the results of rows [0, 2 b) fit where the sums of rows [0, b) were: once those are done, rows
-/// [b, 2 b) can be written together.
+/// Turns rows of sums into rows of a gradient in `result`, which may be the same memory. Then a result of another type
+/// has at most half the bytes of its sum, so the results of rows [0, 2 b) fit where the sums of rows [0, b) were: when
+/// rows [0, b) are done, rows [b, 2 b) can be written together.
 void finish_one(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
                 const core::Buffer& result) {
   const bool moves = sums.data() == result.data() && problem.type != problem.sum_type();
@@ -87,7 +87,7 @@ core::TensorView lent_or_own(const core::TensorView& lent, const core::TensorVie
   return lent.data != nullptr ? lent : own;
 }
 
-/// dQ of `rows` rows of all batch entries, from their sums.
+/// Makes dQ of `rows` rows of all batch entries from their sums.
 core::Buffer finish_dq(const Problem& problem, Index rows, const core::Buffer& sums, const core::Buffer& callers) {
   core::Buffer dq = buffer_for_results(problem, sums, callers, "dq", rows * problem.query_row_bytes());
   finish_one(problem, Gradient::dq, problem.shape.heads, {0, rows}, sums, dq);
@@ -305,7 +305,7 @@ Index backward_work(const Problem& problem, const RowCounts& held, Index extra, 
   const bool any = rows > 0 || held.keys > 0;
   const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && any;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
-  // At the end results replace the sums in memory: first dq those of the queries, then dkv those of the keys.
+  // At the end results replace the sums in memory: first dq replaces the queries' sums, then dkv those of the keys.
   const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
   return backward_panels(problem, rows) + std::max({query_sums + key_sums + std::max({delta + extra, dq, one_row}),
                                                     after_dq + key_sums + dkv, delta + sink_sum_bytes(problem)});

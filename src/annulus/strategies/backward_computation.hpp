@@ -1,4 +1,4 @@
-// What all strategies' backward passes share: gradients of this rank's queries, and of keys as these arrive.
+// What the backward passes of all strategies share: gradients of this rank's queries, and of keys as they arrive.
 #pragma once
 
 #include "annulus/kernels/backward.hpp"
@@ -16,17 +16,17 @@ void make_sink_sums(const Problem& problem, Index rows, Tensors& tensors);
 
 class BackwardComputation final : public SumComputation {
  public:
-  /// `own_rows`: numbers of rows of this rank. Reads q, dout, normalizers and delta (make_delta()) of the queries that
-  /// meet the keys; frees tensors.delta at the end.
+  /// `own_rows`: this rank's numbers of rows. The computation reads q, dout, normalizers and delta (make_delta()) of
+  /// the queries of each step, and frees tensors.delta at the end.
   BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                       const Progress& progress, Wanted wanted = Wanted::all);
 
-  /// Makes tensors.dq and tensors.dkv, or only the wanted one. They replace their sums in memory, so that this takes
-  /// no new memory.
+  /// Makes tensors.dq and tensors.dkv, or only the wanted one, from their sums. Where the types allow it, results
+  /// replace their sums in memory; otherwise this takes new memory (backward_work()).
   void finish(core::HopMetrics& metrics);
-  /// Makes tensors.dq where it is wanted. Returns the sums for the rank's own K/V rows, for finish_keys().
+  /// Makes tensors.dq, if it is wanted. Returns the sums for the rank's own K/V rows, for finish_keys().
   core::Buffer finish_queries(core::HopMetrics& metrics);
-  /// Called instead of the two above. Returns the sums for the queries, (B, rows, H, D), and for the own K/V rows.
+  /// Called instead of these two: returns the sums for the queries, (B, rows, H, D), and for the own K/V rows.
   struct Made {
     core::Buffer queries, keys;
   };
@@ -41,19 +41,19 @@ class BackwardComputation final : public SumComputation {
   core::Buffer dq_;
 };
 
-/// Makes dK and dV (2, B, rows, Hkv, D) in the storage type from their sums, and frees the sums.
+/// Makes Tensors::dkv of `rows` rows, in the storage type, from the sums of dK and dV, and frees the sums.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
 /// Makes dQ (B, rows, H, D) in the storage type, in the memory of `callers` if it fits. `sums` is (B, parts * rows, H,
-/// D): its row p * rows + i is what rank p of `parts` summed for row i. The ranks' sums are added in ascending order.
+/// D): its row p * rows + i is the sum of rank p of `parts` ranks for row i. Adds a row's sums in the order of ranks.
 core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
                                const core::Buffer& callers, core::HopMetrics& metrics);
 
-/// How many blocks of batch entries a backward pass works on one after another, where no rank adds to another rank's
-/// sums. Entries share nothing, so the sums of one block stay in the caches of the threads.
+/// In how many blocks of batch entries a backward pass works, one block after another, where no rank adds to another
+/// rank's sums. Entries share nothing, so each block can be small enough that its sums stay in the threads' caches.
 Index backward_blocks(const Problem& problem, const RowCounts& rows);
-/// The tensors of batch entries `entries` only, of a rank with `queries` query rows and the key rows `own`. A result
-/// that `tensors` lacks is made there first, for all entries; the returned tensors point into it.
+/// The tensors of the batch entries `entries`, of a rank with `queries` query rows and the key rows `own`. A result
+/// that `tensors` lacks is first made there, for all entries. The returned tensors point into `tensors`.
 Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredRows& own, Tensors& tensors,
                    core::Interval entries);
 
@@ -63,12 +63,12 @@ Index query_sum_bytes(const Problem& problem, Index rows);
 Index sink_sum_bytes(const Problem& problem);
 /// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.
 Index backward_panels(const Problem& problem, Index rows);
-/// Bytes of what backward() reads (q, kv, out, normalizers, dout, dlse), and of lse.
+/// Bytes of what backward() reads (q, kv, out, normalizers, dout, dlse), and of lse, which is still in memory.
 Index backward_inputs(const Problem& problem, const RowCounts& rows);
-/// Peak bytes of everything else: the wanted sums, panels, `extra` bytes of buffers during the computation, and the
-/// results at the end.
+/// Peak bytes of everything else: the wanted sums, the kernels' panels, `extra` bytes of buffers during the
+/// computation, and the results at the end.
 Index backward_work(const Problem& problem, const RowCounts& rows, Index extra, Wanted wanted = Wanted::all);
-/// The same where batch entries are worked on in this many blocks (more than one).
+/// The same if batch entries are worked on in this many blocks (more than one).
 Index backward_work_in_blocks(const Problem& problem, const RowCounts& rows, Index blocks);
 /// backward_inputs() and backward_work() together.
 Index backward_memory(const Problem& problem, const RowCounts& rows, Index extra);

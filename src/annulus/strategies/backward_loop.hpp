@@ -1,12 +1,12 @@
-// The one backward loop. Strategies differ in how keys come, in what is summed, and in where the sums go.
+// The one backward loop. Strategies differ in how keys come, which sums are made, and where the sums go.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
 
 namespace annulus::strategies {
 
-/// Adds to `computation` what all keys and this rank's queries give each other, for a schedule without groups;
-/// collective. Calls `make_results` when the rank's own sums are complete, before the collective end of the pass.
+/// Adds to the sums of `computation` what the keys and queries of all steps contribute, for a schedule without an
+/// exchange; collective. Calls `make_results` when the rank's own sums are complete; then all ranks end the pass.
 void run_backward(const Schedule& schedule, const PassContext& context, SumComputation& computation,
                   const std::function<void()>& make_results);
 

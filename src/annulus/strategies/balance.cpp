@@ -15,13 +15,13 @@ namespace {
 using pattern::Partition;
 using pattern::PartitionKind;
 
-constexpr double allowed_imbalance = 1.05;     // enough for a kind that moves fewer rows; zigzag moves twice as many
-constexpr double triples_per_interval = 2000;  // take as long as one more interval to plan and collect
+constexpr double allowed_imbalance = 1.05;     // a kind that moves fewer rows may have this many times the least work
+constexpr double triples_per_interval = 2000;  // one more interval costs as much time as this many kept triples
 constexpr double most_intervals = 1 << 24;     // of all ranks: `auto` considers no zigzag with more
-constexpr Index blocks_per_rank = 8;           // of block_cyclic, when no block size is given
+constexpr Index blocks_per_rank = 8;           // of block_cyclic, if no block size is given
 
-/// The pieces that zigzag cuts into chunks: documents, cut again where rows that are queries begin and end. So queries
-/// that are neighbours are also spread over all ranks.
+/// Borders of the pieces that zigzag cuts into chunks: documents, cut again where the rows that are queries begin and
+/// end. So neighbouring queries are also spread over all ranks.
 pattern::Documents zigzag_borders(const Problem& problem) {
   pattern::Documents borders = problem.key_documents();
   if (problem.queries && !problem.has_queries_after_all_keys()) {
@@ -54,8 +54,8 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
   return problem.granule == 1 ? partition : pattern::on_grid(partition, problem.grid());
 }
 
-/// Work of the busiest rank in kept triples, all batch entries. Short packed documents make zigzag cut the rows into
-/// very many intervals, whose cost can exceed what the balance gains; this counts that cost, too.
+/// Work of the busiest rank in kept triples of all batch entries. Short packed documents make zigzag cut the rows into
+/// very many intervals, which can cost more than the balance gains; so this adds the cost of the intervals.
 double busiest(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   double most = 0;
@@ -67,7 +67,7 @@ double busiest(const Problem& problem, const Partition& partition) {
   return most;
 }
 
-/// Kinds of partition to compare, usually in the order of how many rows they move.
+/// Kinds of partition to compare; kinds that move fewer rows usually come first (zigzag moves twice as many).
 std::vector<PartitionKind> kinds_of(const Problem& problem, int ranks) {
   std::vector<PartitionKind> kinds{PartitionKind::contiguous, PartitionKind::documents, PartitionKind::zigzag};
   std::erase_if(kinds, [&](PartitionKind kind) { return !is_compared(problem, kind, ranks); });
@@ -106,12 +106,12 @@ Partition distributed_partition(const Problem& problem, int ranks) {
 
 namespace {
 
-/// The partition of a problem. A reproducible one that leaves it open gets a kind for which `why_not` returns "".
+/// The problem's partition. If a reproducible problem names none, `why_not` must return "" for the chosen kind.
 Partition best_allowed_partition(std::string (*why_not)(const Problem&, int), Problem problem, int ranks) {
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
     std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
-    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // why_not() refuses all: one is as good as another
+    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // why_not() refuses it, as it refuses all others
     problem.partition = best_of(kinds, problem, ranks);
   }
   return distributed_partition(problem, ranks);
@@ -167,7 +167,7 @@ PartitionKind kind_of(const Problem& problem, const Partition& partition) {
                                     [](const auto& a, const auto& b) { return a.intervals() == b.intervals(); });
     if (is_same) return kind;
   }
-  return PartitionKind::contiguous;  // such as all rows on one rank, where they are in order
+  return PartitionKind::contiguous;  // for example all rows on one rank, where they are in order
 }
 
 }  // namespace annulus::strategies

@@ -44,7 +44,7 @@ std::array<core::TensorView, 2> kv_views(const Problem& problem, void* data, Ind
   const core::Shape& s = problem.shape;
   const Index numbers = problem.kv_numbers(), heads = of_one_head ? 1 : s.kv_heads;
   core::TensorView k = core::contiguous_view(data, problem.type, held, heads, numbers);
-  if (of_one_head) k.head_stride = 0;  // a stored row already is one head's
+  if (of_one_head) k.head_stride = 0;  // a stored row has one head only
   core::TensorView v = k;
   const Index before = held == 0 ? 0 : s.has_value_dim() ? s.head_dim : s.batch * held * heads * numbers;
   v.data = static_cast<std::byte*>(data) + before * Index(core::bytes_of(problem.type));
@@ -149,7 +149,7 @@ void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
   const Index held = block_.held;
   core::timed_compute(metrics, [&] {
-    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // only now it is known which rows have seen a key
+    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // not earlier: only rows that have seen a key get it
     if (block_.is_first()) {
       if (!problem_.is_in_place()) tensors_.out = made(tensors_.out, "out", s.batch * held * problem_.out_row_bytes());
       tensors_.lse = made(tensors_.lse, "lse", s.batch * held * problem_.lse_row_bytes());
@@ -231,12 +231,12 @@ QueryBlocks query_blocks(const Problem& problem, Index rows) {
 Index forward_memory(const Problem& problem, const RowCounts& held, const QueryBlocks& blocks, Index extra) {
   if (blocks.count() == 1) return local_memory(problem, held, extra);
   const Index rows = held.queries;
-  // A cut moves by at most half the rows between two possible cuts.
+  // Cuts are only where the grid allows them: this moves a cut by at most half the spacing, and a block has two cuts.
   const Index spacing = problem.granule > 1 && blocks.rows > 1 ? problem.grid().spacing() : 0;
   const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + spacing);
   const core::Shape shape = with_entries(problem.shape, core::ceil_div(problem.shape.batch, blocks.entries));
   const Index in_out = problem.is_in_place() ? kernels::State::acc_bytes(shape, largest, problem.precision) : 0;
-  // The first block makes out and lse.
+  // The first block makes out and lse of all rows, so they are counted from the start.
   return input_bytes(problem, held) + extra + kernel_memory(problem, largest) + output_bytes(problem, rows) +
          state_bytes(problem, shape.batch, largest) - in_out + sink_bytes(problem) +
          key_parts_bytes(problem, rows, false);
@@ -244,7 +244,7 @@ Index forward_memory(const Problem& problem, const RowCounts& held, const QueryB
 
 Index local_memory(const Problem& problem, const RowCounts& held, Index extra) {
   const Index rows = held.queries;
-  // If sums are made in place, out is the accumulator of the states.
+  // If sums are made in place, the accumulator of the softmaxes is `out`, which state_bytes() counts.
   const Index out = problem.is_in_place() ? problem.shape.batch * rows * problem.out_row_bytes() : 0;
   return input_bytes(problem, held) + state_bytes(problem, problem.shape.batch, rows) + kernel_memory(problem, rows) +
          std::max(

@@ -1,4 +1,4 @@
-// What all strategies' forward passes share: this rank's queries, their running softmax, and keys as these arrive.
+// What all strategies' forward passes share: this rank's queries, their running softmaxes, and keys as they arrive.
 #pragma once
 
 #include <array>
@@ -18,24 +18,24 @@ struct RowCounts {
 };
 
 /// Rows of K and V that are available on this rank, raw or packed (pattern/key_rows.hpp): a (Problem::kv_parts(), held,
-/// unit) array. A stored row has Hkv * kv_numbers() numbers (raw), or those of one head (packed).
+/// unit) array. A unit is one stored row: Hkv * kv_numbers() numbers (raw), or kv_numbers() (packed).
 struct KeyBlock {
   void* data = nullptr;
   Index held = 0;
   pattern::KeyRows rows;
-  std::array<core::TensorView, 2> lent{};  ///< K and V where they are in no such array (LentTensors)
+  std::array<core::TensorView, 2> lent{};  ///< K and V in the caller's memory (LentTensors); used if `data` is null
 
   /// Bytes of a stored row.
   Index unit_bytes(const Problem& problem) const;
-  /// The block as the kernel sees K (which = 0) or V (which = 1).
+  /// The tensor in which the kernel sees K (which = 0) or V (which = 1).
   core::TensorView view(const Problem& problem, Index which) const;
 };
 
 /// The rank's own K and V.
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows);
 
-/// How a rank's work is cut into blocks: first by batch entries, which share no keys; if these are few, also by rows.
-/// Worked example: 2 entries of 512 rows in 16 blocks: entry 0 in 8 blocks of 64 rows, then entry 1 in 8 blocks.
+/// How a rank's work is cut into blocks: first by batch entries, which share no keys; if there are few entries, also by
+/// rows. Worked example: 2 entries of 512 rows in 16 blocks: entry 0 in 8 blocks of 64 rows, then entry 1 in 8 blocks.
 struct QueryBlocks {
   Index entries = 1;
   Index rows = 1;
@@ -43,7 +43,7 @@ struct QueryBlocks {
   Index count() const { return entries * rows; }
 };
 
-/// One such block: batch entries, and the `held` stored rows from row `first` on of each entry.
+/// One such block. Tensors store `held` rows of each entry; the block has those of `entries`, from row `first` on.
 struct QueryRange {
   core::Interval entries;
   Index first = 0;
@@ -54,35 +54,35 @@ struct QueryRange {
 
 class Computation {
  public:
-  /// tensors.q has the queries, whose rows are `queries`. Starts their running softmaxes, and adds the keys that are
-  /// filled in for them (torchscale). `expected`: number of kept triples that all calls of add() add up to; only the
-  /// reported progress depends on it.
+  /// tensors.q has the queries, whose rows are `queries`. Starts their running softmaxes with the keys that torchscale
+  /// fills in. `expected`: number of kept triples that all calls of add() will have together; only the reported
+  /// progress depends on it.
   Computation(const Problem& problem, const pattern::StoredRows& queries, Tensors& tensors, core::Count expected,
               const Progress& progress);
   /// The same for one block of a rank's work; `queries` are the rows of the block.
   Computation(const Problem& problem, const pattern::StoredRows& queries, const QueryRange& block, Tensors& tensors,
               core::Count expected, const Progress& progress);
 
-  /// Begins one round of rounds_of(problem); the running softmaxes continue from round to round.
+  /// Begins the next round of rounds_of(problem); the running softmaxes continue from round to round.
   void begin(const Problem& round);
   /// Adds the block's keys in the band `part` to the softmaxes of `queries`. Calls `poll` meanwhile to move messages.
   void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& scope,
            core::HopMetrics& metrics, const std::function<void()>& poll = {});
-  /// Makes tensors.out, lse and normalizers and frees the running softmax. The first block allocates these tensors,
-  /// all blocks fill in their rows. Where sums have the type of out, tensors.out is the accumulator from the start.
+  /// Makes tensors.out, lse and normalizers and frees the running softmaxes. The first block allocates these tensors,
+  /// each block fills in its rows. If sums have the type of out, tensors.out is the accumulator from the start.
   void finish(core::HopMetrics& metrics);
 
   /// Called instead of finish(): returns the running softmaxes of all queries over this rank's own keys
   /// (Problem::all_queries).
   kernels::State take_states();
-  /// Called instead of add(): adds what the keys of `ranks` ranks gave the queries (kernels/merge.hpp).
+  /// Called instead of add(): merges the softmaxes that `ranks` ranks made for the queries (kernels/merge.hpp).
   void merge(const kernels::State& of_ranks, Index ranks, core::HopMetrics& metrics);
 
  private:
   /// The block's part of a tensor (B, held, H, numbers).
   core::TensorView view(const core::Buffer& tensor, core::DType type, Index numbers) const;
   core::TensorView queries_view() const;
-  /// Memory for the accumulator of the result.
+  /// Memory for the accumulator of the softmaxes.
   core::Buffer accumulator();
   kernels::State empty_states(core::Buffer acc) const;
 
@@ -99,25 +99,25 @@ class Computation {
   core::Count done_ = 0;
 };
 
-/// Names a round in front of a scope: "pair 2 of 3, "; empty where one round has all pairs.
+/// The name of a round, to be put in front of a scope: "pair 2 of 3, "; empty if one round has all pairs.
 std::string round_name(const Problem& problem, const pattern::Layout& round);
 
-/// A `poll` for a kernel that also reports to the watchdog and calls the caller's function (Tensors::poll).
+/// Returns a `poll` for kernels: it reports to the watchdog and calls `callers` (Tensors::poll) and `poll`, if given.
 std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers);
 
-/// The shape of the most heads that one work item has: those that share a K/V head; with some libraries all heads.
+/// The shape of the most heads that one work item has: those that share a K/V head; all heads with some libraries.
 core::Shape item_shape(const Problem& problem);
 
-/// Into how many parts kernels may cut the keys of a rank with `rows` query rows; bytes that this takes in each pass.
+/// Into how many parts kernels may cut the keys of a rank with `rows` query rows; bytes that the parts take in a pass.
 Index key_parts(const Problem& problem, Index rows);
 Index key_parts_bytes(const Problem& problem, Index rows, bool backward);
 
 /// Bytes that the kernel keeps for its panels after it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
 
-/// Into how many blocks a rank's rows are cut where all keys are available at once: enough that the sums of a block
-/// have a few percent of the tensors' bytes. Where sums are made in the results' memory, blocks are cut by batch
-/// entries only, so that sums become results while they are still in a cache.
+/// Into how many blocks a rank's rows are cut where all keys are available at once: so many that the sums of one block
+/// take a few percent of the tensors' bytes. Sums that are made in the results' memory (is_in_place()) take none: then
+/// blocks are cut only by batch entries, so that sums become results while they are still in a cache.
 QueryBlocks query_blocks(const Problem& problem, Index rows);
 
 /// Peak bytes of a forward pass that works on `blocks` of its rows one after another and has `extra` bytes of K/V

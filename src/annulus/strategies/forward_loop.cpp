@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// All steps of one round. `current_block`: rows of the current block, where a rank's rows are worked on in blocks.
+/// All steps of one round. `current_block`: rows of the current block; null if a rank's rows are not cut into blocks.
 void add_round(const KeyRound& round, const PassContext& context, KeySource& keys, Computation& computation,
                const pattern::StoredRows* current_block) {
   const std::size_t steps = round.steps(context.rank());
@@ -44,9 +44,9 @@ core::RankMetrics run_forward(const Schedule& schedule, const Location& location
     const core::Interval part = pattern::even_part(rows, blocks.rows, i % blocks.rows, problem.grid());
     const pattern::StoredRows queries = pattern::taken(rows, part);
     const double before = double(metrics.total().kept) / double(expected);
-    const Progress of_round = [&](double share, const std::string& where) { progress(before + share, where); };
+    const Progress of_block = [&](double share, const std::string& where) { progress(before + share, where); };
     Computation computation(problem, queries, {entries, part.begin, rows.count()}, tensors, expected,
-                            progress ? of_round : progress);
+                            progress ? of_block : progress);
     for (std::size_t r = 0; r < schedule.rounds().size(); ++r) {
       const KeyRound& round = schedule.keys().round(r);
       computation.begin(round.problem());
@@ -57,7 +57,7 @@ core::RankMetrics run_forward(const Schedule& schedule, const Location& location
     keys->finish();
     make_results ? make_results(computation) : computation.finish(metrics.hops.back());
   }
-  keys->close();  // after the results: other ranks may still be reading from this one
+  keys->close();  // after the results: it waits for ranks that still read this rank's rows
   return metrics;
 }
 

@@ -1,4 +1,4 @@
-// From a plan to messages: how packed rows are collected from a block.
+// How packed rows, as a plan lists them, are collected from a block into a message.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -6,11 +6,11 @@
 
 namespace annulus::strategies {
 
-/// Bytes of K and V of packed rows, all batch entries.
+/// Bytes of K and V of packed rows, in all batch entries.
 Index packed_bytes(const Problem& problem, const pattern::PackedRows& packed);
 
-/// The copies that collect `packed` from `source`, counted in rows of one head (D numbers), in the order of
-/// KeyRows::packed(packed).
+/// The copies that collect `packed` from `source`, in the order of KeyRows::packed(packed). Rows are counted as rows of
+/// one head.
 /// Throws if the source lacks a row.
 std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& source,
                                       const pattern::PackedRows& packed);

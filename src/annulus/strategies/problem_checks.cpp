@@ -12,8 +12,8 @@ namespace {
 
 using Found = std::optional<Objection>;
 
-/// 32 PiB, more than any machine has. Below this limit sums of bytes over tensors, ranks and passes fit into 64 bits.
-/// Kept triples are counted in 128 bits.
+/// 32 PiB, more than any machine has. Below this limit, sums of bytes over tensors, ranks and passes fit into 64 bits.
+/// (Kept triples are counted in 128 bits.)
 constexpr double most_bytes = 0x1p55;
 
 Found check_size(const Problem& problem) {
@@ -83,8 +83,7 @@ Found check_bias(const Problem& problem) {
     return object(fmt::format("{} slopes, expected one for each of the {} query heads", rule.slopes.size(), heads));
   if (rule.exempt < 0) return object(fmt::format("exempt is {}, expected 0 or more rows", rule.exempt));
   if (rule.coordinates && rule.coordinates->rows() != rows) {
-    return Objection{"input.coordinates",
-                     fmt::format("of {} rows, expected those of {}", rule.coordinates->rows(), rows)};
+    return Objection{"input.coordinates", fmt::format("{} rows, expected {}", rule.coordinates->rows(), rows)};
   }
   if (!rule.coordinates && rows > kernels::most_biased_rows)
     return object(fmt::format("{} rows, expected at most {}", rows, kernels::most_biased_rows));
@@ -120,7 +119,7 @@ Found check_groups(const Problem& problem) {
   const bool grouped = pattern.semantics == pattern::Semantics::grouped;
   if (pattern.group_scale && !grouped) {
     return Objection{"attention.group_scale",
-                     fmt::format("true needs semantics: grouped, which is {}", pattern::name_of(pattern.semantics))};
+                     fmt::format("true needs semantics grouped, not {}", pattern::name_of(pattern.semantics))};
   }
   if (!grouped || Index(pattern.pairs.size()) <= problem.shape.heads) return {};
   return Objection{"attention.semantics", fmt::format("grouped gives every pair heads of its own; {} pairs, {} heads",
@@ -136,7 +135,7 @@ Found check_windows(const Problem& problem) {
   return {};
 }
 
-/// torchscale itself writes rows of such documents to wrong places, so there is no right answer to compute.
+/// torchscale itself writes some rows of the documents found here to wrong places, so there is no right answer.
 Found check_displacement(const Problem& problem) {
   const auto found = pattern::find_displacement(problem.pattern, problem.documents);
   if (!found) return {};

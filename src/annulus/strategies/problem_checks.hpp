@@ -21,11 +21,11 @@ struct Objection {
 
 using pattern::QueryOffset;
 
-/// Why queries cannot be without row numbers with this pattern and these documents: every query must see every key
-/// exactly once. Empty: they can.
+/// Why queries cannot be without row numbers with this pattern, and with or without documents: such queries must see
+/// every key exactly once. Empty: they can.
 std::string why_not_without_rows(const pattern::Pattern& pattern, bool has_documents);
 
-/// Places `count` queries in a problem whose pattern and documents are set; or returns what is wrong with them.
+/// Places `count` queries in a problem whose pattern and documents are set, or returns what is wrong with them.
 std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index count, Problem& problem);
 
 /// Whether the problem is only looked at, which needs no back end, or is computed in this process.

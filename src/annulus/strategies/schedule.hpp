@@ -1,5 +1,5 @@
-// What a pass does on every rank: a value, made once, then added up (predict()), timed (simulation.hpp), printed and
-// executed (forward_loop.hpp, backward_loop.hpp).
+// What a pass does on every rank. A schedule is made once, then added up (predict()), timed (simulation.hpp), printed
+// and executed (forward_loop.hpp, backward_loop.hpp).
 #pragma once
 
 #include <map>
@@ -11,19 +11,19 @@
 
 namespace annulus::strategies {
 
-/// How keys come and, in a backward pass, where the sums of their gradients go. The plan of the sums may point to the
-/// plan of the keys.
+/// How each rank gets its keys and, in a pass that makes sums for key rows, where these sums go. The plan of the sums
+/// may point to the plan of the keys.
 struct Plans {
   std::unique_ptr<KeyPlan> keys;
   std::unique_ptr<SumPlan> sums;  ///< none: a forward pass
 };
-/// Makes the plans of rounds_of(problem) for a partition; copies neither.
+/// Makes the plans of rounds_of(problem) for a partition; the plans copy neither the rounds nor the partition.
 using MakePlans = std::function<Plans(const std::vector<Problem>& rounds, const pattern::Partition&)>;
 
 /// What is exchanged before the steps of a pass, and exchanged back after them.
 ///   group        ranks of a group, which exchange rows for heads (heads/head_groups.hpp): the plans are for ranks that
 ///                have the same number in their groups; 0: no groups
-///   all_queries  every rank gets all queries (queries/query_exchange.hpp): the plans are for ranks that have them all
+///   all_queries  every rank gets all queries (queries/query_exchange.hpp): plans are for ranks that have all queries
 struct RowExchange {
   int group = 0;
   bool all_queries = false;
@@ -42,43 +42,43 @@ class Schedule {
   RowCounts row_counts(int rank) const {
     return {query_rows()[std::size_t(rank)].count(), partition_[std::size_t(rank)].count()};
   }
-  /// For a schedule without an exchange: its rounds, and what moves in them.
+  /// Only for a schedule without an exchange (has_exchange()): its rounds, and what moves in them.
   const std::vector<Problem>& rounds() const { return rounds_; }
   const KeyPlan& keys() const { return *plans_.keys; }
   const SumPlan* sums() const { return plans_.sums.get(); }
-  /// Blocks of batch entries in which a rank with this many rows makes its backward pass.
+  /// In how many blocks of batch entries a rank with this many rows makes its backward pass.
   Index backward_blocks(const RowCounts& rows) const;
 
-  /// Whether there are groups. If so: a rank's group, and the schedule of the ranks with its number in their groups.
+  /// Whether ranks exchange rows for heads inside groups.
   bool has_groups() const { return group_ > 0; }
-  /// Whether queries are exchanged; if so, the schedule of ranks that have all queries.
+  /// Whether all queries go to every rank; if so, the schedule of ranks that have all queries.
   bool gathers_queries() const { return of_all_queries_ != nullptr; }
   const Schedule& of_all_queries() const { return *of_all_queries_; }
   QueryCosts query_costs() const;
   bool has_exchange() const { return has_groups() || gathers_queries(); }
+  /// If there are groups: the group of a rank, and the schedule of the ranks with its number in their groups.
   HeadGroup group_of(int rank) const { return {problem_, partition_, group_, rank}; }
   const Schedule& across(int rank) const;
-
   /// Kept triples that a rank computes, batch entries included; where there are groups, those of its own rows.
   core::Count kept(int rank) const;
   /// What the pass costs a rank; memory of a backward pass includes dlse.
   Prediction predict(int rank) const;
-  /// An upper bound of predict()'s memory over all ranks, if no message is larger than `largest`; with groups, the
-  /// memory of a rank of the fullest group. For any number of ranks it takes only as long as a few calls of predict().
+  /// An upper bound of predict()'s memory over all ranks, if no message is larger than `largest`; with groups, of the
+  /// ranks of the fullest group. Takes only as long as a few calls of predict(), for any number of ranks.
   struct Most {
     Index memory = 0;
-    Index window = 0;  ///< the part of it in windows
+    Index window = 0;  ///< bytes of `memory` that are in windows
   };
   Most most(const LargestMessages& largest) const;
   /// Bytes that a rank receives in the pass, for each sender; they add up to predict(rank).bytes_received.
   std::vector<Index> bytes_from(int rank) const;
 
  private:
-  /// Predicts a pass; memory without the inputs of a backward pass.
+  /// predict() for a schedule without an exchange, but without the memory of a backward pass's inputs.
   Prediction predict_work(int rank) const;
   Most most_work(const LargestMessages& largest) const;
   Most most_of_groups(LargestMessages largest) const;
-  /// Bytes of a rank with these rows and buffers, without the inputs of a backward pass; and bytes of these inputs.
+  /// Peak bytes with `buffers` bytes of buffers, without a backward pass's inputs; and the bytes of these inputs.
   Index work_bytes(const RowCounts& rows, const QueryBlocks& blocks, Index buffers) const;
   Index input_bytes(const RowCounts& rows) const;
   /// The largest numbers of rows that any rank has.

@@ -34,11 +34,11 @@ Index slices_of(const core::Shape& shape, const SliceSize& size);
 /// Slice i: entry by entry, inside an entry head by head. Only the last slice of an entry, or of all, may be smaller.
 Slice slice_of(const core::Shape& shape, const SliceSize& size, Index i);
 
-/// The slice's problem; heads keep the offsets that they have in the whole problem.
+/// The slice's problem. Problem::share says which heads of the whole problem it has.
 Problem narrowed(const Problem& whole, const Slice& slice);
 
-/// The size with the fewest slices among those that fit; slices are equally large, as far as possible. Empty where not
-/// even one K/V head of one entry fits. Assumes that whatever is smaller than a size that fits also fits.
+/// The size with the fewest slices among the sizes that fit; slices are as equally large as possible. Empty if not even
+/// one K/V head of one entry fits. Assumes that every size below one that fits also fits.
 std::optional<SliceSize> largest_slices(const core::Shape& shape, const std::function<bool(const SliceSize&)>& fits);
 
 }  // namespace annulus::strategies

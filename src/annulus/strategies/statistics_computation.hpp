@@ -1,4 +1,4 @@
-// What keys receive, and the largest probabilities of the rank's queries (kernels/statistics.hpp).
+// Makes what keys receive, and the largest probabilities of the rank's queries (kernels/statistics.hpp).
 #pragma once
 
 #include "annulus/kernels/statistics.hpp"
@@ -8,7 +8,7 @@ namespace annulus::strategies {
 
 class StatisticsComputation final : public SumComputation {
  public:
-  /// For a rank with `own_rows` rows; reads tensors.q and normalizers.
+  /// For a rank with `own_rows` rows. Reads tensors.q and tensors.normalizers.
   StatisticsComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                         const Progress& progress);
 
@@ -31,13 +31,13 @@ class StatisticsComputation final : public SumComputation {
 Index top_rows_bytes(const Problem& problem);
 Index top_weights_bytes(const Problem& problem);
 
-/// Bytes that the kernels keep for their panels after the forward pass and this one have computed `rows` rows.
+/// Bytes of the panels that the kernels keep after the forward pass and this pass have computed `rows` rows.
 Index statistics_panels(const Problem& problem, Index rows);
 /// Bytes of what the pass makes.
 Index statistics_results(const Problem& problem, const RowCounts& rows);
 /// Bytes of what the pass reads: q, kv, and what forward() made.
 Index statistics_inputs(const Problem& problem, const RowCounts& rows);
-/// Peak bytes of everything else: sums, lists, panels, `extra` bytes of buffers.
+/// Peak bytes of everything else: sums, lists, the kernels' panels and `extra` bytes of buffers.
 Index statistics_work(const Problem& problem, const RowCounts& rows, Index extra);
 
 }  // namespace annulus::strategies

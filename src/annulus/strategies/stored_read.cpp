@@ -9,7 +9,7 @@ std::vector<core::RowPiece> row_pieces(const StoredRowsOf& from, const pattern::
   Index stored = 0;
   for (const core::Interval& interval : rows.intervals()) {
     core::RowPiece* last = pieces.empty() ? nullptr : &pieces.back();
-    const Index next = last == nullptr ? 0 : last->first + last->count * last->stride;  // the row that continues it
+    const Index next = last == nullptr ? 0 : last->first + last->count * last->stride;  // the row that continues `last`
     const bool joins = last != nullptr && interval.size() == 1 && (last->count == 1 || interval.begin == next);
     if (joins) {
       if (last->count == 1) last->stride = interval.begin - last->first;

@@ -1,4 +1,4 @@
-// Reads rows of a store into memory for kernels: which pieces to read, and host memory on the way to a device.
+// Reads rows of a store into memory for kernels: which pieces to read, and staging in host memory for a device.
 #pragma once
 
 #include "annulus/core/buffer.hpp"
@@ -9,7 +9,7 @@ namespace annulus::strategies {
 
 using core::Index;
 
-/// One tensor and batch entry in a store, in rows of `heads` heads, which are `head_bytes` bytes apart in memory.
+/// One tensor and batch entry in a store. In memory a row has `heads` heads, which are `head_bytes` bytes apart.
 struct StoredRowsOf {
   core::StoredTensor tensor = core::StoredTensor::q;
   Index entry = 0;
@@ -19,15 +19,15 @@ struct StoredRowsOf {
   Index row_bytes() const { return heads * head_bytes; }
 };
 
-/// Pieces to read all heads of these rows into `memory`, one row after another. Single rows at equal distances make one
-/// piece. Worked example: the rows {[0, 8), [12, 13), [16, 17), [20, 21)} are the pieces 0 1 ... 7 and 12 16 20.
+/// Pieces that read all heads of these rows into `memory`, one row after another. Single rows at equal distances make
+/// one piece. Worked example: the rows {[0, 8), [12, 13), [16, 17), [20, 21)} are the pieces 0 1 ... 7 and 12 16 20.
 std::vector<core::RowPiece> row_pieces(const StoredRowsOf& from, const pattern::StoredRows& rows, void* memory);
 
-/// Pieces to read packed rows into `memory`, in the order of packing. Neighbouring heads that need the same rows share
-/// their pieces.
+/// Pieces that read packed rows into `memory`, in the order of packing. Neighbouring heads that need the same rows
+/// share their pieces.
 std::vector<core::RowPiece> head_pieces(const StoredRowsOf& from, const pattern::PackedRows& packed, void* memory);
 
-/// Reads into memory of the default execution space; if that is a device's, through host memory. The destructor waits
+/// Reads into memory of the default execution space; into a device's memory, through host memory. The destructor waits
 /// for reads in flight.
 class StoredRead {
  public:
@@ -36,7 +36,7 @@ class StoredRead {
   StoredRead(const StoredRead&) = delete;
   StoredRead& operator=(const StoredRead&) = delete;
 
-  /// Returns where pieces for `memory` are to be read to, until wait(). Earlier reads into `memory` must have ended.
+  /// Returns host memory into which pieces are read; wait() brings them into `memory`. Earlier reads must have ended.
   std::byte* open(core::RowSource& source, void* memory, Index bytes);
   void start(core::StoredTensor tensor, std::vector<core::RowPiece> pieces);
   /// Returns when all started reads are in `memory`.
@@ -50,7 +50,7 @@ class StoredRead {
   std::vector<core::RowSource::Ticket> pending_;
 };
 
-/// Writes rows to a store; they begin at byte `first` of the buffer.
+/// Writes rows to a store. In the buffer these rows begin at byte `first`.
 void write_rows(core::RowSink& sink, const StoredRowsOf& to, const pattern::StoredRows& rows, const core::Buffer& from,
                 Index first = 0);
 

@@ -1,4 +1,4 @@
-// Sizes of the rows that a problem's tensors have in a store (core/row_store.hpp).
+// Rows, heads and number types that a problem's tensors have in a store (core/row_store.hpp) and in memory.
 #pragma once
 
 #include "annulus/core/row_store.hpp"
@@ -6,10 +6,10 @@
 
 namespace annulus::strategies {
 
-/// Number of rows: Sq or S.
+/// Number of rows of a tensor: Sq or S.
 Index rows_of(const Problem& problem, core::StoredTensor tensor);
-/// Rows of queries, numbered as in a tensor that has only queries. Worked example: the queries are the rows [8, 12) of
-/// the sequence, and a rank has the queries [10, 12): in q these are the rows [2, 4).
+/// Queries, given as rows of the sequence, as rows of a tensor that has only queries. Worked example: the queries are
+/// the rows [8, 12) of the sequence, and a rank has the queries [10, 12): in q these are the rows [2, 4).
 pattern::StoredRows in_tensor(const Problem& problem, const pattern::StoredRows& queries);
 /// Number of heads: H or Hkv.
 Index heads_of(const Problem& problem, core::StoredTensor tensor);

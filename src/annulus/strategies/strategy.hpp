@@ -1,5 +1,5 @@
-// A way to distribute attention: which rank has which rows, how keys come, and where sums of gradients go. A strategy
-// has one file in named/ and one line in the registry.
+// A way to distribute attention: which rank has which rows, how each rank gets its keys, and where sums of gradients
+// go. A strategy has one file in named/ and one line in the registry.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace annulus::strategies {
 
-/// What moves between ranks; the cost model has a closed form for each.
+/// What moves between ranks; the cost model has a closed form for each pattern but `unknown`.
 ///   none            nothing                          gather      all of K and V to every rank, in one collective
-///   ring            from neighbour to neighbour      both_ways   the same in both directions
-///   direct          from each owner what is read     heads       all-to-all, heads against rows
-///   window          as direct, but the reader reads from a copy of the owner's rows
+///   ring            from neighbour to neighbour      both_ways   from neighbour to neighbour, in both directions
+///   direct          needed rows straight from owner  window      the same rows, read out of the owner's copy (MPI RMA)
+///   heads           all-to-all: ranks exchange rows for heads (heads/head_exchange.hpp)
 ///   heads_in_ring   heads inside groups of `group` ranks, a ring across the groups
-///   queries         all queries to every rank, and what its keys give them back to their owners, both in collectives
+///   queries         all queries go to every rank, partial results go to the queries' owners; both in collectives
 ///   store           nothing between ranks: each reads rows from a store, block after block (store/block_passes.hpp)
 ///   unknown         no closed form, only predict(): such a strategy is planned for at most some dozens of ranks
 enum class CommunicationPattern {
@@ -37,10 +37,10 @@ enum class CommunicationPattern {
 struct CommunicationShape {
   CommunicationPattern pattern = CommunicationPattern::unknown;
   bool overlapped = true;  ///< messages travel while the kernel works
-  int group = 1;           ///< ranks of a group
+  int group = 1;           ///< number of ranks in a group
 };
 
-/// Number of ranks in a group that exchanges rows for heads; divides the number of ranks.
+/// Number of ranks in each group whose ranks exchange rows for heads; divides the number of ranks.
 using GroupSize = int (*)(const Problem&, int ranks);
 
 /// A strategy as its file in named/ describes it.
@@ -57,14 +57,14 @@ struct StrategyEntry {
   MakePlans backward_in_order = nullptr;
   /// Why a reproducible problem (rounds_of()) may get other bits on another number of ranks; empty: it does not.
   std::function<std::string(const Problem&, int ranks)> why_not_reproducible;
-  /// The same for gradients. Where each rank sums dk and dv on its own and the owner adds these sums, bits depend on
-  /// the number of ranks; where one sum goes from rank to rank (gradients/ordered_sums.hpp), they do not.
+  /// The same for gradients. If each rank makes sums of dk and dv and the owner adds the ranks' sums, bits depend on
+  /// the number of ranks. If one sum goes from rank to rank (gradients/ordered_sums.hpp), they do not.
   std::function<std::string(const Problem&, int ranks)> why_no_reproducible_gradients;
-  /// Ranks of a group exchange rows for heads, and the passes run across the groups; nullptr: there are no groups.
+  /// Size of the groups inside which ranks exchange rows for heads; passes run across the groups. nullptr: no groups.
   GroupSize group_size = nullptr;
-  /// Every rank gets all queries before a pass, and returns what its keys give them after it.
+  /// Every rank gets all queries before a pass; after the pass it returns its partial results to the queries' owners.
   bool all_queries = false;
-  /// Why it cannot run with this MPI library; empty: it can. Planning is always possible.
+  /// Why the strategy cannot run with this MPI library; empty: it can. Planning is always possible.
   std::string (*why_unavailable)() = [] { return std::string(); };
 };
 
@@ -85,18 +85,18 @@ class Strategy {
     return entry_.why_no_reproducible_gradients(problem, ranks);
   }
   CommunicationShape communication(const Problem& problem, int ranks) const;
-  /// Whether its partition is into blocks of rows that BlockPasses computes one by one.
+  /// Whether each element of its partition is a block of rows that BlockPasses computes on its own.
   bool reads_store() const { return entry_.communication.pattern == CommunicationPattern::store; }
 
-  /// What a pass does on every rank. Make it once and use it for all ranks.
+  /// Says what a pass does on every rank. Make the schedule once and use it for all ranks.
   std::unique_ptr<const Schedule> forward_schedule(const Problem& problem, const pattern::Partition& partition) const;
   std::unique_ptr<const Schedule> backward_schedule(const Problem& problem, const pattern::Partition& partition) const;
-  /// Schedules the pass that Statistics::need_pass() asks for. It moves like the backward pass, with other
-  /// sums.
+  /// The schedule of the pass for which Statistics::need_pass() asks. Rows and sums move as in the backward pass, but
+  /// the sums are Sums::received.
   std::unique_ptr<const Schedule> statistics_schedule(const Problem& problem,
                                                       const pattern::Partition& partition) const;
 
-  // The same, with a schedule that is made for this one call.
+  // These make a schedule for one call: they predict what a pass costs, or run it.
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const {
     return forward_schedule(problem, partition)->predict(rank);
   }
@@ -128,16 +128,16 @@ std::vector<const Strategy*> available();
 
 /// Names of the strategies that can be reproducible (with `gradients`: their gradients too) with some partition.
 std::vector<std::string_view> reproducible_strategies(bool gradients);
-/// The same for one problem.
+/// Names of the strategies that are reproducible for this problem, and its partition, on this many ranks.
 std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
-/// Why products in this precision cannot be added in the same order for every partition; empty: they can. For example
-/// "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...". `why_no_units`: why this
-/// machine has no matrix units that add these numbers by granules; empty if it has (kernels::why_no_granules()).
+/// Why products in the problem's precision cannot be added in one order for every partition; empty: they can. For
+/// example "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...". `why_no_units`: why
+/// this machine has no matrix units that add these numbers by granules (kernels::why_no_granules()); otherwise empty.
 std::string why_no_fixed_order(const Problem& problem, const std::string& why_no_units = "");
 
-/// Why a strategy cannot give a reproducible problem (gradients included, if asked for) the same bits on every number
-/// of ranks; empty: it can, or the problem need not be reproducible.
+/// Why a strategy cannot give the results of a reproducible problem (gradients too, if wanted) the same bits on every
+/// number of ranks; empty: it can, or the problem need not be reproducible.
 std::string why_not_reproducible(const Strategy& strategy, const Problem& problem, int ranks);
 
 /// The strategy of this name; nullptr when there is none. "auto" is not a strategy: see planner/choose.hpp.

@@ -1,5 +1,5 @@
-// Sums that a rank makes once the LSE is known, for its own key rows and for those of other ranks as they arrive: of
-// gradients in the backward pass, of what keys receive in the pass of statistics. All strategies use this.
+// Sums that a rank makes when the LSE is known, for its own key rows and for those of other ranks as they arrive: in
+// the backward pass sums of gradients, in the pass of statistics what keys receive. All strategies use this.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -8,8 +8,8 @@
 namespace annulus::strategies {
 
 /// Sums for the rows of a KeyBlock, in the same form: a (parts, held, unit) array of numbers in Problem::sum_precision.
-/// Parts of gradients are dK of all batch entries, then dV of all (or both in one part, Problem::kv_parts()); if
-/// has_query_block_sums(), as many parts follow with the sums of the current block of query rows. In the pass of
+/// Parts of gradients are dK of all batch entries, then dV of all (or both in one part, Problem::kv_parts()). If
+/// has_query_block_sums(), as many parts follow, with the sums of the current block of query rows. In the pass of
 /// statistics the parts are what keys received, one part for each batch entry. If these sums are not wanted, `data` is
 /// null.
 struct GradientBlock {
@@ -23,34 +23,34 @@ struct GradientBlock {
   /// The tensor to which the kernel adds. which = 0: dK, or what keys received; 1: dV; 2 and 3: dK and dV of the
   /// current block of query rows.
   core::TensorView view(const Problem& problem, Index which) const;
-  /// The block in rows of one head, the unit in which packed rows are counted.
+  /// The block as an array of rows of one head, the unit in which packed rows are counted.
   kernels::RowArray head_rows(const Problem& problem) const;
 };
 
 /// Queries that a step works on: the rows `rows`. The tensors q, normalizers, ... store the rows `held`, which include
-/// them. Usually these are the rank's own rows.
+/// `rows`. Usually `held` are the rank's own query rows.
 struct QueryBlock {
   const pattern::StoredRows& rows;
   const pattern::StoredRows& held;
   const Tensors& tensors;
 };
 
-/// Whose sums a backward pass makes: all, or only those of the queries, or only those of the keys.
+/// Which sums a backward pass makes: all, only those of the queries, or only those of the keys.
 enum class Wanted { all, of_queries, of_keys };
 
 class SumComputation {
  public:
-  /// For a rank with `own_rows` rows. `expected`: as in Computation. `own`: whether there are sums for the own keys.
+  /// For a rank with `own_rows` rows. `expected`: as in Computation. `own`: whether to make sums for the own keys.
   SumComputation(const Problem& problem, const RowCounts& own_rows, const Tensors& tensors, core::Count expected,
                  const Progress& progress, bool own = true);
   virtual ~SumComputation() = default;
 
   /// Sums for the rank's own K/V rows.
   const GradientBlock& own() const { return own_; }
-  /// Begins one round of rounds_of(problem); the sums continue from round to round.
+  /// Begins the next round of rounds_of(problem); the sums continue from round to round.
   void begin(const Problem& round);
-  /// Adds what the queries' scores with the keys of `block` in the band `part` contribute: to the sums of the queries,
-  /// and to `into`, which has the form of `block`. Calls `poll` meanwhile to keep messages moving.
+  /// Adds the contributions of all pairs of a query and a key of `block` in the band `part`: to the sums of the
+  /// queries, and to `into`, which has the form of `block`. Calls `poll` meanwhile to keep messages moving.
   void add(const KeyBlock& block, const QueryBlock& queries, const GradientBlock& into, core::Band part,
            const std::string& where, core::HopMetrics& metrics, const std::function<void()>& poll = {});
 
@@ -59,7 +59,7 @@ class SumComputation {
                       const GradientBlock& into, const std::function<void()>& poll) = 0;
   /// A tensor (B, rows, H, numbers).
   core::TensorView view(const core::Buffer& buffer, core::DType type, Index rows, Index numbers) const;
-  /// Hands over the sums for the own rows.
+  /// Returns the buffer of the sums for the own key rows; this object then has none.
   core::Buffer take_own();
 
   const Problem& problem_;
@@ -76,14 +76,14 @@ class SumComputation {
   core::Count done_ = 0;
 };
 
-/// Adds the sums of the current block of query rows to the total, if they are kept apart (has_query_block_sums()). Call
-/// it when the block gets no more sums in this round.
+/// Adds the sums of the current block of query rows to the total, if has_query_block_sums() keeps them apart. Call it
+/// when `block` gets no more sums in this round.
 void end_blocks(const Problem& problem, const GradientBlock& block);
 /// Bytes of the sums for `rows` K/V rows of a rank.
 Index key_sum_bytes(const Problem& problem, Index rows);
 /// Bytes of the sums for packed rows.
 Index gradient_bytes(const Problem& problem, const pattern::PackedRows& packed);
-/// An array of sums as a message block that sends all its rows.
+/// An array of sums as a message block, which sends all rows of the array.
 comm::RowBlock sum_block(const Problem& problem, void* data, Index held, Index unit_bytes);
 
 }  // namespace annulus::strategies

@@ -24,22 +24,22 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A key with P below this may be missing from a list that has room: P may have been 0 in the type of computation, or
-/// in the type that is stored.
+/// A key with P below this may be missing from a list that has empty entries: P may have been 0 in the type of the
+/// computation, or in the type that is stored.
 double negligible(const VerifyInput& input) {
   const bool narrow = input.precision != core::Precision::float64 || core::lse_type(input.type) == core::DType::float32;
   return 100 * (narrow ? double(FLT_MIN) : DBL_MIN);
 }
 
-/// The list of the k rows p with the largest P(x, p) of one row in the result, and what it should be by the definition.
+/// A result's list for one row x: the k key rows p with the largest P(x, p). Compares the list with the definition.
 class TopList {
  public:
-  /// The list's rows (k) and weights (k); a row is -1 for an empty entry.
+  /// The rows (k) of the list, where -1 is an empty entry, and its weights (k), which are P of these rows.
   TopList(std::span<const double> rows, std::span<const double> weights)
       : rows_(rows.begin(), rows.end()), weights_(weights.begin(), weights.end()), expected_(rows.size()) {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (rows_[i] == -1) continue;
-      const bool is_new = places_.emplace(rows_[i], i).second;
+      const bool is_new = entries_.emplace(rows_[i], i).second;
       is_list_ = is_list_ && is_new && i == listed_;
       ++listed_;
     }
@@ -47,8 +47,8 @@ class TopList {
 
   /// Adds P of key row p by the definition. Call it once for each row that the query sees.
   void offer(Index p, double weight) {
-    if (const auto place = places_.find(double(p)); place != places_.end()) {
-      expected_[place->second] = weight;
+    if (const auto entry = entries_.find(double(p)); entry != entries_.end()) {
+      expected_[entry->second] = weight;
     } else {
       unlisted_ = std::max(unlisted_, weight);
     }
@@ -79,7 +79,7 @@ class TopList {
 
  private:
   Numbers rows_, weights_, expected_;
-  std::map<double, std::size_t> places_;  // entry of each row
+  std::map<double, std::size_t> entries_;  // the number of the list's entry with this row
   std::size_t listed_ = 0;
   bool is_list_ = true;  // every row occurs once, and none follows an empty entry
   double unlisted_ = 0;  // largest P of the rows that are not listed
@@ -134,8 +134,8 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   const SampledRows rows = sample_rows(input, sample.rows);
   const std::vector<Index> mine = own_share(rows.queries, comm.rank(), comm.size());
   const std::vector<Index> my_keys = own_share(rows.keys, comm.rank(), comm.size());
-  const strategies::Statistics& told = sample.statistics;
-  const KeySums sums{sample.gradients, told.received};
+  const strategies::Statistics& has = sample.statistics;  // what the result has
+  const KeySums sums{sample.gradients, has.received};
   const bool has_sums = sums.gradients || sums.received;
   const bool recompute = has_sums && comm.max(Index(!can_recompute_viewers(input, my_keys))) == 0;
   const bool checks_sums = has_sums && (recompute || sample.file != nullptr);
@@ -146,10 +146,10 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
     };
   };
   comm::agree(comm, [&] {
-    const double half = has_sums ? 0.5 : 1;  // these sums take about as long as the work before
+    const double half = has_sums ? 0.5 : 1;  // compare_keys() takes about as long as the work before it
     const std::vector<QueryRow> queries = recompute_rows(input, mine, shown(0, half, "out and lse"));
-    compare_forward(input, sample.result, queries, told.entropy, all);
-    if (told.top_keys > 0) compare_top(input, sample.result, queries, told.top_keys, all);
+    compare_forward(input, sample.result, queries, has.entropy, all);
+    if (has.top_keys > 0) compare_top(input, sample.result, queries, has.top_keys, all);
     if (sums.gradients) compare_dq(input, sample.result, queries, all);
     if (checks_sums)
       compare_keys(input, sample.result, my_keys, sums, recompute, all, shown(half, 1, "sums over queries"));

@@ -33,11 +33,11 @@ void for_each_key(
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
 
-/// p: P of query number `query` of q and key row p, in head h; 0 if the query does not see the key. slope: the
-/// derivative of the score by scale * q.k.
+/// For query number `query` of q, whose LSE is `lse`, and key row p in head h. docs/semantics.md defines P and the
+/// score.
 struct Probability {
-  double p;
-  double slope;
+  double p;      ///< P; 0 if the query does not see the key
+  double slope;  ///< derivative of the score with respect to scale * q.k
 };
 Probability probability(const VerifyInput& input, Index h, Index query, Index p, std::span<const double> q,
                         std::span<const double> k, double lse);
@@ -45,12 +45,12 @@ Probability probability(const VerifyInput& input, Index h, Index query, Index p,
 /// The errors of a result's datasets, by their names.
 using Deviations = std::map<std::string, Deviation>;
 
-/// Compares recomputed rows with a tensor of the result, (B, S, heads, D) or (B, S, heads). Rows must ascend.
+/// Compares recomputed rows with a tensor of the result, (B, S, heads, D) or (B, S, heads). Use it in order of rows.
 class RowCheck {
  public:
   RowCheck(const VerifyInput& input, const ResultRows& result, core::StoredTensor tensor, Deviations& all);
 
-  /// `expected` are the numbers of one head.
+  /// `expected`: the recomputed numbers of one head of a row.
   void compare(Index b, Index x, Index h, std::span<const double> expected);
 
  private:

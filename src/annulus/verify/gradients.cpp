@@ -15,9 +15,9 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-using Vector = std::span<const double>;  // (D); for values and dout (Dv)
+using Vector = std::span<const double>;  // (D), or (Dv) for v and dout
 
-/// A row of one query head; and a key with its value.
+/// A row of one query head. Key: a row of one key/value head.
 struct Query {
   Index h, x;
   Vector q, dout;
@@ -36,8 +36,8 @@ class Definition {
         output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
         input_(input) {}
 
-  /// For a query and a key: P; dS = P (dP - delta), times the slope of a capped score; and the size of the two terms of
-  /// dS.
+  /// For a query and a key: P; dS = P (dP - delta) times the derivative of a capped score (1 without a cap); and the
+  /// sum of the absolute values of the two terms of dS.
   struct Factors {
     double p = 0, ds = 0, ds_terms = 0;
   };
@@ -56,8 +56,8 @@ class Definition {
 
 // ---- dk, dv, received ----
 
-/// The queries, by their number in q, that may see key p in some head: those in the key's segments and, if attention is
-/// causal, from p on.
+/// A range with all queries, by their number in q, that see key p in some head: it spans the key's segments or windows
+/// and, if attention is causal, begins at p.
 Interval viewers_of(const VerifyInput& input, Index p) {
   if (!input.has_query_rows) return input.viewers_of(p);
   const Shape& s = input.shape;
@@ -77,8 +77,8 @@ WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
   if (!input.has_query_rows) return {{input.viewers_of(p).begin, input.viewers_of(p).end, 1}};
   WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);
   for (kernels::RowRun& run : runs) {
-    if (input.pattern.causal) run.first = p;  // p is in the run
-    run.first -= input.first_query;           // negative for rows before the first query
+    if (input.pattern.causal) run.first = p;  // the run contains p
+    run.first -= input.first_query;           // negative if the run begins before the first query
     run.end = std::min(run.end - input.first_query, input.queries);
   }
   return runs;
@@ -154,17 +154,17 @@ void Sums::add(double factor, double size, std::span<const double> x) {
 
 bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows) {
   const Shape& s = input.shape;
-  Index looked_at = 0, next = 0;  // rows before `next` are counted already
+  Index triple_count = 0, next = 0;  // triples of rows before `next` are counted already
   std::vector<Interval> viewers;
   for (const Index p : rows) viewers.push_back(viewers_of(input, p));
   std::sort(viewers.begin(), viewers.end(), [](Interval a, Interval b) { return a.begin < b.begin; });
   for (const Interval& range : viewers) {
     for (next = std::max(next, range.begin); next < range.end; ++next) {
       for (Index h = 0; h < s.heads; ++h) {
-        looked_at +=
+        triple_count +=
             s.batch * (1 + kernels::key_range(input.pattern, s.sequence, s.heads, h, input.row_of(next)).size());
       }
-      if (looked_at > largest_recomputed) return false;
+      if (triple_count > largest_recomputed) return false;
     }
   }
   return true;
@@ -218,7 +218,7 @@ std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<I
   for (const KeyRow& row : rows) viewers.insert(viewers.end(), row.viewers.begin(), row.viewers.end());
   ReadSteps steps = read_steps(input, s.heads * std::max(s.head_dim, s.dim_of_values()));
   steps.rows = std::min(steps.rows, chunk_rows);
-  if (chunk_rows < input.queries) steps.gap = 1;  // rows in a gap would be recomputed for nothing
+  if (chunk_rows < input.queries) steps.gap = 1;  // do not recompute the unneeded rows in a gap
   for_each_stretch(
       viewers, input.queries, steps, [&](Interval chunk) { add_queries(input, results, chunk, rows); }, shown);
   return rows;

@@ -1,10 +1,10 @@
 // Recomputes rows of dq, dk, dv and received by the definition, in float64.
 //
-// dq of a row needs only that row's lse and delta. dk and dv of a key need lse and delta of every query that sees the
-// key; received (the sum of their probabilities) needs their lse. To compute these, a query needs all of its own keys.
-// (In dense attention every row sees the key, so one key costs n^2.) So the cost is limited. If these queries see at
-// most largest_recomputed keys on a rank, they are recomputed, too. Otherwise their lse and out come from the result,
-// whose sampled rows were compared.
+// dq of a row needs only that row's lse and delta = dout.out - dlse. dk and dv of a key need lse and delta of every
+// query that sees the key; received (the sum of P over these queries) needs their lse. To recompute lse and out of a
+// query takes all keys that the query sees. In dense attention every row sees the key, so one key costs n^2. If these
+// queries together see at most largest_recomputed keys on a rank, lse and out are recomputed. Otherwise they come from
+// the result, whose sampled rows were compared.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace annulus::verify {
 
-/// Limit for the (query row, head, key) triples of a rank, in all batch entries: some seconds.
+/// Limit for the (query row, head, key) triples of a rank, in all batch entries: some seconds of work.
 inline constexpr Index largest_recomputed = Index(1) << 26;
 
 /// Whether the queries that see the keys `rows` can be recomputed within this limit. Local.
@@ -31,26 +31,26 @@ RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& que
 /// Recomputes the rows by the definition. Local.
 RowResults recompute_results(const VerifyInput& input, Interval rows);
 
-/// Sums of vectors, and sums of the squares of their terms. The root of the latter is the size of the terms, and so of
-/// their rounding errors: in gradients of a layer's weights, large terms may cancel. verify_layer() uses both.
+/// Sums of vectors, and sums of the squares of their terms. The root of a sum of squares measures the terms, and so
+/// their rounding errors: in gradients of a layer's weights, large terms may cancel. Only verify_layer() uses squares.
 struct Sums {
   Numbers values, squares;
 
   explicit Sums(std::size_t count) : values(count), squares(count) {}
-  /// Adds factor * x. `size`: size of the terms of which the factor is made.
+  /// Adds factor * x. `size`: size of the terms whose sum the factor is.
   void add(double factor, double size, std::span<const double> x);
 };
 
 /// Computes dq (D) for every recomputed row. Local.
 std::vector<Sums> recompute_dq(const VerifyInput& input, const std::vector<QueryRow>& rows);
 
-/// A row of one key/value head in one batch entry.
+/// Row p of one key/value head, which a group of query heads shares, in batch entry b.
 struct KeyRow {
   Index b, p, head;
-  std::vector<WantedRows> viewers;  ///< for each query head of this head: the queries that see it
+  std::vector<WantedRows> viewers;  ///< for each query head of the group: the queries that see p
   Numbers k, v;                     ///< (D), (Dv)
   Sums dk, dv;
-  Numbers received;  ///< for each query head of this head
+  Numbers received;  ///< for each query head of the group
 };
 
 /// Computes dk, dv and received of the rows `keys` (ascending) in all batch entries and heads. `results` returns lse
@@ -65,8 +65,8 @@ inline constexpr Index recomputed_rows = 256;
 void compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries,
                 Deviations& all);
 
-/// Compares dsink of a result with the sum over all rows by the definition. It takes lse and out from the result,
-/// because a sum over all rows cannot be checked on some of them. Collective.
+/// Compares `found`, dsink of a result, with the definition's sum over all rows. Takes lse and out from the result:
+/// this sum needs all rows, and to recompute them all is too much work. Collective.
 Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, const std::vector<double>& found,
                         const comm::Communicator& comm);
 
@@ -76,7 +76,7 @@ struct KeySums {
   bool received = false;
 };
 /// Compares the rows `keys` of dk, dv and received with the definition. lse and out of the queries that see a key are
-/// recomputed, or taken from the result. Local.
+/// recomputed if `recompute` is true, and otherwise taken from the result. Local.
 void compare_keys(const VerifyInput& input, const ResultRows& result, const std::vector<Index>& keys, KeySums sums,
                   bool recompute, Deviations& all, const ShareShown& shown = {});
 

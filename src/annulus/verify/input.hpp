@@ -1,4 +1,4 @@
-// Reads the tensors that `verify` needs, rows of the input and of the result, as float64; and measures how much the
+// Reads what `verify` needs, which is rows of tensors of the input and of the result, as float64. Measures how much the
 // result deviates.
 #pragma once
 
@@ -21,9 +21,9 @@ namespace annulus::verify {
 using core::Index;
 using core::Interval;
 
-/// Limit for the bytes of a tensor's rows, as doubles, that a rank has in memory at once.
+/// A rank has at most this many bytes of a tensor's rows (converted to doubles) in memory at once.
 inline constexpr Index verify_chunk_bytes = Index(16) << 20;
-/// Smaller gaps in a file are read, not skipped: to open the file again takes as long as to read a megabyte.
+/// Smaller gaps in a file are read, not skipped: another read opens the file again, which takes as long as a megabyte.
 inline constexpr Index verify_gap_bytes = Index(1) << 20;
 
 using Numbers = std::vector<double>;
@@ -31,14 +31,14 @@ using Numbers = std::vector<double>;
 /// Called from time to time with the share of work that is done; may be empty.
 using ShareShown = std::function<void(double share)>;
 
-/// The largest error and the largest expected number of one dataset, and the index of that error.
+/// The largest error of one dataset and its index (`where`), and the largest expected number (`reference`).
 struct Deviation {
   double error = 0;
   double reference = 0;
   std::string where;
 
   /// `index` returns the number's index as text, "[0, 7, 2, 5]"; it is a function because it is rarely needed. `terms`:
-  /// size of the terms whose sum the number is. If large terms cancel, their rounding does not count as an error.
+  /// size of the terms whose sum the number is. `reference` includes it, because large terms may cancel.
   template <class IndexText>
   void compare(double found, double expected, IndexText&& index, double terms = 0) {
     const bool same = found == expected;  // also true for two -inf
@@ -51,7 +51,7 @@ struct Deviation {
   }
   double relative() const { return error / std::max(1.0, reference); }
 
-  /// The deviation of the rank where it is largest; collective.
+  /// The largest error and the largest `reference` of all ranks. Collective.
   Deviation merged(const comm::Communicator& comm) const {
     Deviation all{comm.max(error), comm.max(reference), ""};
     for (const std::string& index : comm.gather_all(error == all.error ? where : std::string())) {
@@ -61,7 +61,7 @@ struct Deviation {
   }
 };
 
-/// Reads q, k, v and the gradients.
+/// The attention that `verify` recomputes: its pattern, and its rows of q, k, v and of gradients.
 class VerifyInput {
  public:
   VerifyInput(const strategies::Problem& problem, core::AxisOrder order);
@@ -71,39 +71,39 @@ class VerifyInput {
   /// kv_heads heads. Zeros if there is no dout or dlse. Local.
   virtual Numbers rows(core::StoredTensor tensor, Interval rows) const = 0;
 
-  /// The index in the file of number d of row x and head h: "[1, 5, 0, 3]", or "[1, 5, 0]".
+  /// The index in the file of number d of entry b, row x, head h: "[1, 5, 0, 3]". `of_key`: x is a row of k, not of q.
   std::string index_text(Index b, Index x, Index h, std::optional<Index> d = {}, bool of_key = false) const;
 
-  /// The row of the sequence that is query number `query`. For queries without row numbers, which see every key of
-  /// their batch entry, a row of their entry that exists, if there is one.
+  /// The row of the sequence that is query number `query`. A query without a row number sees every key of its batch
+  /// entry; for this query, returns any row of its entry that exists, if there is one.
   Index row_of(Index query) const {
     if (!entry_begins.empty()) return entry_begins[std::size_t(query / entry_queries)];
     return has_query_rows ? first_query + query : 0;
   }
-  /// The queries without row numbers that may see key p.
+  /// The queries that may see key p. Call it only if queries have no row numbers.
   Interval viewers_of(Index p) const {
     if (entry_begins.empty()) return {0, queries};
     return {p / entry_rows * entry_queries, (p / entry_rows + 1) * entry_queries};
   }
 
   core::Shape shape;
-  Index queries = 0;           ///< number of rows of q
-  Index first_query = 0;       ///< the row of the sequence that is the first row of q
+  Index queries = 0;           ///< number of rows of q; of all entries if these lie end to end
+  Index first_query = 0;       ///< the row of the sequence that is row 0 of q
   bool has_query_rows = true;  ///< false: queries have no row numbers, and see every key
   Index entry_rows = 0;        ///< S if `shape` is one sequence of B S rows, all batch entries end to end; 0: it is not
-  Index entry_queries = 0;     ///< the same for `queries`
-  /// Where keys of entries begin, if only keys have lengths; otherwise empty.
+  Index entry_queries = 0;     ///< Sq if `queries` counts the rows of all batch entries; otherwise 0
+  /// For each entry the first row of k that exists, if input.lengths applies only to k and v; otherwise empty.
   std::vector<Index> entry_begins = {};
   core::DType type;
   core::Precision precision;
-  core::AxisOrder order;              ///< of axes, in the files of the input and of the result
-  kernels::ReferencePattern pattern;  ///< for the definition's own code, which no run uses
+  core::AxisOrder order;              ///< order of axes in the files of input and result
+  kernels::ReferencePattern pattern;  ///< for kernels/reference.hpp, which no run uses
 };
 
 /// Reads the tensors of attention from a file, or makes them from a seed.
 class AttentionInput : public VerifyInput {
  public:
-  /// `file` was checked with settings.file; empty if tensors are generated. Sink logits come from the file.
+  /// `file`: the checked settings.file; empty if tensors are generated. Sink logits come from the file.
   AttentionInput(const strategies::Problem& problem, const runfile::InputSettings& settings,
                  const std::optional<store::InputFile>& file);
 
@@ -118,10 +118,10 @@ class AttentionInput : public VerifyInput {
 /// Returns rows of a dataset of a result, (B, rows, heads, ...). They are read from a file, or were gathered from the
 /// ranks that made them. Local.
 using ResultRows = std::function<Numbers(const std::string& dataset, Interval rows)>;
-/// Reads them from `file`. `sequence`: the rows of k in a batch entry, if entries lie end to end.
+/// Returns a function that reads them from `file`. `sequence`: S, used if entries lie end to end.
 ResultRows rows_in(const store::InspectedFile& file, Index sequence);
 
-/// Reads a tensor row by row, and keeps the last row: callers ask for its heads and entries before the next row.
+/// Reads a tensor row by row, and keeps the last row: callers ask for all heads and entries of a row one after another.
 class RowReader {
  public:
   /// `read` returns (B, 1, heads, ...) for a row.
@@ -159,11 +159,11 @@ struct ReadSteps {
   Index rows = 1;
   Index gap = 1;
 };
-/// Reads as many rows at once as fit into verify_chunk_bytes as doubles.
+/// Steps of as many rows as fit into verify_chunk_bytes. `row_numbers`: how many numbers a row of one entry has.
 ReadSteps read_steps(const VerifyInput& input, Index row_numbers);
 
-/// Calls visit(rows), in ascending order, for stretches of 0 ... sequence that contain all needed rows; and `shown`,
-/// from time to time, with the share of the sequence.
+/// Calls visit(rows) for disjoint intervals of [0, sequence) that together contain all needed rows, in ascending order.
+/// Calls `shown` from time to time with the share of the sequence that is done.
 void for_each_stretch(const std::vector<WantedRows>& wanted, Index sequence, const ReadSteps& steps,
                       const std::function<void(Interval)>& visit, const ShareShown& shown = {});
 
@@ -174,7 +174,7 @@ struct SampledRows {
   std::vector<Index> queries, keys;
 };
 /// Chooses `count` queries and `count` keys. Up to half are rows at which something changes (ends of the sequence, of
-/// documents, of segments); the others follow from a fixed seed. If all rows are queries, both lists are the same.
+/// documents, of segments). The others are random, from a fixed seed. If all rows are queries, both lists are equal.
 SampledRows sample_rows(const VerifyInput& input, Index count);
 
 /// One rank's share of the rows. Ranks get small groups of rows in turn, because later causal rows see more keys.

@@ -10,12 +10,12 @@ namespace {
 
 using layer::Weight;
 
-/// The most multiply-adds that a rank does in products to recompute everything: about ten seconds.
+/// The most multiply-adds in matrix products that a rank does to recompute everything: about ten seconds.
 constexpr double largest_products = 1e10;
 
 /// Whether everything can be recomputed in some seconds: the attention's (query, head, key) triples, limited as in
-/// gradients.hpp, and the products. Every rank repeats all products of the forward pass, because its queries and keys
-/// may meet any row. Ranks share the products of the gradients, which are twice as many.
+/// gradients.hpp, and the matrix products. Every rank does all products of the forward pass, because its queries may
+/// see any row, and any row may see its keys. Ranks share the products of the gradients, which are twice as many.
 bool can_recompute_all(const LayerInput& input, int ranks) {
   const core::Shape& s = input.shape;
   const double rows = double(s.batch * s.sequence), columns = 2.0 * double((s.heads + s.kv_heads) * s.head_dim);
@@ -31,7 +31,7 @@ bool can_recompute_all(const LayerInput& input, int ranks) {
 /// The dataset with the gradient of a weight.
 std::string dataset_of(Weight weight) { return "d" + std::string(layer::name_of(weight)); }
 
-/// One rank's part of the check: recomputes its rows and compares them with the file.
+/// One rank's part of the check: recomputes its rows and compares them with the result.
 class Comparison {
  public:
   Comparison(const LayerInput& input, const Sample& sample, const comm::Communicator& comm)
@@ -47,7 +47,7 @@ class Comparison {
     dx_ = whole_ || (gradients_asked_ && comm.max(Index(!can_recompute_viewers(input, mine_))) == 0);
   }
 
-  /// Collective.
+  /// Does all of the check. Collective.
   Findings judge() {
     comm::agree(comm_, [&] {
       queries_ = recompute_rows(input_, mine_, [&](double share) {
@@ -124,7 +124,7 @@ class Comparison {
     keys_ = recompute_keys(input_, mine_, results, recomputed_rows);
   }
 
-  /// Compares consecutive rows; the first of them is number `first` of mine_.
+  /// Compares consecutive rows. The first row is mine_[first]. If everything is checked, adds up gradients of weights.
   void compare_rows(Interval rows, std::size_t first) {
     const core::Shape& s = input_.shape;
     const Index width = input_.width();
@@ -166,7 +166,7 @@ class Comparison {
     }
   }
 
-  /// Gradients of x wq + bq, x wk + bk and x wv + bv of a row, before the rope.
+  /// For a row x, gradients of x wq + bq, x wk + bk and x wv + bv, which are q, k and v before the rope.
   struct Heads {
     Sums q, k, v;
   };
@@ -183,13 +183,13 @@ class Comparison {
       append(d.k, key.dk);
       append(d.v, key.dv);
     }
-    input_.turn_back(d.q.values, position);
-    input_.turn_back(d.k.values, position);
+    input_.undo_rope(d.q.values, position);
+    input_.undo_rope(d.k.values, position);
     return d;
   }
 
-  /// Adds a row's contribution, in^T out, to the gradients of a weight and its bias. All terms of a matrix get the size
-  /// of the largest one, because the rope mixes two numbers of a head, so each may have the other's terms.
+  /// Adds a row's contribution, in^T out, to the gradients of a weight and its bias. All terms of a matrix count as
+  /// large as its largest term. The rope mixes two numbers of a head, so terms of one number count for the other, too.
   void add_product(Weight matrix, std::span<const double> in, const Sums& out) {
     double* to = gradients_[std::size_t(matrix)].data();
     double largest_in = 0, largest_out = 0;
@@ -242,12 +242,12 @@ class Comparison {
   const comm::Communicator& comm_;
   bool whole_, dx_;  // what is checked: everything, dx
   std::vector<Index> rows_, mine_;
-  std::vector<QueryRow> queries_;  // for the rows mine_, in all batch entries and heads
+  std::vector<QueryRow> queries_;  // the rows mine_, in all batch entries and heads
   RowResults results_;             // for all rows
   std::vector<Sums> dq_;           // in the order of queries_
   std::vector<KeyRow> keys_;
   std::array<Numbers, 8> gradients_;  // one for each weight
-  std::array<Numbers, 8> squares_;    // sums of their terms' squares: for each number of a bias, but one for a matrix
+  std::array<Numbers, 8> squares_;    // sums of their terms' squares: one for a matrix, or for each number of a bias
   Deviation y_, found_dx_;
 };
 

@@ -88,7 +88,7 @@ Numbers LayerInput::input_gradient(std::span<const double> dq, std::span<const d
 }
 
 /// Rotates the numbers d and d + D/2 of every head by the angle sign * position * base^(-2 d / D).
-void LayerInput::turn(std::span<double> heads, Index position, double sign) const {
+void LayerInput::rotate(std::span<double> heads, Index position, double sign) const {
   if (!problem_.rope) return;
   const std::size_t D = std::size_t(shape.head_dim), half = D / 2;
   for (std::size_t d = 0; d < half; ++d) {
@@ -102,20 +102,20 @@ void LayerInput::turn(std::span<double> heads, Index position, double sign) cons
   }
 }
 
-/// Returns rope(x w + bias) for rows of x, (B, rows, heads, D). v gets no rope.
+/// Returns rope(x w + bias) for rows of x, (B, rows, heads, D); for v without the rope.
 Numbers LayerInput::project(Weight w, Interval rows) const {
   Numbers all = product(x(rows), weight(w), width(), weight(layer::bias_of(w)));
   if (w == Weight::wv) return all;
   const std::size_t row_numbers = all.size() / std::size_t(shape.batch * rows.size());
   for (Index b = 0; b < shape.batch; ++b) {
     for (Index x = 0; x < rows.size(); ++x) {
-      turn(std::span(all).subspan(std::size_t(b * rows.size() + x) * row_numbers, row_numbers), rows.begin + x, 1);
+      rotate(std::span(all).subspan(std::size_t(b * rows.size() + x) * row_numbers, row_numbers), rows.begin + x, 1);
     }
   }
   return all;
 }
 
-/// The same as project(), from cached blocks of rows. If the cache gets too large, it is emptied.
+/// The same as project(), but takes blocks of rows from a cache. If the cache gets too large, it is emptied.
 Numbers LayerInput::cached(Weight w, Interval rows) const {
   const Index numbers = shape.kv_heads * shape.head_dim;
   Numbers all(std::size_t(shape.batch * rows.size() * numbers));

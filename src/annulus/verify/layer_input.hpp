@@ -1,5 +1,5 @@
 // The attention inside a layer, for `verify`: plain loops compute q, k, v and dout in float64 from x, dy and the
-// weights. No arithmetic is shared with the layer room, so that a mistake there is found here.
+// weights. The code for this is not shared with the room `layer`, so that `verify` finds a mistake in that room.
 #pragma once
 
 #include <array>
@@ -27,14 +27,14 @@ class LayerInput : public VerifyInput {
   const layer::LayerProblem& problem() const { return problem_; }
   /// Returns y = out wo + bo for attention outputs: out (rows, H D), y (rows, E).
   Numbers output(const Numbers& out) const;
-  /// Returns dx (E) of a row from its dq (H D), dk and dv (Hkv D), from which the rope is removed already.
+  /// Returns dx (E) of a row from its dq (H D), dk and dv (Hkv D), of which undo_rope() has treated dq and dk.
   Numbers input_gradient(std::span<const double> dq, std::span<const double> dk, std::span<const double> dv) const;
-  /// Turns gradients of rotated heads into gradients before the rope, for any number of heads of row `position`.
-  void turn_back(std::span<double> heads, Index position) const { turn(heads, position, -1); }
+  /// Changes gradients after the rotary embedding (rope) to gradients before it. `heads`: any heads of row `position`.
+  void undo_rope(std::span<double> heads, Index position) const { rotate(heads, position, -1); }
 
  private:
   const Numbers& weight(layer::Weight weight) const { return weights_[std::size_t(weight)]; }
-  void turn(std::span<double> heads, Index position, double sign) const;
+  void rotate(std::span<double> heads, Index position, double sign) const;
   Numbers project(layer::Weight weight, Interval rows) const;
   Numbers cached(layer::Weight weight, Interval rows) const;
 
@@ -42,7 +42,7 @@ class LayerInput : public VerifyInput {
   runfile::LayerSettings settings_;
   layer::LayerProblem problem_;
   std::array<Numbers, 8> weights_;
-  // Rows of k and v, which many queries need. The key is the weight and the number of the block.
+  // Blocks of rows of k and v, which many queries need, by weight and number of the block.
   mutable std::map<std::pair<layer::Weight, Index>, Numbers> blocks_;
   mutable Index cached_bytes_ = 0;
 };

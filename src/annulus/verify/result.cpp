@@ -15,7 +15,7 @@ using core::fail;
 runfile::RunFile settings_of_result(const std::string& file) {
   try {
     return runfile::parse_run_file(store::read_text_dataset(file, "/run/settings"), file + ":/run/settings", {});
-  } catch (const std::exception& error) {  // the error is about this file, not about the user's run file
+  } catch (const std::exception& error) {  // the error is in `file`, not in the user's run file
     fail(ErrorKind::failure, "{}: is no result of `annulus run`: {}", file, error.what());
   }
 }
@@ -64,8 +64,8 @@ void check_datasets(const std::string& path, const std::vector<store::TensorSpec
   }
 }
 
-store::InspectedFile look_at_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets,
-                                    const comm::Communicator& comm) {
+store::InspectedFile open_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets,
+                                 const comm::Communicator& comm) {
   const std::string& file = run.settings.output.file;
   comm::on_root(comm, [&] {
     if (store::exists(file)) return;

@@ -13,12 +13,12 @@ namespace annulus::verify {
 store::InspectedFile inspected_file(const std::string& path, const store::FileState& identity,
                                     const std::vector<store::TensorSpec>& datasets);
 
-/// Throws Error(failure), "expected ... WHY", if a dataset is missing or not as it should be. Local.
+/// Throws Error(failure), "expected ... WHY", if a dataset is missing, or has another type or shape. Local.
 void check_datasets(const std::string& path, const std::vector<store::TensorSpec>& datasets, const std::string& why);
 
 /// Checks the result file, which must have these datasets. Collective. Throws the same Error(failure) on every rank if
 /// the file is missing, was made with settings other than the run file's, or lacks a dataset.
-store::InspectedFile look_at_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets,
-                                    const comm::Communicator& comm);
+store::InspectedFile open_result(const runfile::RunFile& run, const std::vector<store::TensorSpec>& datasets,
+                                 const comm::Communicator& comm);
 
 }  // namespace annulus::verify

@@ -16,7 +16,7 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
     if (document.empty()) continue;
     rows.insert(rows.end(), {document.begin, document.end - 1});
     for (const kernels::ReferencePair& pair : pattern.pairs) {
-      if (pair.window) {  // the last rows that see row 0, and the first that do not
+      if (pair.window) {  // the last row that sees row 0, the next one, and the first that not all rows see
         const auto& [left, right, first, mirrored] = *pair.window;
         const Index end = left < document.size() / pair.dilation ? left * pair.dilation + 1 : document.size();
         for (const Index row : {end - 1, end, first}) {
@@ -55,7 +55,7 @@ Index numbered(const std::vector<Interval>& rows, Index i) {
   return -1;
 }
 
-/// Chooses `count` of the rows in `range`. `have_numbers`: they are rows of the sequence, some of which may not exist.
+/// Chooses `count` of the rows in `range`. `have_numbers`: these are rows of the sequence; those in gaps do not exist.
 std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count, bool have_numbers = true) {
   count = std::min(count, range.size());
   const std::vector<Interval> there = have_numbers ? existing_rows(input.pattern, range) : std::vector<Interval>{range};
@@ -69,12 +69,12 @@ std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index 
   }
   const Index taken = std::min(Index(borders.size()), std::max<Index>(1, count / 2));
   std::set<Index> rows;
-  // Taken at equal distances from the list, always with its first and last row.
+  // Takes border rows at equal distances in their list, always the first, and the last if more than one is taken.
   for (Index i = 0; i < taken; ++i) {
     rows.insert(borders[std::size_t(taken == 1 ? 0 : i * (Index(borders.size()) - 1) / (taken - 1))]);
   }
   for (Index i = 0; Index(rows.size()) < count; ++i) {
-    // After many draws of rows that were chosen before, takes the first free row.
+    // If many draws have given only rows that are chosen already, takes the next row that is not.
     const std::uint64_t bits = core::random_bits(1, core::TensorId::q, i);
     Index row = existing > 0 ? numbered(there, Index(bits % std::uint64_t(existing)))
                              : range.begin + Index(bits % std::uint64_t(range.size()));

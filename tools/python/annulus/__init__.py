@@ -1,29 +1,29 @@
 """Results, inputs and pictures of annulus, for notebooks and scripts.
 
     import annulus
-    result = annulus.open_result("result.h5")                  # an xarray Dataset, read when used
-    annulus.convert("tensors.npz", "tokens.h5", axes="bhsd")   # and .npy, safetensors, .pt, Zarr, both ways
+    result = annulus.open_result("result.h5")                  # an xarray Dataset; its numbers are read when used
+    annulus.convert("tensors.npz", "tokens.h5", axes="bhsd")   # also from and to .npy, safetensors, .pt, Zarr
     with annulus.capture(model, "tokens.h5", layer=4):         # Q, K, V of a PyTorch model's attention
         model(batch)
     annulus.plots.strategies(annulus.cases(["sweep.h5"]))      # matplotlib figures
     annulus.plots.slide(result, coords)                        # attention received, on a map of a slide's tiles
     annulus.token_page("result.h5", tokens, "text.html")       # attention received, in a text
-    annulus.report("result.h5", "result.html")                 # one page with all of it
+    annulus.report("result.h5", "result.html")                 # one HTML page about a result, with pictures
 
 Attention of arrays in memory (annulus.torch: with gradients):
 
     out, lse = annulus.attention(q, k, v, segments=[2048, "all"], dilations=[1, 16], causal=True)
     out, lse = annulus.attention(q, k, v, segments=[annulus.window(4096)], dilations=[1], causal=True)
 
-Moves rows from one partition of the ranks to another: annulus.redistribute(x, from_plan, to_plan, comm).
+annulus.redistribute(x, from_plan, to_plan, comm) moves rows from one partition of the sequence to another.
 
-The tools are also in a shell: `python -m annulus --help`, or `annulus-tools --help`.
+The same tools can be used from a shell: `python -m annulus --help`, or `annulus-tools --help`.
 """
 import importlib
 
 __version__ = "0.1.0"
 
-# Imported when first used: importing numpy takes longer than many commands run.
+# The module of each name is imported when the name is first used: importing numpy takes longer than many commands run.
 _MODULES = {
     "AnnulusError": "errors",
     "Pattern": "pattern",

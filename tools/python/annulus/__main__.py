@@ -8,7 +8,7 @@ from annulus.errors import AnnulusError
 
 def main(arguments=None):
     """Returns the exit status: 0 done, 1 failed while working (no space, ...), 2 wrong arguments or input files."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that half-written files are removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that half-written files are removed
     options = parser().parse_args(arguments)
     try:
         options.act(options)

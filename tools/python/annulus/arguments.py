@@ -6,8 +6,9 @@
     look("a.h5", rows=2.5)   AnnulusError: rows is 2.5, expected a whole number, 1 or more
     look("a.h5", row=2)      AnnulusError: look: got an unexpected keyword argument 'row', expected path, rows, causal
 
-A kind is a function (value, name). It returns the value in the type that the function needs (a numpy.int64 as an int),
-or raises AnnulusError. Every parameter must have a kind; `anything` is for what the function checks itself.
+A kind is a function (value, name). It returns the value in the type that the checked function needs (a
+numpy.int64 as an int), or raises AnnulusError. Every parameter must have a kind; `anything` is the kind of a parameter
+that the checked function checks itself.
 """
 import functools
 import inspect
@@ -22,15 +23,15 @@ import numpy as np
 from annulus.errors import AnnulusError, one_line
 
 MOST = 2**63 - 1
-LIST_MOST = 2**31  # entries: to read a range of 10**12 would take hours
+LIST_MOST = 2**31  # entries of a list: a tuple of range(10**12) would take hours to make
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 
 
 def checked(called=None, /, **kinds):
-    """A decorator: checks a function's arguments by these kinds; defaults are not checked. `called` is the function's
-    name in messages, if users know it by another name."""
+    """A decorator: checks a function's arguments by these kinds; defaults are not checked. `called` is the name for
+    messages, if users know the function by another name than its own."""
     def around(function):
         signature = inspect.signature(function)
         names = [name for name, one in signature.parameters.items()
@@ -85,11 +86,11 @@ def _symbols():
 def _plain(value, name):
     """The number in an array without axes; any other value unchanged."""
     refuse_masked(value, name)
-    if isinstance(value, symbols := _symbols()):  # torch.compile then compiles once for each number
+    if isinstance(value, symbols := _symbols()):  # then torch.compile compiles the function again for each number
         return (int, float, bool)[symbols.index(type(value))](value)
     try:
         return value.item() if value.shape == () else value
-    except Exception:  # not an array, a tensor without numbers, or a value that JAX traces
+    except Exception:  # not an array, a tensor of device `meta`, or a value that JAX traces
         return value
 
 
@@ -105,9 +106,9 @@ def flag(value, name):
 
 
 def whole(least=-MOST - 1, most=MOST, also=""):
-    """A whole number of any type but bool; `also` is added to the message: what else is possible."""
+    """A whole number of any type but bool. The message ends with `also`, which says what else is possible."""
     def kind(value, name):
-        if type(value) is int and least <= value <= most:  # fast path: most values are, and some lists are long
+        if type(value) is int and least <= value <= most:  # fast path: most values are ints, and some lists are long
             return value
         plain = _plain(value, name)
         is_whole = isinstance(plain, numbers.Integral) and not isinstance(plain, bool)
@@ -241,8 +242,8 @@ def array(expected="an array of numbers", kinds="fiu"):
 
 
 def instance(module, kind, expected):
-    """An object of another library's class. The library is not imported here: an object of it exists only after
-    an import."""
+    """An object of another library's class. The library is not imported here, because such an object exists only
+    if the program has imported the library."""
     def take(value, name):
         there = sys.modules.get(module)
         if there is None or not isinstance(value, getattr(there, kind)):
@@ -251,5 +252,5 @@ def instance(module, kind, expected):
     return take
 
 
-index = optional(whole())  # the function checks later whether there is such an entry
+index = optional(whole())  # the checked function finds out later whether there is such an entry
 dataset = instance("xarray", "Dataset", "a result, which annulus.open_result() opens")

@@ -33,7 +33,7 @@ def _with_room(make):
     def empty(shape, kind):
         try:
             return make(shape, kind)
-        except (MemoryError, RuntimeError, ValueError):  # NumPy, PyTorch, and NumPy beyond 64 bits
+        except (MemoryError, RuntimeError, ValueError):  # of NumPy, of PyTorch, and of NumPy for sizes beyond 64 bits
             raise AnnulusError(f"there is no memory for a result of shape {tuple(shape)} in {kind}") from None
     return empty
 
@@ -91,7 +91,7 @@ def _of_torch(tensor, name):
     try:
         tensor = tensor.detach().resolve_conj().resolve_neg()
         numbers = tensor.view(torch.uint16).numpy() if kind == "bfloat16" else tensor.numpy()
-    except (RuntimeError, TypeError) as problem:  # it represents another tensor (torch.func, torch.export)
+    except (RuntimeError, TypeError) as problem:  # the tensor wraps another one (torch.func, torch.export)
         raise AnnulusError(f"{name} has no memory of its own ({one_line(problem)}), expected a plain tensor") from None
 
     def empty(shape, of):
@@ -113,7 +113,7 @@ def _of_jax(array, name):
 
 
 def as_numpy(array: Any, name: str) -> Array:
-    """The array, not copied where its numbers can be read in place. Raises AnnulusError for what is not an array."""
+    """The array, not copied if its numbers can be read in place. Raises AnnulusError if it is not an array."""
     module = type(array).__module__.partition(".")[0]
     if isinstance(array, np.ndarray):
         made = _of_numpy(array, name)
@@ -132,7 +132,8 @@ def as_numpy(array: Any, name: str) -> Array:
 
 
 def as_kind_of(array, model):
-    """A result in the kind of `model`, an array of the caller: JAX needs a new array, the others were made by Array.empty."""
+    """A result in the kind of `model`, an array of the caller. Array.empty has already made results of NumPy's and
+    PyTorch's kind; only JAX needs a new array."""
     if type(model).__module__.partition(".")[0] in ("jax", "jaxlib"):
         import jax
         return jax.numpy.asarray(array)

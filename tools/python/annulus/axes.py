@@ -43,7 +43,7 @@ def distinct_axis_names(name, found):
     """Axis names of a tensor as they are written to a file: `kv_head` where k has fewer heads than q, `query` where q
     has other rows than k, `value_dim` where v has another head size than k.
 
-    So all axes of one name have one length in the file, which xarray requires.
+    So axes with the same name have the same length in the file, which xarray requires.
     """
     axes, q, k = found[name].axes, found.get("q", found.get("dq", found.get("out"))), found.get("k", found.get("dk"))
     if not axes or not q or not k:
@@ -72,8 +72,8 @@ def has_rows(axes):
 
 
 def refuse_unnamed(tensor, heads, rows, option="axes="):
-    """Raises for k or v (B, S, heads, D) without axis names if it has more heads than rows: then it is almost always
-    PyTorch's (B, H, S, D). q is not checked, because few queries to many keys are normal."""
+    """Raises for k or v (B, S, heads, D) without axis names if it has more heads than rows: then the tensor almost
+    always has PyTorch's order (B, H, S, D). q is not checked: it may well have fewer rows than heads."""
     if heads > rows:
         raise AnnulusError(f"{tensor} has {heads} key/value heads and {rows} rows: are the axes in another order? "
                            f"({option} says which)")

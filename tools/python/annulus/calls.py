@@ -1,4 +1,4 @@
-"""Attention of arrays in memory: annulus.attention, Plan, plan, and what they share."""
+"""Attention of arrays in memory: annulus.attention, Plan, plan, and what they share. The core is the module _core."""
 import functools
 from typing import NamedTuple
 
@@ -31,9 +31,9 @@ NOTHING = {"lse": -np.inf, "top_rows": -1}  # what queries without a key get; al
 
 @functools.lru_cache(maxsize=64)
 def core_plan(extents, kind, settings, ranks, gradients, sink=False):
-    """The core's plan for (B, Sq, H, Hkv, D, S, Dv) numbers of this type, with sink logits or without.
+    """The core's plan for extents (B, Sq, H, Hkv, D, S, Dv) and this type, with sink logits or without.
 
-    Batch entries with lengths become ranges of rows of one entry with B S rows. On several ranks each rank has S / P
+    Batch entries with lengths become ranges of rows of one entry with B * S rows. On several ranks each rank has S / P
     rows of every entry, so the partition is block_cyclic with blocks of S / P rows."""
     batch, rows = extents[0], extents[5]
     partition, block = settings.partition, 0
@@ -49,8 +49,8 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
                 raise AnnulusError(f"reproducible is True with lengths on {ranks} ranks, expected False, or one rank")
             partition, block = "block_cyclic", rows // ranks
     elif partition == "auto":
-        # plan() and attention() choose with what both know, so that attention() takes the rows that plan() names. That
-        # excludes gradients, a sink, statistics, type, batch, the heads of k, Dv and lengths.
+        # attention() must expect the rows that plan() names. So both choose the partition from the same arguments.
+        # Gradients, a sink, statistics, type, batch, the heads of k, Dv and lengths are not among them.
         plain = settings._replace(statistics=(), top_keys=0, precision="auto", lengths=())
         alike = (1, extents[1], extents[2], extents[2], extents[4], rows, extents[4])
         partition = _plan_with_partition(alike, "float32", plain, "auto", 0, ranks, False, False).partition
@@ -80,7 +80,7 @@ def canonical_shape(shape, axes, name):
 
 
 def extents_of(described, axes):
-    """(B, Sq, H, Hkv, D, S, Dv) of {"q": (type, shape), "k": ..., "v": ...}; the numbers may be PyTorch's symbols."""
+    """(B, Sq, H, Hkv, D, S, Dv) of {"q": (type, shape), "k": ..., "v": ...}; the numbers may be PyTorch's SymInts."""
     kind = described["q"][0]
     for name in "kv":
         if described[name][0] != kind:
@@ -188,7 +188,7 @@ class Call:
         return extents[0], queries, *extents[2:5], keys, extents[6]
 
     def for_core(self, numbers):
-        """An array (B, S, ...) as the core needs it: with lengths as one entry of all rows, (1, B S, ...)."""
+        """An array (B, S, ...) as the core needs it: with lengths, all entries become one, (1, B * S, ...)."""
         batch, rows, *rest = numbers.shape
         return numbers.reshape(1, batch * rows, *rest) if self.lies_end_to_end else numbers
 
@@ -230,7 +230,7 @@ class Call:
         return self.for_caller(out), self.for_caller(lse), statistics, kept
 
     def each(self, made, given=None, progress=None):
-        """Yields each part, its entries of all arrays, its progress function. First sets what no part writes."""
+        """Yields each part, its entries of all arrays, its progress function. First sets what no part computes."""
         if self.settings.lengths and not self.lies_end_to_end:
             for name, array in made.items():
                 if array is not None:
@@ -276,24 +276,24 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
         r-th row sees every such row; 'all' is one segment with all rows. annulus.window(...), or {'window': [left,
         right], 'first': f}, makes a pair a window of rows around each row. Without them attention is dense.
     causal : row x sees no row after it.
-    semantics : where the offset of a head comes from: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
+    semantics : how heads pick other rows of a segment: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
     documents : offsets 0 ... S of packed documents: rows of different documents do not see each other (FlashAttention's
         cu_seqlens). If the last offset is below S, rows from there on do not exist.
     lengths : (B,): how many rows of each batch entry exist, counted from the first; or (B, 2): the first row and the
         end. Other rows cost nothing: their out is 0, lse -inf, gradients 0, whatever they hold. Not together with
-        documents. With query_offset='none' lengths are of the rows of k only, and all rows of q exist.
+        documents. With query_offset='none' lengths count rows of k only, and all rows of q exist.
     scale : factor of q.k; default 1 / sqrt(D).
     group_scale : only for 'grouped': out is divided by the number of pairs.
     softcap : a number above 0: scores s become softcap * tanh(s / softcap).
     bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: subtracts slope * distance of the two rows
         from scores; the distance is |x - p| (ALiBi), or 0 if one of them is among the first e rows of its document.
-    coordinates : (S, 2) array of the whole sequence, on every rank: then distances are between the rows' coordinates.
+    coordinates : (S, 2) array of the whole sequence, on every rank: bias then takes distances between these points.
     query_offset : where k has more rows than q: the row of the sequence at which q begins; 'auto': q are the last rows;
         'none': queries have no row numbers and see every key (cross attention: dense, not causal, one document); then q
         may also have more rows than k.
-    sink : (H,) array of any of these types: sink logits. A row that sees a key sees one more, whose value is 0 and
-        whose score is sink[h]; -inf: no sink for this head.
-    statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); 'top' lists top_keys rows for every row.
+    sink : (H,) array of any type that q may have: sink logits. A row that sees any key also sees one more key, whose
+        value is 0 and whose score is sink[h]; -inf: no sink for this head.
+    statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); 'top' lists top_keys keys for each query.
     axes : 'bshd', the default, or 'bhsd' for PyTorch's (B, H, S, D), of arguments and results. Required where k has
         more heads than rows.
     comm : a communicator of mpi4py or a process group of torch.distributed: the arrays have this rank's rows, by
@@ -309,7 +309,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     lse : (B, Sq, H) or (B, H, Sq): natural logarithm of the sum of exponentials, float32 or float64; -inf: no key
     statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only returned if some are asked for
 
-    Raises AnnulusError with one line that names the argument. Ctrl-C ends the call. Calls of other threads wait.
+    Raises AnnulusError with one line that names the argument. Ctrl-C ends the call. Other threads' calls wait for it.
 
     >>> x = np.random.default_rng(0).standard_normal((1, 4096, 8, 64), dtype="float32")
     >>> out, lse = attention(x, x, x, segments=[512, "all"], dilations=[1, 8], causal=True)
@@ -331,7 +331,7 @@ class Plan:
 
     strategy = property(lambda self: self._made.strategy)
     partition = property(lambda self: self._made.partition)
-    reason = property(lambda self: self._made.reason, doc="one line: what was taken, and why")
+    reason = property(lambda self: self._made.reason, doc="one line: which strategy was chosen, and why")
     ranks = property(lambda self: self._made.ranks)
 
     @checked(rank=RANK)
@@ -342,7 +342,7 @@ class Plan:
 
     @checked(rank=RANK)
     def row_numbers(self, rank):
-        """The same as an array of row numbers: k[:, plan.row_numbers(rank)] are the rank's rows of a whole k."""
+        """rows() as an array of row numbers: k[:, plan.row_numbers(rank)] are the rank's rows of a whole k."""
         return np.concatenate([np.arange(*part) for part in self.rows(rank)] or [np.arange(0)])
 
     @checked(rank=RANK)
@@ -352,7 +352,7 @@ class Plan:
 
     @checked(rank=RANK)
     def query_row_numbers(self, rank):
-        """The same as an array of row numbers: q[:, plan.query_row_numbers(rank)]."""
+        """query_rows() as an array of row numbers: q[:, plan.query_row_numbers(rank)]."""
         return np.concatenate([np.arange(*part) for part in self.query_rows(rank)] or [np.arange(0)])
 
     @checked(rank=RANK)
@@ -385,7 +385,7 @@ class Plan:
          kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)), value_dim=optional(whole(1)))
 def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, value_dim=None,
          **words):
-    """What attention() of arrays (B, S, H, D) would do on `ranks` ranks; `words` are its settings. Computes nothing.
+    """What attention(**words) of arrays (B, S, H, D) would do on `ranks` ranks. Computes no attention.
 
     queries : number of rows of q; None: the same as `sequence`, the rows of k.
     value_dim : head size of v and out; None: head_dim.

@@ -10,7 +10,7 @@ HDF5 = (".h5", ".hdf5", ".nc")
 BY_HEAD = ("lse", "entropy", "received")  # maps over heads and rows
 EXAMPLES = """examples:
   annulus-tools convert tokens.npz tokens.h5 --axes bhsd     an input file for `annulus run`
-  annulus-tools convert result.h5 result.safetensors         the result elsewhere
+  annulus-tools convert result.h5 result.safetensors         the result in another format
   annulus-tools show result.h5
   annulus-tools plot strategies sweep.h5 strategies.png
   annulus-tools plot slide result.h5 slide.png --coords coords.h5
@@ -83,14 +83,14 @@ def _show_sweep(path):
 
 def _add_convert(verbs):
     verb = _verb(verbs, "convert", convert, "write tensors to another kind of file, piece by piece")
-    verb.add_argument("source", nargs="+", help=".h5, .npy, .npz, .safetensors, .pt or .zarr; several with the same "
-                                                "tensors become a batch")
-    verb.add_argument("target", help="the same kinds; .h5: an input for `annulus run`, with q, k, v")
+    verb.add_argument("source", nargs="+", help=".h5, .npy, .npz, .safetensors, .pt or .zarr; several files with "
+                                                "the same tensors become one batch")
+    verb.add_argument("target", help="a file of one of these kinds; .h5: an input for `annulus run`, with q, k, v")
     for name in ("q", "k", "v", "dout"):
         verb.add_argument(f"--{name}", metavar="NAME", help=f"name of {name} in the sources")
-    verb.add_argument("--only", metavar="NAME,...", help="tensors to take")
+    verb.add_argument("--only", metavar="NAME,...", help="names of the tensors to write")
     verb.add_argument("--axes", choices=("bshd", "bhsd"), help="order of axes in the sources; bhsd is PyTorch's")
-    verb.add_argument("--to-axes", choices=("bshd", "bhsd"), help="order in the target; without it as in the sources")
+    verb.add_argument("--to-axes", choices=("bshd", "bhsd"), help="order of axes in the target (that of the sources)")
     verb.add_argument("--split-heads", metavar="H[,HKV]",
                       help="the sources are (batch, sequence, H x dim); K and V have HKV heads")
     verb.add_argument("--heads", metavar="LIST", help="query heads to take, with the K/V heads that they read: 0-3,8")
@@ -202,7 +202,7 @@ def _add_plot_slide(kinds):
     kind.add_argument("--coords-name", metavar="NAME", help="name of the coordinates in that file (coords)")
     kind.add_argument("--of", default="received", metavar="NAME", help="received or entropy (received)")
     kind.add_argument("--query", type=int, metavar="ROW", help="draw instead the rows at which this row looks most")
-    kind.add_argument("--tile", type=float, metavar="PIXELS", help="distance of neighbouring tiles (the most common one)")
+    kind.add_argument("--tile", type=float, metavar="PIXELS", help="distance of neighbouring tiles (the most common)")
     kind.add_argument("--first-row", type=int, metavar="N",
                       help="row of the first tile (0; 1 where there is one row more than tiles)")
     _of_heads(kind)

@@ -12,12 +12,12 @@ EXPECTED = "an intracommunicator of mpi4py, a process group of torch.distributed
 
 
 class Known(NamedTuple):
-    """We store this in an mpi4py communicator, as an attribute: our duplicate and its name. They live as long as it."""
-    core: object
-    name: str
+    """An attribute that we store in an mpi4py communicator, and that lives as long as the communicator."""
+    core: object  # our duplicate of the communicator
+    name: str     # the communicator's name in _named
 
 
-_named = {}  # name: communicator of mpi4py; PyTorch's operators take texts, not objects
+_named = {}  # {name: communicator of mpi4py}; PyTorch's operators take such a name, because they take no objects
 _numbers = itertools.count()
 
 
@@ -45,7 +45,7 @@ def _keyval():
 
 
 def check_library(core, theirs):
-    """Raises unless both use the same MPI library: two copies in a process do not share communicators."""
+    """Raises unless our module and mpi4py's use the same MPI library: two libraries do not share communicators."""
     ours, other = core.mpi_library_of(core.__file__), core.mpi_library_of(theirs.__file__)
     if ours[0] != other[0]:
         raise AnnulusError(f"comm: mpi4py uses the MPI library {other[1]}, this annulus {ours[1]}; expected one library: "
@@ -65,8 +65,8 @@ def _is_of_others(comm):
 
 
 def mpi_of(comm):
-    """The communicator of mpi4py for `comm`, which may be one, a process group, or a name; None for None. For a process
-    group the first call is collective."""
+    """The communicator of mpi4py for `comm`: such a communicator, a process group, or a name; None for None. For a
+    process group the first call is collective."""
     if comm is None:
         return None
     if isinstance(comm, str):
@@ -77,7 +77,7 @@ def mpi_of(comm):
         return _of_group(comm)
     if "mpi4py" in sys.modules and isinstance(comm, _mpi().Intracomm):
         if comm == _mpi().COMM_NULL:
-            raise AnnulusError("comm is a communicator that has been freed, expected one that lives")
+            raise AnnulusError("comm is a communicator that has been freed, expected one that has not been freed")
         return comm
     if _is_of_others(comm):
         raise AnnulusError("comm: this process is no member of the process group, expected that only its members call")
@@ -104,7 +104,7 @@ def _alone():
 
 
 def core_communicator(comm):
-    """Our communicator for whatever mpi_of() accepts; the first call is collective."""
+    """Our duplicate of the communicator mpi_of(comm); the first call for a communicator is collective."""
     comm = mpi_of(comm)
     return _alone() if comm is None else _known(comm).core
 
@@ -124,8 +124,8 @@ _of_groups = weakref.WeakKeyDictionary()
 
 
 def _of_group(group):
-    """The MPI communicator of a process group's ranks, in their order. The processes exchange, through the group, their
-    ranks in MPI's world. The communicator is made once and lives as long as the group."""
+    """The MPI communicator of a process group's ranks, in the group's order. The processes exchange their ranks in
+    MPI_COMM_WORLD through the group. The communicator is made once and lives as long as the group."""
     if group in _of_groups:
         return _of_groups[group]
     import torch.distributed as distributed

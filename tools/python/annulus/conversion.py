@@ -1,6 +1,6 @@
 """convert: copies tensors from one kind of file to another, piece by piece.
 
-A target for `annulus run` (.h5) gets the form that it reads: datasets q, k, v (and dout, dlse, documents, if the
+An .h5 target gets the form that `annulus run` reads: datasets q, k, v (and dout, dlse, documents, if the
 sources have them), four axes with names, heads in annulus' order.
 """
 import contextlib
@@ -12,8 +12,8 @@ from annulus.errors import AnnulusError
 
 ROLES = ("q", "k", "v", "dout", "dlse", "documents")
 FOUR_AXES = ("q", "k", "v", "dout", "out", "dq", "dk", "dv")   # tensors with a head size
-OF_KEYS = ("k", "v", "dk", "dv")                               # which may have fewer heads
-THREE_AXES = ("lse", "dlse", "entropy", "received")             # without a head size
+OF_KEYS = ("k", "v", "dk", "dv")                               # tensors that may have fewer heads
+THREE_AXES = ("lse", "dlse", "entropy", "received")             # tensors without a head size
 
 
 _order = arguments.optional(arguments.choice("bshd", "bhsd"))
@@ -46,14 +46,14 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
                  other target gets all tensors
     axes         "bshd" or "bhsd": order of axes in the sources, if the files do not name their axes
     to_axes      order of axes in the target; without it the same as in the sources
-    split_heads  (H,) or (H, Hkv): the sources have (B, S, H D), as projections leave it
+    split_heads  (H,) or (H, Hkv): the sources have shape (B, S, H * D), as a linear projection returns it
     heads        query heads to write, by number, in that order, with the K/V heads that they read
     interleaved  query head h of the sources reads K/V head h mod Hkv; in annulus it reads h div (H / Hkv)
     type         float64, float32, float16 or bfloat16: type of all tensors of floats in the target
     overwrite    replace an existing target
 
     Tensors of the same name in several sources are stacked to a batch; a tensor (S, H, D) is one batch entry. Returns
-    the names that were written. If it raises AnnulusError, it has made no target.
+    the names that were written. No target is made if it raises AnnulusError.
     """
     wishes = Wishes(names or {}, axes, to_axes, split_heads, heads, interleaved, type and elements.named(type))
     kind = formats.of(target)
@@ -124,15 +124,15 @@ def _entry(role, tensor, wishes):
         raise AnnulusError(f"{tensor.where}: has type {tensor.element.name}; expected {', '.join(elements.FLOATS)}")
     if wishes.element and tensor.element != wishes.element:
         tensor = tensors.cast(tensor, wishes.element)
-    rank = 4 if role in FOUR_AXES else 3
-    own = tensor.axes if len(tensor.shape) == rank else None
+    ndim = 4 if role in FOUR_AXES else 3
+    own = tensor.axes if len(tensor.shape) == ndim else None
     if wishes.split_heads and role in FOUR_AXES:
         tensor, own = _split(role, tensor, wishes.split_heads), axes_of_tensors.NAMES["bshd"]
-    if len(tensor.shape) == rank - 1:
+    if len(tensor.shape) == ndim - 1:
         tensor = tensors.with_batch(tensor)
-    if len(tensor.shape) != rank or 0 in tensor.shape:
+    if len(tensor.shape) != ndim or 0 in tensor.shape:
         raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}; expected (batch, sequence, head"
-                           f"{', dim' if rank == 4 else ''}), none of them 0")
+                           f"{', dim' if ndim == 4 else ''}), none of them 0")
     order = axes_of_tensors.order_of((own or ("", "", "", ""))[:3] + ("dim",))
     if order and wishes.axes and order != wishes.axes:
         raise AnnulusError(f"{tensor.where}: names its axes ({', '.join(own)}), which is {order}; "
@@ -164,7 +164,7 @@ def _with_heads(shaped, wishes):
         raise AnnulusError(f"{shaped['k'].where}: has {kv_total} heads; expected a divisor of the {total} of q")
     reads = {head: head % kv_total if wishes.interleaved else head * kv_total // total for head in heads}
     kv_heads = list(dict.fromkeys(reads[head] for head in heads))
-    heads = sorted(heads, key=lambda head: kv_heads.index(reads[head]))  # stable; then neighbours share a K/V head
+    heads = sorted(heads, key=lambda head: kv_heads.index(reads[head]))  # a stable sort by K/V head
     counts = {sum(reads[head] == kv for head in heads) for kv in kv_heads}
     if len(counts) > 1:
         raise AnnulusError(f"heads {heads} read K/V heads {[reads[head] for head in heads]}; expected as many of each")

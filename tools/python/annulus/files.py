@@ -17,8 +17,8 @@ def refuse_existing(target):
 def new_path(target, overwrite=False):
     """Yields a path next to `target` for a new file or folder; after the block it is renamed to `target`.
 
-    If the block raises, the new file is removed and `target` stays as it was. Raises AnnulusError if its folder cannot
-    be written to, or if `target` exists and `overwrite` is false (checked before and after the block).
+    If the block raises, the new file is removed and `target` stays as it was. Raises AnnulusError if the folder of
+    `target` cannot be written to, or if `target` exists and `overwrite` is false (checked before and after the block).
     """
     target = Path(target)
     if not overwrite:
@@ -47,8 +47,8 @@ def _flush(path):
 
 def _publish(made, target, overwrite):
     if overwrite and os.path.lexists(target) and (target.is_dir() or made.is_dir()):
-        os.rename(target, made.with_name("replaced"))  # in the temporary folder, with which it is removed
-    if overwrite or made.is_dir():  # a folder cannot replace one that is not empty
+        os.rename(target, made.with_name("replaced"))  # into the temporary folder, which new_path() removes
+    if overwrite or made.is_dir():  # rename replaces no folder that has content
         try:
             os.rename(made, target)
         except OSError:

@@ -11,7 +11,7 @@ import numpy as np
 from annulus import arguments, elements, formats
 from annulus.errors import AnnulusError
 
-DOTS_MOST = 1 << 25
+DOTS_MOST = 1 << 25  # in an image
 
 
 class Grid(NamedTuple):
@@ -28,7 +28,7 @@ class Grid(NamedTuple):
     def image(self, values):
         """(rows, columns) float64: for each dot the value of its tile; the mean of several tiles; nan if there is none.
 
-        A tile whose value is nan counts as no tile.
+        A tile whose value is nan or infinite counts as no tile.
         """
         rows, columns = self.shape
         if values.shape != self.row.shape:

@@ -54,7 +54,7 @@ def understood(path):
 
 @contextlib.contextmanager
 def reading(path):
-    """opened(), for a block that only reads the file."""
+    """opened() and understood() for a block that only reads the file; closes the file."""
     with opened(path) as file, understood(path):
         yield file
 

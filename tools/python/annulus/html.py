@@ -65,7 +65,8 @@ def _overview(path):
              ("received by the busiest rank", _bytes(row["bytes_received"])),
              ("peak memory of the fullest rank",
               f"{_bytes(row['peak_bytes'])} ({_bytes(row['predicted_peak_bytes'])} predicted)")]
-    return pages.table(("", ""), [line for line in lines if "nan" not in line[1].split()])  # a training lacks some
+    # A result of `annulus train` lacks some of these numbers.
+    return pages.table(("", ""), [line for line in lines if "nan" not in line[1].split()])
 
 
 def _pictures(result, run_settings, path):
@@ -80,7 +81,7 @@ def _pictures(result, run_settings, path):
         ("Log-sum-exp of every query row and head.", lambda: heads.lse(result)),
         ("Entropy of every query row and head.", lambda: heads.entropy(result)),
         ("What every row receives of all queries, by head.", lambda: heads.received(result)),
-        ("Which keys a query sees, of the first rows where there are many.", lambda: _pattern(result, run_settings)),
+        ("Which keys a query sees; only the first rows if there are many.", lambda: _pattern(result, run_settings)),
     ]
     text = ""
     for caption, make in makers:

@@ -1,4 +1,4 @@
-"""The settings of attention(): all arguments but the arrays."""
+"""The settings of attention(): all arguments but the arrays. annulus.arguments says what a kind is."""
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -149,7 +149,7 @@ def lengths(value, name):
 
 
 def lengths_of_mask(mask, name):
-    """Pairs as of lengths(), from a mask (B, S), True where a row exists; an entry's rows must follow one another."""
+    """The same pairs as lengths(), from a mask (B, S), True where a row exists; an entry's rows must be contiguous."""
     mask = np.asarray(mask, bool)
     pairs = []
     for entry, there in enumerate(mask):

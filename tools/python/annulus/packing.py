@@ -18,8 +18,8 @@ FILLS = ("_FillValue", "missing_value")
 def refuse_packed(where, attributes):
     for name, plain in PACKED.items():
         if name in attributes and not _says(attributes[name], plain):
-            raise AnnulusError(f"{where}: attribute {name} is {_shown(attributes[name])}, so that its numbers stand "
-                               "for others; expected numbers as they are meant (xarray.open_dataset() unpacks them)")
+            raise AnnulusError(f"{where}: attribute {name} is {_shown(attributes[name])}, so that its numbers "
+                               "are not the values; expected the values (xarray.open_dataset() computes them)")
 
 
 def refuse_missing(where, attributes, numbers, element):

@@ -29,7 +29,7 @@ class Pattern(NamedTuple):
     @classmethod
     @arguments.checked(settings=arguments.dictionary)
     def of_settings(cls, settings):
-        """From the section `attention` of a run file; missing keys have their defaults."""
+        """The pattern in the section `attention` of a run file; missing keys have their defaults."""
         section = arguments.dictionary(settings.get("attention") or {}, "attention")
         chosen = {key: section[key] for key in cls._fields if key in section}
         return cls(**chosen).checked()

@@ -6,7 +6,7 @@ THREADS = optional(whole(1, MOST))
 
 
 def thread_arguments(threads=None, suggested=0):
-    """The arguments about threads of a call of the core: what the user asks for (0: nothing), what PyTorch suggests."""
+    """The arguments about threads for a call of the core: the user's number (0: none given) and PyTorch's number."""
     from annulus import calls
     if threads is not None:
         calls._core.check_threads(threads)
@@ -15,7 +15,8 @@ def thread_arguments(threads=None, suggested=0):
 
 @checked(count=whole(1, MOST))
 def set_threads(count):
-    """Sets the number of threads for calls without threads=. After the first call, which starts them, only fewer.
+    """Sets the number of threads for calls without threads=. The first call starts the threads; after it the number can
+    only be lowered.
 
     Default: in annulus.torch torch.get_num_threads(); otherwise OMP_NUM_THREADS; otherwise the processors that this
     process may use: the OpenMP runtime's places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), otherwise its affinity.
@@ -36,7 +37,7 @@ def info():
 
     description: version, Kokkos, instruction set and MPI in one line
     threads, threads_from: number of threads for a call without threads=, and what decided that
-    processors, processors_from: numbers of the processors on which they run, and where these are from
+    processors, processors_from: the processors on which they run, by number, and what decided that
     """
     from annulus import calls
     return {"description": description(), **calls._core.info()}

@@ -1,4 +1,4 @@
-"""Moves rows from one partition of the ranks to another, in one all-to-all."""
+"""Moves rows from one partition of the sequence to another, in one all-to-all."""
 import functools
 import hashlib
 import math
@@ -23,7 +23,7 @@ def _plan(value, name):
 
 @checked(x=anything, from_plan=_plan, to_plan=_plan, comm=anything, axis=whole(0))
 def redistribute(x, from_plan, to_plan, comm, *, axis=1):
-    """Returns this rank's rows of `to_plan`; x has its rows of `from_plan`. All ranks of comm must call.
+    """Takes x, this rank's rows in `from_plan`; returns its rows in `to_plan`. All ranks of comm must call.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def redistribute(x, from_plan, to_plan, comm, *, axis=1):
     from_plan, to_plan : from annulus.plan(), for the same sequence and for as many ranks as comm has.
     comm : as in annulus.attention(); None: this process alone.
 
-    Returns a new array of the same kind and type with the rows to_plan.row_numbers(rank). A tensor has gradients, which
-    are moved back in the same way. If x has other rows than the plan on one rank, AnnulusError is raised on every rank.
+    Returns a new array of the same kind and type with the rows to_plan.row_numbers(rank). A tensor's gradients
+    are moved back by the same exchange. If x has other rows than the plan on one rank, every rank raises AnnulusError.
 
     >>> zigzag, plain = (annulus.plan(8, 1, 1, ranks=2, strategy="ring", partition=name) for name in ("zigzag", "contiguous"))
     >>> x = zigzag.row_numbers(comm.rank)                  # rank 0: [0 1 6 7], rank 1: [2 3 4 5]

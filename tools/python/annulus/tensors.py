@@ -2,8 +2,8 @@
 
 Nothing here stores numbers: a view reads a piece from its tensors when the piece is asked for.
 
-    q = formats.open(...)["q"]                 (B, H, S, D) in a file of 100 GiB
-    transposed(q, (0, 2, 1, 3)).read(piece)    a piece of (B, S, H, D), 64 MiB of it in memory
+    with formats.reading(path) as found:                     q is (B, H, S, D), in a file of 100 GiB
+        transposed(found["q"], (0, 2, 1, 3)).read(piece)     a piece of (B, S, H, D): only the piece is in memory
 """
 import math
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def of_array(where, array, element=None, axes=None):
 
 
 def pieces(shape, number_bytes, limit):
-    """Tuples of slices that cover `shape` in row-major order, each of at most `limit` bytes unless a row is larger.
+    """Tuples of slices that cover `shape` in row-major order, each of at most `limit` bytes, or of one number.
 
     (4, 1000), 4 bytes a number, limit 8000: ([0, 2), [0, 1000)) and ([2, 4), [0, 1000)).
     """
@@ -117,7 +117,7 @@ def stacked(tensors):
 
 
 def split_heads(tensor, heads):
-    """(..., S, H D) as (..., S, H, D): projections of a model have the first form."""
+    """(..., S, H * D), as a model's projections return it, as (..., S, H, D)."""
     size = tensor.shape[-1] // heads
 
     def read(index):

@@ -27,7 +27,7 @@ _words = arguments.listed(arguments.text(), "a list of texts, or a file of them"
     overwrite=arguments.flag)
 def token_page(result_file, tokens, page_file, *, query=None, head=None, batch=0, rows=None, overwrite=False):
     """Writes one self-contained HTML page with the tokens; the more attention a token receives of all queries, the
-    darker it is. With `query`, also the tokens that this row looks at most.
+    darker it is. With `query`, a row, the page also shows the tokens that this row looks at most.
 
     tokens  strings, one for each row; or a file with them: .json (a list), or text with one token per line
     head    one query head; without it the mean over all

@@ -37,7 +37,7 @@ class Repeats {
   std::vector<double> wait() const {
     return each([](const report::PassMeasurements& pass) { return pass.most("wait_seconds"); });
   }
-  /// The largest value of any rank. Only times differ between repeats, so the first repeat is read.
+  /// The largest value of any rank, for counts: they are the same in all repeats, so the first repeat is read.
   double most(const char* name) const {
     return each([&](const report::PassMeasurements& pass) { return pass.most(name); }).front();
   }
@@ -50,7 +50,7 @@ class Repeats {
     const double cpu = std::accumulate(all.begin(), all.end(), 0.0);
     return cpu > 0 ? gflop() * double(all.size()) / cpu : nan;
   }
-  /// The peak rate of one thread; NaN if it is not known.
+  /// The peak rate of one thread, in GFLOP per CPU second; NaN if it is not known.
   double peak() const { return of_.peak_gflop_per_cpu_second > 0 ? of_.peak_gflop_per_cpu_second : nan; }
   /// Floating-point operations of one repeat, in units of 10^9.
   double gflop() const {
@@ -304,9 +304,9 @@ std::string aligned(const std::vector<Row>& rows) {
 std::string printed_table(const std::vector<runfile::BenchCase>& cases,
                           const std::vector<std::optional<store::CaseRecord>>& records, std::size_t most) {
   Row heading{"case"};
-  const auto is_told_anyway = [](const std::string& key) { return key == runfile::ranks_word; };
+  const auto has_own_column = [](const std::string& key) { return key == runfile::ranks_word; };
   for (const auto& [key, value] : cases.front().values) {
-    if (!is_told_anyway(key)) heading.push_back(key.substr(key.rfind('.') + 1));
+    if (!has_own_column(key)) heading.push_back(key.substr(key.rfind('.') + 1));
   }
   for (const Shown& column : shown) heading.emplace_back(column.heading);
   std::vector<Row> rows{heading};
@@ -319,7 +319,7 @@ std::string printed_table(const std::vector<runfile::BenchCase>& cases,
     }
     Row row{std::to_string(cases[i].number)};
     for (const auto& [key, value] : cases[i].values) {
-      if (!is_told_anyway(key)) row.push_back(value.text);
+      if (!has_own_column(key)) row.push_back(value.text);
     }
     for (const Shown& column : shown) row.push_back(column.text(*records[i]));
     rows.push_back(std::move(row));

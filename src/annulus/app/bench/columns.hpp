@@ -23,8 +23,8 @@ struct CaseMeasurements {
   double predicted_peak_bytes = 0;                   ///< on the rank where it is largest
   double predicted_seconds = 0;                      ///< NaN: the model cannot predict it
   double peak_gflop_per_cpu_second = 0;              ///< of one thread that does only multiply-adds; 0: not known
-  const kernels::LibraryBackend* library = nullptr;  ///< the library that computes, if the back end is one
-  kernels::ComputedPairs pairs = {};                 ///< of rank 0
+  const kernels::LibraryBackend* library = nullptr;  ///< the library that the back end uses; nullptr: none
+  kernels::ComputedPairs pairs = {};                 ///< counted on rank 0
   verify::Findings findings;                         ///< without verdicts if no rows were compared
 };
 
@@ -35,8 +35,8 @@ inline constexpr const char* status_wrong = "wrong";
 inline constexpr const char* status_failed = "failed";
 inline constexpr const char* status_missing = "missing";
 
-/// The record of a measured case, on rank 0. `launch` has the columns that all cases of a launch share: ranks,
-/// hosts.
+/// The record of a measured case, on rank 0. `launch` has the columns that have the same values for all cases of a
+/// launch, such as ranks and hosts.
 store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, const CaseMeasurements& measured,
                                  const store::CaseRecord& launch);
 store::CaseRecord record_of_failure(const runfile::BenchCase& one, const std::string& error,
@@ -49,7 +49,7 @@ bool is_measured(const store::CaseRecord& record);
 std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
                                                            const std::vector<runfile::BenchCase>& cases);
 
-/// The swept keys, then the measured columns. Missing cases have NaN or "".
+/// The swept keys, then the measured columns. What was not measured is NaN, 0 in columns of whole numbers, or "".
 std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchCase>& cases,
                                                const std::vector<std::optional<store::CaseRecord>>& records);
 

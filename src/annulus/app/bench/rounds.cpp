@@ -85,7 +85,7 @@ class Rounds {
     listener_.finished(record);
   }
 
-  /// Does work of a case. If all ranks agree that it failed, records that and returns false; the other cases continue.
+  /// Does `work` of a case. If all ranks know that it failed, records this and returns false; other cases continue.
   template <class Work>
   bool succeeds(const runfile::BenchCase& one, const Work& work) {
     std::string error;
@@ -94,7 +94,7 @@ class Rounds {
       return true;
     } catch (const comm::AgreedError& what) {
       error = what.what();
-    } catch (const core::Error& what) {  // perhaps of this rank alone: then others must not wait for it
+    } catch (const core::Error& what) {  // perhaps only this rank failed: ends the job, so that no rank waits for it
       if (comm_.size() > 1) throw;
       error = what.what();
     }
@@ -129,7 +129,7 @@ class Rounds {
   const Index cases_;
   report::ProgressLine line_;
   double done_ = 0;
-  std::vector<std::unique_ptr<Trial>> trials_;  // those of the group; nullptr: failed, or done
+  std::vector<std::unique_ptr<Trial>> trials_;  // of the group's cases; nullptr: failed, or done
   std::map<core::Precision, double> peaks_;
   Measured measured_;
 };
@@ -148,8 +148,8 @@ ArrayTask array_task(const std::function<const char*(const char*)>& variable) {
   const ArrayTask task{(*id - least) / step, *count};
   if (*id < least || (*id - least) % step != 0 || task.number >= task.count) {
     core::fail(core::ErrorKind::usage,
-               "bench: task {} of a job array of {} tasks from {} on (SLURM_ARRAY_TASK_ID, _COUNT, _MIN) has no place "
-               "among them; expected a range: sbatch --array=0-{}",
+               "bench: task {} of a job array of {} tasks from {} on (SLURM_ARRAY_TASK_ID, _COUNT, _MIN) cannot be "
+               "numbered; expected an array that is a range: sbatch --array=0-{}",
                *id, *count, least, *count - 1);
   }
   return task;

@@ -1,10 +1,10 @@
 // Decides which cases of a sweep a launch measures, and in which order.
 //
-// What disturbs a machine (its clock, its neighbours) comes and goes within minutes, so runs of cases that will be
-// compared must alternate: case 0, 1, 2, then 0, 1, 2 again. A launch that is killed loses the runs of all cases that
-// are not complete, so not all cases of a sweep can alternate. Cases are therefore measured in groups of neighbours:
-// as many as take about a minute together, all their repeats included. A killed launch loses about a minute, and
-// cases that take longer, which average over disturbances by themselves, are groups of their own.
+// Disturbances of a machine (another clock frequency, other jobs) come and go within minutes, so runs of cases that
+// will be compared must alternate: cases 0 1 2, then 1 2 0, then 2 0 1. But a launch that is killed loses the runs of
+// all cases that are not complete, so it must not begin all cases at once. Therefore cases are measured in groups of
+// neighbours that take about a minute together, all their repeats included: a killed launch then loses about a minute.
+// A case that takes longer is a group of its own; its runs are so long that they average over disturbances.
 #pragma once
 
 #include <cstdlib>
@@ -17,18 +17,18 @@
 
 namespace annulus::app {
 
-/// A task of a job array, 0 ... count - 1; without an array there is one task.
+/// Number of a task of a job array, 0 ... count - 1; without an array there is one task.
 struct ArrayTask {
   Index number = 0;
   Index count = 1;
 };
 
-/// Reads Slurm's variables through `variable` (nullptr: not set). Throws Error(usage) for an array that is not a range,
-/// such as --array=1,5,6, because its tasks cannot be counted. Worked example: --array=10-19:3 has tasks 10, 13, 16,
-/// 19; task 16 is number 2 of 4.
+/// Reads Slurm's variables through `variable`, which returns nullptr for one that is not set. Throws Error(usage) if
+/// the task cannot be numbered because the array is not a range: tasks 5 and 6 of --array=1,5,6. Worked example:
+/// --array=10-19:3 has tasks 10, 13, 16, 19; task 16 is number 2 of 4.
 ArrayTask array_task(const std::function<const char*(const char*)>& variable = std::getenv);
 
-/// Task (i mod count) measures case i, in a launch with the ranks and threads that the case asks for.
+/// A launch measures case i if its task is number (i mod count), and if it has the ranks and threads of the case.
 struct BenchLaunch {
   Index ranks = 1;
   Index threads = 1;
@@ -36,7 +36,7 @@ struct BenchLaunch {
 };
 bool belongs(const runfile::BenchCase& one, const BenchLaunch& launch);
 
-/// Limits of a group: predicted seconds of all its runs, cases, and bytes on a rank with all inputs in memory.
+/// Limits of a group, summed over its cases: predicted seconds of all runs; number of cases; predicted bytes on a rank.
 struct GroupLimits {
   double seconds = 60;
   std::size_t cases = 32;
@@ -50,7 +50,7 @@ struct CaseListener {
   std::function<void(const store::CaseRecord& record)> finished;  ///< called when a case is measured, or has failed
 };
 
-/// Groups neighbouring cases, in order, with `runs` runs each. A case beyond a limit, or `alone`, gets its own group.
+/// Groups neighbouring cases, in order, with `runs` runs each. A case above a limit, or `alone`, gets its own group.
 std::vector<std::vector<PlannedCase>> groups_of(const std::vector<PlannedCase>& cases, Index runs,
                                                 const GroupLimits& limits);
 

@@ -33,8 +33,8 @@ std::string input_text(const Job& job) {
   return text;
 }
 
-/// Takes the place of a result file: keeps the sampled rows, which are gathered from the ranks that hold them, so that
-/// every rank can compare them.
+/// Is used instead of a result file. Gathers the sampled rows from the ranks that hold them, and keeps them on every
+/// rank, so that every rank can compare any of them.
 class SampledResult final : public store::RowWriter {
  public:
   SampledResult(const Job& job, const verify::SampledRows& rows, const comm::Communicator& comm)
@@ -47,7 +47,7 @@ class SampledResult final : public store::RowWriter {
   void write_parts(const std::vector<store::MatrixPart>&,
                    const std::function<store::RankOf(const std::string&)>&) override {}  // weights are not compared
 
-  /// Returns (B, rows, numbers); all these rows must be sampled ones.
+  /// Returns numbers (B, rows, numbers of a row); each of `rows` must be a sampled row.
   verify::Numbers operator()(const std::string& name, core::Interval rows) const {
     const Tensor& tensor = tensors_.at(name);
     verify::Numbers part;
@@ -76,8 +76,8 @@ class SampledResult final : public store::RowWriter {
 
   void take(const store::RowsOut& made, const pattern::StoredRows& held) {
     const auto known = core::stored_tensor(made.dataset);
-    const bool lies_like_keys = known && entry_of(*known).rows == core::StoredTensorEntry::Rows::key;
-    const std::vector<Index>& rows = lies_like_keys ? rows_.keys : rows_.queries;
+    const bool has_key_rows = known && entry_of(*known).rows == core::StoredTensorEntry::Rows::key;
+    const std::vector<Index>& rows = has_key_rows ? rows_.keys : rows_.queries;
     const Index row_numbers =
         known ? heads_of(job_.problem, *known) * head_numbers_of(job_.problem, *known) : job_.layer->width;  // y or dx
     Tensor tensor{rows, row_numbers, verify::Numbers(rows.size() * std::size_t(batch() * row_numbers))};
@@ -187,7 +187,7 @@ bool Trial::shares_with(const std::vector<std::unique_ptr<Trial>>& others) {
   return std::any_of(others.begin(), others.end(), [&](const auto& other) {
     if (!other || input_text(other->job_) != text) return false;
     bool same = other->job_.partition.size() == job_.partition.size();
-    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // every rank finds the same answer
+    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // of all ranks: they must decide alike
       same = other->job_.partition[rank].intervals() == job_.partition[rank].intervals();
     }
     return same && work_->share_inputs(*other->work_);
@@ -201,9 +201,9 @@ report::Pass Trial::pass(PassKind kind, const strategies::Progress& progress) {
 
 void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   work_->drop_results();
-  if (!has_run_) kernels::release_kept_memory();  // buffers that a larger case left would count in the peak
+  if (!has_run_) kernels::release_kept_memory();  // frees buffers of other cases: the peak must count this case's own
   const bool gradients = job_.run.settings.compute.gradients, layer = job_.layer.has_value();
-  const Index others = core::memory_ledger().current() - work_->input_bytes();
+  const Index other_bytes = core::memory_ledger().current() - work_->input_bytes();
   core::memory_ledger().reset_peak();
   const kernels::LibraryBackend* const library = kernels::library_of(job_.problem.backend);
   const kernels::ComputedPairs before = library == nullptr ? kernels::ComputedPairs{} : library->computed();
@@ -220,8 +220,8 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   measured_.library = library;
   if (library != nullptr) measured_.pairs.add(before, library->computed());
   const comm::Scope scope("the gathering of what was measured");
-  const double fullest = double(comm_.max(peak - others));
-  if (!has_run_) measured_.peak_bytes = fullest;  // later runs find buffers of other cases in memory
+  const double fullest = double(comm_.max(peak - other_bytes));
+  if (!has_run_) measured_.peak_bytes = fullest;  // later runs reuse buffers that other cases left
   has_run_ = true;
   if (!last) work_->drop_results();  // frees memory for the other cases
   if (!counts) return;
@@ -233,7 +233,7 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
 store::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const store::CaseRecord& launch) {
   const comm::Scope scope("the check of " + of().name());
   const bool gradients = job_.run.settings.compute.gradients;
-  // Without a result file, compare_with_definition() compares these rows, so only these are gathered.
+  // compare_with_definition() will sample the same rows, so only these are gathered.
   const verify::AttentionInput input(job_.problem, job_.run.settings.input, job_.input);
   SampledResult result(job_, verify_rows_ > 0 ? sample_rows(input, verify_rows_) : verify::SampledRows(), comm_);
   work_->write_outputs(&result);

@@ -14,11 +14,11 @@ struct PlannedCase {
   const runfile::BenchCase* one = nullptr;
   double seconds = 0;  ///< predicted for one run; NaN: the model cannot predict it
   double bytes = 0;    ///< predicted peak on the rank where it is largest
-  bool alone = false;  ///< an earlier launch began the case but did not finish it; perhaps it ended that launch
+  bool alone = false;  ///< an earlier launch began this case and did not finish: the case may have ended it
 };
 
-/// Makes the jobs of cases in the same way as `run`. All functions are collective and throw the same Error, which names
-/// the case, on every rank.
+/// Makes the jobs of cases in the same way as `annulus run`. job() and plan() are collective and throw the same Error,
+/// which names the case, on every rank.
 class JobMaker {
  public:
   JobMaker(const runfile::BenchFile& file, const comm::Communicator& comm) : file_(file), comm_(comm) {}
@@ -38,15 +38,15 @@ class JobMaker {
   mutable std::map<std::pair<std::string, int>, Nodes> nodes_;  // by machine file and number of ranks
 };
 
-/// All functions are collective. They throw the same AgreedError on every rank if the case cannot be measured.
+/// Constructor, run() and finish() are collective. They throw the same AgreedError on every rank if the case fails.
 class Trial {
  public:
-  /// Reads the inputs, or shares those of one of `others` that has the same rows.
+  /// Reads the inputs, or shares the inputs of one of `others` that reads the same rows of the same tensors.
   Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector<std::unique_ptr<Trial>>& others,
         const comm::Communicator& comm);
 
-  /// Runs the passes once, as `run` does. Keeps the measurements if the run `counts`, and the results if it is the last
-  /// run.
+  /// Runs the passes once, as `annulus run` does. Keeps the measurements if this run `counts` (is no warm-up), and the
+  /// results if it is the `last` run.
   void run(bool counts, bool last, const strategies::Progress& progress);
   /// Compares rows of the last run with the definition and looks for NaN in all rows; the record is complete on rank 0.
   store::CaseRecord finish(double peak_gflop_per_cpu_second, const store::CaseRecord& launch);

@@ -26,13 +26,13 @@ Index bytes_of_rows(const strategies::Problem& problem, StoredTensor tensor, Ind
          strategies::head_numbers_of(problem, tensor) * strategies::number_bytes_of(problem, tensor);
 }
 
-bool lies_like_keys(StoredTensor tensor) { return entry_of(tensor).rows == core::StoredTensorEntry::Rows::key; }
+bool has_rows_of_k(StoredTensor tensor) { return entry_of(tensor).rows == core::StoredTensorEntry::Rows::key; }
 
 Index bytes_of_rows(const strategies::Problem& problem, const std::vector<StoredTensor>& tensors,
                     strategies::RowCounts rows) {
   Index bytes = 0;
   for (const StoredTensor tensor : tensors)
-    bytes += bytes_of_rows(problem, tensor, lies_like_keys(tensor) ? rows.keys : rows.queries);
+    bytes += bytes_of_rows(problem, tensor, has_rows_of_k(tensor) ? rows.keys : rows.queries);
   return bytes;
 }
 
@@ -44,7 +44,7 @@ pattern::Partition rows_of_q(const Job& job) {
   return rows;
 }
 
-/// A run of attention alone, or of a slice of it. It reads q, k and v, and writes out, lse and statistics. With
+/// A run of attention without a layer, or a slice of one. It reads q, k and v, and writes out, lse and statistics. With
 /// gradients it also reads dout and dlse, and writes dq, dk and dv.
 class AttentionWork final : public Work {
  public:
@@ -65,11 +65,11 @@ class AttentionWork final : public Work {
     }
   }
 
-  /// Waits until reads in flight have ended.
+  /// Waits until the reads in flight have ended, because they write to this object's memory.
   ~AttentionWork() override {
     try {
       if (last_ > 0) source_.wait(last_);
-    } catch (const core::Error&) {  // an error in reading does not matter any more: no one needs these rows
+    } catch (const core::Error&) {  // a read error does not matter any more: these rows are not needed
     }
   }
 
@@ -113,7 +113,7 @@ class AttentionWork final : public Work {
   void read_gradients() override {
     const comm::Scope scope("the reading of dout");
     if (!reads_ahead_) start_gradients();
-    finish_reading(gradient_inputs_);  // if they were read ahead, finish_reading(inputs_) has waited for them already
+    finish_reading(gradient_inputs_);  // what was read ahead is there: read_inputs() has waited for it
     gradient_inputs_.clear();
   }
 
@@ -175,11 +175,11 @@ class AttentionWork final : public Work {
   FileBytes file_bytes() const override { return files_; }
 
  private:
-  /// A tensor in host memory: one that a pass has made, or memory into which rows of an input are read.
+  /// A tensor in host memory: a result of a pass, or an input, whose rows are read into this memory.
   struct HostTensor {
     StoredTensor tensor;
     HostSide host;
-    store::Spacing spacing{};  ///< of an input's numbers
+    store::Spacing spacing{};  ///< of an input's numbers in memory
   };
 
   const strategies::Schedule& of(PassKind pass) const { return *schedules_.at(pass); }
@@ -190,7 +190,7 @@ class AttentionWork final : public Work {
 
   /// This rank's rows of a tensor, with the tensor's own row numbers (q may have other rows than k).
   const pattern::StoredRows& rows_of(StoredTensor tensor) const {
-    return query_rows_.empty() || lies_like_keys(tensor) ? rows() : query_rows_[std::size_t(comm_.rank())];
+    return query_rows_.empty() || has_rows_of_k(tensor) ? rows() : query_rows_[std::size_t(comm_.rank())];
   }
 
   /// Bytes of memory for this rank's rows of a tensor.
@@ -202,7 +202,7 @@ class AttentionWork final : public Work {
     return one;
   }
 
-  /// start_inputs() begins to read q, k and v; start_gradients() dout and dlse. Both are collective.
+  /// start_inputs() begins to read q, k and v; start_gradients() begins to read dout and dlse. Both are collective.
   void start_inputs() {
     comm::agree(comm_, [&] {
       tensors_.q = core::Buffer("q", bytes_of(StoredTensor::q));
@@ -227,7 +227,7 @@ class AttentionWork final : public Work {
     });
   }
 
-  /// Begins to read a tensor. In `memory` its heads are `apart` bytes from each other; 0: one directly after another.
+  /// Begins to read a tensor. In `memory`, its heads begin `apart` bytes from each other; 0: they are contiguous.
   void start(StoredTensor tensor, std::vector<HostTensor>& inputs, void* memory, Index apart = 0) {
     const strategies::Problem& problem = job_.problem;
     const Index numbers = strategies::head_numbers_of(problem, tensor);
@@ -244,7 +244,7 @@ class AttentionWork final : public Work {
     comm::agree(comm_, [&] {
       try {
         if (last_ > 0) source_.wait(std::exchange(last_, 0));
-      } catch (const core::Error&) {  // reads fail in many ways if the file was replaced or cut short: say that instead
+      } catch (const core::Error&) {  // if the file was replaced or cut short, the error must say that
         if (job_.input) store::check_unchanged(job_.input->inspected());
         throw;
       }
@@ -257,7 +257,7 @@ class AttentionWork final : public Work {
     }
   }
 
-  /// Checks that tensors other than lse are finite, and writes all tensors. Collective.
+  /// Checks that tensors are finite, except lse, which look_at_lse() checks, and integers. Writes them. Collective.
   void write(store::RowWriter* file, std::vector<HostTensor> tensors) {
     const auto type_of = [&](const HostTensor& one) { return strategies::memory_type_of(job_.problem, one.tensor); };
     for (HostTensor& one : tensors) {
@@ -269,7 +269,7 @@ class AttentionWork final : public Work {
     const auto write_like = [&](bool keys, const pattern::Partition& all_rows) {
       std::vector<store::RowsOut> rows_out;
       for (HostTensor& one : tensors) {
-        if (lies_like_keys(one.tensor) != keys) continue;
+        if (has_rows_of_k(one.tensor) != keys) continue;
         const std::optional<core::DType> type = type_of(one);
         rows_out.push_back({std::string(name_of(one.tensor)), one.host.data(),
                             type ? store::NumberType(*type) : store::NumberType::int64(), slice_.batch,
@@ -304,7 +304,7 @@ class AttentionWork final : public Work {
     drop_statistics();
   }
 
-  /// With input.lengths, batch entries lie end to end: changes row numbers to count from their entry's start.
+  /// With input.lengths, all batch entries form one sequence: makes row numbers count from the start of their entry.
   void count_in_entry(HostSide& top_rows) const {
     auto* const row = static_cast<std::int64_t*>(top_rows.data());
     const Index sequence = job_.file_shape().sequence;
@@ -317,8 +317,8 @@ class AttentionWork final : public Work {
   const Job& job_;
   core::RowSource& source_;
   const comm::Communicator& comm_;
-  const strategies::Slice slice_;                                              // what to compute of the files' tensors
-  const pattern::Partition query_rows_;                                        // of every rank; empty: the same as of k
+  const strategies::Slice slice_;                                              // batch entries and heads to compute
+  const pattern::Partition query_rows_;                                        // rows of q per rank; empty: those of k
   std::map<PassKind, std::unique_ptr<const strategies::Schedule>> schedules_;  // one for each pass of the run
   strategies::Tensors tensors_;
   std::vector<HostTensor> inputs_, gradient_inputs_;  // inputs whose reading has begun

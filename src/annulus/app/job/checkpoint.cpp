@@ -38,7 +38,7 @@ std::string state_fingerprint(const TrainingState& state, const layer::LayerProb
   return fmt::format("{:016x}", fingerprint_of(state.weights, layer, comm) + store::fingerprint(losses));
 }
 
-/// Throws if the numbers are not those that were saved. Files of an older version cannot be checked.
+/// Throws if the numbers are not those that were saved. Files of an older version have no fingerprint to compare.
 void check_state(const std::string& file, const TrainingState& state, const TrainingJob& training,
                  const comm::Communicator& comm) {
   const std::string found = state_fingerprint(state, *training.request.layer, comm);
@@ -54,7 +54,7 @@ void check_state(const std::string& file, const TrainingState& state, const Trai
   });
 }
 
-/// What every checkpoint file has, also one of another training.
+/// What every checkpoint file has, also a checkpoint of another training run.
 struct FoundCheckpoint {
   Index steps;            ///< steps that are done
   runfile::RunFile made;  ///< the settings that made it
@@ -69,14 +69,14 @@ FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& reque
     }
     const std::string settings = store::read_text_dataset(file, "/run/settings");
     return {losses[0], runfile::parse_run_file(settings, file + ":/run/settings", {})};
-  } catch (const std::exception& error) {  // the file is not HDF5, no checkpoint, or of another version
+  } catch (const std::exception& error) {  // the file is not HDF5, is no checkpoint, or has another version
     fail(ErrorKind::failure,
          "{}train.checkpoint: the file that is there is no checkpoint: {}; expected one of this training, or none",
          request.run.where("train.checkpoint"), error.what());
   }
 }
 
-/// Throws if the checkpoint was trained on other numbers; false if it does not say on which. Call on rank 0.
+/// Throws if the weights were trained on other data; false if a fingerprint of the data is missing. Call on rank 0.
 bool check_data(const std::string& file, const TrainingJob& training) {
   const Request& request = training.request;
   bool known = true;
@@ -121,8 +121,8 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   return steps;
 }
 
-/// Why the file cannot be read, so that it may not replace the previous checkpoint; empty: it can.
-std::string why_torn(const std::string& file, const TrainingJob& training) {
+/// Why the checkpoint cannot be read; empty: it can. An unreadable file must not become the previous checkpoint.
+std::string why_unreadable(const std::string& file, const TrainingJob& training) {
   try {
     look_at_checkpoint(file, training.request);
     return "";
@@ -132,12 +132,12 @@ std::string why_torn(const std::string& file, const TrainingJob& training) {
 }
 
 /// The checkpoint to continue from: the named one or, if that cannot be read, the previous one. Empty if the named one
-/// does not exist: we only replace that file, so a user has removed it to begin anew. Call on rank 0.
+/// does not exist: annulus never removes that file, so a user has removed it to begin anew. Call on rank 0.
 std::string newest(const std::string& named, const TrainingJob& training) {
   const std::string before = previous_of(named);
   if (!store::exists(named)) return "";
   if (!store::exists(before)) return named;
-  const std::string why = why_torn(named, training);
+  const std::string why = why_unreadable(named, training);
   if (why.empty()) return named;
   fmt::print(stderr, "annulus: warning: going on from the checkpoint before, {}: {}\n", before, why);
   return before;
@@ -149,12 +149,12 @@ void keep_previous(const TrainingJob& training) {
   const std::string& checkpoint = training.request.run.settings.train->checkpoint;
   const std::string now = runfile::follow_links(checkpoint), before = previous_of(checkpoint);
   const comm::BlockingScope inside("the keeping of " + now);
-  if (!store::exists(now) || !why_torn(now, training).empty()) return;
-  // A link gives the file its second name, NAME.previous; it keeps NAME until the next checkpoint takes that name.
+  if (!store::exists(now) || !why_unreadable(now, training).empty()) return;
+  // A hard link gives the file a second name, NAME.previous. The file keeps NAME until a new checkpoint takes NAME.
   store::remove_leftovers(before);  // left by a process that was killed between link and rename
   const std::string second = store::temporary_name(before);
   if (link(now.c_str(), second.c_str()) == 0 && rename(second.c_str(), before.c_str()) != 0) unlink(second.c_str());
-  unlink(second.c_str());  // rename() keeps both names if they are links to the same file
+  unlink(second.c_str());  // if both names are links to one file, rename() removes neither
 }
 
 void remove_previous(const std::string& checkpoint) {
@@ -196,14 +196,14 @@ void save_training(store::OutputFile& file, const TrainingJob& training, const T
   file.write_parts(
       {{"loss", comm.is_root() ? losses : store::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},
       [](const std::string&) -> store::RankOf { return [](const store::OneNumber&) { return 0; }; });
-  // A result has one loss more than steps: the loss of the weights after the last step.
+  // A result has one more loss than it has steps: the loss of the weights after the last step.
   const Index steps = std::min(state.steps_done(), training.request.run.settings.train->steps);
   const std::string title = fmt::format("weights of an attention layer after {} steps of gradient descent: {}", steps,
                                         describe_pattern(training.request.problem));
   store::Record record{runfile::resolved_text(training.request.run.settings), columns, provenance(command_line, comm),
                        identity(title)};
   for (const TrainingData& data : training.data) record.attributes.emplace_back(data.attribute, data.fingerprint);
-  if (steps == state.steps_done()) {  // true for a checkpoint, whose numbers have the same bits as in memory
+  if (steps == state.steps_done()) {  // a checkpoint: its numbers have the same bits as in memory
     record.attributes.emplace_back(state_attribute, state_fingerprint(state, *training.request.layer, comm));
   }
   file.publish(record);

@@ -1,9 +1,9 @@
 // What a training run saves: the weights after some steps, and the losses so far.
 //
-// The file has whole weights as wq, wk, wv, wo (bq, bk, bv, bo), so any number of ranks and any sharding can continue.
+// The file has whole weights: wq, wk, wv, wo (bq, bk, bv, bo). Any number of ranks, with any sharding, can continue.
 // /loss has one number for each step done: the loss before that step. The file also has /run/settings and, as
-// attributes, fingerprints of the data. It appears complete or not at all. The checkpoint that it replaces is kept as
-// NAME.previous, so one of the two is always whole.
+// attributes, fingerprints of the data. It gets its name NAME when it is complete. The checkpoint that had this name is
+// kept as NAME.previous, so one of the two files is always whole.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct TrainingState {
   Index steps_done() const { return Index(losses.size()); }
 };
 
-/// A dataset that a training run reads.
+/// A dataset of the input file that a training run reads.
 struct TrainingData {
   std::string dataset;      ///< its name in the input file
   std::string attribute;    ///< attribute of the checkpoint that holds the fingerprint: "fingerprint_x"
@@ -36,13 +36,13 @@ struct TrainingJob {
 };
 
 /// Loads the job's checkpoint. If that cannot be read, warns and loads the previous one. Empty if there is no
-/// checkpoint. Collective. Throws the same Error on every rank if the file is something else, has other settings, or
-/// was trained on other data. A file of an older version has no fingerprints: rank 0 then only warns, so that the steps
-/// in the file are not lost.
+/// checkpoint. Collective. Throws the same Error on every rank if the file is not a checkpoint, was made with other
+/// settings, or was trained on other data. A file of an older version has no fingerprints: rank 0 then only warns, so
+/// that the steps in the file are not lost.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
-/// Gives the present checkpoint the second name NAME.previous. Call it before each save, on one rank: the save then
-/// replaces NAME only. Does nothing if the checkpoint cannot be read, or the file system has no links.
+/// Gives the present checkpoint the second name NAME.previous, which it keeps when a save replaces NAME. Call it before
+/// each save, on one rank. Does nothing if the checkpoint cannot be read, or the file system has no links.
 void keep_previous(const TrainingJob& training);
 /// Removes NAME.previous, which a finished training does not need. Call on one rank.
 void remove_previous(const std::string& checkpoint);

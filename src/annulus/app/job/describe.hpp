@@ -30,7 +30,7 @@ std::string describe_blocks(const planner::StreamCut& cut);
 /// Slices: "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
 std::string describe_passes(const Job& job);
 
-// Says who made a file, when, with which program and on which machine.
+// Who made a file, when, with which program and on which machine.
 
 /// The attributes of /provenance; collective.
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
@@ -38,8 +38,8 @@ std::vector<std::pair<std::string, std::string>> provenance(const std::string& c
 /// Attributes of the file itself. They do not depend on the time or the machine; `title` says what the file contains.
 std::vector<std::pair<std::string, std::string>> identity(const std::string& title);
 
-/// The name that the operating system gives the CPU, "Intel(R) Xeon(R) Platinum 8480+"; if it gives none, the kind of
-/// machine.
+/// The CPU's name in /proc/cpuinfo, "Intel(R) Xeon(R) Platinum 8480+"; if there is none, the architecture that uname()
+/// returns, "aarch64".
 std::string cpu_name();
 
 /// The batch system's job number; empty if there is none.

@@ -21,19 +21,19 @@ std::string why_no_granules(const strategies::Problem& problem, const comm::Comm
   return some_cannot && why.empty() ? "the GPU of another rank has no such units" : why;
 }
 
-/// Number of ranks in a group of `hybrid`: what the user asks for, or the ranks of a node, reduced until it divides the
-/// number of all ranks. Ranks that are planned for but not launched are on nodes of the planned machine.
+/// Number of ranks in a group of strategy hybrid: distribution.ulysses_ranks or, without it, the number of ranks on the
+/// smallest node, reduced until it divides the number of all ranks.
 int ulysses_ranks(const runfile::RunFile& run, int ranks, Index smallest_node) {
   if (const auto asked = run.settings.distribution.ulysses_ranks) {
     if (ranks % *asked == 0) return int(*asked);
     refuse(run, "distribution.ulysses_ranks", ": {} does not divide the number of ranks, {}", *asked, ranks);
   }
-  Index size = std::clamp<Index>(smallest_node, 1, ranks);  // the smallest, so that all groups are alike
+  Index size = std::clamp<Index>(smallest_node, 1, ranks);  // so that a group fits into any node
   while (ranks % size != 0) --size;
   return int(size);
 }
 
-/// Refuses a strategy that cannot run with this MPI. `verify` does not call it: any MPI can check a result.
+/// Refuses a strategy that cannot run with this MPI. `verify` does not call this: it runs no strategy.
 void check_available(const runfile::RunFile& run, const strategies::Strategy& strategy) {
   const std::string reason = strategy.unavailable();
   if (reason.empty()) return;
@@ -42,7 +42,7 @@ void check_available(const runfile::RunFile& run, const strategies::Strategy& st
          reason);
 }
 
-/// Why strategy stream cannot compute this job; empty: it can. `key`: the key of the run file that prevents it.
+/// Why strategy stream cannot compute this job; empty: it can. Sets `key` to the key of the run file that prevents it.
 std::string why_no_stream(const Job& job, std::string& key) {
   const runfile::Settings& settings = job.run.settings;
   const auto because = [&](const char* of, std::string text) {
@@ -73,7 +73,7 @@ void check_stream(const Job& job, const JobOptions& options) {
   refuse(job.run, key, ": strategy stream cannot do this: {}; expected another strategy of `annulus list`", why);
 }
 
-/// Whether the run continues an earlier launch in blocks of strategy stream, or in slices.
+/// Whether the run continues an earlier launch that was cut into blocks (strategy stream), or one cut into slices.
 bool continues_blocks(const JobOptions& options) { return options.recorded && options.recorded->strategy == "stream"; }
 bool continues_slices(const JobOptions& options) {
   return options.recorded && !continues_blocks(options) && options.recorded->numbers.contains("batch_entries") &&
@@ -90,7 +90,7 @@ void cut_stream(Job& job, const JobOptions& options) {
   job.problem.partition = pattern::PartitionKind::contiguous;
 }
 
-/// Sets what `auto` chooses.
+/// Sets the strategy that `auto` chooses, and with it the partition, or how stream cuts the problem.
 void choose(Job& job, const JobOptions& options) {
   job.choice = planner::choose(job.problem, job.ranks, job.run.settings.distribution.local_below, job.machine);
   std::string key;
@@ -102,7 +102,7 @@ void choose(Job& job, const JobOptions& options) {
   if (!job.is_streamed()) job.problem.partition = job.choice->partition();
 }
 
-/// Sets the strategy, by its name or by `auto`. If `auto` also chooses the partition, sets that, too.
+/// Sets the strategy: that of the launch which the run continues, that of the run file, or the choice of `auto`.
 void decide(Job& job, const JobOptions& options) {
   if (continues_slices(options)) {
     const auto& [strategy, numbers, phases] = *options.recorded;
@@ -121,7 +121,7 @@ void decide(Job& job, const JobOptions& options) {
   if (job.is_streamed()) cut_stream(job, options);
 }
 
-/// Refuses the job if even the smallest blocks do not fit: a user takes strategy stream to save memory.
+/// Refuses the job if a block does not fit into memory. Other strategies only warn; users choose stream to save memory.
 void check_blocks(const Job& job) {
   const core::Machine& machine = job.machine;
   if (job.stream->memory_bytes <= machine.memory_per_rank) return;
@@ -146,7 +146,7 @@ void check_kinds(const Job& job, const std::string& others) {
          others);
 }
 
-/// Refuses products whose sums have no fixed order.
+/// Refuses a reproducible problem in a precision whose products are added in no fixed order.
 void check_order(const Job& job) {
   const std::string why = job.problem.reproducible ? why_no_fixed_order(job.problem, job.why_no_granules) : "";
   if (why.empty()) return;
@@ -155,7 +155,7 @@ void check_order(const Job& job) {
 }
 
 /// Refuses a strategy or partition whose bits depend on the number of ranks. The message names the key to change: the
-/// partition, if another one is reproducible; compute.backward (or output.statistics), if only their sums are not
+/// partition, if a contiguous one is reproducible; compute.backward (or output.statistics), if only that pass is not
 /// reproducible; otherwise the strategy.
 void check_reproducible(const Job& job) {
   const int ranks = job.ranks;
@@ -193,7 +193,7 @@ std::string explain_too_large(const Job& job, double least) {
       machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
-/// Whether slices of a reproducible problem are reproducible, too: with fewer heads, ranks may have to share a head.
+/// Whether slices of a reproducible problem are reproducible, too: if a slice has few heads, ranks may share a head.
 bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
   if (!job.problem.reproducible) return true;
   const core::Shape& s = job.problem.shape;
@@ -204,7 +204,7 @@ bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
   return true;
 }
 
-/// Sets how the problem is cut into slices: as an earlier launch has cut it, otherwise into the fewest that fit.
+/// Sets how the problem is cut into slices: as in the launch that the run continues, otherwise the fewest that fit.
 void decide_slices(Job& job, const JobOptions& options) {
   job.slices = strategies::whole_of(job.problem.shape);
   if (job.problem.has_own_keys()) job.slices.batch_entries = 1;
@@ -272,7 +272,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
   job.ranks = options.ranks.value_or(comm.size());
   if (!job.run.settings.compute.backend)
     job.problem.backend = agreed_backend(wanted_of(job.run.settings, job.problem), comm);
-  job.instruction_set_note = agree_on_instruction_set(comm);  // first, because predicted memory depends on it
+  job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted with it
   if (!job.run.settings.compute.precision) {
     const strategies::Problem& p = job.problem;
     const bool any_cut = p.reproducible && !strategies::why_not_by_granules(p).empty();

@@ -15,7 +15,7 @@ namespace annulus::app {
 struct Job : Request {
   explicit Job(Request request) : Request(std::move(request)) {}
 
-  /// Each rank computes blocks on its own, one after another (stream_work.cpp).
+  /// True: each rank computes blocks on its own, one after another (stream_work.cpp).
   bool is_streamed() const { return strategy->reads_store(); }
 
   int ranks = 1;
@@ -23,7 +23,7 @@ struct Job : Request {
   std::optional<planner::Choice> choice;  ///< what `auto` chose, and why; empty: the run file names a strategy
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
-  std::optional<planner::StreamCut> stream;  ///< cuts of strategy stream; for `plan`, also if `auto` takes another
+  std::optional<planner::StreamCut> stream;  ///< how stream cuts the job; `plan` has it for any choice of `auto`
   /// Why some rank uses a worse instruction set than it has; empty: every rank uses its best.
   std::string instruction_set_note;
 
@@ -42,10 +42,10 @@ struct Job : Request {
   Index slice_count() const { return strategies::slices_of(problem.shape, slices); }
 };
 
-/// How a problem is cut. It is chosen once for the whole run; later launches keep it, whatever their ranks and memory.
+/// How a problem is cut into units. The first launch chooses the cuts; later launches keep them on any number of ranks.
 /// strategy  computes the units
 /// numbers   what the strategy needs to cut again in the same way: {"block_rows": 524288}
-/// phases    number of units in each phase. A phase begins only when all units of earlier phases are finished
+/// phases    number of units in each phase. A phase begins only when all units of the phases before it are finished
 struct Cuts {
   std::string strategy;
   std::map<std::string, Index> numbers;
@@ -53,7 +53,7 @@ struct Cuts {
   bool operator==(const Cuts&) const = default;
 };
 
-/// The nodes that the ranks of a job are on. Finding this out takes milliseconds.
+/// The nodes that the ranks of a job are on. nodes_of() takes milliseconds to find them.
 struct Nodes {
   core::Machine machine;
   Index smallest = 1;  ///< number of ranks on the smallest node
@@ -67,7 +67,7 @@ struct JobOptions {
   std::optional<std::string> machine{};  ///< a machine file; empty: the run file's, or the available nodes
   const Nodes* nodes = nullptr;          ///< result of nodes_of(), for callers that make many jobs
   planner::StreamOffer stream = planner::StreamOffer::never;
-  std::optional<Cuts> recorded{};  ///< of the earlier launch that the run continues
+  std::optional<Cuts> recorded{};  ///< the cuts of the earlier launch that the run continues
 };
 
 /// Finds the nodes that `ranks` ranks are on, and reads the machine file. Collective; throws as machine_of().
@@ -79,7 +79,7 @@ Job make_job(const JobOptions& options, const comm::Communicator& comm);
 /// The same for a request that exists already; `options.words` is not used.
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm);
 
-// The passes of a run of attention.
+// The passes of a run: forward, statistics and backward.
 
 /// Values are in the order in which a run makes the passes.
 enum class PassKind { forward, statistics, backward };

@@ -20,7 +20,7 @@ class LayerWork : public Work {
     files_.read += input_bytes();
   }
 
-  /// Only forward or backward: a run file that asks for statistics of a layer was refused.
+  /// `pass` is forward or backward: a run file that asks for statistics of a layer was refused.
   layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) override {
     if (pass == PassKind::forward) {
       forward_ = layer_.forward(weights_, x_, progress);
@@ -58,7 +58,7 @@ class LayerWork : public Work {
     for (const layer::Weight weight : layer::all_weights) files_.written += backward_.gradients[weight].bytes();
   }
 
-  bool share_inputs(const Work&) override { return false; }  // the sharding decides which weights a rank keeps
+  bool share_inputs(const Work&) override { return false; }  // other shardings keep other weights on a rank
 
   Index input_bytes() const override {
     Index bytes = x_.bytes() + dy_.bytes();

@@ -33,7 +33,7 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
     const std::optional<StoredTensor> tensor = core::stored_tensor(spec.name);
     const std::optional<core::DType> memory = job.layer ? problem.type
                                               : tensor  ? strategies::memory_type_of(problem, *tensor)
-                                                        : spec.type.dtype();  // for dsink
+                                                        : spec.type.dtype();  // dsink is no StoredTensor
     all.push_back({spec, memory.value_or(store::bits_of_int64), is_scratch});
   };
   for (const store::TensorSpec& spec : job.results) add(spec, false);
@@ -51,12 +51,12 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
 [[noreturn]] void refuse(const RunPaths& paths, const std::vector<std::string>& changes) {
   fail(ErrorKind::failure,
        "{}: an interrupted run has begun {}, and with other settings, input or program than these: {}; go back to what "
-       "it was, name another output, or forget what it has finished with: annulus run --restart",
+       "it was, name another output, or discard what it has finished: annulus run --restart",
        paths.journal, paths.result, fmt::join(changes, "; "));
 }
 
-/// Removes the part file of a journal that is to be forgotten. The journal's layout says which file that is. Without a
-/// valid layout, the existing file is removed only if the journal says that a launch was making it.
+/// Removes the part file of a journal that will be removed. The journal's layout has the inode of that file. Without a
+/// valid layout, the existing file is removed only if the journal says that a launch was making a part file.
 void forget_part(const store::Journal& journal, const std::string& part) {
   if (!store::is_taken(part)) return;
   bool is_its = journal.is_making();
@@ -82,7 +82,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     std::optional<store::Journal> journal = store::Journal::find(paths.journal);
     if (!journal || journal->head() == store::whole_head) return "";
     if (restart) {
-      const store::Journal::Turn turn(*journal);  // meanwhile no other launch can begin or continue
+      const store::Journal::Lock lock(*journal);  // locks the journal: no other launch can begin or continue
       if (const auto worker = journal->worker()) {
         fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it", paths.journal,
              *worker);
@@ -91,7 +91,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
       journal->remove();
       return "";
     }
-    if (journal->done() == 0 && !journal->worker()) return "";  // a new beginning would lose nothing
+    if (journal->done() == 0 && !journal->worker()) return "";  // no unit is finished: beginning anew loses nothing
     const std::vector<std::string> found = changes(*journal, request, /*is_decided=*/false);
     if (!found.empty()) refuse(paths, found);
     const std::string& named = request.run.settings.distribution.strategy;
@@ -105,14 +105,14 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
   return cuts_of(identity, request.run.settings.output.file + ".journal");
 }
 
-/// On rank 0: whether the files of another launch belong to this run. It may have begun after recorded_cuts() looked.
+/// Whether this launch can continue the files of another launch, which may have begun after recorded_cuts(). On rank 0.
 bool LongRun::accept(const store::Journal& found, const store::PartLayout& layout) const {
   const std::vector<std::string> other = changes(found, job_, /*is_decided=*/true);
   if (!other.empty()) refuse(paths_, other);
   if (!(cuts_of(found.head(), paths_.journal) == cuts_)) return false;
   const bool has_name = !store::is_taken(paths_.part) && store::is_taken(paths_.result) &&
                         store::state_of(paths_.result).inode == layout.inode;
-  // The run is over only if annulus gave the file that name: a user who renames an unfinished file does not finish it.
+  // A part file with the result's name is complete only if annulus renamed it: users may rename an unfinished file.
   if (has_name && found.is_recording() && found.done() == units()) return true;
   if (has_name) {
     fail(ErrorKind::failure, "{}: is the unfinished file {} under another name: give it back its own, and run again",
@@ -130,7 +130,7 @@ bool LongRun::accept(const store::Journal& found, const store::PartLayout& layou
 
 /// Sets where the rows of every tensor are: in the input, or in what earlier phases wrote.
 void LongRun::put_origins() {
-  // Without streaming, AttentionWork checks the numbers.
+  // If strategy stream does not compute the run, AttentionWork checks the numbers later.
   put_inputs(job_, job_.is_streamed() ? store::Wanted::finite_numbers : store::Wanted::any_numbers, rows_);
   store::PartFile* part = output_.part();
   if (part == nullptr || cuts_.phases.size() == 1) return;
@@ -140,9 +140,9 @@ void LongRun::put_origins() {
   }
 }
 
-/// Reads what earlier launches have finished, each rank some units. A unit whose numbers have changed is not finished
-/// any more. Reads nothing while another launch works, because that launch may need the unit for what it computes.
-/// If another launch has begun to work meanwhile, a change is an error.
+/// Reads the units that earlier launches have finished; each rank reads some of them. A unit whose numbers have changed
+/// on disk is computed again. Reads nothing while another launch works, because that launch may be using the unit. If
+/// another launch begins to work during this check, a changed unit is an error.
 void LongRun::check_finished() {
   const bool skip = output_.part() == nullptr || journal().is_recording() || journal().worker(output_.launch());
   if (comm_.max(Index(skip)) > 0) return;
@@ -159,13 +159,13 @@ void LongRun::check_finished() {
   });
   const std::vector<std::string> of_ranks = comm_.gather_all(found);
   comm::on_root(comm_, [&] { compute_again(fmt::format("{}", fmt::join(of_ranks, ""))); });
-  comm::agree(comm_, [&] { (void)turn(); });  // reads what rank 0 has written
+  comm::agree(comm_, [&] { (void)lock_journal(); });  // the lock makes this rank read the lines of rank 0
 }
 
-/// Writes lines that say which units are to be computed again.
+/// Writes lines to the journal that say which units are to be computed again.
 void LongRun::compute_again(const std::string& lines) {
   if (lines.empty()) return;
-  std::optional<store::Journal::Turn> locked = turn();
+  std::optional<store::Journal::Lock> locked = lock_journal();
   if (!locked) return;
   if (const auto worker = journal().worker(output_.launch())) {
     fail(ErrorKind::failure,
@@ -177,11 +177,11 @@ void LongRun::compute_again(const std::string& lines) {
 }
 
 void LongRun::note_done(const Unit& unit, const store::UnitChecks& checks, const std::string& sink_note) {
-  store::Journal::Turn turn(journal());
+  store::Journal::Lock lock(journal());
   output_.part()->write_borders();
-  turn.write(fmt::format("check {} {} {}", unit.phase, unit.index, store::text_of(checks)));
-  turn.write(fmt::format("done {} {} {}", unit.phase, unit.index, sink_note));
-  turn.flush();
+  lock.write(fmt::format("check {} {} {}", unit.phase, unit.index, store::text_of(checks)));
+  lock.write(fmt::format("done {} {} {}", unit.phase, unit.index, sink_note));
+  lock.flush();
 }
 
 LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
@@ -195,7 +195,7 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
       output_(open_output()) {
   if (!output_.is_open()) {
     throw AnotherLaunchBegan(ErrorKind::failure,
-                             paths_.journal + ": another launch has cut this run in other units meanwhile; run again");
+                             paths_.journal + ": another launch has cut this run into other units; run again");
   }
   comm::agree(comm, [&] {
     if (keeps_ && !journal().has_locks() && comm.size() > 1 && cuts.strategy == "stream") refuse_without_locks(paths_);
@@ -205,15 +205,15 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
   check_finished();
   found_finished_ = finished();
   if (comm.is_root() && found_finished_ > 0) {
-    fmt::print(stderr, "annulus: going on: {} of {} parts are there\n", found_finished_, units());
+    fmt::print(stderr, "annulus: going on: {} of {} parts are finished\n", found_finished_, units());
   }
   watch_for_stop(comm, job.run.settings.distribution.stall_timeout, /*seconds=*/18,
-                 "annulus: stopped on request in the middle of a unit; those that are finished stay so: run again to "
+                 "annulus: stopped on request in the middle of a unit; finished units are kept: run again to "
                  "continue\n");
 }
 
 store::OutputFile LongRun::open_output() {
-  // Before the journal names this rank: from then on, other launches rely on this rank to keep what is finished.
+  // Called before the journal names this rank: from then on, this launch keeps the units that it finishes.
   if (keeps_) end_on_signals(comm_, "what is finished stays so: run again to continue");
   store::OutputPlan plan{store::target_of(job_.run.settings.output), tensors_};
   plan.keeps_units = keeps_;
@@ -224,16 +224,16 @@ store::OutputFile LongRun::open_output() {
   });
 }
 
-/// Another launch has completed the result: the journal is removed, and the part file has the result's name.
+/// Whether another launch has completed the result: the journal is removed, and the part file has the result's name.
 bool LongRun::is_over() const {
   return keeps_ && !journal().is_there() &&
          output_.has_final_name(store::PartLayout::parse(journal().part(), paths_.journal));
 }
 
 /// The locked journal; empty if the run is over.
-std::optional<store::Journal::Turn> LongRun::turn() {
+std::optional<store::Journal::Lock> LongRun::lock_journal() {
   try {
-    return std::optional<store::Journal::Turn>(std::in_place, journal());
+    return std::optional<store::Journal::Lock>(std::in_place, journal());
   } catch (const core::Error&) {
     if (is_over()) return std::nullopt;
     throw;
@@ -251,13 +251,13 @@ WhyUnfinished LongRun::why_unfinished() const {
   if (stopped_) return {"stopped on request: " + there + "; run again to continue", stopped_status};
   if (const auto worker = journal().worker(output_.launch()))
     return {fmt::format("{}; {} works on the rest", there, *worker)};
-  return {there + "; run again for the rest, which a process that is gone had begun", stopped_status};
+  return {there + "; run again for the rest, which a process began that has ended", stopped_status};
 }
 
 /// Claims the first unit that no process has claimed. If there is none, `wait` says whether a later phase may have one.
 std::optional<Unit> LongRun::claim_locked(bool& wait) {
   wait = false;
-  std::optional<store::Journal::Turn> locked = turn();
+  std::optional<store::Journal::Lock> locked = lock_journal();
   if (!locked) return std::nullopt;
   if (stop_requested() && !journal().is_stopped(output_.launch())) {
     locked->write(fmt::format("stop {}", output_.launch()));
@@ -320,8 +320,8 @@ std::optional<Unit> LongRun::claim_together() {
 void LongRun::finish_together(const Unit& unit, const std::string& sink_note) {
   sink_notes_.push_back(sink_note);
   comm::agree(comm_, [&] {
-    if (keeps_ && output_.part()->has_borders()) {  // this rank wrote these rows on its own
-      const store::Journal::Turn turn(journal());
+    if (keeps_ && output_.part()->has_borders()) {  // with rows that this rank alone wrote, to sink()
+      const store::Journal::Lock lock(journal());
       output_.part()->write_borders();
     }
     if (keeps_) output_.part()->flush();  // otherwise publish() flushes
@@ -337,7 +337,7 @@ bool LongRun::complete(const std::function<store::Record()>& record) {
   const Index found = comm::numbers_from_root(comm_, [&]() -> std::vector<Index> {
                         if (output_.part() == nullptr) return {done};
                         if (!keeps_) return {ours};
-                        std::optional<store::Journal::Turn> locked = turn();
+                        std::optional<store::Journal::Lock> locked = lock_journal();
                         if (!locked || finished() < units() || !journal().take_completion()) return {unfinished};
                         locked->write("record");
                         locked->flush();

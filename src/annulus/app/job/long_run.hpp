@@ -1,6 +1,7 @@
 // A run is a list of units that are finished one by one. NAME.part has the result's numbers, NAME.journal says which
-// units are finished. A run of several units that was interrupted continues from there, with any number of ranks;
-// several launches (tasks of a job array) may share it. A run of one unit leaves no files when it ends early.
+// units are finished. If a run of several units is interrupted, a later launch continues with the unfinished units, on
+// any number of ranks. Several launches (tasks of a job array) may share a run. A run of one unit leaves no files when
+// it ends early.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +20,9 @@ namespace annulus::app {
 
 using store::Unit;
 
-/// The cuts that an earlier launch has recorded for this output, if it can be continued. Call it before strategy, cuts
-/// and memory are decided. Collective; throws the same Error on every rank if that launch had other settings, another
-/// input or another version.
+/// The cuts that an earlier launch has recorded for this output; empty if there is nothing to continue. `restart`:
+/// first removes what that launch left. Call it before strategy and cuts are decided. Collective; throws the same Error
+/// on every rank if that launch had other settings, another input or another version.
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm);
 
 /// Why units are left, what the user can do, and the exit status: 0 if another launch works on them, otherwise that of
@@ -31,8 +32,8 @@ struct WhyUnfinished {
   int status = 0;
 };
 
-/// Launches that begin at the same time find no record, so each cuts for its own memory and ranks. Only the first one's
-/// cuts count: the other launches get this error, and then find those cuts with recorded_cuts().
+/// Launches that begin at the same time find no recorded cuts, so each cuts the run for its own memory and ranks. The
+/// cuts of the first launch count: the other launches get this error, and then find those cuts by recorded_cuts().
 class AnotherLaunchBegan : public comm::AgreedError {
  public:
   using comm::AgreedError::AgreedError;
@@ -48,16 +49,15 @@ struct RunPaths {
 class LongRun {
  public:
   /// Makes NAME.part and NAME.journal with these cuts, or opens the existing ones; `cuts` are then those of
-  /// recorded_cuts(). `scratch`: tensors that later phases need and that are no part of the result.
-  /// Collective; throws the same Error on every rank: AnotherLaunchBegan if the existing files have other
-  /// cuts.
+  /// recorded_cuts(). `scratch`: tensors that later phases read and that are not in the result. Collective; throws the
+  /// same Error on every rank: AnotherLaunchBegan if the existing files have other cuts.
   LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
           const comm::Communicator& comm);
 
   // Each rank computes units on its own (strategy stream):
 
   /// The next unit for this rank. Empty if other ranks have finished or claimed all units, or if a stop was requested.
-  /// Waits until a phase can begin. Local.
+  /// Waits until the phase of that unit can begin. Local.
   std::optional<Unit> claim();
   /// Call it when the unit is computed and written. Flushes what this rank wrote, then notes the unit in the journal,
   /// together with `sink_note` (sink_gradients.hpp). Local.
@@ -74,7 +74,7 @@ class LongRun {
 
   /// What the units read: the run's input, from its file or generated, and results and scratch of earlier phases.
   core::RowSource& source() { return rows_; }
-  /// Each rank alone writes to sink(), all ranks together write to output(). nullptr: the result is complete.
+  /// Each rank alone writes to sink(), all ranks together write to output(). nullptr: another launch made the result.
   core::RowSink* sink() { return output_.part(); }
   store::OutputFile* output() { return output_.part() == nullptr ? nullptr : &output_; }
 
@@ -84,10 +84,10 @@ class LongRun {
   Index found_finished() const { return found_finished_; }
 
   /// Call it after the last claim(). If all units are finished, adds dsink and the record, and gives the file its final
-  /// name. True on every rank of the launch that did this. False: a stop was requested, or another launch works on the
-  /// rest; see why_unfinished(). Calls `record` on every rank. Collective.
+  /// name. True on every rank of the launch that did this, or that found the file under its final name. False: a stop
+  /// was requested, or another launch works on the rest (why_unfinished()). Calls `record` on every rank. Collective.
   bool complete(const std::function<store::Record()>& record);
-  /// Call it after complete(): a stop was requested on some rank, and units are left. The same on every rank.
+  /// Call it after complete(): whether a stop was requested on some rank. The same on every rank.
   bool is_stopped() const { return stopped_; }
   WhyUnfinished why_unfinished() const;
 
@@ -99,7 +99,7 @@ class LongRun {
   store::OutputFile open_output();
   bool accept(const store::Journal& found, const store::PartLayout& layout) const;
   bool is_over() const;
-  std::optional<store::Journal::Turn> turn();
+  std::optional<store::Journal::Lock> lock_journal();
   void put_origins();
   std::optional<Unit> claim_locked(bool& wait);
   void check_finished();
@@ -116,8 +116,8 @@ class LongRun {
   store::OutputFile output_;
   store::FileRows rows_;
   Index found_finished_ = 0;
-  Index claimed_ = 0;                    // used if `keeps_` is false: the journal then has no units
-  std::vector<std::string> sink_notes_;  // also used if `keeps_` is false
+  Index claimed_ = 0;                    // claimed units if `keeps_` is false: the journal has none then
+  std::vector<std::string> sink_notes_;  // used if `keeps_` is false: notes of finished units
   Index phase_ = 0;
   bool stopped_ = false;
 };

@@ -20,16 +20,16 @@ namespace {
 using core::Index;
 using core::InstructionSet;
 
-/// A positive whole number in an environment variable; 0 if there is none.
+/// The positive whole number in an environment variable; 0 if the variable is not set or not such a number.
 Index variable(const char* name) {
   const char* text = std::getenv(name);
   return text == nullptr ? 0 : runfile::parse_whole(text, {}).number.value_or(0);
 }
 
-/// Number of ranks on a node that name the same bound. `words`: of all ranks, one line for each bound.
-Index sharers(const std::string& word, const std::vector<std::string>& words) {
-  return std::count_if(words.begin(), words.end(),
-                       [&](const std::string& lines) { return lines.find("\n" + word + "\n") != std::string::npos; });
+/// Number of ranks on a node that have the bound `key`. `keys` has a text for each rank, one line for each bound.
+Index sharers(const std::string& key, const std::vector<std::string>& keys) {
+  return std::count_if(keys.begin(), keys.end(),
+                       [&](const std::string& lines) { return lines.find("\n" + key + "\n") != std::string::npos; });
 }
 
 void limit_by_variable() {
@@ -52,14 +52,14 @@ core::Machine machine_of(const std::optional<std::string>& file, bool on_these_r
   const core::Index own = comm.ranks_of_node();
   if (!file) machine.ranks_per_node = comm.max(own);
   // The smallest share counts, so that every rank decides the same. A machine file may describe another machine, or be
-  // older than the batch system's limits: no rank gets more than there really is.
+  // older than the batch system's limits, so no rank may plan with more memory than it has.
   const MemoryShare memory = memory_share(comm);
   if (memory.bytes > 0 && (!file || memory.bytes < machine.memory_per_rank)) {
     machine.memory_per_rank = memory.bytes;
     machine.memory_source = memory.source;
   }
   const comm::WindowRoom room = comm::window_room();
-  const double share = room.bytes < 0 ? HUGE_VAL : double(room.bytes) / double(own) / 1.05;  // see window_lack()
+  const double share = room.bytes < 0 ? HUGE_VAL : double(room.bytes) / double(own) / 1.05;  // Open MPI needs 5 % more
   machine.window_per_rank = -comm.max(-share);
   machine.window_source =
       fmt::format("{} ({:.1f} MiB per rank free)", room.folder, machine.window_per_rank / (1024 * 1024));
@@ -90,17 +90,17 @@ MemoryShare memory_share(const comm::Communicator& comm) {
   if (const auto free = core::free_gpu_memory())
     bounds.push_back({"free memory of the GPU", plannable_gpu_memory(*free), core::gpu_address()});
   const std::string host = comm::host_name();
-  const auto word = [&](const core::MemoryBound& bound) { return host + "\t" + bound.shared_as; };
+  const auto key = [&](const core::MemoryBound& bound) { return host + "\t" + bound.shared_as; };
   std::string own = "\n";
-  for (const core::MemoryBound& bound : bounds) own += word(bound) + "\n";
-  const std::vector<std::string> words = comm.gather_all(own);
+  for (const core::MemoryBound& bound : bounds) own += key(bound) + "\n";
+  const std::vector<std::string> keys = comm.gather_all(own);
 
   MemoryShare share;
   bool known = false;
   for (const core::MemoryBound& bound : bounds) {
-    const Index ranks = bound.shared_as.empty() ? 1 : sharers(word(bound), words);
+    const Index ranks = bound.shared_as.empty() ? 1 : sharers(key(bound), keys);
     double bytes = double(bound.free) / double(ranks);
-    // Slurm's number is the total for the ranks; the other bounds are what is still free.
+    // Slurm's --mem includes what ranks already use, so this rank's use is subtracted; other bounds say what is free.
     if (bound.shared_as == "SLURM_MEM_PER_NODE") bytes -= double(resident);
     if (known && bytes >= share.bytes) continue;
     known = true;

@@ -34,7 +34,7 @@ double number_at(const void* numbers, core::DType type, Index i) {
   return double(static_cast<const float*>(numbers)[i]);
 }
 
-/// The part of a dataset that the request's slice reads, and where it begins in the file.
+/// The part of a dataset that the request's slice reads or writes, and where this part begins in the file.
 struct SliceOfDataset {
   store::DatasetInfo info;
   std::vector<Index> first;
@@ -66,21 +66,21 @@ void check_found(const Request& request, const std::string& name, const std::opt
                       causes_of_no_number(request.problem, comm.rank()), part.first);
 }
 
-/// From this |lse| on, neighbouring numbers of the type differ by 2 as scores in base 2: weights by a factor of 4.
+/// From this |lse| on, neighbouring scores, as exponents of 2, differ by 2 or more: weights by a factor of 4 or more.
 double coarse_from(const Job& job) { return std::ldexp(std::numbers::ln2, range_of(job.problem.precision).digits); }
 
 }  // namespace
 
 std::string causes_of_no_number(const strategies::Problem& problem, int rank) {
   std::string text = fmt::format(
-      "on rank {}, though all inputs are finite: it left the range of {}, or of what is stored as {}. Look for large "
-      "numbers in the input, and at attention.scale ({:g})",
+      "on rank {}, though all inputs are finite: a number left the range of {}, or the range of tensors stored as {}. "
+      "Look for large numbers in the input, and at attention.scale ({:g})",
       rank, core::name_of(problem.precision), core::name_of(problem.type), problem.scale);
   if (problem.type == core::DType::float16) {
     text += "; output in float16 ends at 65504: store tensors as bfloat16 or float32";
   }
   if (problem.reproducible && problem.granule == 1 && problem.precision != core::Precision::float64) {
-    text += "; compute.reproducible: true in float32 wants |v| below about 2^42 (4.4e12)";
+    text += "; compute.reproducible: true in float32 needs |v| below about 2^42 (4.4e12)";
   }
   if (problem.precision != core::Precision::float64) text += "; compute.precision: float64 has the wider range";
   return text;
@@ -91,7 +91,7 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
   const double most_q = comm.max(q), most_k = comm.max(k), most = range_of(problem.precision).largest / 4;
   const double factor = problem.scale * std::numbers::log2e, dim = double(problem.shape.head_dim);
   const double products = most_q * most_k * dim;
-  // Products of another type than the sums are added up before they are scaled.
+  // If products have another type than sums, q.k is computed before it is scaled; otherwise q is scaled first.
   const double scaled_first = core::has_own_products(problem.precision) ? 1 : factor;
   if (scaled_first * most_q <= most && std::max(scaled_first, factor) * products <= most) return;
   throw comm::AgreedError(
@@ -167,8 +167,8 @@ std::string coarse_scores(const Job& job, const report::LseFindings& lse) {
   const core::Precision precision = job.problem.precision;
   const double step = std::ldexp(lse.largest, 1 - range_of(precision).digits);
   return fmt::format(
-      "|lse| reaches {:.3g}, where {} tells scores apart by {:.2g} at best: which keys have the weight is "
-      "rounding's choice",
+      "|lse| reaches {:.3g}, where {} tells scores apart by {:.2g} at best: rounding decides which keys "
+      "have weight",
       lse.largest, core::name_of(precision), step);
 }
 

@@ -1,5 +1,5 @@
-// Finds numbers outside the range of the type in which a run computes. If q and k show that scores may overflow, the
-// run is refused. Otherwise the result shows it: inputs are finite, so a NaN or infinity in it came from such a number.
+// Finds numbers outside the range of the type in which a run computes. If q and k are so large that scores may
+// overflow, the run is refused. Other overflows show in the result: inputs are finite, so they cause NaN or infinity.
 #pragma once
 
 #include <string>
@@ -30,11 +30,11 @@ void check_input(const Request& request, core::StoredTensor tensor, const void* 
 void check_result(const Request& request, const std::string& name, const store::Numbers& numbers, Index bytes,
                   const std::vector<core::Interval>& rows, const comm::Communicator& comm);
 
-/// Checks this rank's lse (B, rows, H) in host memory; -inf is valid. Throws as check_result(); collective.
+/// As check_result(), for this rank's lse (B, rows, H); -inf is valid. Returns the findings of all ranks. Collective.
 report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
-/// The same findings without the check, for `count` numbers that may belong to other ranks' rows; collective.
+/// The same without the check, for `count` numbers, perhaps also of other ranks' rows (in a layer); collective.
 report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
-/// The same findings for `count` numbers of this rank, of which `none` belong to rows that do not exist. Local.
+/// The findings of this rank for `count` numbers, of which `none` belong to rows that do not exist (padding). Local.
 report::LseFindings own_lse_findings(const Job& job, const void* lse, Index count, Index none);
 /// The first of `count` log-sum-exps that is NaN or +inf.
 std::optional<store::NonFinite> find_wrong_lse(const Job& job, const void* lse, Index count);
@@ -42,7 +42,7 @@ std::optional<store::NonFinite> find_wrong_lse(const Job& job, const void* lse, 
 /// A warning if scores are so large that rounding one score to its neighbour changes its weight by a factor of 4 or
 /// more; otherwise empty.
 std::string coarse_scores(const Job& job, const report::LseFindings& lse);
-/// Throws AgreedError(failure) if scores are that large. Call it before gradients, on every rank with the same `lse`.
+/// Throws AgreedError(failure) if coarse_scores() is not empty. Call it before gradients; `lse` is equal on all ranks.
 void check_gradients_mean_something(const Job& job, const report::LseFindings& lse);
 
 }  // namespace annulus::app

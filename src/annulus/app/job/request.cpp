@@ -60,8 +60,8 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
   problem.reproducible = settings.compute.reproducible;
   problem.gradients = settings.compute.gradients || settings.train.has_value();
   const runfile::OutputSettings& output = settings.output;
-  problem.statistics = {output.tells(runfile::Statistic::entropy), output.tells(runfile::Statistic::received),
-                        output.tells(runfile::Statistic::top) ? output.top_keys : 0};
+  problem.statistics = {output.has(runfile::Statistic::entropy), output.has(runfile::Statistic::received),
+                        output.has(runfile::Statistic::top) ? output.top_keys : 0};
   return problem;
 }
 
@@ -80,7 +80,7 @@ kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const Prob
 
 namespace {
 
-/// Refuses a back end that this process lacks, and what its library never computes; `verify` needs no back end.
+/// Refuses a back end that this process lacks, or whose library cannot compute this; `verify` needs no back end.
 void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
   const std::string reason = kernels::why_no_backend(problem.backend);
@@ -95,7 +95,7 @@ void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose 
   refuse(run, refused->key, ": {}; expected another value, or compute.backend: auto", refused->reason);
 }
 
-/// Refuses a missing input file that does exist in the working folder: paths in a run file start at its own folder.
+/// Refuses an input file that exists only relative to the working folder: paths start from the folder of the run file.
 void check_input_place(const runfile::RunFile& run) {
   namespace fs = std::filesystem;
   const auto& file = run.settings.input.file;
@@ -111,7 +111,7 @@ void check_input_place(const runfile::RunFile& run) {
              run.where("input.file"), *file, fs::relative(written, folder, ignored).string());
 }
 
-/// Refuses names that no file can have. A dry run checks this, too.
+/// Refuses file names that are too long. A dry run checks this, too.
 void check_output_names(const runfile::RunFile& run, Purpose purpose) {
   const runfile::OutputSettings& output = run.settings.output;
   const auto check = [&](const char* key, const std::string& file) {
@@ -134,7 +134,7 @@ void place_queries(const Request& request, Problem& problem) {
              request.run.where(found->key), found->key, found->reason);
 }
 
-/// Refuses what no run can compute, and names the key to change; `verify` checks no back end.
+/// Refuses a problem that cannot be computed, and names the key to change. For `verify`, no back end is checked.
 void check_problem(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   const auto found = check(problem, purpose == Purpose::verify ? strategies::Use::look_at : strategies::Use::compute);
   if (!found) return;
@@ -147,7 +147,7 @@ std::vector<std::string> other_input_files(const Request& request) {
   return files;
 }
 
-/// Makes the layer that contains the request's attention. Throws Error(usage) at the key that makes no sense.
+/// Makes the layer that contains the request's attention. An Error names the position of the invalid key.
 layer::LayerProblem make_layer(const Request& request) {
   const runfile::LayerSettings& settings = *request.run.settings.layer;
   layer::LayerProblem problem;

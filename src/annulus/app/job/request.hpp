@@ -1,4 +1,4 @@
-// A run file with all that follows from it for any number of ranks.
+// A run file, and everything that follows from it and does not depend on the number of ranks.
 #pragma once
 
 #include <map>
@@ -43,13 +43,13 @@ struct Request {
     static const std::vector<double> none;
     return input ? input->sink() : none;
   }
-  /// Set if this is one slice of a larger request: `problem` has only the slice, `results` the whole request's.
+  /// Set if this is one slice of a larger request: `problem` is then that of the slice, `results` of the whole request.
   std::optional<strategies::Slice> slice;
 
   /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end. If
-  /// the lengths are of keys only, `problem` has all entries, and Problem::key_ranges is set.
+  /// these are lengths of keys only, `problem` has all entries, and Problem::key_ranges is set.
   core::Shape file_shape() const { return input ? input->shape() : problem.shape; }
-  /// Number of rows of q. They may be other rows than those of k.
+  /// Number of rows of q, which may be other rows than those of k.
   Index query_rows() const { return input ? input->query_rows() : run.settings.input.generate->query_rows(); }
   bool has_own_queries() const { return query_rows() != file_shape().sequence; }
   bool is_end_to_end() const {
@@ -62,7 +62,7 @@ struct Request {
     return input ? input->inspected().others : none;
   }
 
-  /// The order of axes in the input, which the result has, too.
+  /// The order of axes in the input and in the result.
   core::AxisOrder order() const { return input ? input->order() : core::AxisOrder::bshd; }
 };
 

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 std::string program() { return fmt::format("{} ({})", annulus::version, annulus::git_commit); }
 
-/// A hash of some rows of every tensor, including the first and the last.
+/// A hash of 16 rows of every tensor, evenly spaced from the first to the last.
 std::string sampled_rows(const Request& request) {
   constexpr Index samples = 16;
   const core::Shape& s = request.problem.shape;
@@ -76,7 +76,7 @@ Json input_json(const Request& request) {
   return input;
 }
 
-/// The settings as JSON. Before there is a job, the result leaves out what only a job decides.
+/// The settings as JSON. `is_decided`: the request is a Job, and the result includes what only a job decides.
 Json settings_json(const Request& request, bool is_decided) {
   const strategies::Problem& problem = request.problem;
   const runfile::ComputeSettings& asked = request.run.settings.compute;
@@ -141,8 +141,8 @@ Cuts cuts_of(const std::string& identity, const std::string& journal) {
   });
   if (can_be(cuts)) return cuts;
   core::fail(core::ErrorKind::failure,
-             "{}: the head of this journal is damaged: strategy {} cut so ({}) in phases of {} units; remove it, and "
-             "the .part "
+             "{}: the head of this journal is damaged: strategy {} with cuts ({}) and phases of {} units; remove it, "
+             "and the .part "
              "file beside it, to begin anew",
              journal, cuts.strategy, fmt::join(cuts.numbers, ", "), fmt::join(cuts.phases, ", "));
 }
@@ -158,7 +158,7 @@ namespace {
 std::vector<std::string> changes_since(const Json& before, const std::string& journal, const Request& request,
                                        bool is_decided) {
   if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
-    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // the keys may differ, too
+    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // its keys may differ from ours
   }
   const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), journal, {});
   std::vector<std::string> lines = runfile::differences(made.settings, request.run.settings);

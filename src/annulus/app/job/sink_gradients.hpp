@@ -1,5 +1,5 @@
-// Gradients of sink logits in a run that is cut into units. Each unit adds exactly (kernels/exact_sum.hpp) to the sums
-// of its heads. The journal's line that notes a unit as finished has what the unit adds. So dsink has the same bits for
+// Gradients of sink logits in a run that is cut into units. What a unit adds to the sums of its heads is exact
+// (kernels/exact_sum.hpp), and is in the journal's line that notes the unit as finished. So dsink has the same bits for
 // any order of units, however often the run is interrupted.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace annulus::app {
 /// the value of each word that is not 0.
 std::string sink_note(Index first_head, const std::vector<std::int64_t>& sums);
 
-/// Adds the notes of all units and returns the gradients (H). Throws Error(failure), which names
+/// Adds the sums in the notes of all units, and returns the gradients (H). Throws Error(failure), which names
 /// `journal`, if a note is not valid.
 std::vector<double> sink_gradients(const std::vector<std::string>& notes, Index heads, const std::string& journal);
 

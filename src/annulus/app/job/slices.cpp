@@ -14,9 +14,9 @@ void Tally::add(PassKind kind, const report::Pass& pass, const Work& work) {
   const std::vector<Index> from = work.bytes_from(kind);
   const Index predicted = work.predicted_bytes(kind);
   rows_ = work.rows().count();
-  const auto [place, is_first] = passes_.try_emplace(kind, OfPass{pass, predicted, from});
+  const auto [entry, is_first] = passes_.try_emplace(kind, OfPass{pass, predicted, from});
   if (is_first) return;
-  OfPass& sum = place->second;
+  OfPass& sum = entry->second;
   sum.pass.seconds += pass.seconds;
   sum.pass.peak_bytes = std::max(sum.pass.peak_bytes, pass.peak_bytes);
   sum.predicted_bytes = std::max(sum.predicted_bytes, predicted);
@@ -141,7 +141,7 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
   std::unique_ptr<Prepared> now = std::move(next_);
   const bool has_several = job_.slice_count() > 1;
   if (!now || now->number != i) {
-    now.reset();  // an earlier launch has finished the slice that was read ahead: frees its memory first
+    now.reset();  // the slice that was read ahead is not slice i: frees its memory first
     now = prepared(i);
     if (has_several && job_.reads_ahead) now->work->read_ahead();
   }

@@ -1,5 +1,5 @@
-// A run whose units all ranks compute together, one after another. A unit is a slice of the problem, or all of it if
-// that fits into memory. Also what such a run measures.
+// A run in which all ranks together compute one unit after another, and what it measures. A unit is a slice of the
+// problem, or the whole problem if that fits into memory.
 #pragma once
 
 #include <map>
@@ -40,14 +40,14 @@ class Tally {
 /// Makes the job that computes slice i of a job.
 Job job_of_slice(const Job& whole, Index i);
 
-/// Computes slices of a job, each on all ranks together. If memory allows, it reads the next slice meanwhile.
+/// Computes slices of a job, each on all ranks together. If memory allows, reads the next slice while it computes one.
 class SlicedRun {
  public:
   /// If `output` is null, nothing is written. All arguments must outlive this object.
   SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, store::RowWriter* output)
       : job_(job), comm_(comm), source_(source), output_(output) {}
 
-  /// Computes slice i from input to result, and assumes that i + 1 is next. Returns Work::sink_note(). Collective.
+  /// Computes slice i from input to result; may read ahead slice i + 1. Returns Work::sink_note(). Collective.
   std::string compute(Index i, Tally& tally);
 
  private:
@@ -71,15 +71,15 @@ class SlicedRun {
 Cuts cuts_of(const Job& job);
 
 /// Computes the job's slices; collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
-/// file's record when all slices are finished, including those of earlier launches. Returns why slices are left: a stop
-/// was requested, or another launch works on them; empty: none is left.
+/// file's record when all slices are finished, including those of earlier launches. Returns why slices are unfinished:
+/// a stop was requested, or another launch works on them; empty: all are finished.
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish);
 
 // stream_work.cpp: strategy stream, where each rank on its own reads and computes blocks and writes them to the result.
 
 /// Computes a checked job. Calls `finish` with what was measured; `finish` returns the record for the file. Empty if
-/// units are left; `rest` then says why. Collective.
+/// units are unfinished; `rest` then says why. Collective.
 std::optional<report::Measurements> compute_blocks(
     const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,
     const comm::Communicator& comm, WhyUnfinished& rest);

@@ -22,7 +22,7 @@ using core::StoredTensor;
 /// Checks results before they are written: all must be finite, except the LSE of rows that see no key.
 class CheckedRows final : public core::RowSink {
  public:
-  /// `to`: nullptr: drops the results after the check.
+  /// If `to` is nullptr, the results are dropped after the check.
   CheckedRows(const Job& job, core::RowSink* to, report::LseFindings& lse) : job_(job), to_(to), lse_(lse) {}
 
   void write(StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override {
@@ -60,12 +60,12 @@ class CheckedRows final : public core::RowSink {
     const Index row = piece.pitch / Index(core::bytes_of(lse_type())), count = piece.count * row;
     if (const auto found = find_wrong_lse(job_, piece.memory, count)) fail(StoredTensor::lse, piece, row, *found);
     const core::Interval rows{piece.first, piece.first + piece.count};
-    const Index none = pattern::count_in_gaps(job_.problem.documents, {rows}) * row;  // these rows do not exist
+    const Index none = pattern::count_in_gaps(job_.problem.documents, {rows}) * row;  // of rows that do not exist
     lse_.add(own_lse_findings(job_, piece.memory, count, none));
     if (job_.problem.gradients) check_gradients();
   }
 
-  /// Local, unlike the function that it calls.
+  /// Local, unlike the function that it calls: turns the AgreedError of all ranks into an Error of this rank.
   void check_gradients() const {
     try {
       check_gradients_mean_something(job_, lse_);
@@ -148,7 +148,7 @@ class StreamWork {
   const StreamMetrics& metrics() const { return metrics_; }
 
  private:
-  /// Computes a unit; `sink`: nullptr: drops its results. Returns its sink_note().
+  /// Computes a unit; if `sink` is nullptr, drops its results. Returns the unit's sink_note().
   std::string compute(const Unit& unit, core::RowSource& source, core::RowSink* sink, double begun,
                       const strategies::Progress& progress) {
     const int phase = int(unit.phase);
@@ -179,13 +179,13 @@ class StreamWork {
 
 /// The work of all phases, for the progress line.
 report::ProgressLine::Work all_work(const Job& job) {
-  const int products = job.problem.gradients ? 2 + 3 + 4 : 2;
+  const int products = job.problem.gradients ? 2 + 3 + 4 : 2;  // forward; dq; dk with dv
   const pattern::StoredRows all({{0, job.problem.shape.sequence}});
   const double kept = double(strategies::kept_of(job.problem, all));
   return {1e-9 * strategies::flops_of(job.problem.shape, kept, products), "GFLOP"};
 }
 
-/// Adds the columns of /run that every rank has, apart from those that passes measure.
+/// Adds the columns of /run that have a number for each rank and that no pass measures.
 void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, report::Measurements& measured) {
   std::vector<store::Column>& columns = measured.forward.per_rank;
   const auto add = [&](const report::Quantity& quantity, double value) {
@@ -226,7 +226,7 @@ report::Measurements measure(const Job& job, const StreamMetrics& metrics, doubl
   const comm::Scope scope("the gathering of what was measured");
   report::Measurements measured;
   measured.ranks = comm.size();
-  // Passes alternate block by block, so the time is divided in proportion to what each pass computed and waited.
+  // Passes alternate block by block: divides the time in proportion to the seconds that each computed or waited.
   const auto busy = [](const core::RankMetrics& of) { return of.total().compute_seconds + of.total().wait_seconds; };
   const double both = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
   const auto pass = [&](const core::RankMetrics& of) {

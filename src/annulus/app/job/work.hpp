@@ -17,7 +17,7 @@ std::vector<core::StoredTensor> input_tensors(const Request& request);
 /// Where the rows of such a tensor come from: a file or a seed. Local. Throws Error(failure).
 store::RowOrigin input_origin(const Request& request, core::StoredTensor tensor);
 
-/// Sets where `rows` reads each input tensor. Reading fails only for numbers that `wanted` does not allow.
+/// Sets where `rows` reads each input tensor. Reading later fails for numbers that `wanted` does not allow.
 void put_inputs(const Request& request, store::Wanted wanted, store::FileRows& rows);
 
 /// Bytes that this rank has read from the input and written to the result.
@@ -26,11 +26,11 @@ struct FileBytes {
   Index written = 0;
 };
 
-/// This rank's tensors in one unit of a run; each is in memory only while it is needed. Call the functions in the order
-/// in which they are declared, those for gradients only if the run computes gradients. Call pass() for each of
-/// passes_of(problem): forward and statistics before write_outputs(), backward after read_gradients(). They are
-/// collective and throw the same Error on every rank, except that pass() may fail on one rank alone. To time the passes
-/// repeatedly, read all inputs first, and call drop_results() before each repetition.
+/// This rank's tensors in one unit of a run; each is in memory only while it is needed. Call the functions that read,
+/// compute and write in the order in which they are declared, those for gradients only if the run computes gradients.
+/// Call pass() for each of passes_of(problem): forward and statistics before write_outputs(), backward after
+/// read_gradients(). All these are collective and throw the same Error on every rank, but pass() may fail on one rank
+/// alone. To time passes repeatedly, read all inputs first, and call drop_results() before each repetition.
 class Work {
  public:
   virtual ~Work() = default;
@@ -46,7 +46,7 @@ class Work {
   /// The unit's part of the sink gradients, to be noted in the journal; empty: none. Call it after write_gradients().
   virtual std::string sink_note() const { return ""; }
 
-  /// Takes the inputs of another work with the same rows of the same tensors, including gradients; false: it cannot.
+  /// Takes the inputs of another work with the same rows of the same tensors, dout and dlse too; false: it cannot.
   virtual bool share_inputs(const Work& other) = 0;
   virtual Index input_bytes() const = 0;
   /// Frees the results of the passes.
@@ -58,13 +58,13 @@ class Work {
   virtual std::string name(PassKind pass) const = 0;
   /// Bytes of this rank's memory at the peak of the pass. Local.
   virtual Index predicted_bytes(PassKind pass) const = 0;
-  /// Adds bytes that something else uses during the passes: what is read ahead for the next unit.
+  /// Sets how many bytes are read ahead for the next unit during the passes; predicted_bytes() includes them.
   virtual void set_read_ahead_bytes(Index) {}
   /// Floating-point operations of this rank in a pass, only for attention. Local.
   virtual double predicted_flops(PassKind pass) const = 0;
   /// Bytes that this rank receives from each rank in a pass, only for attention. Local.
   virtual std::vector<Index> bytes_from(PassKind pass) const = 0;
-  /// Bytes until now. Local.
+  /// Bytes read and written until now. Local.
   virtual FileBytes file_bytes() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Reports of a run: /run and /provenance in the result file, the JSON report, and the summary on
+// Reports of a run: what was decided (attributes of /run in the result file), the JSON report, and the summary on
 // stdout.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace annulus::app {
 
-/// The kind of partition that gives rows to ranks: the one asked for, or the strategy's own.
+/// The kind of partition that gives rows to ranks: that of the run file or of `auto`, otherwise the strategy's own.
 std::string name_of_partition(const Job& job);
 
-/// Attributes of /run: strategy, partition and, if there are several, units; chosen by the run file or by annulus.
+/// Attributes of /run that the run file or annulus decided: strategy, partition and, if there are several, passes.
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job);
 
 /// The part of the JSON report that says what was run, and where: shape, pattern, resolved settings, program and
 /// machine. Each entry is one value, so that reports of many runs can form a table. Collective; complete on rank 0.
 report::Json run_entries(const Job& job, const comm::Communicator& comm);
-/// The whole report. `ran` is the result of run_entries().
+/// The whole JSON report. `ran` is the result of run_entries().
 report::Json report_entries(const Job& job, const report::Measurements& measured, const report::Json& ran);
 void print_summary(const Job& job, const report::Measurements& measured);
 

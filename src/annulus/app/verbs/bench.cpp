@@ -46,11 +46,11 @@ std::string lines_of(const CaseRecords& records) {
   return lines;
 }
 
-/// Use it on rank 0 only.
+/// The files of a sweep: its table, and the file to which this launch adds finished cases. For rank 0 only.
 class SweepStore {
  public:
-  /// Reads what earlier launches left. Throws Error(failure) if a file cannot be made, belongs to no sweep, or to
-  /// another sweep; the message then says what differs.
+  /// Reads what earlier launches left. Throws Error(failure) if a file cannot be made, or if an existing file is not of
+  /// a sweep, or of another sweep; for another sweep the message says what differs.
   explicit SweepStore(const runfile::BenchFile& file)
       : file_(file),
         table_(runfile::follow_links(file.settings.file)),
@@ -112,7 +112,7 @@ class SweepStore {
 };
 
 constexpr std::size_t most_printed = 1000;  // rows of the table that are printed on stdout
-constexpr unsigned patience_seconds = 15;   // time from a request to stop until the process ends, whatever it does
+constexpr unsigned patience_seconds = 15;   // the process ends at most this long after a request to stop
 
 /// Checks every case as `run` would check it, before any case runs. Predicts time and memory of the cases for which
 /// `predicted` returns true. Collective.
@@ -156,7 +156,7 @@ void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& 
                std::isnan(one.seconds) ? "not predicted" : fmt::format("{:.3g} s", one.seconds),
                report::describe_bytes(one.bytes));
   }
-  fmt::print("  {} of {} cases are this launch's (*), predicted {} with {} runs each\n", mine, planned.size(),
+  fmt::print("  this launch would measure {} of {} cases (*), predicted {} with {} runs each\n", mine, planned.size(),
              report::duration_text(seconds), runs);
 }
 
@@ -172,7 +172,7 @@ store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communi
   return record;
 }
 
-/// The cases of this launch that are not measured yet. `tried`: those that a launch has begun; each is measured alone.
+/// The cases of this launch that are not measured yet. `tried`: begun by an earlier launch; each is measured alone.
 struct LeftToDo {
   std::vector<PlannedCase> fresh, tried;
 
@@ -257,7 +257,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
   };
   Measured now = measure(jobs, left.fresh, common, listener, comm);
   make_table();
-  if (!now.stopped && !left.tried.empty()) {  // only now, because one of them may end this launch, too
+  if (!now.stopped && !left.tried.empty()) {  // last, because such a case may end this launch, too
     const Measured more = measure(jobs, left.tried, common, listener, comm);
     now = {now.cases + more.cases, now.failed + more.failed, more.stopped};
     make_table();

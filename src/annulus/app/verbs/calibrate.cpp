@@ -1,4 +1,4 @@
-// Measures this machine.
+// `annulus plan --calibrate`: measures this machine and writes its machine file.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ using core::Index;
 
 constexpr int repeats = 7;               // the fastest one counts
 constexpr Index large = Index(4) << 20;  // bytes of a message with which bandwidth is measured
-constexpr Index rows_computed = 1024;    // dense, four heads: a call takes some milliseconds on the cores of a laptop
+constexpr Index rows_computed = 1024;    // dense, four heads: a kernel call takes some milliseconds on a laptop's cores
 constexpr Index most_rows_computed = 32 * rows_computed;
 constexpr double long_enough = 3e-3;  // seconds of work that give each of a GPU's multiprocessors several thread blocks
 constexpr Index rows_of_call = 8;     // so few that the start of the kernel takes most of the time
@@ -53,7 +53,7 @@ double slowest(const comm::Communicator& comm, const std::function<void()>& work
   return least;
 }
 
-/// A dense problem. Each rank computes it with its own rows only.
+/// The attention kernel without messages: each rank computes its own rows. Without `segment` the problem is dense.
 class Kernel {
  public:
   Kernel(Index head_dim, core::DType type, core::Precision precision, Index rows,
@@ -70,7 +70,7 @@ class Kernel {
     const Index bytes = rows * problem_.query_row_bytes();
     tensors_.q = core::Buffer("q", bytes);
     tensors_.kv = core::Buffer("kv", 2 * bytes);
-    core::fill_zero(tensors_.q.data(), bytes);  // equal scores: the kernel's time does not depend on the numbers
+    core::fill_zero(tensors_.q.data(), bytes);  // zeros suffice: the kernel's time does not depend on the numbers
     core::fill_zero(tensors_.kv.data(), 2 * bytes);
   }
 
@@ -97,7 +97,7 @@ struct Measured {
   Index rows;
   double seconds_per_gflop;
 };
-/// Uses enough rows to keep the slowest rank busy for `long_enough`: few thread blocks would leave most of a GPU idle.
+/// Uses so many rows that the slowest rank works for `long_enough`. `alone`: only rank 0 computes.
 Measured measure_kernel(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
                         bool alone = false) {
   for (Index rows = rows_computed;; rows *= 2) {
@@ -115,7 +115,7 @@ double seconds_per_call(const comm::Communicator& comm) {
   return slowest(comm, [&] { kernel.run({}, calls); }) / calls;
 }
 
-/// Seconds for each row, measured with segments so short that their products take almost no time.
+/// Seconds for a row of one head, measured with segments so short that their products take almost no time.
 double seconds_per_row(const comm::Communicator& comm) {
   Kernel kernel(64, core::DType::float32, core::Precision::float32, 4 * rows_computed, rows_of_call);
   return slowest(comm, [&] { kernel.run(); }) / double(4 * rows_computed * 4);
@@ -270,7 +270,7 @@ class File {
 
 std::string ReadRates::text() const {
   const std::string from_cache = report::describe_bytes(cached) + "/s from the page cache";
-  if (is_kept) return from_cache + " (read_rate), which would not drop them: storage was not measured";
+  if (is_kept) return from_cache + " (read_rate), which kept the files: storage was not measured";
   return fmt::format("{}/s from storage (read_rate), {}", report::describe_bytes(storage), from_cache);
 }
 
@@ -280,7 +280,7 @@ ReadRates measure_read_rates(const std::string& beside, const comm::Communicator
   std::optional<File> file;
   try {
     file.emplace(fmt::format("{}.read-{}", beside, comm.rank()));
-  } catch (const core::Error&) {  // such as a full disk: then there is no rate
+  } catch (const core::Error&) {  // such as a full disk: no rate is then measured
   }
   // Returns the seconds that the slowest rank needs.
   const auto seconds_of_reading = [&](bool drop) {
@@ -308,7 +308,7 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   comm::agree(comm, core::require_device);
   end_on_signals(comm, nothing_saved);
   std::optional<store::AtomicFile> file;                        // exists on rank 0
-  comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // fails before half a minute of work, not after it
+  comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // may fail: so it comes before all measurements
   const double start = core::wall_seconds();
   core::Machine machine = machine_of(std::nullopt, true, comm);
   const Precision single = Precision::float32;

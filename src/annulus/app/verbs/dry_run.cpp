@@ -1,4 +1,4 @@
-// Shows what a run would do.
+// `annulus run --dry-run`: shows what a run would do.
 #include <algorithm>
 #include <set>
 
@@ -23,7 +23,7 @@ using strategies::SumRound;
 using strategies::Transfer;
 using strategies::Transfers;
 
-constexpr std::size_t rows_shown = 16;  // of the table; if there are more ranks, the last line sums them up
+constexpr std::size_t rows_shown = 16;  // lines of the table for ranks or blocks; further ones are not shown
 
 std::string rows_text(const pattern::StoredRows& rows) {
   std::string text;
@@ -32,7 +32,7 @@ std::string rows_text(const pattern::StoredRows& rows) {
   return text.empty() ? "none" : text;
 }
 
-/// Prints rows, work, memory and traffic of every rank in one pass. `predict` returns those of one rank.
+/// Prints rows, work, memory and traffic of every rank in one pass. `predict` returns the costs of one rank.
 void print_pass(const Job& job, const pattern::Partition& partition, PassKind pass,
                 const std::function<Prediction(int)>& predict) {
   fmt::print("# {}\n# {:>5}  {:>10}  {:>7}  {:>10}  {:>10}  {:>10}  {}\n", name_of(pass), "rank", "rows", "work",
@@ -80,7 +80,7 @@ void print_blocks(const Job& job) {
   }
 }
 
-/// Prints the passes of a layer: memory for everything, work and messages for its attention. Training needs both.
+/// Prints the passes of a layer: memory of the whole layer, but work and messages only of its attention.
 void print_layer(const Job& job) {
   const layer::LayerProblem& problem = *job.layer;
   const int ranks = int(job.partition.size());
@@ -229,8 +229,8 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   if (schedule.gathers_queries()) {
     const Schedule& inner = schedule.of_all_queries();
     fmt::print(
-        "# queries of all ranks come, and what they find returns: {} queries, {} of them its own, with its own "
-        "keys:\n",
+        "# it receives the queries of all ranks ({} queries, {} of them its own), computes them with its own keys, and "
+        "returns partial results:\n",
         inner.row_counts(rank).queries, schedule.row_counts(rank).queries);
     return Printer(inner, rank).print();
   }
@@ -238,7 +238,7 @@ void print_steps(const Job& job, const Schedule& schedule, int rank, std::string
   const Schedule& across = schedule.across(rank);
   const bool backward = across.sums() != nullptr;
   const Index there = backward ? group.backward_bytes_received() : group.bytes_received();
-  fmt::print("# group {} of {}: rows for heads and back, {} received; as member {} it computes {} of {} heads:\n",
+  fmt::print("# in group {} of {} it exchanges rows for heads, {} received, and as member {} has {} of {} heads:\n",
              group.number(), group.rows().size(), describe_bytes(double(there)), group.rank(),
              group.narrow().shape.heads, job.problem.shape.heads);
   Printer(across, group.number()).print();
@@ -257,7 +257,7 @@ void print_block(const Job& job, int block) {
 }
 
 /// For each pass, prints one line for each of the first steps, and one for the sum of all steps. Does not count the
-/// work of later steps one by one, so that one rank of 65,536 takes only a second.
+/// work of later steps one by one, so that for one rank of 65,536 it takes only a second.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }
@@ -293,7 +293,7 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
   }
   if (!job.why_too_large.empty()) fmt::print("# does not fit: {}\n", job.why_too_large);
   if (job.slice_count() > 1) {
-    fmt::print("# passes over the input: {}; what follows is of the first\n", describe_passes(job));
+    fmt::print("# passes over the input: {}; the numbers below are of the first\n", describe_passes(job));
   }
   const Job shown = job.slice_count() > 1 ? job_of_slice(job, 0) : job;
   for (const PassKind pass : passes_of(shown.problem)) {

@@ -36,7 +36,7 @@ struct Dataset {
   bool is_weight = false;  ///< it is a matrix or vector, not a tensor with rows
 };
 
-/// Fills in what the user left out of the shape, and checks what concerns several options together.
+/// Fills in what the user left out of the shape, and checks whether the options fit each other.
 void complete(Given& given) {
   given.what.complete();
   const core::Shape& shape = given.what.shape;
@@ -50,7 +50,7 @@ void complete(Given& given) {
   if (!given.layer_width) return;
   const double width = double(*given.layer_width);
   const auto check = [&](const char* what, const char* option,
-                         double numbers) {  // also the sum over all datasets must fit into 64 bits
+                         double numbers) {  // so small that the sum over all datasets fits into 64 bits
     if (8 * numbers <= 1e18) return;
     core::fail(core::ErrorKind::usage, "generate: --layer {} and {}: {:.2g} bytes {}, expected at most 1e18",
                *given.layer_width, option, 8 * numbers, what);
@@ -165,7 +165,7 @@ double bytes_of(const Dataset& dataset) {
   return double(of.batch) * double(of.sequence) * double(of.row_numbers) * double(core::bytes_of(of.type));
 }
 
-/// Bytes of a tensor that a rank has in memory at once, however large the tensor is.
+/// Limit of the bytes of a tensor that a rank has in memory at once, however large the tensor is.
 constexpr Index piece_bytes = Index(256) << 20;
 
 /// Each rank makes its own rows, a piece at a time, and all ranks write a piece together. Calls `shown` with the
@@ -181,13 +181,13 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
   comm::agree(
       comm, [&] { host = std::make_unique_for_overwrite<std::byte[]>(std::size_t(std::min(step, most) * row_bytes)); });
   for (Index done = 0; done < most; done += step) {
-    // Some ranks have one row less than others: they join the last collective write without rows.
+    // Some ranks have one row less: in the last collective write they may take part without rows.
     const core::Interval rows{std::min(mine.begin + done, mine.end), std::min(mine.begin + done + step, mine.end)};
     const auto show = [&](double share, const char* what) {
       shown((double(done) + share * double(std::min(step, most - done))) / double(most), what);
     };
     comm::agree(comm, [&] { store::fill_tensor(given.what.seed, numbers, {rows}, host.get()); });
-    show(0.5, " is made");  // because writing takes about as long as making
+    show(0.5, " is made");  // half of the work: writing takes about as long as making
     if (dataset.is_weight) {
       const store::Rectangle part{rows, {0, numbers.row_numbers}};
       file.write_parts({{dataset.spec.name, part, part, host.get()}},

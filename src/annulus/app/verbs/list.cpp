@@ -28,8 +28,8 @@ void print_list() {
   fmt::print("partitions (distribution.partition)\n");
   for (const auto& entry : pattern::partition_table) line(entry.name, entry.description);
   line("auto",
-       "contiguous, or documents or zigzag where that takes more than 5 % off the busiest rank's work, which cutting "
-       "many short documents does not; strategy auto decides both");
+       "contiguous; documents or zigzag if that saves the busiest rank more than 5 % of its work, where every interval "
+       "of rows counts as work, too; strategy auto chooses strategy and partition together");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Given {
   RunFileArguments words;
   std::optional<int> ranks;
   std::optional<std::string> machine;    ///< machine file
-  std::optional<std::string> calibrate;  ///< machine file to make; then there is no plan
+  std::optional<std::string> calibrate;  ///< machine file to make; nothing is then planned
   bool overwrite = false;                ///< replaces an existing machine file
 };
 
@@ -87,7 +87,7 @@ void print_plan(const Job& job) {
       job.problem.gradients ? ", forward and backward pass" : "",
       estimate ? ", ~ estimated from the distinct kinds of ranks" : "", bound ? ", < at most" : "");
   if (too_large)
-    fmt::print("  passes: over batch entries and heads, and the memory of one, where all at once is too much\n");
+    fmt::print("  passes: number of passes over batch entries and heads x memory of one, if one pass is too large\n");
 }
 
 void print_stream(const planner::StreamCut& cut, const core::Machine& machine) {

@@ -35,9 +35,9 @@ bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
   const bool may_be = job.is_streamed() && output.writes_file() && !output.overwrite;
   if (!may_be || comm.max(Index(std::getenv("SLURM_ARRAY_TASK_ID") != nullptr)) == 0) return false;
   try {
-    verify::look_at_result(job.run, job.results, comm);
+    verify::open_result(job.run, job.results, comm);
     return true;
-  } catch (const comm::AgreedError&) {  // there is no such result, or it is another one
+  } catch (const comm::AgreedError&) {  // there is no result, or it is another run's
     return false;
   }
 }
@@ -52,8 +52,8 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   return make_job(std::move(request), options, comm);
 }
 
-/// Computes a checked job. Calls `finish`, which makes the record for the file, with what was measured. Empty if units
-/// are left; `rest` then says why.
+/// Computes a checked job. Calls `finish` with what was measured; it returns the record for the file. Returns what was
+/// measured; empty if units are left, and `rest` then says why.
 std::optional<report::Measurements> compute_all(const Job& job,
                                                 const std::function<store::Record(const report::Measurements&)>& finish,
                                                 const comm::Communicator& comm, WhyUnfinished& rest) {
@@ -66,7 +66,7 @@ std::optional<report::Measurements> compute_all(const Job& job,
   return measured;
 }
 
-/// Where the input's numbers come from apart from input.file: other files, and filters that are not part of HDF5.
+/// What the input needs besides input.file: other files with its numbers, and filters that are not part of HDF5.
 /// Collective.
 std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job, const comm::Communicator& comm) {
   std::vector<std::pair<std::string, std::string>> entries;
@@ -93,7 +93,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   }
   if (!job.is_streamed() && job.slice_count() == 1) end_on_signals(comm, nothing_saved);
   comm::agree(comm, [&] {
-    // Free memory is only an estimate: to need more gives a warning. To need more than the user's limit is an error.
+    // More than the user's limit is an error. Free memory is only an estimate: to need more only gives a warning.
     if (!job.why_too_large.empty() && job.run.settings.compute.memory_limit) {
       core::fail(core::ErrorKind::usage, "{}", job.why_too_large);
     }
@@ -131,7 +131,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   std::optional<report::Measurements> measured;
   try {
     measured = compute_all(job, record, comm, rest);
-  } catch (const comm::AgreedError&) {  // perhaps because others have completed the result meanwhile
+  } catch (const comm::AgreedError&) {  // perhaps because other tasks have completed the result
     if (!is_finished_by_others(job, comm)) throw;
     rest.words = settings.output.file + " is complete: other tasks made it";
   }
@@ -153,7 +153,7 @@ int run(Given given, const comm::Communicator& comm, const std::string& command_
   try {
     return run_once(given, comm, command_line);
   } catch (const AnotherLaunchBegan&) {
-    given.restart = false;  // the old run is removed already, and the new one must stay
+    given.restart = false;  // the old run is removed already; what the other launch began must stay
     return run_once(given, comm, command_line);
   }
 }
@@ -186,7 +186,7 @@ Verb run_verb() {
                            : "";
               },
           .when_ended =
-              "what an earlier launch has finished stays so, and of this one nothing: run again to continue or "
+              "what an earlier launch has finished stays so, this one has kept nothing: run again to continue or "
               "to begin"};
 }
 

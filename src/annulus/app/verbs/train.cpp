@@ -48,7 +48,7 @@ class Training {
     }
   }
 
-  /// Does the remaining steps. Returns 0, or 75 if it was asked to stop before the last one.
+  /// Does the remaining steps. Returns 0, or 75 if it was asked to stop before the last step.
   int run() {
     const Index first = state_.steps_done();
     const double all = double(settings_.steps);
@@ -71,7 +71,7 @@ class Training {
   }
 
  private:
-  /// Notes fingerprints of the data, by which a later launch recognises the data.
+  /// Notes fingerprints of the data, by which a later launch checks that it has the same data.
   void note_data() {
     const auto add = [&](const char* what, const std::string& dataset, std::uint64_t fingerprint) {
       training_.data.push_back({dataset, std::string("fingerprint_") + what, fmt::format("{:016x}", fingerprint)});
@@ -93,7 +93,7 @@ class Training {
     }
   }
 
-  /// True on every rank at the same step.
+  /// Whether any rank was asked to stop; the same on every rank.
   bool asked_to_stop() const {
     const comm::Scope scope(fmt::format("the agreement after step {}", state_.steps_done()));
     return comm_.max(Index(stop_requested())) != 0;
@@ -104,13 +104,13 @@ class Training {
   }
 
   /// Runs the layer forward and returns the loss; y is replaced by the gradient of the loss.
-  double look(layer::ForwardResult& forward) const {
+  double forward_loss(layer::ForwardResult& forward) const {
     forward = layer_.forward(state_.weights, x_);
     return layer_.loss(forward.y, target_);
   }
 
-  /// Prints a line on stdout for steps 0 to 10, 20, 30, ... 100, 200, ...; the result file has all losses.
-  void tell(double loss, report::ProgressLine& line) const {
+  /// Prints the loss on stdout after 0 to 10, 20, 30, ... 100, 200, ... steps; the result file has all losses.
+  void show_loss(double loss, report::ProgressLine& line) const {
     const Index step = state_.steps_done();
     Index unit = 1;
     while (10 * unit <= step) unit *= 10;
@@ -129,18 +129,18 @@ class Training {
     double loss = 0;
     report::run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&] {
       layer::ForwardResult forward;
-      loss = look(forward);
+      loss = forward_loss(forward);
       layer::BackwardResult backward =
           layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y, {}, layer::InputGradient::unwanted);
       layer::descend(layer_.problem(), settings_.rate, backward.gradients, state_.weights);
       return backward.metrics;
     });
     require_finite(loss);
-    tell(loss, line);
+    show_loss(loss, line);
     state_.losses.push_back(loss);
   }
 
-  /// `loss` must be the same number on every rank.
+  /// Throws an AgreedError if the loss is not finite. `loss` must be the same number on every rank.
   void require_finite(double loss) const {
     if (std::isfinite(loss)) return;
     const std::string cause = state_.steps_done() == 0
@@ -163,9 +163,9 @@ class Training {
   /// Computes the loss after the last step and completes the result file. `first`: number of steps of earlier launches.
   void finish(Index first) {
     double loss = 0;
-    const report::Pass last = report::run_pass(comm_, "the last look", [&] {
+    const report::Pass last = report::run_pass(comm_, "the forward pass after the last step", [&] {
       layer::ForwardResult forward;
-      loss = look(forward);
+      loss = forward_loss(forward);
       return forward.metrics;
     });
     require_finite(loss);
@@ -204,7 +204,7 @@ class Training {
 /// train.save_every steps, at the end, and when asked to stop (SIGUSR1, SIGTERM); it then ends with exit status 75.
 /// Prints some of the losses. The result file gets the weights and all losses, including the one after the last step.
 int train(const RunFileArguments& words, const comm::Communicator& comm, const std::string& command_line) {
-  watch_for_stop(20);  // s; after TERM no rank may wait longer for another: the batch system soon kills the job
+  watch_for_stop(20);  // s that a rank waits for another after TERM; the batch system kills the job soon after
   const Job job = make_job({words, Purpose::train}, comm);
   comm::agree(comm, core::require_device);
   const runfile::Settings& settings = job.run.settings;

@@ -15,12 +15,12 @@ namespace annulus::app {
 
 /// One option, or the run file. It reads text into a variable of its verb, and shows that variable as text.
 struct Option {
-  std::string name;   ///< "--rows"; "file" stands for the word that belongs to no option
+  std::string name;   ///< "--rows"; "file": the run file, which has no option name before it
   std::string value;  ///< name of its value, "N"; empty: it is a flag without a value
   std::string help;
   /// Reads the user's text. Returns what was expected if the text is not valid, otherwise an empty text.
   std::function<std::string(const std::string& text)> take;
-  /// The present value; of a flag "" or "true". Before take() is called, that is the default, which the help shows.
+  /// The present value; of a flag "" or "true". Before take() is called this is the default, which the help shows.
   std::function<std::string()> shown;
   bool required = false;
   bool repeats = false;
@@ -55,8 +55,8 @@ Option whole(const std::string& name, Number& variable, runfile::WholeRange rang
 /// Numbers of ranks for which `plan` works.
 inline constexpr runfile::WholeRange rank_counts{1, 65536};
 
-/// Whether a verb must know all launched ranks. for_work: a process that believes it is the whole job would compute or
-/// write everything once more. for_show: `info` shows the ranks. never: `list` prints the same for any number.
+/// Why MPI must know all launched processes. for_work: a process that takes itself for the whole job would compute and
+/// write everything again. for_show: `info` shows all ranks. never: `list` prints the same for any number of ranks.
 enum class RanksMatter { for_work, for_show, never };
 
 struct Verb {
@@ -68,7 +68,7 @@ struct Verb {
   std::function<int(const comm::Communicator&, const std::string& command_line)> run;
   /// Checks the options together. Returns what follows "annulus: error: " in the message; empty: no error.
   std::function<std::string()> complaint = [] { return std::string(); };
-  std::string when_ended = "nothing was changed";  ///< printed if a signal ends it: what is lost, and what to do
+  std::string when_ended = "nothing was changed";  ///< printed if a signal ends the verb: what is lost, what to do
   RanksMatter ranks_matter = RanksMatter::for_work;
 };
 

@@ -13,10 +13,10 @@ struct Given {
   Index rows = 64;  ///< number of sampled rows; each is checked in all heads and batch entries
 };
 
-/// Prints the table of errors. Returns 0, or 3 if an error is above the tolerance.
+/// Prints the error of each dataset. Returns 0, or 3 if an error is above the tolerance.
 int verify(const Given& given, const comm::Communicator& comm) {
   const Request request = read_request(given.words, Purpose::verify, comm);
-  const store::InspectedFile result = verify::look_at_result(request.run, request.results, comm);
+  const store::InspectedFile result = verify::open_result(request.run, request.results, comm);
   report::ProgressLine line(comm.is_root(), {double(given.rows), "row"});
   verify::Sample sample{verify::rows_in(result, request.file_shape().sequence),
                         &result,

@@ -1,6 +1,6 @@
-// Replaces <mpi.h> if the library is built without MPI (-DANNULUS_MPI=OFF): it declares the names, so that the comm
+// Replaces <mpi.h> if the library is built without MPI (-DANNULUS_MPI=OFF): it declares MPI's names, so that the comm
 // room compiles, but sends no messages. A communicator of one process (comm::Communicator()) calls none of these
-// functions; if one is called nevertheless, it fails with a message.
+// functions; if one of them is called nevertheless, it returns an error.
 #pragma once
 
 #include <cstring>
@@ -106,7 +106,7 @@ ANNULUS_WITHOUT_MPI(MPI_Win_sync)
 ANNULUS_WITHOUT_MPI(MPI_Win_unlock_all)
 #undef ANNULUS_WITHOUT_MPI
 
-/// Succeeds, because plans for several ranks can be made without MPI, too.
+/// Succeeds, because planning, which also works without MPI, asks for the library's version.
 inline int MPI_Get_library_version(char* text, int* length) {
   std::strcpy(text, "none");
   *length = 4;

@@ -1,6 +1,6 @@
-// One team's work for gradients or statistics, when the LSE is known and queries and keys of an item meet again. The
-// team owns a tile of rows of one side of the item, and takes all rows of the other side, tile by tile. For owned rows
-// i and rows j that they meet:
+// One team's work for gradients or statistics: with the LSE known, scores are computed again. The team owns a tile of
+// rows of one side of an item (queries or keys), and goes through all rows of the other side tile by tile. With i for
+// owned rows, and j for rows of the other side ("rows met"):
 //
 //   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys; Q times scale log2(e), as in the
 //                  forward pass, so that scores have the same bits
@@ -8,13 +8,13 @@
 //   P = factor 2^(S - shift), 0 for hidden pairs (normalizer.hpp)  dS = P (output_scale W - delta)
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
-// Statistics need only S and E = 2^(S - shift): queries list the keys of largest E, keys add up factor E of each head.
+// Statistics need only S and E = 2^(S - shift): queries list the keys of largest E, keys add up factor * E per head.
 //
 // Each sum takes one row after another, keys in descending and queries in ascending order: its bits depend neither on
-// the tiles nor on where lists are cut. dq continues its accumulator in memory; dk and dv first add up each block of
-// queries, then add its sum to theirs (GradientViews). If heads are not too large, a thread keeps its part of the sums,
-// or of a block's terms, in registers from first row to last (tile.hpp). Scratch memory holds pieces of X or X' and of
-// Y or Y', and P and dS one after the other, while scores and dS are in registers; for statistics: X, Y and E.
+// the tiles nor on where lists are cut. dq continues the sums that it finds in memory; dk and dv first add up each
+// block of queries, then add the block's sum to their own (GradientViews). If heads are not too large, a thread keeps
+// its sums, or a block's terms, in registers from first row to last (tile.hpp). Scratch memory holds pieces of X or X'
+// and of Y or Y', and first P, then dS; scores and dS are kept in registers. For statistics it holds X, Y and E.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -53,7 +53,7 @@ class BackwardTeam {
   bool whole_pieces;  ///< what have_whole_pieces() returned
   int head_dim;
   T score_factor;  ///< scale * log2(e)
-  Rule rule;       ///< changes S; dS is taken times the derivative (changed_scores.hpp)
+  Rule rule;       ///< changes S; dS is multiplied by the derivative (changed_scores.hpp)
 
   static std::size_t scratch_bytes() {
     return Scratch<T>::shmem_size(std::size_t(numbers)) + Scratch<Index>::shmem_size(std::size_t(indices));
@@ -146,7 +146,7 @@ class BackwardTeam {
   KOKKOS_FUNCTION ItemRow owned_row(const core::WorkItem& item, Index number) const {
     return owns_queries ? work.query_of(item, number) : work.key_of(item, number);
   }
-  /// Row number 0, 1, ... in the order of meeting: keys descending, queries ascending.
+  /// Row number 0, 1, ... of the rows met: keys in descending order, queries in ascending order.
   KOKKOS_FUNCTION ItemRow met_row(const core::WorkItem& item, Index number) const {
     return owns_queries ? work.key_of(item, item.key.count - 1 - number) : work.query_of(item, number);
   }
@@ -156,7 +156,7 @@ class BackwardTeam {
     if constexpr (makes_gradients<Pass> && !owns_queries) return pass.sums.begun_dk.data != nullptr;
     return false;
   }
-  /// How many rows are met together from number `first` on: they are in one block, if there are blocks.
+  /// How many of the rows met are in the tile that begins at number `first`: all of one block if is_in_blocks().
   KOKKOS_FUNCTION int tile_from(const core::WorkItem& item, Index first, Index all) const {
     const Index left = all - first;
     int low = 1, high = left < Tile::met ? int(left) : Tile::met;
@@ -181,12 +181,12 @@ class BackwardTeam {
     const Index t = met_row(item, first + count - 1).t;
     return {(t + 1) % sum_rows == 0 && (first + count) % item.head_count == 0, t};
   }
-  /// A block ends only for keys that see its last row.
+  /// A block ends only for keys that its last row sees.
   KOKKOS_FUNCTION bool ends(const Context& c, int i, const EndOfBlock& end) const {
     return end.is_here && (!is_in_blocks() || !is_hidden(c.tile.item.band, end.t, c.own_rows.t[i]));
   }
 
-  /// The range of numbers, in the order of meeting, with all rows that the owned ones see or are seen by.
+  /// The range of numbers, counted as in met_row(), with all rows that the owned rows see or are seen by.
   KOKKOS_FUNCTION KeyRange met_by_owned(const Context& c) const {
     const core::WorkItem& item = c.tile.item;
     const core::Band& band = item.band;
@@ -198,7 +198,7 @@ class BackwardTeam {
   }
 
   /// Whether owned rows and rows met see each other: none, some or all pairs. The rows met have comb indices from
-  /// `first` to `last`, in the order of meeting.
+  /// `first` to `last`, in the order of met_row().
   KOKKOS_FUNCTION Visible visible_between(const Context& c, Index first, Index last) const {
     return owns_queries ? visible_of(c.tile.item.band, c.owned_t, {last, first})
                         : visible_of(c.tile.item.band, {first, last}, c.owned_t);
@@ -215,7 +215,7 @@ class BackwardTeam {
     return rule(c.tile.item, score, owns_queries ? own_t : met_t, owns_queries ? met_t : own_t,
                 owns_queries ? c.own_rows.head[i] : c.met_rows.head[j]);
   }
-  /// Whether there is no such pair: blocks reach beyond the tile. Only a rule needs to know, since it looks up rows.
+  /// Whether (i, j) lies beyond the tile, as blocks may. Only a rule must know this, because it reads row numbers.
   KOKKOS_FUNCTION bool is_beyond(const Context& c, int count, int i, int j) const {
     return !std::is_same_v<Rule, PlainScores> && (i >= c.tile.count || j >= count);
   }
@@ -250,7 +250,7 @@ class BackwardTeam {
     look_up(c, c.own_rows, c.tile.count, owns_queries, [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
   }
 
-  /// The factor of rows of Q or K in the scores.
+  /// The factor by which rows of Q or K are multiplied for scores.
   KOKKOS_FUNCTION T query_factor(bool owned) const { return owned == owns_queries ? score_factor : T(1); }
 
   KOKKOS_FUNCTION static auto rows_of(const core::TensorView& tensor, Index batch, const Rows& rows, int count,
@@ -347,8 +347,8 @@ class BackwardTeam {
       c.products.template for_each_chunk_of_terms<kept>(sums.dq_or_dk, levels_of(c, 0, end), add);
   }
 
-  /// Adds the rows met to the lists, or to what keys receive; one thread does each owned row. Barriers: before, all
-  /// weights are there; after, the rows met are no longer needed.
+  /// Adds the rows met to the lists, or to what keys receive; one thread does each owned row. The first barrier lets
+  /// all weights be read, the second lets the rows met be replaced.
   KOKKOS_FUNCTION void add_statistics(const Context& c, int count, typename Tile::Scores& scores) const {
     c.products.for_each_score(count, scores, [&](int i, int j, T score) {
       const bool none = hidden(c, i, j) || is_beyond(c, count, i, j);

@@ -30,14 +30,14 @@ struct VectorOf {
   KOKKOS_FUNCTION Index in(const core::TensorView& tensor) const { return number_of(tensor, batch, row, head); }
 };
 
-/// A thread's numbers of a vector: first, first + step, first + 2 step, ...; so neighbouring threads touch neighbouring
-/// addresses.
+/// A thread's numbers of a vector: first, first + step, first + 2 step, ..., so that neighbouring threads touch
+/// neighbouring addresses.
 struct ThreadNumbers {
   int first, step;
 };
 
 /// How many threads share a vector of `head_dim` numbers: one on hosts, on a GPU one per eight numbers. A thread needs
-/// divisions to find its vector: too slow for each number.
+/// divisions to find its vector, which would take too long for each number.
 template <class ExecSpace>
 int threads_of_vector(Index head_dim) {
   using Memory = typename ExecSpace::memory_space;
@@ -92,8 +92,8 @@ struct Finish {
   }
 
  private:
-  /// ln(l 2^(m - bias)) and the normalizer, with l = f 2^e, 1 <= f < 2: they do not depend on which part of the scale
-  /// is in l and which in m.
+  /// ln(l 2^(m - bias)) and the normalizer, with l = f 2^e, 1 <= f < 2. Both depend on the product l 2^m, not on l and
+  /// m themselves.
   KOKKOS_FUNCTION void finish_row(const VectorOf& vector) const {
     const double l = double(state.l[vector.at]);
     const bool empty = l == 0;

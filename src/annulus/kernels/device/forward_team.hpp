@@ -129,10 +129,10 @@ class ForwardTeam {
     T* s;
     T* m;       // shift of the sums so far
     T* new_m;   // shift from this tile of keys on
-    T* shrink;  // the square root of 2^(m - new_m), which may itself be too small for a number; 0 while empty
+    T* shrink;  // square root of 2^(m - new_m), since that may be too small for a T; 0 for empty states
     T* l;
     T* score_sum;
-    T* part_m;  // largest score of a row among every row_parts-th piece of keys
+    T* part_m;  // largest score of a row in each of row_parts parts of the keys
     Index* query_row;
     Index* query_t;
     Index* key_row;
@@ -227,8 +227,8 @@ class ForwardTeam {
     c.team.team_barrier();
   }
 
-  /// Turns scores into weights and updates m, l and shrink; row_parts threads share a row. Ends with a barrier, after
-  /// which every thread can read the weights, and what was loaded before.
+  /// Turns scores into weights and updates m, l and shrink; row_parts threads share a row. Ends with barriers, after
+  /// which every thread can read the weights, and what load_chunk() loaded before.
   KOKKOS_FUNCTION void update_rows(const Context& c, int count) const {
     const int rows = c.tile.count;
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {
@@ -247,7 +247,7 @@ class ForwardTeam {
     }
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) { weigh(c, count, part, i); });
     c.team.team_barrier();
-    // Key after key, by one thread per row; the others go on to the values.
+    // One thread per row adds its weights, key after key; the other threads go on to the products with V.
     for (int i = c.team.team_rank(); i < rows; i += c.team.team_size()) {
       T sum = c.l[i] * c.shrink[i] * c.shrink[i];
       for (int j = 0; j < count; j += Tile::piece) {

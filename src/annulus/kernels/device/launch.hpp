@@ -26,8 +26,8 @@ struct Launch {
   int team_size;
 };
 
-/// Launches all teams and polls until they are done. Where launches run beside the host, as on a GPU, one launch is
-/// enough. On host threads a launch blocks the polling thread, so there the work is cut into several.
+/// Launches all teams and polls until they are done. A GPU works while the host polls, so one launch is enough. On host
+/// threads a launch blocks the polling thread, so there the work is cut into several launches.
 template <class ExecSpace, class Tuning, class Kernel>
 void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   core::require(launch.team_size >= Tuning::team_size, [&] {
@@ -50,8 +50,8 @@ void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   }
 }
 
-/// Calls run(kept), where the constant `kept` is how many chunks of a head keep their sums in registers: all of them
-/// (1, 2 or 4) if `outputs` such sums fit, otherwise 0.
+/// Calls run(kept), where the constant `kept` is how many chunks of a head keep their sums in registers: if `outputs`
+/// such sums fit, the number of chunks rounded up to 1, 2 or 4; otherwise 0.
 template <class Tuning, class T, int outputs, class Run>
 void with_kept(int head_dim, const Run& run) {
   using Tile = device::Tile<Tuning, T>;
@@ -93,7 +93,7 @@ void launch_attend(const core::WorkList& list, const Operands& operands, State& 
   });
 }
 
-/// The same for attend_backward(), one launch for dq and one for dk and dv. Accumulators are the sums without the
+/// The same for attend_backward(), with one kernel for dq and one for dk and dv. Accumulators are the sums without the
 /// factors `scale` (dq, dk) and `output_scale` (dv).
 template <class ExecSpace, class Tuning>
 void launch_attend_backward(const core::WorkList& list, const core::Shape& shape, core::Precision precision,
@@ -130,7 +130,7 @@ void launch_attend_backward(const core::WorkList& list, const core::Shape& shape
   });
 }
 
-/// The same for attend_statistics(): one launch for the lists of top keys, if wanted, and one for what keys receive.
+/// The same for attend_statistics(): one kernel for the lists of top keys, if wanted, and one for what keys receive.
 template <class ExecSpace, class Tuning>
 void launch_attend_statistics(const core::WorkList& list, const core::Shape& shape, Index rows,
                               core::Precision precision, const StatisticOperands& operands,

@@ -29,8 +29,8 @@ struct Pairs {
 template <class Sees>
 Pairs(bool, Sees) -> Pairs<Sees>;
 
-/// Sums of owned rows in two levels. Those of row i are at sums(i). If blocks of rows met continue in other lists, what
-/// the current block has given so far is at begun(i). Terms are added to the sums of rows for which ends(i) holds.
+/// Sums of owned rows in two levels (GradientViews). Those of row i are at sums(i). If a block may continue in another
+/// list (`goes_on`), its sum so far is at begun(i). If a block ends for row i, ends(i), its sum joins sums(i).
 template <class Sums, class Begun, class Ends>
 struct TwoLevels {
   bool goes_on;
@@ -50,12 +50,12 @@ struct Products {
   int head_dim;
   bool whole_pieces;        ///< what have_whole_pieces() returned for all operands
   int rows;                 ///< of the tile
-  T* own;                   ///< own_size numbers
-  T* met;                   ///< met_size
-  T* weights;               ///< weight_size
+  T* own;                   ///< scratch memory for pieces of owned rows: own_size numbers
+  T* met;                   ///< for pieces of rows met: met_size numbers
+  T* weights;               ///< for scores, weights or dS: weight_size numbers
   core::Index* not_finite;  ///< becomes 1 at the first number that is not finite, in a tile with hidden pairs
 
-  /// sums += A B^T. Blocks reach beyond the tile; what they compute there is not used.
+  /// sums += A B^T. Blocks may reach beyond the tile; what they compute there is not used.
   template <class A, class B>
   KOKKOS_FUNCTION void add_scores(const RowsOf<T, A>& a, const RowsOf<T, B>& b, typename Tile::Scores& sums) const {
     for (int first = 0; first < head_dim; first += Tile::depth) {
@@ -95,7 +95,7 @@ struct Products {
     });
   }
 
-  /// Loads one chunk of `depth` rows of V (or of those that are left) into `met`.
+  /// Loads one chunk of `depth` rows of V, from row `first` on (fewer if fewer are left), into `met`.
   template <class V>
   KOKKOS_FUNCTION void load_chunk(const RowsOf<T, V>& v, int chunk, int first, bool some_hidden) const {
     const int begin = chunk * Tile::columns, left = v.count - first;
@@ -104,8 +104,8 @@ struct Products {
         [&](int j) { return v.at(first + j) + begin; }, met, Tile::columns, some_hidden ? not_finite : nullptr);
   }
 
-  /// sums += weights V for one chunk. `is_loaded`: the chunk's first rows are there. A hidden pair has weight 0, but 0
-  /// times infinity or NaN is NaN: if V has such a number, hidden pairs are left out one by one.
+  /// sums += weights V for one chunk. `is_loaded`: its first rows are in `met` already. A hidden pair has weight 0, but
+  /// 0 times infinity or NaN is NaN: if V has such a number, hidden pairs are left out one by one.
   template <class V, class Sees>
   KOKKOS_FUNCTION void add_chunk(const RowsOf<T, V>& v, int chunk, bool is_loaded, const Pairs<Sees>& pairs,
                                  Output& sums) const {
@@ -128,12 +128,12 @@ struct Products {
         else
           Tile::multiply_weights(sums[slot], w, columns, count);
       });
-      if (leave_out) team.team_barrier();  // the rows that sees() reads will be looked up anew
+      if (leave_out) team.team_barrier();  // sees() reads rows that will be overwritten
     }
   }
 
-  /// Calls body(chunk, sums) for all chunks of the head: with the sums kept in registers, or, if none are kept, with
-  /// those in memory at row_at(i), which are then written back.
+  /// Calls body(chunk, sums) for all chunks of the head. The sums are kept in registers; or, if `kept` is 0, they are
+  /// read from memory at row_at(i) and written back.
   template <int kept, class RowAt, class Body>
   KOKKOS_FUNCTION void for_each_chunk(Output* sums, const RowAt& row_at, const Body& body) const {
     if constexpr (kept > 0) {
@@ -150,8 +150,8 @@ struct Products {
     }
   }
 
-  /// Calls body(chunk, terms) for all chunks of the head: with the terms kept in registers, or, if none are kept, with
-  /// those begun in memory; these are then stored again, or added to the sums.
+  /// Calls body(chunk, terms) for all chunks of the head. The terms are kept in registers; or, if `kept` is 0,
+  /// unfinished terms are read from memory, and afterwards written back or added to the sums.
   template <int kept, class To, class Body>
   KOKKOS_FUNCTION void for_each_chunk_of_terms(Output* terms, const To& to, const Body& body) const {
     if constexpr (kept > 0) {
@@ -199,7 +199,7 @@ struct Products {
   }
 
   /// Calls visit(a sum of this thread, the number at row_at(i)[d]) for the sums of a chunk that exist, except for rows
-  /// that row_at() leaves out.
+  /// for which row_at() returns null.
   template <class RowAt, class Visit>
   KOKKOS_FUNCTION void for_each_sum(int chunk, Output& sums, const RowAt& row_at, const Visit& visit) const {
     Tile::template for_each_block<Tile::columns>(team, [&](int slot, int row, int column) {

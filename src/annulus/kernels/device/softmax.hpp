@@ -1,5 +1,5 @@
 // Weights of the softmax with exact powers of two, as in kernels/host/online_softmax.hpp: the shift m is an even
-// integer, and a weight's fraction comes from its score alone.
+// integer, so the mantissa of a weight depends on its score alone.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -11,7 +11,7 @@
 
 namespace annulus::kernels::device {
 
-/// 2^n for an integer n, 0 below the normal numbers; not for n above them. By its bits: exp2() may miss the last one.
+/// 2^n for an integer n up to the largest exponent; 0 below the normal numbers. Made of bits: exp2() may be inexact.
 KOKKOS_INLINE_FUNCTION float power_of_two(float n) {
   if (!(n >= -126)) return 0;
   const std::uint32_t bits = std::uint32_t(std::int32_t(n) + 127) << 23;
@@ -39,7 +39,7 @@ KOKKOS_INLINE_FUNCTION T shift_above(T score) {
   return shift < largest ? shift : largest;
 }
 
-/// 2^(score - shift + bias). Scores of +inf have the weight of the largest number, those of -inf have weight 0.
+/// 2^(score - shift + bias). A score of +inf counts as the largest number; a score of -inf has weight 0.
 template <class T>
 KOKKOS_INLINE_FUNCTION T weight_of(T score, T shift, T bias) {
   constexpr T largest = largest_number<T>;

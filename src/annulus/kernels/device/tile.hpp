@@ -1,12 +1,12 @@
-// A team's tile: how its numbers lie in scratch memory, which of them a thread computes, and the two products of both
-// passes. T is the accumulation type; load_rows.hpp converts storage types.
+// A team's tile: where its numbers are in scratch memory, which ones a thread computes, and the two products of both
+// passes. `rows`: rows that the team owns; `met`: rows of the other side at a time (work.hpp). T: accumulation type.
 //
 //   S = A B^T     rows x met       of A (rows x D) and B (met x D), `depth` numbers of each row at a time
 //   O += W V      rows x columns   of weights W (rows x met) and V (met x D), `depth` rows of V at a time, for one
-//                                  chunk of `columns` of D after the other
+//                                  chunk of `columns` numbers of D after another
 //
-// So the size of scratch memory does not depend on D, and every thread has a block of scores. Blocks are read in pieces
-// of 16 bytes, which cost a GPU as much as one number: a block of 4 x 4 floats takes 8 reads for 64 multiply-adds.
+// So the size of scratch memory does not depend on D, and every thread has a block of scores. A GPU reads 16 bytes (a
+// "piece") as fast as one number: a block of 4 x 4 floats takes 8 such reads for 64 multiply-adds.
 //
 // Example: GpuTuning, float. 32 x 64 numbers are 8 x 16 blocks of 4 x 4, one for each of 128 threads. Thread 17 has
 // rows 4 5 6 7. Of the scores it has columns 1 17 33 49: its neighbour reads the next rows of B, from other memory

@@ -27,13 +27,13 @@
 
 namespace annulus::kernels::device {
 
-/// How many rows, by comb index, a block of queries has; a key adds up its terms before they join the key's sum. It is
-/// three tiles of one head. This number changes the bits of results.
+/// How many comb indices a block of query rows has (GradientViews); the terms of a block are added up before they join
+/// a key's sum. It is three tiles of queries of one head. This number changes the bits of results.
 inline constexpr core::Index sum_rows = 192;
 
 /// GPUs. A team takes 26 kB of scratch memory in float, 35 kB in double; on CUDA Kokkos has 40 kB for it.
 struct GpuTuning {
-  static constexpr int team_size = 128;  ///< or more
+  static constexpr int team_size = 128;  ///< at least
   static constexpr int rows = 32;        ///< rows that a team owns (forward: queries)
   static constexpr int met = 64;         ///< rows of the other side at a time
   static constexpr int columns = 64;     ///< numbers of a head whose sums are made at a time: a chunk
@@ -41,7 +41,7 @@ struct GpuTuning {
   static constexpr int block_rows = 4;
   static constexpr int block_columns = 4;
   static constexpr int row_parts = 4;  ///< threads that share the softmax of one row
-  /// Sums that a thread keeps in registers for each of its blocks of a chunk: 64 floats.
+  /// Bytes of sums that a thread may keep in registers for all chunks of a head: 64 floats, four blocks of 4 x 4.
   static constexpr int kept_bytes = 256;
   /// Everything in one launch: the host polls while a GPU works, and smaller launches would leave multiprocessors idle.
   static double flops_per_launch(int /*concurrency*/) { return std::numeric_limits<double>::max(); }

@@ -1,9 +1,9 @@
 // A WorkList in the form that teams read: in device memory, with items cut into tiles of rows, one tile per team. A
-// team owns a tile and meets all rows of the other side of its item. It alone writes the results of its rows, so that
-// no addition must be atomic:
+// team owns a tile of queries or keys; all rows of its item's other side meet it, tile by tile. The team alone writes
+// the results of its rows, so that no addition must be atomic:
 //   Owner::rows      forward: query rows of one head
-//   Owner::queries   backward: (row, head) pairs, makes dq
-//   Owner::keys      backward: key rows, makes dk and dv
+//   Owner::queries   backward: (row, head) pairs, makes dq, or lists of top keys
+//   Owner::keys      backward: key rows, makes dk and dv, or what keys receive
 // Team numbers run through the items in order. Example: tiles of 32 rows, batch 2, one item of 70 query rows, 4 heads
 // and 50 keys: 2 * 4 * 3 = 24 teams own rows, 2 * 9 own its 280 queries, 2 * 2 own its keys.
 //
@@ -75,7 +75,7 @@ struct DeviceWorkView {
   /// Row number `index` of the map, 0 <= index < map.count.
   KOKKOS_FUNCTION CombRow row_of(const core::RowMap& map, Index index) const;
   KOKKOS_FUNCTION ItemRow query_of(const core::WorkItem& item, Index number) const {
-    const Index position = number / item.head_count;  // slow on GPUs, and so is the remainder
+    const Index position = number / item.head_count;  // a remainder would cost a GPU a second division
     const CombRow found = row_of(item.query, position);
     return {found.t, found.row, item.head_first + (number - position * item.head_count) * item.head_stride};
   }

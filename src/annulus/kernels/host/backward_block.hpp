@@ -1,9 +1,9 @@
-// The register-blocked product that makes all five products of the backward pass: MR x NV vectors of sums, to which
-// outer products of a column of A (broadcast numbers) and a row of B (vectors) are added one after another. The five
-// differ only in where A is and in which direction the sum runs; both are compile-time strides.
+// The register-blocked product that makes all five products of the backward pass: MR (kRowBlock) x NV vectors of sums,
+// to which outer products of a column of A (broadcast numbers) and a row of B (vectors) are added one after another.
+// The five differ only in where A is and in which direction the sum runs; compile-time strides give both.
 //
-// Blocks are functions that are never inlined. Otherwise GCC would keep what it needs after the product (constants of
-// exp2, addresses) in registers and move accumulators to the stack, up to 30 times per 96 multiply-adds.
+// Functions that compute a block are never inlined. Otherwise GCC would keep what it needs after the product (constants
+// of exp2, addresses) in registers and move accumulators to the stack, up to 30 times per 96 multiply-adds.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -41,9 +41,9 @@ ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Vec<Number<T
   }
 }
 
-/// Rows of Q (or G) times a panel of keys (or values): c[i][...] = sum_d rows[i][d] * panel[d][...], d ascending. There
-/// is one loop over all slabs, for the reason given above.
-///   rows [slab][capacity][NR], the first of MR rows   panel [depth][NR]
+/// Rows of Q (or G) times a panel of keys (or values): c[i][...] += sum_d rows[i][d] * panel[d][...], d ascending. One
+/// loop runs over all slabs, so that GCC keeps the accumulators in registers.
+///   rows [slab][capacity][NR], from the first of MR rows on   panel [depth][NR]
 template <class T, int NV>
 ANNULUS_INLINE void row_times_panel(const T* rows, std::int64_t slab_stride, const T* panel, int depth,
                                     Block<T, NV>& c) {
@@ -70,7 +70,7 @@ ANNULUS_INLINE void store_block(Number<T>* to, const Block<T, NV>& c) {
     for (int v = 0; v < NV; ++v) store(to + i * kKeyBlock<T> + v * kLanes<T>, c[i][v]);
 }
 
-/// Which keys of a panel MR rows see: begin and end for each row; `first` is the panel's first key.
+/// Which keys of a panel MR rows see: begin and end for each row, as in ScoreRows; `first` is the panel's first key.
 struct PanelMask {
   const int* begin;
   const int* end;
@@ -85,7 +85,7 @@ struct PanelMask {
   }
 };
 
-/// Weights of MR rows for one panel: p[i][...] = 2^(S - shift[i]), 0 for unseen keys when kMasked.
+/// Weights of MR rows for one panel: p[i][...] = 2^(S - shift[i]); with kMasked, 0 for keys that a row does not see.
 ///   p [MR][kStripStride]
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void probability_block(const T* queries, int slab_stride, const T* keys, int depth,
@@ -116,7 +116,7 @@ __attribute__((noinline)) void probability_block(const T* queries, int slab_stri
   }
 }
 
-/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, times the slopes of a rule, 0 for unseen keys when kMasked.
+/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, times the derivative of a rule's cap; kMasked as above.
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stride, const T* values, int depth,
                                                     const T* delta, const T* p, T* ds, const PanelMask& seen,
@@ -130,15 +130,15 @@ __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stri
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
       Vec<T> slope = load<Vec<T>>(p + i * stride + v * n) * (c[i][v] - shift);
-      if constexpr (Rule::changes) slope = rule.sloped(slope, i * stride + v * n);
+      if constexpr (Rule::changes) slope = rule.times_derivative(slope, i * stride + v * n);
       store(ds + i * stride + v * n, kMasked ? seen.only<T>(i, v, slope) : slope);
     }
   }
 }
 
-/// The same for pairs. It makes P, too, and rounds both: weights [MR][kStripStride] are E; ds[...] = P * (dP -
-/// delta[i]) with the unrounded P = E * factors[i].
-///   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride] of 16 bits
+/// The same for pairs. It also makes P = E * factors[i], where `weights` has E. dS = P * (dP - delta[i]) is made from
+/// the unrounded P; then both are rounded to bfloat16.
+///   weights [MR][kStripStride]   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride] of 16 bits
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stride, const T* values, int depth,
                                                     const float* factors, const float* delta, const float* weights,
@@ -157,8 +157,8 @@ __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stri
       const Floats p1 = load<Floats>(weights + (i + 1) * stride + v * n) * factor[1];
       Floats ds0 = p0 * (c[i][v] - shift[0]), ds1 = p1 * (c[i + 1][v] - shift[1]);
       if constexpr (Rule::changes) {
-        ds0 = rule.sloped(ds0, i * stride + v * n);
-        ds1 = rule.sloped(ds1, (i + 1) * stride + v * n);
+        ds0 = rule.times_derivative(ds0, i * stride + v * n);
+        ds1 = rule.times_derivative(ds1, (i + 1) * stride + v * n);
       }
       const Rounded both(kMasked ? seen.only<float>(i, v, ds0) : ds0, kMasked ? seen.only<float>(i + 1, v, ds1) : ds1);
       store(p + i / 2 * stride + v * n, Rounded(p0, p1).pairs());
@@ -173,17 +173,17 @@ struct Range {
   int end;
 };
 
-/// Sums of dv (or dk) of some keys, and what the rows of an unfinished block have given so far (KeyChunk). A chunk's
-/// terms continue what the block has given, which is added to the sums of those keys that see the block's last row.
+/// Sums of dv (or dk) of some keys, and in `begun` the terms of a block of rows so far (KeyChunk). A chunk's terms are
+/// added to `begun`. For the keys that the block's last row sees, `begun` is then added to `sums`, and becomes 0.
 template <class N>
 struct KeySums {
   N* sums;
   N* begun;
   bool is_open;
-  Range ended;  // the keys that see the block's last row
+  Range ended;  // the keys that the block's last row sees
 };
 
-/// The numbers with which the terms of NV vectors of MR keys begin.
+/// Sets `terms`, NV vectors for each of MR keys, to where the chunk's terms begin: `begun` if is_open, otherwise 0.
 template <class T, int MR, int NV>
 ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&terms)[MR][NV]) {
   constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
@@ -198,7 +198,7 @@ ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&t
     for (int v = 0; v < NV; ++v) terms[i][v] = load<Vec<Number<T>>>(of.begun + i * nr + v * n);
 }
 
-/// Stores the terms after all rows of the chunk.
+/// Stores the terms after all rows of the chunk: adds them to `sums` for keys in `ended`, keeps others in `begun`.
 template <class T, int MR, int NV>
 ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>> (&terms)[MR][NV]) {
   using V = Vec<Number<T>>;
@@ -223,8 +223,8 @@ ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>>
   }
 }
 
-/// Adds `rows` words of query rows, ascending, to one slab of dv (or dk) of MR keys: terms[i] = sum_u p[u][i] * b[u].
-///   p [rows][kStripStride], the first of MR keys   b [rows][NR]   sums [MR][NR]
+/// Adds `rows` words of query rows, ascending, to one slab of dv (or dk) of MR keys: terms[i] += sum_u p[u][i] * b[u].
+///   p [rows][kStripStride], from the first of MR keys on   b [rows][NR]   sums [MR][NR]
 template <class T, int NV>
 __attribute__((noinline)) void key_gradient_block(const T* p, const T* b, int rows, const KeySums<Number<T>>& to) {
   Block<T, NV> terms;

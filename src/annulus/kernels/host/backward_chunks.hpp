@@ -1,17 +1,17 @@
 // What the backward tiles work on: plain data, for the reasons in tile_functions.hpp.
 //
 // With s2 = scale * log2(e) * q.k, P = factor * 2^(s2 - shift) (normalizer.hpp), G = factor * output_scale * dout,
-// delta' = factor * delta and Q = scale * log2(e) * q, a tile is five products:
+// delta' = factor * delta and Q = scale * log2(e) * q, a tile takes five products:
 //   S = Q K^T    E = 2^(S - shift)    dP = G V^T    dS = E (dP - delta')
 //   dV += E^T G    dK += dS^T Q    dQ += dS K
-// E is P without the row's factor. The factor is in the row's other numbers (G, delta'), where it costs nothing.
+// E is P without the row's factor. The factor is in G and delta', which also belong to the row; there it costs nothing.
 // So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
 //
 // If words are pairs, panels hold the stored numbers, without the factors that are in Q and G:
 //   S = score_factor * q K^T    P = factor * output_scale * 2^(S - shift)    dS = P (dout V^T - delta / output_scale)
 //   dV += P^T dout    dK += dS^T q    dQ += dS K
-// with P and dS rounded to bfloat16 for the last three; accumulators of dk hold dk / scale. The set amx has its panels
-// in tiles: see amx/backward_pack.hpp.
+// with P and dS rounded to bfloat16 for the last three products; accumulators of dk hold dk / scale. The set amx has
+// its panels in tiles: see amx/backward_pack.hpp.
 #pragma once
 
 #include "annulus/kernels/host/ruled_pairs.hpp"
@@ -19,8 +19,8 @@
 
 namespace annulus::kernels::host {
 
-/// The query side of E: up to `capacity` query rows (a row is a (query row, head) pair) that meet keys, private to a
-/// thread. D is cut into slabs of NR columns:
+/// Query rows for which E is made: up to `capacity` rows, each a (query row, head) pair, private to a thread. Their D
+/// numbers are cut into slabs of NR words (TileFunctions::column_block):
 ///   queries     [slab][capacity][NR]    Q, NR words of a row each; rows beyond the real ones, up to `rows`, are zero
 ///   shift       [capacity]              +inf for rows that add nothing
 ///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; both ascend with the row
@@ -36,7 +36,7 @@ struct ScoreRows {
   Number<T> score_factor;  // only for pairs
 };
 
-/// `count` keys in ascending order, private to a thread; the places after them, up to `capacity`, are zero.
+/// `count` keys in ascending order, private to a thread; entries after them, up to `capacity`, are zero.
 ///   keys  [panel][depth][NR]    NR keys side by side
 template <class T>
 struct ScoreKeys {
@@ -45,16 +45,16 @@ struct ScoreKeys {
   int capacity;  // a multiple of key_panel
 };
 
-/// The same with what gradients need; G has one column for each of the Dv numbers of a value:
+/// ScoreRows with what gradients also need; G has one column for each of the Dv numbers of a value:
 ///   dout     [slab][capacity][NR]     G, zero like the queries
 ///   dq       [group][slab][MR][NR]    groups of MR rows; null: not wanted
-///   added_queries, added_dout         queries, dout as they are added to dK, dV. Numbers: the same memory; pairs:
-///            [slab][capacity / 2][NR] of two successive rows
+///   added_queries, added_dout         the form in which they are added to dK, dV. Numbers: the same memory; pairs:
+///            [slab][capacity / 2][NR], a word is of two successive rows
 ///   delta    [capacity]               delta'; for pairs delta / output_scale
-///   factors  [capacity]               factor * output_scale: multiplies dout, or with pairs E
-///   finite                            all added numbers are finite: then weight 0 leaves out a pair that does not meet
+///   factors  [capacity]               factor * output_scale: dout is multiplied by it; with pairs, E is
+///   finite                            all added numbers are finite: then weight 0 leaves out a key that is not seen
 ///   ends                              the last row is the last one of a block (GradientViews)
-///   by_granules                       matrix units: terms join dk and dv 32 rows at a time, not chunk by chunk
+///   by_granules                       matrix units: terms are added to dk, dv 32 rows at a time, not chunk by chunk
 template <class T>
 struct QueryChunk : ScoreRows<T> {
   int value_dim;
@@ -69,12 +69,12 @@ struct QueryChunk : ScoreRows<T> {
   bool by_granules;
 };
 
+/// ScoreKeys with what gradients also need:
 ///   values    [panel][depth][NR]       like the keys, Dv deep
-///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR] of two keys
+///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR], a word is of two keys
 ///   dk, dv    [block][slab][MR][NR]    blocks of MR keys that cover `capacity`; null: not wanted
-///   begun_dk, begun_dv                 what rows of an unfinished block have given; null: each chunk is a block
-///   open      [block]                  whether these may hold something for a block of MR keys
-///   finite                             all numbers of key_rows are finite
+///   begun_dk, begun_dv                 terms of an unfinished block of rows; null: each chunk is a block
+///   open      [block]                  whether these may be nonzero for MR keys      finite  all of key_rows is finite
 template <class T>
 struct KeyChunk : ScoreKeys<T> {
   T* key_rows;
@@ -87,12 +87,12 @@ struct KeyChunk : ScoreKeys<T> {
   bool finite;
 };
 
-/// Where statistics of E go, for the rows and keys of two chunks.
+/// Where statistics of E are collected, for one ScoreRows and one ScoreKeys.
 ///   received    [slots][capacity of the keys]    sums of factor * E, a slot for each query head of the key/value head
 ///   slots       [capacity of the queries]        the slot of each row
 ///   factors     [capacity of the queries]
-///   thresholds  [capacity of the queries]        admit() is called for weights E above them, and may raise them;
-///                                                at least 0
+///   thresholds  [capacity of the queries]        admit() is called for a row's weights E above the row's threshold,
+///                                                which is at least 0; admit() may raise it
 template <class T>
 struct StatisticSums {
   double* received;
@@ -104,10 +104,10 @@ struct StatisticSums {
   const RuledPairs<T>* rule = nullptr;  // of the rows and keys of the chunks
 };
 
-/// P (for numbers: E) and dS of one tile, in the caches from step to step.
+/// P (if words are numbers: E) and dS of one tile, which stay in the caches from product to product.
 ///   p, ds    [capacity of the queries][strip_stride]      pairs: two rows share a word, [capacity / 2][strip_stride]
-///   ds_rows  dS again: numbers: ds itself; pairs: two keys share a word, [capacity][strip_stride / 2]
-///   weights  [MR][strip_stride]                           pairs: E of the current rows; numbers: null
+///   ds_rows  dS again. Numbers: ds itself; pairs: two keys share a word, [capacity][strip_stride / 2]
+///   weights  [MR][strip_stride]                           pairs: E of the current MR rows; numbers: null
 template <class T>
 struct Strips {
   T* p;

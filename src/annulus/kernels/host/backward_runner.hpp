@@ -12,7 +12,7 @@
 namespace annulus::kernels::host {
 
 /// A thread's memory for one task of `count` keys. Query rows are (query row, head) pairs, the head running fastest.
-/// `in_blocks`: the rows of a block may be in several lists (GradientViews). `ruled`: scores have a rule.
+/// `in_blocks`: the rows of a block may be in several lists (GradientViews). `ruled`: scores have a cap or a bias.
 template <class T>
 struct BackwardMemory {
   BackwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index count,
@@ -59,21 +59,21 @@ struct BackwardMemory {
 
   using N = Number<T>;
 
-  Index sum_rows;     // of dk and dv
-  N** dk_rows;        // [keys of the chunk] accumulators in memory
+  Index sum_rows;     // keys in dk and dv, padded to a multiple of MR
+  N** dk_rows;        // [keys of the chunk] addresses of accumulators
   N** dv_rows;        // [keys]
-  N** begun_dk_rows;  // [keys] or none
+  N** begun_dk_rows;  // [keys]; null if not in_blocks
   N** begun_dv_rows;
   N** dq_rows;            // [rows of a chunk]
-  const void** operands;  // [max(keys, rows)] of k, later of q
-  const void** others;    // [max(keys, rows)] of v, later of dout
+  const void** operands;  // [max(keys, rows)] addresses of rows of k, later of q
+  const void** others;    // [max(keys, rows)] addresses of rows of v, later of dout
   KeyChunk<T> keys;
   QueryChunk<T> queries;
   Strips<T> strips;
   RuledPairs<N> rule = {};
 };
 
-/// Adds up in accumulators in memory; one object serves all threads.
+/// The `Sums` of KeyTasks for gradients: adds to accumulators in memory. One object serves all threads.
 template <class T>
 class GradientSums {
  public:
@@ -84,7 +84,7 @@ class GradientSums {
                const BackwardOperands& operands, const GradientViews& gradients)
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients), rule_(operands.rule) {}
 
-  /// If lists are cut only between granules, a granule's sum is complete: it is added as matrix units add it.
+  /// If lists are cut only between granules, vectors make each granule a block: then every list completes its blocks.
   Index block() const {
     if (is_in_blocks()) return tuning::host_sum_rows;
     return operands_.by_granules && tiles_.key_granule == 1 ? granule : 0;
@@ -142,7 +142,7 @@ class GradientSums {
     pack_added(w.others, q.rows, q.value_dim, q.capacity / kPerWord<T>, {q.factors, 1}, q.added_dout);
   }
 
-  /// Works on the chunk; tasks of higher keys have finished with these rows.
+  /// Adds the chunk's (row, key) pairs to the sums. Tasks of higher keys have already finished with these rows.
   void add(Index count, Memory& w) const {
     const bool wanted = w.queries.dq != nullptr;
     if (wanted) tiles_.load_query_sums(w.dq_rows, int(count), w.queries.rows, w.queries.head_dim, w.queries.dq);

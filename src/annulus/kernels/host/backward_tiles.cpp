@@ -1,6 +1,6 @@
-// The backward operations of one instruction set (see tiles.cpp). Tile after tile of kTileKeys keys:
+// The backward operations of one instruction set (see tiles.cpp). They take tile after tile of kTileKeys keys, and make
 //   for groups of MR rows: P, dS    for blocks of MR keys: dV, dK    for groups of MR rows: dQ
-// P and dS of all rows for one tile stay in the caches.
+// P and dS of all rows of the chunk for one tile stay in the caches.
 #include "annulus/kernels/host/backward_tiles.hpp"
 
 #include "annulus/kernels/host/weight_panels.hpp"
@@ -8,7 +8,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// dS of one row of pairs, key after key.
+/// Where dS of a row begins if words are pairs: 16 bits for each key.
 ANNULUS_INLINE std::uint16_t* halves_of_row(const Strips<BFloat16Pair>& strips, int row) {
   void* const first = strips.ds_rows + std::int64_t(row) * kStripStride<BFloat16Pair> / 2;
   return static_cast<std::uint16_t*>(first);
@@ -35,8 +35,8 @@ ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, con
   }
 }
 
-/// P and dS of MR rows for a tile of `keys` keys. In the tile's blocks of MR keys, every place that no row of the group
-/// needs is zero.
+/// P and dS of MR rows for a tile of `keys` keys. In the tile's blocks of MR keys, numbers that no row of the group
+/// needs become zero.
 template <class T, class Rule>
 void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile, int keys,
                 Rule rule) {
@@ -58,7 +58,7 @@ void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
 
 /// Blocks of MR keys of a tile.
 ///   rows    query rows of the chunk that see one of the keys, whole steps of kUnrolledRows
-///   ended   keys that see the last row of a block which ends in the chunk (KeySums); all if each chunk is a block
+///   ended   keys that the last row of a block sees, if it ends in the chunk (KeySums); all if each chunk is a block
 struct KeyBlocks {
   Range rows[kTileKeys / kRowBlock];
   Range ended[kTileKeys / kRowBlock];
@@ -68,7 +68,7 @@ ANNULUS_INLINE Range ended_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, in
   if (k.begun_dk == nullptr) return {0, kRowBlock};
   if (!q.ends) return {0, 0};
   const int end = q.end[q.rows - 1];
-  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // there are no keys after the last one
+  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // with the padding after the last key
 }
 template <class T>
 ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k, int tile, int keys) {
@@ -105,7 +105,7 @@ ANNULUS_INLINE void add_to_slab(const KeyBlocks& blocks, const T* p, const T* b,
   }
 }
 
-/// Notes, after a chunk, which blocks of keys have begun sums that continue.
+/// After a chunk, notes which blocks of keys still have terms in begun_dk and begun_dv.
 template <class T>
 ANNULUS_INLINE void keep_open(const KeyBlocks& blocks, const KeyChunk<T>& k, int tile, int keys) {
   for (int number = 0; number * kRowBlock < keys; ++number) {
@@ -114,7 +114,7 @@ ANNULUS_INLINE void keep_open(const KeyBlocks& blocks, const KeyChunk<T>& k, int
   }
 }
 
-/// dV and dK of a tile's keys. A slab of G (or Q) stays in the first-level cache for all keys.
+/// dV and dK of a tile's keys. A slab of G (or Q) stays in the first-level cache while all keys of the tile use it.
 template <class T>
 void add_to_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int tile, int keys) {
   constexpr int nr = kKeyBlock<T>;
@@ -165,7 +165,7 @@ ANNULUS_INLINE bool sees(const QueryChunk<T>& q, int row, int key) {
 }
 
 /// Adds the rows that see a key, number `key` of the chunk, to one column vector of its dV (or dK).
-///   p [rows][kStripStride], of the key   b [rows][NR], of the columns
+///   p [rows][kStripStride], at the key   b [rows][NR], at the columns
 template <class T>
 ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* p, const T* b,
                                       const KeySums<Number<T>>& to) {
@@ -179,8 +179,8 @@ ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* 
   end_terms<T>(to, terms);
 }
 
-/// add_to_keys() if rows of G or Q are not finite: pairs that do not meet are left out, because their weight 0 times
-/// infinity is NaN.
+/// add_to_keys() if some numbers of G or Q are not finite: leaves out keys that a row does not see, because their
+/// weight 0 times infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips,
                                                 int tile, int keys) {
@@ -208,7 +208,7 @@ __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const Ke
 }
 
 /// Adds the keys of a tile that a row sees, descending, to one column vector of the row's dQ.
-///   ds [keys], of the row   b [keys][NR], of the columns
+///   ds [keys], of the row   b [keys][NR], at the columns
 template <class T>
 ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int keys, const T* ds, const T* b,
                                   Number<T>* acc) {
@@ -221,7 +221,7 @@ ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int
   store(acc, sum);
 }
 
-/// add_to_queries() if rows of K are not finite.
+/// add_to_queries() if some numbers of K are not finite.
 template <class T>
 __attribute__((noinline)) void add_to_queries_seen(const QueryChunk<T>& q, const KeyChunk<T>& k,
                                                    const Strips<T>& strips, int tile, int keys) {
@@ -258,8 +258,8 @@ void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
 }
 template <class T>
 void add_ruled_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips) {
-  alignas(kVectorBytes) Number<T> slopes[kRowBlock * kStripStride<T>];  // of one panel at a time
-  add_tiles(q, k, strips, RuledKeys<Number<T>>{strips.rule, strips.rule->cap > 0 ? slopes : nullptr, 0, 0});
+  alignas(kVectorBytes) Number<T> derivatives[kRowBlock * kStripStride<T>];  // of one panel at a time
+  add_tiles(q, k, strips, RuledKeys<Number<T>>{strips.rule, strips.rule->cap > 0 ? derivatives : nullptr, 0, 0});
 }
 
 #define ANNULUS_BACKWARD_TILES(T)                                                          \

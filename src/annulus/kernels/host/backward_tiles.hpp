@@ -1,4 +1,4 @@
-// The backward pass of one pair of chunks, for the instruction set of the compilation; see TileFunctions::add_chunks.
+// Gradients for a chunk of rows and one of keys, in the instruction set of the compiler's flags; see TileFunctions.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"

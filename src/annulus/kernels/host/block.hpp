@@ -11,7 +11,7 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
 /// C columns of products for NV vectors of rows: c[j][v] += sum_k rows[k][v] * columns[j][k], k ascending (in a pair
 /// the odd number first).
-///   rows [count][kRows], the first of the vectors   columns [C][stride]
+///   rows [count][kRows], from the first of the vectors on   columns [C][stride]
 template <class T, int kRows, int C, int NV>
 ANNULUS_INLINE void add_column_products(const T* rows, const T* columns, int stride, int count,
                                         Vec<Number<T>> (&c)[C][NV]) {
@@ -34,7 +34,7 @@ ANNULUS_INLINE void add_column_products(const T* rows, const T* columns, int str
   for (; k < count; ++k, rows += kRows) add(rows, k);
 }
 
-/// Multiplies scores of pairs by the score factor, which they still lack.
+/// If words are pairs, multiplies scores by the score factor: packed queries do not contain it.
 template <class T, int NV>
 ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKeys][NV]) {
   if constexpr (kPerWord < T >> 1) {
@@ -47,7 +47,7 @@ ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKe
 }
 
 /// Stores the scores of NV vectors of rows against kScoreKeys keys, after a rule (ruled_scores.hpp) has changed them.
-/// With kMaximum, row_max takes in their maxima.
+/// With kMaximum, row_max is raised to the rows' largest scores.
 ///   queries [depth][kQueryBlock]   keys [kScoreKeys][depth]
 ///   strip [kScoreKeys][kGroupRows]
 template <class T, int NV, bool kMaximum, class Rule>
@@ -71,23 +71,23 @@ __attribute__((noinline)) void score_block(const T* queries, const T* keys, int 
   }
 }
 
-/// Vectors of rows of running softmax whose maxima do not change.
+/// Running softmax of NV vectors of rows whose m does not change.
 template <class T, int NV>
 struct StandingRows {
   Vec<T> shift[NV];      // m - bias
-  Vec<T> sum[NV];        // takes in the weights, key after key
-  Vec<T> score_sum[NV];  // takes in weights times scores, with kEntropy
-  Vec<T> most[NV];       // takes in the scores, to check that no maximum must rise
+  Vec<T> sum[NV];        // weights are added to it, key after key
+  Vec<T> score_sum[NV];  // with kEntropy: weights times scores are added to it
+  Vec<T> most[NV];       // the largest score, to check that no m must rise
 };
 
-/// Whether weight_block() is faster. In 16 registers exp2 would spill doubles: 0 to 3 % slower.
+/// Whether weight_block() is faster than score_block(). Not for doubles in 16 registers: exp2 spills, 0 to 3 % slower.
 template <class T>
 constexpr bool kWeighsAtOnce = kVectorRegisters == 32 || sizeof(T) == 4;
 
-/// The same scores as weights 2^(score - shift), directly from registers. Compared with scores that are stored first
-/// and weighed strip by strip, this gains 2 to 4 % (float, D = 64, full): part of exp2 runs beside the next block's
-/// multiply-adds, and every number is stored once. To spread exp2 over the next block's product in the source gains no
-/// more: GCC then spills accumulators or addresses; written in assembly it gained 1 to 2 %.
+/// Like score_block(), but stores weights 2^(score - shift), made while scores are in registers. Compared with scores
+/// that are stored first, this gains 2 to 4 % (float, D = 64, no mask): part of exp2 runs beside the next block's
+/// multiply-adds, and every number is stored once. Spreading exp2 over the next block's product in the source gains no
+/// more, because GCC then spills accumulators or addresses. The same in assembly gained 1 to 2 %.
 ///   strip [kScoreKeys / kPerWord][kGroupRows]
 template <class T, int NV, bool kEntropy, class Rule>
 __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int depth, Number<T> factor, T* strip,
@@ -128,7 +128,7 @@ __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int
   for (int v = 0; v < NV; ++v) rows.sum[v] = sum[v];
 }
 
-/// Adds the weighted values of `words` words of keys to NV vectors of rows, C columns, one key after another:
+/// Adds the weighted values of `words` words of keys to C columns of NV vectors of rows, one key after another:
 /// acc[i][...] += sum_j weights[j][...] * values[i][j].
 ///   weights [words][kGroupRows]   values [C][stride]   acc [C][kGroupRows]
 template <class T, int C, int NV>

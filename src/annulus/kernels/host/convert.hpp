@@ -6,8 +6,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// 16-bit numbers, N at once: by the machine's own conversion if it has one for this width, otherwise by integer
-// arithmetic; core/storage.hpp explains why that is right.
+// Conversions of N 16-bit numbers at once: by the machine's own instruction if it has one for this width, otherwise by
+// integer arithmetic; core/storage.hpp explains why this arithmetic is right.
 template <int N>
 using Words = Pack<std::uint32_t, N>;
 template <int N>

@@ -10,10 +10,10 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
 #if defined(__AVX512F__)
 
-// Instructions do both steps: r = x - floor(x) is in [0, 1), and scalef multiplies 2^r by 2^floor. The difference
-// x - shift is rounded down, so that floor(x - shift) is floor(x) - shift; rounding to nearest could reach the next
-// integer. Weights below the normal numbers become 0, as on other machines. The relative minimax polynomial of degree 5
-// with c0 = 1 on [0, 1] has an error of 8.2e-8.
+// AVX-512 has instructions for both steps: VREDUCE makes r = x - floor(x), in [0, 1), and VSCALEF multiplies 2^r by
+// 2^floor(x - shift). x - shift is rounded down, so that floor(x - shift) is floor(x) - shift; rounding to nearest
+// could reach the next integer. Weights below the normal numbers become 0, as on other machines. The relative minimax
+// polynomial of degree 5 with c0 = 1 on [0, 1] has an error of 8.2e-8.
 constexpr float kExp2Float[] = {1.f,
                                 0.69315131187254986f,
                                 0.24016444961110428f,
@@ -21,9 +21,9 @@ constexpr float kExp2Float[] = {1.f,
                                 0.0090170287221022234f,
                                 0.0018671306988898011f};
 
-// In double r = k / 16 + s. 2^(k/16) comes from a table that one instruction reads; 2^s on [0, 1/16) has degree 6 with
-// c0 = 1 and an error of 7.6e-18. Both are rounded once, so the error of 2^r is at most 1.1 units in the last place.
-// Degree 11 on [0, 1], as on other machines, takes 4 more multiply-adds: 2 % of the forward pass at D = 64.
+// In double r = k / 16 + s. 2^(k/16) comes from a table that one instruction reads. 2^s on [0, 1/16) is a polynomial of
+// degree 6 with c0 = 1 and an error of 7.6e-18. Both are rounded once, so the error of 2^r is at most 1.1 units in the
+// last place. Degree 11, as on other machines, would take 4 more multiply-adds: 2 % of the forward pass at D = 64.
 alignas(kVectorBytes) constexpr double kSixteenths[] = {1.0,
                                                         1.0442737824274138,
                                                         1.0905077326652577,
@@ -49,7 +49,7 @@ constexpr double kExp2Double[] = {1,
                                   0.00015736282854558428};
 constexpr int kTowardsMinusInfinity = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
 
-/// x minus the next lower multiple of 2^-kBits, rounded down: 0 <= fraction < 2^-kBits, even for x = -1e-30.
+/// x minus the largest multiple of 2^-kBits <= x, rounded down: 0 <= fraction < 2^-kBits, even for x = -1e-30.
 template <int kBits>
 ANNULUS_INLINE Floats fraction(Floats x) {
   return _mm512_reduce_ps(x, kTowardsMinusInfinity | kBits << 4);
@@ -81,10 +81,10 @@ ANNULUS_INLINE Doubles times_power(Doubles p, Doubles x) {
 // r = x - rint(x) is in [-1/2, 1/2]. Relative minimax polynomials: degree 5 with c0 = 1 has an error of 1.5e-7, degree
 // 11 one of 3.1e-18.
 //
-// 2^r may be slightly less than 1, so the smallest power is one above that of the smallest normal number. Adding
-// 3/2 * 2^(mantissa bits) rounds to an integer, with ties to even, and leaves it in the low bits of the sum. Above half
-// of 2^(mantissa bits) it rounds too coarsely: there round_to_integer() uses the machine's own rounding, or returns the
-// number as it is.
+// 2^r may be less than 1, so the smallest power is one above that of the smallest normal number. Adding `rounder` =
+// 3/2 * 2^(mantissa bits) rounds to an integer, with ties to even, and leaves it in the low bits of the sum; for large
+// |x| this is too coarse. So round_to_integer() uses the machine's own rounding. If there is none, it adds `rounder` to
+// small numbers, |x| < rounder / 4, and returns others as they are.
 template <class T>
 struct Format;
 template <>
@@ -133,8 +133,8 @@ ANNULUS_INLINE V round_to_integer(V x) {
 
 #endif
 
-/// p[i] = c[kLowest] + r[i] * (c[kLowest + 1] + r[i] * (...)), for N vectors at once, because one alone would wait for
-/// its own multiply-adds.
+/// p[i] = c[kLowest] + r[i] * (c[kLowest + 1] + r[i] * (...)), for N vectors at once, because the multiply-adds of one
+/// vector alone would wait for each other.
 template <int kLowest, class T, int kCount, int N>
 ANNULUS_INLINE void polynomial(const T (&c)[kCount], const Vec<T> (&r)[N], Vec<T> (&p)[N]) {
   for (int i = 0; i < N; ++i) p[i] = broadcast(c[kCount - 1]);
@@ -161,8 +161,8 @@ ANNULUS_INLINE void exp2_of_fractions(const Doubles (&x)[N], Doubles (&p)[N]) {
 }
 #endif
 
-/// x[i] = 2^(x[i] - shift), where every lane of `shift` is an integer. The fraction is taken from x itself: so if the
-/// shift rises by k, the result changes by the exact factor 2^-k (or becomes 0): rule K of online_softmax.hpp.
+/// x[i] = 2^(x[i] - shift), where every lane of `shift` is an integer. The fraction is taken from x itself. So if the
+/// shift rises by k, the result changes by the exact factor 2^-k, or becomes 0 (rule K of online_softmax.hpp).
 template <class T, int N>
 ANNULUS_INLINE void exp2_of(Vec<T> (&x)[N], Vec<T> shift) {
   Vec<T> p[N];

@@ -1,4 +1,4 @@
-// What one task does: it packs its queries and walks over its keys tile by tile, with the running softmax in between.
+// What a forward task does: it packs its queries, then packs keys tile by tile and adds each tile to the softmax.
 #pragma once
 
 #include <algorithm>
@@ -111,7 +111,7 @@ class ForwardRunner {
   void run(const Task& task, const Poll& poll) {
     Work w = start(task);
     const WorkItem& item = work_.items[task.item];
-    RowWalk keys(work_, item.key);  // the last keys are packed first
+    RowWalk keys(work_, item.key);  // at the rows to prefetch: tiles take the keys from the last to the first
     keys.skip(std::max<Index>(0, item.key.count - task.key_begin - tuning::host_rows_ahead));
     const Index key_rows = item.key.count - task.key_begin;
     ask_for_rows(operands_.k, task.batch, item.kv_head, w.panels.head_dim, keys, key_rows);
@@ -132,7 +132,7 @@ class ForwardRunner {
   using N = Number<T>;
 
   /// Where the first tile of keys begins: at the start of a granule, even if not all rows of the granule exist or are
-  /// seen. Granules are counted from the first row of the piece, which is its last position.
+  /// seen. Granules are counted from the first row of the piece, which has the last position (t descends).
   /// Worked example: granules of 32, 70 keys: they begin at positions -26, 6 and 38.
   Index first_tile(const Task& task) const {
     const Index step = tiles_.key_granule, keys = work_.items[task.item].key.count;
@@ -184,7 +184,7 @@ class ForwardRunner {
     load_state(w, packed);
   }
 
-  /// `packed`: how many rows tiles read; the last ones may not exist.
+  /// Sets the states of `packed` rows, which tiles read; those from w.rows on do not exist and are empty.
   void load_state(Work& w, Index packed) const {
     const N* m = static_cast<const N*>(state_.m.data());
     const N* l = static_cast<const N*>(state_.l.data());
@@ -222,8 +222,8 @@ class ForwardRunner {
     tiles_.store_columns(w.panels.acc, w.rows, w.panels.value_dim, rows);
   }
 
-  /// Packs the keys at positions [first, first + tile_keys) of the piece, or as many as the task's rows see; positions
-  /// below 0 are zeros. The walk goes upwards in t, so the addresses are filled in from the last one on.
+  /// Packs the keys at positions [first, first + tile_keys) of the piece, or fewer up to the task's last key; positions
+  /// below 0 are zeros. The walk ascends in t and positions descend, so it fills in the last address first.
   void load_keys(const Task& task, Index first, Work& w) const {
     const WorkItem& item = work_.items[task.item];
     const Index count = std::min(layout_.tile_keys, task.key_end - first);

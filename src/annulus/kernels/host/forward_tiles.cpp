@@ -3,7 +3,7 @@
 // strip:
 //   scores -> running maximum -> weights -> accumulator, the strip of scores in the first-level cache.
 // Running maxima hardly ever rise after the first strips (online_softmax.hpp). So if rows see all of a strip, scores
-// become weights at once, with the current maxima; only if one had to rise, the strip is done again, step by step.
+// become weights at once, with the current maxima. If a maximum has to rise, the strip is done again, step by step.
 #include "annulus/kernels/host/forward_tiles.hpp"
 
 #include "annulus/kernels/host/block.hpp"
@@ -13,12 +13,12 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// Keys of a strip, counted from its first.
+/// Keys of a strip, counted from its first key.
 struct Range {
   int begin;
   int end;
 
-  /// The same with all keys that share a word with these.
+  /// This range and all keys that share a word with its keys.
   template <class T>
   Range whole_words() const {
     return {begin / kPerWord<T> * kPerWord<T>, round_up(end, kPerWord<T>)};
@@ -31,7 +31,7 @@ struct Strip {
   const QueryPanels<T>& panels;
   std::int64_t first_row;  // of the group
   std::int64_t first_key;  // position in the piece
-  int rows;                // rows of the group that exist; the others are copies of the last
+  int rows;                // rows of the group that exist; others count as seeing what the last one sees
   int keys;
   bool finite;        // whether all values of the tile are finite
   Number<T>* scores;  // [kStripKeys][kGroupRows]
@@ -69,14 +69,14 @@ struct Seen {
       end[i] = strip.within(strip.panels.end[strip.first_row + row]);
     }
   }
-  /// -1 for rows that see key number j of the strip.
+  /// -1 for rows that see key number j of the strip, 0 for others.
   ANNULUS_INLINE_MEMBER Limits of(int j) const {
     const Limits key = Limits{} + IntOf<Number<T>>(j);
     return (key >= begin) & (key < end);
   }
 };
 
-/// Masks the scores of keys [from, from + kScoreKeys) for vector number v of the group and returns the rows' maxima.
+/// Masks scores of keys [from, from + kScoreKeys) for vector v of the group. Returns `most`, raised to the largest.
 template <class T>
 ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from, Vec<Number<T>> most) {
   using N = Number<T>;
@@ -90,8 +90,8 @@ ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from
   return most;
 }
 
-/// Scores of `vectors` vectors of a query block against keys [j, j + kScoreKeys). If all rows see all of these keys,
-/// `most` takes in the rows' maxima; otherwise scores must be masked first.
+/// Computes scores of NV (or `vectors`) vectors of a query block against kScoreKeys keys. If all rows see all of these
+/// keys, `most` is raised to the rows' largest scores; otherwise the caller must mask scores first.
 template <class T, int NV, class Rule>
 ANNULUS_INLINE void score_some(const T* queries, const T* keys, int depth, Number<T> factor, Number<T>* scores,
                                Vec<Number<T>>* most, Rule rule, bool all_see) {
@@ -110,7 +110,7 @@ ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, Nu
 
 /// Scores of query block number `block` of the group for the strip's keys, masked where a row does not see a key.
 /// `most` gets the rows' maxima; `visible` is what the rows of each vector see. Example: AVX-512, 48 rows, causal,
-/// reversed keys: only the last vector of rows sees the first keys.
+/// keys in descending order: only the last vector of rows sees the first keys.
 template <class T, class Rule>
 ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T* keys, int depth, const Range* visible,
                                       Vec<Number<T>>* most, Rule rule) {
@@ -137,8 +137,8 @@ ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T*
   }
 }
 
-/// How many columns of the values a block takes. Columns are shared out evenly, so that no block has
-/// too few accumulators to keep the multiply-adds busy. Example: AVX2, at most 6:
+/// How many of the `columns` columns of the values that are left the next block takes. Blocks are about equal, so that
+/// none has too few accumulators to keep the multiply-adds busy. Example: AVX2, at most 6:
 /// 32 = 6 + 6 + 6 + 6 + 4 + 4
 ANNULUS_INLINE int next_columns(int columns) {
   const int blocks = (columns + kScoreKeys - 1) / kScoreKeys;
@@ -162,7 +162,7 @@ struct Span {
 
 /// Appends, as ascending spans, what the vectors of a query block see of a strip, from vector number v0 on. From one
 /// row to the next, begin and end never rise, so the vectors that see a key follow one another. Example: AVX-512, 48
-/// rows, causal, reversed keys: only the last vector of rows sees the first span.
+/// rows, causal, keys in descending order: only the last vector of rows sees the first span.
 ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
   const int v_end = v0 + kQueryVectors;
   for (int at = 0;; at = to++->end) {
@@ -216,7 +216,7 @@ ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, cons
   }
 }
 
-/// The same if values are not finite: keys that a row does not see are left out row by row, because their weight 0
+/// The same if some values are not finite: keys that a row does not see are left out row by row, because their weight 0
 /// times infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Range* visible, const T* values, int stride,
@@ -244,8 +244,8 @@ __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Rang
 }
 
 /// Turns scores of query block number `block`, whose rows all see all of the strip's keys, into weights with the
-/// current maxima. False if a row has no maximum yet, or one must rise or, with a bias, probably must: then nothing but
-/// the strip has changed.
+/// current maxima. Returns false if a row has no maximum yet, if a maximum must rise, or if it probably must because of
+/// a bias. Then nothing but the strip's weights has changed.
 template <class T, bool kEntropy, class Rule>
 ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth, Rule rule) {
   using N = Number<T>;
@@ -278,8 +278,8 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
   return true;
 }
 
-/// Whether weigh_at_once() can be used: all rows of a query block exist and see all of the strip's keys, which fill
-/// whole blocks.
+/// Whether weigh_at_once() can be used: every vector of a query block has rows, they see all of the strip's keys, and
+/// these fill whole blocks.
 template <class T>
 ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
   if (!kWeighsAtOnce<Number<T>>) return false;

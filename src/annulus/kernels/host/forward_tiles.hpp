@@ -1,4 +1,4 @@
-// The forward pass of one tile of keys, for the instruction set of the compilation; see TileFunctions::add_tile.
+// The forward pass of one tile of keys, in the instruction set of the compiler's flags; see TileFunctions::add_tile.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"

@@ -1,4 +1,4 @@
-// attend() and attend_backward() on the host: the tasks of a work list are dealt to the threads.
+// attend(), attend_backward() and attend_statistics() on the host: threads take the tasks of a work list.
 #include <algorithm>
 
 #include "annulus/core/error.hpp"
@@ -25,7 +25,7 @@ void check_head_dim(const core::Shape& shape) {
   }
 }
 
-/// A pass's function table for words T; with the set amx and products of bfloat16, that of the matrix unit.
+/// The function table of a pass for words T. With the set amx, pairs and on_matrix_unit, that of the matrix unit.
 template <class T>
 const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit,
                                    const TileFunctions<BFloat16Pair>* MatrixUnit::*pass) {
@@ -44,7 +44,7 @@ const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit) 
   return pass_tiles<T>(set, on_matrix_unit, &MatrixUnit::backward);
 }
 
-/// Runs the tasks that own keys; make_sums(tiles, layout) makes the object that uses their pairs (KeyTasks).
+/// Runs the tasks that own keys (KeyTasks); make_sums(tiles, layout) makes their object `Sums`.
 template <class MakeSums>
 void run_key_tasks(const char* label, const WorkList& work, const core::Shape& shape, Index rows,
                    core::Precision precision, const std::function<void()>& poll, InstructionSet set,
@@ -62,7 +62,7 @@ void run_key_tasks(const char* label, const WorkList& work, const core::Shape& s
   });
 }
 
-/// attend() with all keys of an item in one task.
+/// attend() without key parts: a task has all keys of its item that its rows see.
 void attend_together(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
                      InstructionSet set, const TileSizes& sizes) {
   with_words(state.precision, [&](auto number) {
@@ -74,7 +74,7 @@ void attend_together(const WorkList& work, const Operands& operands, State& stat
   });
 }
 
-/// attend_backward() with all keys of an item in one chain of tasks.
+/// attend_backward() without key parts: one chain of tasks adds all keys of an item to dq.
 void backward_together(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
                        const BackwardOperands& operands, const GradientViews& gradients,
                        const std::function<void()>& poll, InstructionSet set) {

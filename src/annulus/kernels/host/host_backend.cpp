@@ -1,4 +1,4 @@
-// The host back end's table, and those of the instruction sets.
+// The host back end's table of functions, and which instruction set's tables it uses.
 #include "annulus/kernels/host/host_backend.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace annulus::kernels {
 namespace host {
 namespace {
 
-/// The one of the three tables that is for T.
+/// Returns that one of the three tables whose words are T.
 template <class T>
 const TileFunctions<T>& pick(const TileFunctions<float>& narrow, const TileFunctions<double>& wide,
                              const TileFunctions<BFloat16Pair>& pairs) {

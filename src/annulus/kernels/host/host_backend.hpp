@@ -16,7 +16,7 @@ using core::best_instruction_set;
 using core::InstructionSet;
 using core::usable_instruction_sets;
 
-/// The function table for words T: float, double or BFloat16Pair. For amx it is that of the vector set used beside amx.
+/// The function table for words T: float, double or BFloat16Pair. For amx, the table of the vector set used beside it.
 /// Throws Error if this processor does not have the set.
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
@@ -27,11 +27,11 @@ struct MatrixUnit {
   const TileFunctions<BFloat16Pair>*forward, *backward;
   MultiplyTiles multiply;
 };
-/// The units of this machine, slowest first; all give the same bits.
+/// The matrix units that this machine can use, slowest first; all give the same bits.
 const std::vector<MatrixUnit>& usable_matrix_units();
 
-/// Why such a call uses vectors even in the set amx; empty if the matrix unit can do it. Example: "the same bits for
-/// any cut are asked for".
+/// Why a call with these arguments uses vectors even in the set amx; empty if it can use the matrix unit. Example: "the
+/// same bits for any cut are asked for".
 std::string_view why_not_matrix(const core::Shape& shape);
 std::string_view why_not_matrix(const State& state, const CallRule& rule = {});
 std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients);
@@ -50,8 +50,8 @@ inline int storage_index(core::DType type) {
   return int(type);
 }
 
-/// Keys of a packed tile, and query rows times heads of a task; 0: as in tuning.hpp. Tests show that no bit of a result
-/// depends on these sizes.
+/// Keys of a packed tile, and query rows times heads of a task; 0 means the size that follows from tuning.hpp. Tests
+/// show that no bit of a result depends on these sizes.
 struct TileSizes {
   core::Index keys = 0;
   core::Index rows = 0;
@@ -67,7 +67,7 @@ core::Index host_attend_bytes(const core::Shape& shape, core::Index rows, core::
 void host_finish(const State& state, const Finished& to, double output_scale,
                  InstructionSet set = best_instruction_set());
 
-/// out and dout must have one storage type.
+/// out and dout must have the same storage type.
 void host_backward_delta(const core::Shape& shape, core::Index rows, const core::TensorView& out,
                          const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta,
                          InstructionSet set = best_instruction_set());
@@ -90,8 +90,8 @@ core::Index host_attend_statistics_bytes(const core::Shape& shape, core::Index r
                                          core::Index pairs, core::Precision precision,
                                          InstructionSet set = best_instruction_set());
 
-/// Both are (B, S, H, D) of `shape`. Accumulators hold dq / scale, log2(e) dk and dv, each with the factor
-/// output_scale. With products of bfloat16, those of dk hold dk / scale instead.
+/// `accumulator` and `to` are (B, S, H, D) of `shape`. Accumulators hold dq / scale, log2(e) dk and dv; output_scale is
+/// already in them. With products of bfloat16, those of dk hold dk / scale instead.
 void host_finish_gradient(Gradient which, const core::Shape& shape, core::Precision precision,
                           const core::TensorView& accumulator, const core::TensorView& to, double scale,
                           InstructionSet set = best_instruction_set());

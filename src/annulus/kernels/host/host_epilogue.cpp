@@ -1,4 +1,4 @@
-// The work before and after the passes on the host, by row: softmax states to results, delta, sums to gradients.
+// Work before and after the passes on the host, row by row: delta; results from softmax states; gradients from sums.
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <limits>
@@ -19,7 +19,7 @@ using core::TensorView;
 
 namespace {
 
-/// Calls visit(batch, row, head) for all; one thread does all heads of a row. Complete on return.
+/// Calls visit(batch, row, head) for every row and head; one thread does all heads of a row. Complete on return.
 template <class Visit>
 void for_each_vector(const char* label, const core::Shape& shape, Index rows, const Visit& visit) {
   using Space = Kokkos::DefaultHostExecutionSpace;
@@ -29,7 +29,7 @@ void for_each_vector(const char* label, const core::Shape& shape, Index rows, co
   Space().fence();
 }
 
-/// What turns the state of a row into its results.
+/// Turns the softmax state of a row into its results.
 template <class T>
 struct FinishRow {
   const State& state;
@@ -37,7 +37,7 @@ struct FinishRow {
   T output_scale;
   void (*store_out)(const T* acc, int head_dim, T factor, void* out);
 
-  /// Number i of `sums` is that of state number `from`, which is (b, row, h).
+  /// Writes the results of (b, row, h), whose state has number `from`; entry i of `sums` has its sum l.
   void operator()(Index from, Index b, Index row, Index h, const SplitSums& sums, int i) const {
     static constexpr T zeros[kMaxHeadDim] = {};  // acc of an empty state may hold anything
     const int bias = state.exponent_bias, value_dim = int(state.shape.dim_of_values());

@@ -12,7 +12,7 @@ using core::Index;
 using core::RowMap;
 using core::Run;
 
-/// Appends rows [begin, end) of a map to the list's runs, with their stored rows moved on by `shift`.
+/// Appends rows [begin, end) of a map of `work` to the runs of `list`. Adds `shift` to their numbers of stored rows.
 RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& map, Index begin, Index end,
               Index shift) {
   RowMap part{Index(list.runs.size()), 0, std::max<Index>(0, end - begin)};
@@ -31,10 +31,10 @@ RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& ma
 }  // namespace
 
 Index key_parts(const core::Shape& shape, Index rows) {
-  if (shape.batch * rows * shape.kv_heads == 0) return 1;  // some ranks of head groups have no heads
+  if (shape.batch * rows * shape.kv_heads == 0) return 1;  // a rank may have no heads if ranks share them
   const Index tasks = shape.batch * shape.kv_heads * core::ceil_div(rows * shape.group(), tuning::host_min_task_rows);
   if (4 * tasks > tuning::host_wanted_tasks) return 1;
-  // At most: a part's states and q, or its q, dq, dout, normalizers and delta.
+  // The most numbers per row of a part: of its states and q, or of its q, dq, dout, normalizers and delta.
   const Index numbers = 2 * shape.head_dim + shape.dim_of_values() + 3,
               bytes = shape.batch * rows * shape.heads * numbers * Index(sizeof(double));
   return std::max<Index>(1, std::min({core::ceil_div(tuning::host_wanted_tasks, tasks),

@@ -1,5 +1,5 @@
-// Twelve independent accumulators fill every multiply-add pipe of known processors (latency 4 to 5, two pipes); pairs,
-// with a latency of up to 8, get 24.
+// Measures the peak rate of multiply-adds. Twelve independent accumulators fill the multiply-add pipes of all known
+// processors (two pipes, latency 4 to 5 cycles); products of pairs, with a latency of up to 8 cycles, have 24.
 #include <Kokkos_Core.hpp>
 
 #if defined(__x86_64__)
@@ -29,7 +29,7 @@ double thread_cpu_seconds() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// A loop of multiply-adds that returns the sum of its accumulators, so that they are not optimised away.
+// A loop of multiply-adds. It returns the sum of its accumulators, so that the compiler does not remove them.
 #define ANNULUS_PEAK(NAME, TARGET, VECTOR, FMA)                               \
   TARGET double NAME(long rounds) {                                           \
     VECTOR sum[12], x = VECTOR{} + 0.999f, y = VECTOR{} + 0.001f;             \
@@ -72,7 +72,7 @@ ANNULUS_PEAK(baseline_double, , TwoDoubles, sum[i] * x + y)
 #undef ANNULUS_PEAK
 
 #if defined(ANNULUS_HAS_AMX_TILES)
-/// Four accumulators in turn. No operand is loaded, because the time does not depend on the numbers.
+/// Uses four accumulators in turn. It loads no operands, because the time does not depend on the numbers.
 __attribute__((target("amx-tile"))) double amx_pairs(long rounds) {
   asm volatile("ldtilecfg %0" ::"m"(host::full_tiles));
   for (long n = 0; n < rounds; ++n) {
@@ -92,7 +92,7 @@ struct Loop {
   int flop = 2 * 12 * lanes;  // of a round
   long rounds = 1000000;
 };
-/// If no instruction multiplies pairs of bfloat16, two multiply-adds of float do: the peak is that of float.
+/// The loop for a set and a precision. If no instruction multiplies pairs, it is that of float: two multiply-adds do.
 Loop loop_of(InstructionSet set, core::Precision precision) {
   const bool wide = precision == core::Precision::float64;
 #if defined(ANNULUS_HAS_AMX_TILES)
@@ -110,7 +110,7 @@ Loop loop_of(InstructionSet set, core::Precision precision) {
   return wide ? Loop{baseline_double, 2} : Loop{baseline_float, 4};
 }
 
-/// The peak rate of the calling thread: the best of a few short runs.
+/// The peak rate of the calling thread in GFLOP per CPU second: the best of three short runs.
 double peak_of_thread(const Loop& loop) {
   const long rounds = loop.rounds;
   const double gflop = 1e-9 * loop.flop * double(rounds);

@@ -38,7 +38,7 @@ void Scratch::release() {
 }
 
 Scratch& Scratch::of_this_thread() {
-  // The ledger never stops counting it: a pool's threads end with the process, perhaps after the ledger is destroyed.
+  // Its destructor does not use the ledger: threads of a pool end with the process, perhaps after the ledger is gone.
   thread_local Scratch scratch;
   return scratch;
 }

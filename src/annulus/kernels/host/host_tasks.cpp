@@ -11,18 +11,18 @@ using core::Index;
 using core::WorkItem;
 using core::WorkList;
 
-/// About how many (query row, head, key) triples an item has: half of all if the band has one end; if it has two, those
-/// between its ends.
+/// About how many (query row, head, key) triples an item has: half of all if the band is limited on one side; if it is
+/// limited on both sides, at most its width for each (query row, head).
 Index item_cost(const WorkItem& item) {
   const Index rows = item.query.count * item.head_count, all = rows * item.key.count;
   if (item.band == core::Band::all) return all;
-  const Index width = item.band.left + item.band.right;  // with an open end, more than there are keys
+  const Index width = item.band.left + item.band.right;  // without a limit on a side, more than there are keys
   return std::min(all / 2, rows * std::clamp<Index>(width, 0, item.key.count)) + 1;
 }
 
-/// Calls add(batch, index of the item, rows_for) for every batch entry and item, and sorts the tasks that it adds by
-/// cost. rows_for(all, least, most) says how many of an item's `all` rows make a task, so that every thread gets
-/// several.
+/// Calls add(batch, index of the item, rows_for, tasks), which adds to `tasks`, for every batch entry and item. Returns
+/// the tasks, the most costly first. rows_for(all, least, most) returns how many of an item's `all` rows (or keys) make
+/// a task, so that every thread gets several tasks.
 template <class AnyTask, class Add>
 std::vector<AnyTask> collect_tasks(const WorkList& work, Index batch, Index threads, const Add& add) {
   Index total = 0;
@@ -50,7 +50,7 @@ std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, 
     const WorkItem& item = work.items[i];
     const Index pairs = rows_for(item.query.count * item.head_count, tuning::host_min_task_rows, max_rows);
     const Index most = std::max<Index>(1, pairs / item.head_count);
-    // Tasks of equal size, because a small last one would pack all the keys for few rows.
+    // Tasks of about equal size, because a small last task would pack all the keys for few rows.
     const Index rows = core::ceil_div(item.query.count, std::max<Index>(1, core::ceil_div(item.query.count, most)));
     RowWalk walk(work, item.query);
     SeenKeys seen(work, item);
@@ -74,7 +74,7 @@ std::vector<BackwardTask> make_backward_tasks(const WorkList& work, Index batch,
     const auto whole_steps = [&](Index keys) { return core::ceil_div(keys, key_step) * key_step; };
     const Index most = whole_steps(rows_for(item.key.count, tuning::host_min_task_keys, max_keys));
     const Index parts = core::ceil_div(item.key.count, most);
-    // Parts of about equal size, so that no part packs all the queries for a few keys.
+    // Tasks of about equal size, so that no task packs all the queries for a few keys.
     const Index keys = whole_steps(core::ceil_div(item.key.count, parts));
     for (Index first = (item.key.count - 1) / keys * keys; first >= 0; first -= keys) {
       const Index count = std::min(keys, item.key.count - first);

@@ -1,4 +1,4 @@
-# The host tiles, compiled once per instruction set and chosen at run time, so that one binary is fast everywhere.
+# Compiles the host tiles once per instruction set. The program chooses at run time, so one binary is fast everywhere.
 # Included by src/annulus/CMakeLists.txt after the target annulus_kernels. Not used if the default execution space is a
 # GPU: its compiler does not take vector types, and host tiles could not read device memory anyway.
 if(Kokkos_DEVICES MATCHES "CUDA|HIP|SYCL|OPENMPTARGET")
@@ -23,8 +23,8 @@ function(annulus_host_tiles NAME)
   set_target_properties(annulus_tiles_${NAME} PROPERTIES ANNULUS_TILES ON)  # no stack protector: it slows loops
   target_link_libraries(annulus_tiles_${NAME} PRIVATE annulus_options)
   target_compile_definitions(annulus_tiles_${NAME} PRIVATE ANNULUS_INSTRUCTION_SET=${NAME})
-  # GCC warns of arguments that are vectors wider than the machine's (all functions that take them are inlined) and of
-  # the deliberately undefined operands inside its own AVX-512 intrinsics.
+  # Two warnings of GCC are wrong here: of arguments that are vectors wider than the machine's (all functions that take
+  # them are inlined), and of operands that its own AVX-512 intrinsics leave undefined on purpose.
   target_compile_options(annulus_tiles_${NAME} PRIVATE -O3 -fno-exceptions ${ARGN}
     -Wno-psabi $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>)
   target_sources(annulus_kernels PRIVATE $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
@@ -32,12 +32,12 @@ function(annulus_host_tiles NAME)
 endfunction()
 
 annulus_host_tiles(baseline)
-# The set amx: here with vectors instead of the matrix unit, with the same bits on every processor.
+# The set amx with vectors instead of the matrix unit: the same bits on every processor.
 annulus_host_tiles(amx_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   annulus_host_tiles(avx2 -mavx2 -mfma -mf16c)
   annulus_host_tiles(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl)
-  # Only the tiles of pairs: for numbers the set has the same bits and the same speed as avx512.
+  # Only the tiles of pairs: for float and double the set would have the same bits and the same speed as avx512.
   annulus_host_tiles(avx512_bf16 -mavx2 -mfma -mf16c -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512bf16)
   target_compile_definitions(annulus_tiles_avx512_bf16 PRIVATE ANNULUS_ONLY_PAIRS=1)
   target_compile_definitions(annulus_kernels PRIVATE ANNULUS_HAS_X86_TILES=1)

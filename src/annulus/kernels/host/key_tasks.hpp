@@ -1,5 +1,5 @@
-// What a task that owns keys does, whatever it computes: it packs its keys and walks over the query rows that see them,
-// chunk by chunk. The tasks of an item add to a query row's results one after another, higher keys first.
+// What a task that owns keys does, for gradients or statistics: it packs its keys and walks over the query rows that
+// see them, chunk by chunk. The tasks of an item add to a query row's results one after another, higher keys first.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct RowLayout {
   Index numbers;
   Index depth;  // words of a row
   Index columns;
-  Index row_words;  // those of slabs
+  Index row_words;  // words of a row in slabs
 };
 
 /// Sizes of panels and chunks.
@@ -68,7 +68,7 @@ ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
 }
 
 /// `count` (query row, head) pairs of an item, from pair number `first` on, the head running fastest: `most` pairs, or
-/// fewer up to the end of the item or of a block of `block` comb indices (0: there are no blocks).
+/// fewer if the item, or the block of `block` comb indices (0: there are no blocks), ends before.
 struct ChunkRows {
   ChunkRows(const WorkItem& item, const RowWalk& walk, Index first, Index most, Index block)
       : item(item),
@@ -108,17 +108,17 @@ struct ChunkRows {
   }
 };
 
-/// Runs tasks of one work list; one object serves all threads. `Sums` uses the pairs. It has a type Memory with a
+/// Runs tasks of one work list; one object serves all threads. `Sums` computes the results. It has a type Memory with a
 /// member `queries` (a ScoreRows), and block(): a chunk stays inside a block of this many comb indices (0: no blocks);
 /// start(task), which packs the keys; load_queries(task, rows, memory) for each chunk of rows that sees some keys;
-/// add(count, memory), in order; finish(memory).
+/// add(count, memory), after the tasks of higher keys have added the same rows; finish(memory).
 template <class T, class Sums>
 class KeyTasks {
  public:
   KeyTasks(const TileFunctions<T>& tiles, const WorkList& work, Index chunk_rows, const Sums& sums, std::size_t tasks)
       : tiles_(tiles), work_(work), chunk_rows_(chunk_rows), sums_(sums), done_(tasks) {}
 
-  /// wait(ready) returns when ready() is true. poll() is called after every chunk of query rows.
+  /// wait(ready) returns when ready() is true. poll() is called after every chunk of query rows that was added.
   template <class Wait, class Poll>
   void run(const BackwardTask& task, const Wait& wait, const Poll& poll) {
     const WorkItem& item = work_.items[task.item];
@@ -170,7 +170,7 @@ class KeyTasks {
   const WorkList& work_;
   const Index chunk_rows_;
   const Sums& sums_;
-  std::vector<std::atomic<Index>> done_;  // [task]: how many query rows of the item it no longer needs
+  std::vector<std::atomic<Index>> done_;  // [task] how many (query row, head) pairs of its item it has finished
 };
 
 }  // namespace annulus::kernels::host

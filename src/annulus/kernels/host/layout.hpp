@@ -1,26 +1,26 @@
-// Register block and padding of one instruction set and arithmetic type; see QueryPanels and KeyTile for the panels.
+// Sizes of register blocks and padding for one instruction set and type of words; see QueryPanels and KeyTile.
 #pragma once
 
 #include "annulus/kernels/host/simd.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Backward: a block of MR rows x 2 vectors of accumulators; in addition two vectors of keys (or values) and a
+/// MR. Backward: registers hold a block of MR rows x 2 vectors of accumulators, two vectors of keys (or values) and a
 /// broadcast number.
 ///   16 registers: 6 x 2 + 2 + 1 = 15.   32 registers: 12 x 2 + 2 + 1 = 27.
 constexpr int kRowBlock = kVectorRegisters == 32 ? 12 : 6;
 
 template <class T>
-constexpr int kKeyBlock = 2 * kLanes<T>;
+constexpr int kKeyBlock = 2 * kLanes<T>;  // NR
 
-/// Forward: query rows lie across the lanes. A block of 3 (2) vectors of rows x 8 (6) keys, or columns of the values;
-/// in addition the vectors of rows and a broadcast number.
+/// Forward: query rows lie across the lanes. Registers hold a block of accumulators (3 or 2 vectors of rows x 8 or 6
+/// keys, or columns of the values), the vectors of rows, and a broadcast number.
 ///   16 registers: 2 x 6 + 2 + 1 = 15.   32 registers: 3 x 8 + 3 + 1 = 28.
 constexpr int kQueryVectors = kVectorRegisters == 32 ? 3 : 2;
 constexpr int kScoreKeys = kVectorRegisters == 32 ? 8 : 6;
 
 template <class T>
-constexpr int kQueryBlock = kQueryVectors* kLanes<T>;
+constexpr int kQueryBlock = kQueryVectors* kLanes<T>;  // W
 
 /// The number of columns of accumulators is a multiple of this: one column alone would wait for its own multiply-adds.
 constexpr int kColumnStep = 2;
@@ -46,16 +46,16 @@ constexpr int kTileKeys = 96;
 template <class T>
 constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
 
-/// 96, 48, 24 or 12: a multiple of NR, and of MR = 6 or 12 for every NR >= 4.
+/// Keys of a backward task are a multiple of this: 96, 48, 24 or 12, a multiple of NR, and of MR = 6 or 12 if NR >= 4.
 template <class T>
 constexpr int kKeyStep = 3 * kKeyBlock<T>;
 static_assert(kKeyStep<float> % kRowBlock == 0 && kKeyStep<double> % kRowBlock == 0);
 static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0);
-// Keys and rows of these blocks begin with whole words.
+// In each of these, keys or rows fill whole words.
 static_assert(kScoreKeys % 2 == 0 && kStripKeys % 2 == 0 && kRowBlock % 2 == 0);
 
-/// How many steps of the inner loops are unrolled by hand. Loops of the backward pass run over whole multiples of it,
-/// over zeros at the end.
+/// How many steps of the inner loops are unrolled by hand. In the backward pass a loop's count is a multiple of this:
+/// the last steps may add zeros.
 template <class T>
 constexpr int kUnroll = kLanes<T> / kPerWord<T> < 4 ? kLanes<T> / kPerWord<T> : 4;
 
@@ -63,7 +63,7 @@ constexpr int kUnroll = kLanes<T> / kPerWord<T> < 4 ? kLanes<T> / kPerWord<T> : 
 template <class T>
 constexpr int kUnrolledRows = kUnroll<T>* kPerWord<T>;
 
-/// Rows of queries are padded to a multiple of this: whole groups of MR = 6 or 12, whole steps. 12; for pairs 12 or 24.
+/// Backward: query rows are padded to a multiple of this, 12 or 24: whole groups of MR = 6 or 12, whole unrolled steps.
 template <class T>
 constexpr int kRowStep = 12 * kUnrolledRows<T> / greatest_divisor(12, kUnrolledRows<T>);
 static_assert(12 % kRowBlock == 0);
@@ -77,7 +77,7 @@ template <class T>
 constexpr int row_words(int head_dim) {
   return (head_dim + kPerWord<T> - 1) / kPerWord<T>;
 }
-/// The same, padded, in the panels of the backward pass.
+/// How many words a row has in the panels of the backward pass, which are padded.
 template <class T>
 constexpr int padded_depth(int head_dim) {
   return round_up(row_words<T>(head_dim), kUnroll<T>);

@@ -1,5 +1,5 @@
-// Logarithms of the sums of several rows at once, for their LSEs. Plain arithmetic without fused multiply-adds, which
-// compilers turn into vectors: the bits are the same on every processor. (The C library takes one number at a time.)
+// Logarithms of the sums of several rows at once, for their LSEs. Compilers make vector code of this plain arithmetic.
+// It has no fused multiply-adds, so bits are the same on every processor. (The C library takes one number at a time.)
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 
 namespace annulus::kernels::host {
 
-/// Sums l = f 2^e, 1/sqrt(2) <= f < sqrt(2). Results made from f and m + e do not depend on how l and m divide the
-/// scale. Worked example: l = 6 is 0.75 * 2^3.
+/// Sums l = f 2^e, 1/sqrt(2) <= f < sqrt(2). Results made from f and m + e do not depend on which part of the scale is
+/// in l and which in m. Worked example: l = 6 is 0.75 * 2^3.
 struct SplitSums {
   static constexpr int most = 32;
   double f[most];
@@ -21,7 +21,7 @@ struct SplitSums {
 
 /// ln f for 1/sqrt(2) <= f < sqrt(2), with an error below one unit in the last place. x = f - 1 is exact, s is
 /// x / (2 + x), and ln f = 2 atanh(s) = 2 s + s z (2/3 + 2/5 z + ...) with z = s^2; 2 s is x - s x. The minimax
-/// polynomial in z has an error of 3.1e-16, which s z reduces to 1.6e-18.
+/// polynomial in z has an error of 3.1e-16, which the factor s z reduces to 1.6e-18.
 inline double log_near_one(double f) {
   constexpr double c[] = {0.666666666666667,   0.39999999999898506, 0.28571428626371254, 0.22222211077399734,
                           0.18182892887123378, 0.15331607967937536, 0.1461773676993849};
@@ -36,7 +36,7 @@ inline double log_of_scaled(double n, double log_f) {
   return n * high + (n * low + log_f);
 }
 
-/// Any sum: 0, infinity, NaN and numbers too small for a full mantissa, too.
+/// Splits any sum, even 0, infinity, NaN or a number too small for a full mantissa.
 inline void split_any_sum(double l, int i, SplitSums& to) {
   int e = 0;
   double f = std::frexp(l, &e);
@@ -56,7 +56,7 @@ void split_sums(const T* l, int count, SplitSums& to) {
   constexpr std::uint64_t one = std::bit_cast<std::uint64_t>(1.0), mantissa = (std::uint64_t(1) << 52) - 1;
   constexpr std::uint64_t as_integer = std::bit_cast<std::uint64_t>(0x1p52);
   for (int i = 0; i < count; ++i) {
-    // In units of sqrt(1/2): the exponent of the bits is e + 1023.
+    // Subtracts as integers, so that sqrt(1/2) becomes 1: then the exponent in `bits` is e + 1023.
     const std::uint64_t bits = std::bit_cast<std::uint64_t>(double(l[i])) - root + one;
     to.f[i] = std::bit_cast<double>((bits & mantissa) + root);
     to.e[i] = std::bit_cast<double>(bits >> 52 | as_integer) - (0x1p52 + 1023);

@@ -34,7 +34,7 @@ ANNULUS_INLINE void transpose(Vec<T> (&a)[kLanes<T>]) {
   }
 }
 
-/// A vector of whole words of a row. Pairs are loaded as they are in memory.
+/// A vector of words from a row that has enough numbers. Pairs are loaded as they are in memory.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
   if constexpr (kPerWord<T> == 1)
@@ -83,7 +83,7 @@ ANNULUS_INLINE void prefetch_rows(const void* const* rows, int count, int head_d
       __builtin_prefetch(static_cast<const char*>(rows[i]) + byte, 0, 2);
 }
 
-/// kWidth rows side by side, their words padded with zeros to a multiple of kDepthStep.
+/// Packs rows, kWidth of them side by side: [row / kWidth][word][kWidth], words padded with zeros to kDepthStep.
 template <class T, class Storage, int kWidth, int kDepthStep>
 void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels) {
   constexpr int n = kLanes<T>;
@@ -122,14 +122,14 @@ bool pack_row_slabs(const void* const* rows, int count, int head_dim, int capaci
   return finite.holds();
 }
 
-/// Numbers d, d + 1, ... of two rows as pairs, zero beyond head_dim. Products of row `odd` are added first.
+/// Numbers d, d + 1, ... of two rows as pairs, zero beyond head_dim. The products of row `odd` will be added first.
 ANNULUS_INLINE Pairs pair_up(const BFloat16Bits* odd, const BFloat16Bits* even, int d, int head_dim) {
   const int rest = d < head_dim ? head_dim - d : 0;
   return bits_as<Pairs>(load_some_as<float>(odd + d, rest)) | bits_as<Pairs>(load_some_as<float>(even + d, rest)) >> 16;
 }
 
 /// Makes a word of each column of rows 2 i and 2 i + 1, and cuts these words into slabs: [slab][capacity][NR words],
-/// zero beyond head_dim and after the last row. Row 2 i is added first; with `kDescending`, row 2 i + 1. Returns
+/// zero beyond head_dim and after the last row. Products add row 2 i first; with `kDescending`, row 2 i + 1. Returns
 /// whether all numbers are finite.
 template <bool kDescending>
 bool pack_pair_slabs(const void* const* rows, int count, int head_dim, int capacity, const RowFactors<float>&,
@@ -153,8 +153,8 @@ bool pack_pair_slabs(const void* const* rows, int count, int head_dim, int capac
   return finite.holds();
 }
 
-/// Columns d, d + 1, ... as words. A word is a number of row i, or a pair of numbers of the rows 2 i and 2 i + 1; row 2
-/// i is added first.
+/// Columns d, d + 1, ... as words. A word is a number of row i, or a pair of numbers of the rows 2 i and 2 i + 1, where
+/// products add row 2 i first.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_value_words(const void* const* rows, int i, int d, int head_dim) {
   if constexpr (kPerWord<T> == 1)
@@ -163,7 +163,7 @@ ANNULUS_INLINE Vec<T> load_value_words(const void* const* rows, int i, int d, in
     return pair_up(static_cast<const Storage*>(rows[2 * i]), static_cast<const Storage*>(rows[2 * i + 1]), d, head_dim);
 }
 
-/// Turns rows of values into columns, each `capacity` words after the last one. Returns whether all numbers are finite.
+/// Turns rows of values into columns, one every `capacity` words. Returns whether all numbers are finite.
 template <class T, class Storage>
 bool pack_values(const void* const* rows, int count, int head_dim, int capacity, T* values) {
   constexpr int n = kLanes<T>, at_once = n * kPerWord<T>;
@@ -188,7 +188,7 @@ bool pack_values(const void* const* rows, int count, int head_dim, int capacity,
   return finite.holds();
 }
 
-/// Rows as they are, one after another, the last word padded with zeros.
+/// Packs rows one after another; the last word of a row is padded with zeros.
 template <class T, class Storage>
 void pack_rows(const void* const* rows, int count, int head_dim, T* to) {
   constexpr int n = kLanes<T>, ahead = 8;

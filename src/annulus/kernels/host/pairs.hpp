@@ -1,9 +1,9 @@
-// Products of words: c += a * b for numbers and for pairs of bfloat16 (words.hpp), and sums rounded to pairs.
+// Products of words: c += a * b for numbers and for pairs of bfloat16 (words.hpp). And rounding of floats to pairs.
 //
 // If the machine has no instruction for pairs, two multiply-adds replace it. Products of two bfloat16 numbers are exact
-// in float, so even a multiply-add that is not fused gives the same result, unless it lies below the normal numbers.
-// Bits are the same as long as both treat denormal numbers as 0: the tiles of pairs set this mode of the processor
-// (DenormalsAreZero).
+// in float, unless they lie below the normal numbers, so even a multiply-add that is not fused gives the same result.
+// The instruction treats denormal numbers as 0. So that multiply-adds do the same, the tiles of pairs set this mode of
+// the processor (DenormalsAreZero).
 #pragma once
 
 #include "annulus/kernels/host/convert.hpp"
@@ -30,8 +30,8 @@ ANNULUS_INLINE void multiply_add(Vec<Number<T>>& c, Vec<T> a, Vec<T> b) {
   }
 }
 
-/// c += a * b for one number of each word. For pairs: i = 0 takes the odd halves, which multiply_add() adds first, and
-/// otherwise the even ones.
+/// c += a * b for one number of each word. For pairs, i = 0 means the odd halves, which multiply_add() adds first, and
+/// i = 1 the even halves.
 template <class T>
 ANNULUS_INLINE void multiply_add_one(Vec<Number<T>>& c, Vec<T> a, Vec<T> b, int i) {
   if constexpr (kPerWord<T> == 1)
@@ -63,8 +63,8 @@ struct FiniteCheck {
   }
 };
 
-/// Two vectors of numbers, rounded to nearest even. `rows` has the numbers of `low`, then those of `high`, 16 bits
-/// each; pairs() puts one of each into a word, that of `high` into the odd half.
+/// Two vectors of floats, rounded to bfloat16, to nearest even. `rows` has the numbers of `low`, then those of `high`.
+/// pairs() puts a number of each into a word, that of `high` into the odd half.
 struct Rounded {
 #if defined(__AVX512BF16__)
   using Rows = Pack<std::uint16_t, 2 * kLanes<float>>;
@@ -98,7 +98,7 @@ struct Rounded {
 #endif
 };
 
-/// The words in which products take weights; x has the weights of a word one after the other.
+/// Words of weights for products; x has the one or two weights of each word, the one to be added first in x[0].
 template <class T>
 ANNULUS_INLINE Vec<T> words_of(const Vec<Number<T>> (&x)[kPerWord<T>]) {
   if constexpr (kPerWord<T> == 1)
@@ -107,8 +107,8 @@ ANNULUS_INLINE Vec<T> words_of(const Vec<Number<T>> (&x)[kPerWord<T>]) {
     return Rounded(x[0], x[1]).pairs();
 }
 
-/// words_of(x); x becomes the rounded weights, and rows sum up these. So a key that is seen alone has weight 1, to the
-/// bit, even if 2^(score - m) is rounded: the same rounded number is divided by itself.
+/// Returns words_of(x), and replaces x by the rounded weights, from which a row's l is summed up. So if a row sees one
+/// key, the key has weight 1, to the bit: the rounded 2^(score - m) is divided by itself.
 template <class T>
 ANNULUS_INLINE Vec<T> round_to_words(Vec<Number<T>> (&x)[kPerWord<T>]) {
   const Vec<T> words = words_of<T>(x);
@@ -119,8 +119,8 @@ ANNULUS_INLINE Vec<T> round_to_words(Vec<Number<T>> (&x)[kPerWord<T>]) {
   return words;
 }
 
-/// While it lives, the calling thread treats denormal numbers as 0, as operands and as results, as the instruction for
-/// pairs always does. If `enabled` is false, nothing happens.
+/// While this object lives, the calling thread treats denormal numbers as 0, as operands and as results, as the
+/// instruction for pairs always does. If `enabled` is false, nothing happens.
 class DenormalsAreZero {
  public:
   ANNULUS_INLINE_MEMBER explicit DenormalsAreZero(bool enabled) : enabled_(enabled) {

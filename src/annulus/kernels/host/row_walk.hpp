@@ -34,7 +34,7 @@ class RowWalk {
     }
     return std::min(rows, most);
   }
-  /// Comb index and stored row of the next row, which must exist, then steps over it.
+  /// next() returns the comb index and the stored row of the next row, which must exist, and steps over it.
   struct Row {
     core::Index t;
     core::Index row;
@@ -66,8 +66,8 @@ inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core
   }
 }
 
-/// How many keys of a piece have comb index <= t; these are its first keys. Must be called in ascending order of t.
-///   keys t = 2 3 | 7 8 9:   t = 3 sees 2, t = 6 sees 2, t = 8 sees 4
+/// at(t): how many keys of a piece have comb index <= t; these are its first keys. Calls must be in ascending order.
+///   keys t = 2 3 | 7 8 9 in two runs:   at(3) is 2, at(6) is 2, at(8) is 4
 class VisibleKeys {
  public:
   VisibleKeys(const core::WorkList& work, const core::RowMap& keys)
@@ -90,8 +90,8 @@ struct KeyNumbers {
   core::Index end;
 };
 
-/// Which keys of an item a query row sees: they follow one another. Must be called in ascending order of t.
-///   keys t = 2 3 7 8 9:   t = 3: upto sees [0, 2), after sees [2, 5), left 5 and right 4 see [0, 3)
+/// Which keys of an item a query row sees: they follow one another. Calls must be in ascending order of t.
+///   keys t = 2 3 7 8 9:   t = 3 sees [0, 2) with Band::upto, [2, 5) with Band::after, [0, 3) with left 5, right 4
 class BandKeys {
  public:
   BandKeys(const core::WorkList& work, const core::WorkItem& item)
@@ -110,8 +110,8 @@ class BandKeys {
 };
 
 /// Which keys of an item a query row sees, as positions of the keys taken in descending order of t: position i is key
-/// number count - 1 - i of the piece. Must be called in ascending order of t.
-///   keys t = 2 3 7 8 9 at positions 4 3 2 1 0:   t = 3: upto sees [3, 5), after sees [0, 3)
+/// number count - 1 - i of the piece. Calls must be in ascending order of t.
+///   keys t = 2 3 7 8 9 at positions 4 3 2 1 0:   t = 3 sees [3, 5) with Band::upto, [0, 3) with Band::after
 class SeenKeys {
  public:
   SeenKeys(const core::WorkList& work, const core::WorkItem& item) : keys_(work, item), count_(item.key.count) {}

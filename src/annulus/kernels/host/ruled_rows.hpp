@@ -14,10 +14,10 @@ namespace annulus::kernels::host {
 /// A thread's memory for the rule of `rows` query rows and `keys` keys.
 template <class N>
 RuledPairs<N> ruled_pairs(Scratch& scratch, core::Index rows, core::Index keys) {
-  const auto places = [&](core::Index count) { return scratch.take<Place<N>>(count); };
+  const auto positions = [&](core::Index count) { return scratch.take<Position<N>>(count); };
   N* const slopes = scratch.take<N>(rows);
-  Place<N>*const row_x = places(rows), *const row_y = places(rows);
-  Place<N>*const key_x = places(keys), *const key_y = places(keys);
+  Position<N>*const row_x = positions(rows), *const row_y = positions(rows);
+  Position<N>*const key_x = positions(keys), *const key_y = positions(keys);
   return {0, 0, slopes, row_x, row_y, key_x, key_y, scratch.take<N>(keys)};
 }
 
@@ -26,12 +26,12 @@ template <class N>
 class RuleOf {
  public:
   explicit RuleOf(const CallRule& call) : call_(call) {
-    if (call.rule != nullptr && call.rule->coordinates) unit_ = call.rule->coordinates->unit(place_bits);
+    if (call.rule != nullptr && call.rule->coordinates) unit_ = call.rule->coordinates->unit(position_bits);
   }
 
   bool is_there() const { return call_.rule != nullptr; }
 
-  /// Sets what is the same for all rows.
+  /// Sets what is the same for all rows and keys.
   void begin(RuledPairs<N>& pairs) const {
     const ScoreRule& rule = *call_.rule;
     pairs.cap = N(rule.cap * std::numbers::log2e);
@@ -46,13 +46,13 @@ class RuleOf {
     const core::Index row = item.first_row + t * item.row_step;
     const double slope = rule.slopes[std::size_t(call_.first_head + head)];
     pairs.slopes[i] = row < rule.exempt ? N(0) : N(slope * unit_ * std::numbers::log2e);
-    place(item.document + row, i, pairs.row_x, pairs.row_y);
+    set_position(item.document + row, i, pairs.row_x, pairs.row_y);
   }
   void set_key(RuledPairs<N>& pairs, core::Index j, const core::WorkItem& item, core::Index t) const {
     if (pairs.slopes == nullptr) return;
     const core::Index row = item.first_row + t * item.row_step;
-    pairs.near[j] = row < call_.rule->exempt ? N(0) : N(1);
-    place(item.document + row, j, pairs.key_x, pairs.key_y);
+    pairs.biased[j] = row < call_.rule->exempt ? N(0) : N(1);
+    set_position(item.document + row, j, pairs.key_x, pairs.key_y);
   }
   /// Clears rows and keys [from, to), which do not exist.
   static void clear_rows(RuledPairs<N>& pairs, core::Index from, core::Index to) {
@@ -60,26 +60,26 @@ class RuleOf {
     clear(pairs, pairs.row_x, pairs.row_y, from, to);
   }
   static void clear_keys(RuledPairs<N>& pairs, core::Index from, core::Index to) {
-    if (pairs.slopes != nullptr) std::fill(pairs.near + from, pairs.near + to, N(0));
+    if (pairs.slopes != nullptr) std::fill(pairs.biased + from, pairs.biased + to, N(0));
     clear(pairs, pairs.key_x, pairs.key_y, from, to);
   }
 
  private:
-  /// Differences of positions, with their sign, must fit into a Place.
-  static constexpr int place_bits = sizeof(N) == 8 ? 60 : 30;
+  /// Bits of a position: a difference of positions, with its sign, must fit into a Position.
+  static constexpr int position_bits = sizeof(N) == 8 ? 60 : 30;
 
-  void place(core::Index row, core::Index i, Place<N>* x, Place<N>* y) const {
+  void set_position(core::Index row, core::Index i, Position<N>* x, Position<N>* y) const {
     if (y == nullptr) {
-      x[i] = Place<N>(row);
+      x[i] = Position<N>(row);
       return;
     }
-    x[i] = Place<N>(call_.rule->coordinates->whole(row, 0, unit_));
-    y[i] = Place<N>(call_.rule->coordinates->whole(row, 1, unit_));
+    x[i] = Position<N>(call_.rule->coordinates->whole(row, 0, unit_));
+    y[i] = Position<N>(call_.rule->coordinates->whole(row, 1, unit_));
   }
-  static void clear(const RuledPairs<N>& pairs, Place<N>* x, Place<N>* y, core::Index from, core::Index to) {
+  static void clear(const RuledPairs<N>& pairs, Position<N>* x, Position<N>* y, core::Index from, core::Index to) {
     if (pairs.slopes == nullptr) return;
-    std::fill(x + from, x + to, Place<N>(0));
-    if (y != nullptr) std::fill(y + from, y + to, Place<N>(0));
+    std::fill(x + from, x + to, Position<N>(0));
+    if (y != nullptr) std::fill(y + from, y + to, Position<N>(0));
   }
 
   CallRule call_;

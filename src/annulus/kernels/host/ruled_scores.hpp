@@ -1,6 +1,6 @@
 // Changes blocks of scores by a rule (ruled_pairs.hpp), in one instruction set: the register blocks call change() on
-// their scores, with rows (forward) or keys (backward) across the lanes. Both do the same operations on a pair of rows,
-// so a score has the same bits in both passes and however its rows were cut.
+// their scores, with rows (forward) or keys (backward) across the lanes. Both passes do the same operations on a
+// (row, key) pair, so its score has the same bits in both passes and however rows and keys were cut.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"
@@ -8,7 +8,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// (2^r - 1) / r for r in [-1/2, 1/2], interpolated at Chebyshev's points: errors of 9.3e-9 and of 3e-19.
+// (2^r - 1) / r for r in [-1/2, 1/2], interpolated at Chebyshev's points: errors of 9.3e-9 (float) and 3e-19 (double).
 template <class T>
 struct ExpMinusOne;
 template <>
@@ -28,8 +28,8 @@ struct ExpMinusOne<double> {
   static constexpr int mantissa = 52;
 };
 
-/// x[i] = tanh(z), where 2^(twice x[i]) = e^(2 z). It is u / (u + 2) with u = e^(2 z) - 1. u is made from 2^r - 1 and
-/// 2^n without a difference of nearly equal numbers, so that small scores keep all their digits.
+/// x[i] = tanh(z), where 2^(twice x[i]) = e^(2 z). tanh(z) is u / (u + 2) with u = e^(2 z) - 1. u is made from 2^r - 1
+/// and 2^n without a difference of nearly equal numbers, so that small scores keep all their digits.
 template <class T, int N>
 ANNULUS_INLINE void replace_by_tanh(T twice, Vec<T> (&x)[N]) {
   using Table = ExpMinusOne<T>;
@@ -86,8 +86,8 @@ struct RuledRows {
     return {pairs, int(of_row), key + of_key};
   }
 
-  /// Whether the bias alone lifts the scores of the first row by more than 1 (base 2) over the next `keys` keys: the
-  /// keys come nearer, as those before the row do, so its maximum may have to rise. A guess that costs time only.
+  /// Whether the bias alone raises scores of the first row by more than 1 (base 2) over the next `keys` keys, because
+  /// these come nearer. Then the row's maximum may have to rise. If this guess is wrong, it costs only time.
   ANNULUS_INLINE_MEMBER bool likely_grows(int keys) const {
     return pairs->slopes != nullptr && pairs->slopes[row] * (distance_to(key) - distance_to(key + keys - 1)) > 1;
   }
@@ -105,9 +105,9 @@ struct RuledRows {
     }
     if (all.slopes == nullptr) return;
     if (all.row_y != nullptr) {
-      take_off<true, C, NV>(c);
+      subtract_bias<true, C, NV>(c);
     } else {
-      take_off<false, C, NV>(c);
+      subtract_bias<false, C, NV>(c);
     }
   }
 
@@ -120,21 +120,21 @@ struct RuledRows {
   }
 
   template <bool kPlane, int C, int NV>
-  ANNULUS_INLINE_MEMBER void take_off(Vec<T> (&c)[C][NV]) const {
-    using Places = Vec<IntOf<T>>;
+  ANNULUS_INLINE_MEMBER void subtract_bias(Vec<T> (&c)[C][NV]) const {
+    using Positions = Vec<IntOf<T>>;
     constexpr int n = kLanes<T>;
     const RuledPairs<T>& all = *pairs;
 #pragma GCC unroll 8
     for (int j = 0; j < C; ++j) {
-      if (all.near[key + j] == 0) continue;
-      const Places x = Places{} + all.key_x[key + j];
+      if (all.biased[key + j] == 0) continue;
+      const Positions x = Positions{} + all.key_x[key + j];
 #pragma GCC unroll 3
       for (int v = 0; v < NV; ++v) {
-        const Vec<T> dx = apart<T>(load<Places>(all.row_x + row + v * n), x);
+        const Vec<T> dx = apart<T>(load<Positions>(all.row_x + row + v * n), x);
         Vec<T> far = magnitude<T>(dx);
         if constexpr (kPlane) {
-          const Places y = Places{} + all.key_y[key + j];
-          far = distance<T>(dx, apart<T>(load<Places>(all.row_y + row + v * n), y));
+          const Positions y = Positions{} + all.key_y[key + j];
+          far = distance<T>(dx, apart<T>(load<Positions>(all.row_y + row + v * n), y));
         }
         c[j][v] = fma(-load<Vec<T>>(all.slopes + row + v * n), far, c[j][v]);
       }
@@ -143,16 +143,16 @@ struct RuledRows {
 };
 
 /// Keys across the lanes: MR rows from number `row` on, and vectors of keys from number `key` on.
-///   slopes  [MR][kStripStride]   get 1 - tanh^2, which gradients use; null if nothing uses it or there is no cap
+///   derivatives  [MR][kStripStride]   get 1 - tanh^2, for gradients; null if nothing uses them or there is no cap
 template <class T>
 struct RuledKeys {
   static constexpr bool changes = true;
   const RuledPairs<T>* pairs;
-  T* slopes;
+  T* derivatives;
   int row;
   int key;
 
-  ANNULUS_INLINE_MEMBER RuledKeys at(int of_row, int of_key) const { return {pairs, slopes, of_row, of_key}; }
+  ANNULUS_INLINE_MEMBER RuledKeys at(int of_row, int of_key) const { return {pairs, derivatives, of_row, of_key}; }
 
   /// Changes the scores of row number i of the block.
   template <int NV>
@@ -163,40 +163,40 @@ struct RuledKeys {
       replace_by_tanh<T, NV>(all.twice, x);
 #pragma GCC unroll 2
       for (int v = 0; v < NV; ++v) {
-        if (slopes != nullptr) store(slopes + i * stride + v * n, fma(-x[v], x[v], broadcast(T(1))));
+        if (derivatives != nullptr) store(derivatives + i * stride + v * n, fma(-x[v], x[v], broadcast(T(1))));
         x[v] *= broadcast(all.cap);
       }
     }
     if (all.slopes == nullptr) return;
     if (all.row_y != nullptr) {
-      take_off<true, NV>(i, x);
+      subtract_bias<true, NV>(i, x);
     } else {
-      take_off<false, NV>(i, x);
+      subtract_bias<false, NV>(i, x);
     }
   }
 
-  /// Turns dS of scores with cap and bias into that of scale * q.k; `at` is where change() has left the slopes.
-  ANNULUS_INLINE_MEMBER Vec<T> sloped(Vec<T> ds, int at) const {
-    return slopes == nullptr ? ds : ds * load<Vec<T>>(slopes + at);
+  /// Turns dS of scores with cap and bias into dS of scale * q.k; `at` is where change() has stored the derivatives.
+  ANNULUS_INLINE_MEMBER Vec<T> times_derivative(Vec<T> ds, int at) const {
+    return derivatives == nullptr ? ds : ds * load<Vec<T>>(derivatives + at);
   }
 
  private:
   template <bool kPlane, int NV>
-  ANNULUS_INLINE_MEMBER void take_off(int i, Vec<T> (&c)[NV]) const {
-    using Places = Vec<IntOf<T>>;
+  ANNULUS_INLINE_MEMBER void subtract_bias(int i, Vec<T> (&c)[NV]) const {
+    using Positions = Vec<IntOf<T>>;
     constexpr int n = kLanes<T>;
     const RuledPairs<T>& all = *pairs;
-    const Places x = Places{} + all.row_x[row + i];
+    const Positions x = Positions{} + all.row_x[row + i];
     const Vec<T> slope = broadcast(all.slopes[row + i]);
 #pragma GCC unroll 2
     for (int v = 0; v < NV; ++v) {
-      const Vec<T> dx = apart<T>(x, load<Places>(all.key_x + key + v * n));
+      const Vec<T> dx = apart<T>(x, load<Positions>(all.key_x + key + v * n));
       Vec<T> far = magnitude<T>(dx);
       if constexpr (kPlane) {
-        const Places y = Places{} + all.row_y[row + i];
-        far = distance<T>(dx, apart<T>(y, load<Places>(all.key_y + key + v * n)));
+        const Positions y = Positions{} + all.row_y[row + i];
+        far = distance<T>(dx, apart<T>(y, load<Positions>(all.key_y + key + v * n)));
       }
-      c[v] = fma(-(slope * load<Vec<T>>(all.near + key + v * n)), far, c[v]);
+      c[v] = fma(-(slope * load<Vec<T>>(all.biased + key + v * n)), far, c[v]);
     }
   }
 };

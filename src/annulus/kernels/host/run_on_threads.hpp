@@ -1,4 +1,4 @@
-// Deals tasks to threads, in the order of the tasks.
+// Lets threads run tasks, which start in their order.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -5,8 +5,8 @@
 
 namespace annulus::kernels::host {
 
-/// Grows to the largest task of this thread so far. The memory ledger counts it as "kernel scratch", without the bytes
-/// that only fill its last huge page.
+/// It is as large as the largest task of this thread so far needs. The memory ledger counts it as "kernel scratch",
+/// without the bytes that only fill its last huge page.
 class Scratch {
  public:
   Scratch() = default;
@@ -15,7 +15,7 @@ class Scratch {
   ~Scratch();
 
   /// Returns make(scratch), which takes its arrays from this memory. Everything taken before becomes invalid; the
-  /// memory's content is undefined. Throws Error.
+  /// memory's content is undefined. Throws Error if there is not enough memory.
   template <class Make>
   auto fill(const Make& make) {
     start(bytes_of(make));
@@ -36,21 +36,21 @@ class Scratch {
     used_ += whole_lines<T>(count) * core::Index(sizeof(T));
     return taken;
   }
-  /// `count` or more numbers of T that fill cache lines.
+  /// `count`, rounded up so that this many numbers of T fill whole cache lines.
   template <class T>
   static core::Index whole_lines(core::Index count) {
     constexpr core::Index each = cache_line / core::Index(sizeof(T));
     return core::ceil_div(count, each) * each;
   }
 
-  /// The calling thread's own.
+  /// The calling thread's scratch memory.
   static Scratch& of_this_thread();
 
-  /// Gives the memory back.
+  /// Gives the memory back to the system.
   void release();
 
  private:
-  /// The alignment of a block of this many bytes: that of huge pages if the block fills one.
+  /// The alignment of a block of this many bytes: that of huge pages if the block takes at least one (in_huge_pages()).
   static core::Index alignment(core::Index bytes) {
     return core::in_huge_pages(bytes) >= core::huge_page_bytes ? core::huge_page_bytes : cache_line;
   }

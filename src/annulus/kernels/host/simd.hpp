@@ -1,7 +1,7 @@
 // Vectors of the instruction set for which this file is compiled, on the compilers' vector types: these have + - * & <
-// []; the rest is here. Only for tiles.cpp and what it includes: everything is always inlined and in a namespace of its
-// own per instruction set, and nothing of the standard library is used, so that no function compiled for one
-// instruction set can be used for another.
+// []; the rest is here. Only for the files that instruction_sets.cmake compiles once per instruction set. Everything is
+// always inlined, each set has a namespace of its own, and nothing of the standard library is used: so no function
+// compiled for one instruction set can be used for another.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct PackOf<BFloat16Pair, N> {
 template <class T, int N>
 using Pack = typename PackOf<T, N>::type;
 
-/// Numbers of type T in a register.
+/// How many numbers of type T a register holds.
 template <class T>
 constexpr int kLanes = kVectorBytes / int(sizeof(T));
 template <class T>
@@ -50,7 +50,7 @@ using Floats = Vec<float>;
 using Doubles = Vec<double>;
 using Pairs = Vec<BFloat16Pair>;
 
-/// Integers as wide as T. A comparison of Vec<T> yields Vec<IntOf<T>>: -1 in lanes where it holds.
+/// Integers as wide as T. A comparison of Vec<T> yields Vec<IntOf<T>>: -1 in lanes where it holds, otherwise 0.
 template <class T>
 struct IntegersFor;
 template <>
@@ -91,7 +91,7 @@ ANNULUS_INLINE void store_unaligned(void* p, V x) {
   __builtin_memcpy(p, &x, sizeof(V));
 }
 
-/// x in every lane. (x - 0 is x, which the compiler knows; x + 0 is not, for x = -0.)
+/// x in every lane. (The compiler knows that x - 0 is x. It cannot drop the addition in x + 0, which changes x = -0.)
 template <class T>
 ANNULUS_INLINE Vec<T> broadcast(T x) {
   return x - Vec<T>{};
@@ -158,8 +158,8 @@ ANNULUS_INLINE void store_some(T* p, Vec<T> x, int count) {
 }
 #endif
 
-// a * b + c, rounded once if the machine can; larger(a, b) = a > b ? a : b, which is b if one of them is NaN;
-// smaller(a, b) = a < b ? a : b.
+// fma(a, b, c) = a * b + c, rounded once if the set has such an instruction; larger(a, b) = a > b ? a : b, which is b
+// if one of them is NaN; smaller(a, b) = a < b ? a : b.
 #if defined(__AVX512F__)
 ANNULUS_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 ANNULUS_INLINE Doubles fma(Doubles a, Doubles b, Doubles c) { return _mm512_fmadd_pd(a, b, c); }
@@ -248,8 +248,8 @@ ANNULUS_INLINE unsigned lanes_equal(V a, V b) {
 }
 #endif
 
-/// c += a * b, rounded as fma() rounds. Written out for GCC, which otherwise reuses a's register for c and then needs
-/// copies and spills to move the accumulators back (measured in the 6 x 2 block: 76 instead of 9x GFLOP/s).
+/// c += a * b, rounded as fma() rounds. In assembly, because GCC otherwise reuses a's register for c, and then needs
+/// copies and spills to move the accumulators back (measured in the 6 x 2 block: 76 instead of over 90 GFLOP/s).
 template <class V>
 ANNULUS_INLINE void accumulate(V& c, V a, V b) {
 #if defined(__FMA__)
@@ -263,7 +263,7 @@ ANNULUS_INLINE void accumulate(V& c, V a, V b) {
 #endif
 }
 
-// shuffle<Pattern>(x, y): lane i is number Pattern::at(i) of the numbers of x followed by those of y.
+// shuffle<Pattern>(x, y): lane i is lane Pattern::at(i) of (x, y): lanes 0 ... N - 1 are those of x, N ... those of y.
 template <int... I>
 struct LaneList {};
 template <int N, int... I>
@@ -281,7 +281,7 @@ ANNULUS_INLINE Vec<T> shuffle(Vec<T> x, Vec<T> y) {
   return shuffle<Pattern>(x, y, typename LanesUpTo<kLanes<T>>::List{});
 }
 
-/// The largest lane, in every lane, of a vector without NaN.
+/// A vector with the largest number of x in every lane; x has no NaN.
 template <int kStep>
 struct Across {
   static constexpr int at(int i) { return i ^ kStep; }

@@ -1,5 +1,5 @@
-// What keys receive, and the largest weights of rows, in one instruction set (see tiles.cpp). First the weights E of MR
-// rows and a tile of keys are made, panel by panel; both results then read them from the first-level cache.
+// How much attention keys receive, and the largest weights of rows, in one instruction set (see tiles.cpp). First the
+// weights E of MR rows and a tile of keys are made, panel by panel. Both results then use E in the first-level cache.
 #include "annulus/kernels/host/statistic_tiles.hpp"
 
 #include "annulus/kernels/host/weight_panels.hpp"
@@ -20,13 +20,13 @@ struct NarrowFor<double> {
 };
 
 /// Adds factor * E of MR rows, one after another, to the float64 sums of one vector of keys.
-///   p, received  of the first key   slots, factors  of the first row
+///   p, received  at the first key   slots, factors  at the first row
 template <class T>
 ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors, double* received, int capacity) {
   int slot = slots[0];
   Doubles sum = load<Doubles>(received + slot * capacity);
   for (int i = 0; i < kRowBlock; ++i) {
-    if (slots[i] != slot) {  // rows of another head: heads change in every row, or not at all
+    if (slots[i] != slot) {  // the row is of another head: heads change with every row, or never
       store(received + slot * capacity, sum);
       slot = slots[i];
       sum = load<Doubles>(received + slot * capacity);
@@ -45,22 +45,22 @@ ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
   return most;
 }
 
-/// Calls admit() for the weights of a row that lie above its threshold, largest first: each may raise the threshold, so
-/// that few weights are admitted and then removed again for larger ones. Sets them to 0 in the strip.
+/// Calls admit() for the weights of a row that lie above its threshold, and sets them to 0 in p. The largest comes
+/// first: a call may raise the threshold, so few weights enter the row's list only to be removed for larger ones.
 template <class T>
 ANNULUS_INLINE void admit_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
   for (;;) {
     const Vec<T> most = largest_of(p, count);
     if (!any_above(most, broadcast(sums.thresholds[row]))) return;
     const Vec<T> weight = largest_lane_everywhere<T>(most);
-    // Finds its index without a branch, because no predictor could know the outcome.
-    std::uint64_t low = 0, high = 0;  // of the first half of the tile's keys, and of the second
+    // Finds its index without a branch, because the processor could not predict the outcome.
+    std::uint64_t low = 0, high = 0;  // bits for keys of the tile's first and second half
     for (int j = 0; j < count; j += kLanes<T>) {
       const std::uint64_t there = lanes_equal(load<Vec<T>>(p + j), weight);
       (j < kTileKeys / 2 ? low : high) |= there << j % (kTileKeys / 2);
     }
     const int i = low != 0 ? __builtin_ctzll(low) : kTileKeys / 2 + __builtin_ctzll(high);
-    // Stores a whole vector, because it is loaded again at once.
+    // Stores a whole vector, because the next round soon loads the whole vector.
     T* const around = p + i / kLanes<T> * kLanes<T>;
     const Vec<IntOf<T>> lane = Vec<IntOf<T>>{} + IntOf<T>(i % kLanes<T>);
     store(around, count_up<T>() == lane ? Vec<T>{} : load<Vec<T>>(around));

@@ -13,12 +13,12 @@
 
 namespace annulus::kernels::host {
 
-/// A query row of a chunk, with its list.
+/// A query row of a chunk, with its list of largest weights.
 template <class T>
 struct ListedRow {
   TopList<T> list;
-  PickedRows* picked;  // of the pairs that pick the row
-  int pairs;           // how many: the largest multiplicity of its keys
+  PickedRows* picked;  // for those pairs of the pattern that pick the row
+  int pairs;           // the number of these pairs: the largest multiplicity of a key
   T skip_factor;       // see TopList
 };
 
@@ -43,9 +43,9 @@ struct StatisticsMemory {
     if (ruled) rule = ruled_pairs<Number<T>>(scratch, rows, all);
   }
 
-  const void** operands;   // [max(keys, rows)] of k, later of q
-  double** received_rows;  // [keys] sums in memory, slots of one key side by side
-  Index* key_rows;         // [keys] rows of their document
+  const void** operands;   // [max(keys, rows)] addresses of rows of k, later of q
+  double** received_rows;  // [keys] addresses of sums in memory, slots of one key side by side
+  Index* key_rows;         // [keys] row numbers, from the start of the document
   double* received;        // [slots][keys]
   ScoreRows<T> queries;
   ScoreKeys<T> keys;
@@ -54,11 +54,11 @@ struct StatisticsMemory {
   Number<T>* thresholds;         // [rows]
   ListedRow<Number<T>>* listed;  // [rows]
   PickedRows* picked;            // [rows][pairs]
-  Index document = 0;            // its first row
+  Index document = 0;            // global number of its first row
   RuledPairs<Number<T>> rule = {};
 };
 
-/// Adds up in memory; one object serves all threads.
+/// The `Sums` of KeyTasks for statistics: adds to sums and lists in memory. One object serves all threads.
 template <class T>
 class ProbabilitySums {
  public:
@@ -135,7 +135,7 @@ class ProbabilitySums {
                                                            {&q.score_factor, 0}, q.queries);
   }
 
-  /// Works on the chunk; tasks of higher keys have finished with its lists.
+  /// Adds the chunk's (row, key) pairs. Tasks of higher keys have already finished with the lists of these rows.
   void add(Index count, Memory& w) const {
     const bool lists = statistics_.top_keys > 0;
     for (Index i = 0; lists && i < count; ++i) w.thresholds[i] = w.listed[i].list.last() * w.listed[i].skip_factor;
@@ -153,7 +153,7 @@ class ProbabilitySums {
  private:
   bool is_ruled() const { return rule_.is_there(); }
 
-  /// List number `at`; its row is row x of the document.
+  /// List number `at`, with its pairs in `picked`. The list is of row x of the document.
   ListedRow<N> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
     const Index size = statistics_.top_keys;
     int pairs = operands_.pairs == 1 ? 1 : 0;

@@ -1,9 +1,9 @@
 // Cuts a work list into tasks for threads.
 //   forward    (batch entry, item, some of its query rows with all its heads): tasks share nothing
 //   backward   (batch entry, item, some of its keys with all query rows that see them): only this task adds to dk and
-//              dv of its keys. The tasks of an item add to dq of a query row one after another, higher keys first: a
-//              task may use a chunk of query rows as soon as the task of the next higher keys has finished
-//              with it
+//              dv of its keys. The tasks of an item add to dq of a query row one after another, higher keys first.
+//              So a task may add to a chunk of query rows as soon as the task of the next higher keys has finished
+//              with this chunk
 #pragma once
 
 #include <vector>
@@ -18,14 +18,14 @@ struct Task {
   core::Index item = 0;   ///< index into WorkList::items
   core::Index first = 0;  ///< query rows [first, first + count) of the item's piece
   core::Index count = 0;
-  /// Keys that any of them sees: positions [key_begin, key_end) of the item's keys taken in DESCENDING order of t.
+  /// Keys that any of these rows sees: positions [key_begin, key_end) of the item's keys in DESCENDING order of t.
   core::Index key_begin = 0;
   core::Index key_end = 0;
   core::Index cost = 0;  ///< about how many (query row, head, key) triples it computes
 };
 
 /// Tasks of a work list for every batch entry, the most costly first; rows that see no key are in no task. A task has
-/// at most `max_rows` query rows times heads (or one query row), and fewer if there were too few tasks for `threads`.
+/// at most `max_rows` query rows times heads (or one query row); fewer if there would be too few tasks for `threads`.
 std::vector<Task> make_tasks(const core::WorkList& work, core::Index batch, core::Index max_rows, core::Index threads);
 
 struct BackwardTask {
@@ -34,13 +34,13 @@ struct BackwardTask {
   core::Index first = 0;  ///< keys [first, first + count) of the item's piece
   core::Index count = 0;
   core::Index number = 0;  ///< 0, 1, ... before sorting: the task of the next higher keys has number - 1
-  bool highest = false;    ///< no task has higher keys
+  bool highest = false;    ///< no task of the batch entry and item has higher keys
   core::Index cost = 0;    ///< about how many triples it and the tasks that wait for it compute
 };
 
 /// Tasks of a work list for every batch entry, with at most `max_keys` keys each: a multiple of `key_step`, except for
-/// the last keys of an item; fewer if there were too few tasks for `threads`. Tasks on which most others depend come
-/// first: an item's tasks for a batch entry come in descending order of keys, and items of equal size take turns.
+/// the last keys of an item; fewer if there would be too few tasks for `threads`. The most costly tasks, with those
+/// that wait for them, come first: so an item's tasks have descending keys, and tasks of items of equal size alternate.
 std::vector<BackwardTask> make_backward_tasks(const core::WorkList& work, core::Index batch, core::Index max_keys,
                                               core::Index key_step, core::Index threads);
 

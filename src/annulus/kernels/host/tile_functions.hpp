@@ -1,4 +1,4 @@
-// What the files of each instruction set offer, and its arguments: plain data and function pointers.
+// The table that the files of each instruction set define, and its functions' arguments: data and function pointers.
 //
 // This header is compiled with AVX-512 flags in one file and without them in another. So nothing in it may be a
 // function or include one: the linker keeps one copy of an inline function for the whole program, and it could keep the
@@ -23,7 +23,7 @@ struct BFloat16Bits {
 /// Number of storage types; entry [i] of a table is for the type whose core::DType value is i.
 inline constexpr int kStorageTypes = 4;
 
-/// Largest head size, of keys and of values, and that of matrix units.
+/// The largest head size of keys and of values; the largest one that matrix units take.
 inline constexpr int kMaxHeadDim = 576;
 inline constexpr int kMaxMatrixDim = 256;
 
@@ -35,7 +35,7 @@ inline constexpr int kMaxMatrixDim = 256;
 ///   max      [rows]                       m: even integers, -inf while empty
 ///   sum      [rows]                       l: the sum of the weights
 ///   score_sum [rows]                      sum of the weights times their scores; nullptr: not wanted
-/// A row sees the keys at positions [begin, end) of its piece. From one row to the next, begin and end never rise,
+/// A row sees the keys at positions [begin, end) of the item's keys. From row to row, begin and end never rise,
 /// because rows ascend in t and keys descend. Rows after `rows`, up to a whole group, may have any queries.
 template <class T>
 struct QueryPanels {
@@ -50,14 +50,14 @@ struct QueryPanels {
   int head_dim;
   int value_dim;                                // columns of acc and of values
   Number<T> exponent_bias;                      // weights are 2^(score - m + exponent_bias)
-  Number<T> score_factor;                       // only for pairs: the factor of the sum over D
+  Number<T> score_factor;                       // only for pairs: scale * log2(e), by which a sum over D is multiplied
   const RuledPairs<Number<T>>* rule = nullptr;  // of all rows, and of the keys of the tile; for add_ruled_tile
 };
 
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
-/// keys    [key][depth]            zero beyond D; after the last key, up to a multiple of key_step: any numbers
+///   keys    [key][depth]            zero beyond D; after the last key, up to a multiple of key_step: any numbers
 ///   values  [column][capacity]      zero beyond Dv; a word is a number of one key, or of two successive keys
-/// (The set amx has both in tiles, see amx/pack_tiles.hpp.)
+/// (The set amx has keys and values in tiles, see amx/pack_tiles.hpp.)
 ///   finite                          all values are finite: then weight 0 leaves out a key that a row does not see
 template <class T>
 struct KeyTile {
@@ -69,7 +69,7 @@ struct KeyTile {
   int capacity;  // of a column, in words: one or two keys each; whole vectors
 };
 
-/// The factors of rows while they are packed: of[i * step] for row i; with a step of 0 there is one factor for all.
+/// What rows are multiplied by while they are packed: of[i * step] for row i; with a step of 0, one factor for all.
 template <class T>
 struct RowFactors {
   const T* of;
@@ -81,50 +81,50 @@ template <class T>
 struct TileFunctions {
   int group_rows;              // G
   int query_step;              // query rows are packed in multiples of this; it divides W
-  int row_block;               // MR
+  int row_block;               // MR: backward, rows (or keys) of a block of sums
   int column_block;            // NR, two vectors: backward, columns of a slab, or keys of a panel
   int key_step;                // forward tiles have room for a multiple of this many keys
-  int strip_keys;              // keys that a group takes at a time
+  int strip_keys;              // forward: keys of a strip, whose scores a group makes at a time
   int key_granule = 1;         // forward: keys that one instruction adds; granules count from the piece's first row
   int forward_depth_step = 1;  // forward: words of a row are padded to a multiple of this
   int depth_step;              // backward: words of a row are padded to a multiple of this
   int column_step;             // forward: columns of values and accumulators are padded to a multiple of this
   int backward_row_step;       // query rows of a chunk are padded to a multiple of this
   int backward_key_step;       // keys of a task are a multiple of this (MR and NR), except in the last one
-  int key_panel;               // backward: a task's keys are padded to a multiple of this, NR
-  int strip_stride;            // of P and dS
+  int key_panel;               // backward: a task's keys are padded to a multiple of this (vectors: NR)
+  int strip_stride;            // words from one row of P (or dS) to the next (Strips)
 
-  // Null for storage types that cannot be packed into words T: pairs are made only of bfloat16. Packing pairs leaves
-  // out the factor.
+  // Null for storage types that cannot be packed into words T: pairs are made only of bfloat16. Functions that pack
+  // pairs ignore the factor.
   using Pack = void (*)(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels);
-  /// [panel][depth][W] and [panel][depth][NR], every number times `factor`: `count` is a multiple of query_step or NR.
+  /// [panel][depth][W] and [panel][depth][NR], numbers times `factor`; `count` is a multiple of query_step, or of NR.
   Pack pack_queries[kStorageTypes];
   Pack pack_transposed[kStorageTypes];
   /// [key][depth]
   void (*pack_rows[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
-  /// [column][capacity], zero after the last row in its vector; `capacity` is whole vectors.
-  /// Returns whether all numbers are finite, as do those below.
+  /// [column][capacity], zero after the last row up to a whole vector; `capacity` is whole vectors.
+  /// Returns whether all numbers are finite, as PackSlabs do.
   bool (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
   using PackSlabs = bool (*)(const void* const* rows, int count, int head_dim, int capacity,
                              const RowFactors<Number<T>>& factors, T* slabs);
   /// [slab][capacity][NR], every number of row i times its factor. What a word holds, and which number is added first:
-  ///   pack_slabs             words are numbers of one row, or of two that are added in this order
-  ///   pack_descending_slabs  the same, but the second is added first
-  ///   pack_row_slabs         words of one row side by side
+  ///   pack_slabs             a word has a number of one row, or numbers of two rows, the first row added first
+  ///   pack_descending_slabs  the same, but the second row is added first
+  ///   pack_row_slabs         a word has a number, or two successive numbers, of one row
   PackSlabs pack_slabs[kStorageTypes];
   PackSlabs pack_descending_slabs[kStorageTypes];
   PackSlabs pack_row_slabs[kStorageTypes];
-  /// Copies accumulators of `count` rows to and from [group][column][G]. Loading writes zeros to rows up to `padded`
-  /// (whole steps), rows without an address, and columns beyond head_dim.
+  /// Copies accumulators of `count` rows to and from [group][column][G]. Loading writes zeros for rows up to `padded`
+  /// (a multiple of query_step), for rows without an address, and for columns beyond head_dim.
   void (*load_columns)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                        Number<T>* groups);
   void (*store_columns)(const Number<T>* groups, std::int64_t count, int head_dim, Number<T>* const* rows);
-  /// The same to and from [block][slab][MR][NR]. Loading writes zeros to rows up to `padded`, a multiple of MR, and to
-  /// columns beyond head_dim.
+  /// The same to and from [block][slab][MR][NR]. Loading writes zeros for rows up to `padded`, a multiple of MR, and
+  /// for columns beyond head_dim.
   void (*load_rows)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                     Number<T>* blocks);
   void (*store_rows)(const Number<T>* blocks, std::int64_t count, int head_dim, Number<T>* const* rows);
-  /// The same for dq, which matrix units keep by columns.
+  /// The same for dq, which matrix units keep as dQ^T.
   void (*load_query_sums)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                           Number<T>* sums);
   void (*store_query_sums)(const Number<T>* sums, std::int64_t count, int head_dim, Number<T>* const* rows);
@@ -132,26 +132,26 @@ struct TileFunctions {
   /// Forward: adds the tile's keys, one after another, to the rows that see them. `scores` is scratch memory for
   /// G * strip_keys numbers. Entry [1] is for panels with a score_sum.
   void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
-  /// The same for scores under a rule (RuledPairs): one function for all rules. The functions below come in such pairs,
-  /// too. Matrix units have no ruled ones.
+  /// The same for scores under a rule (RuledPairs): one function for all rules. add_chunks and add_statistics have
+  /// such a variant, too. Tables of matrix units have none.
   void (*add_ruled_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
-  /// Backward: adds what the pairs of the two chunks contribute to dq, dk and dv: to dq key after key, descending, to
-  /// dk and dv row after row, ascending.
+  /// Backward: adds what the (row, key) pairs of the two chunks contribute: to dq key after key, descending; to dk and
+  /// dv row after row, ascending.
   void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
   void (*add_ruled_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
-  /// Statistics of the same pairs: a key takes one row after another, ascending.
+  /// Statistics of such (row, key) pairs: rows are added to a key's sums one after another, ascending.
   void (*add_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys, const StatisticSums<Number<T>>& sums);
   void (*add_ruled_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys,
                                const StatisticSums<Number<T>>& sums);
 
   /// sum_d a[d] * b[d]; both have the storage type.
   Number<T> (*dot[kStorageTypes])(const void* a, const void* b, int head_dim);
-  /// out[0 .. head_dim) = acc * factor + 0, rounded to the storage type: zeros have no sign.
+  /// out[0 .. head_dim) = acc * factor + 0, rounded to the storage type. Adding 0 turns -0 into 0.
   void (*store_row[kStorageTypes])(const Number<T>* acc, int head_dim, Number<T> factor, void* out);
 };
 
 // The tables of each compiled instruction set. ANNULUS_HAS_... says which exist; the processor decides which can be
-// used (instruction_set.hpp). Memory passed to them is aligned to 64 bytes; rows of tensors need not be.
+// used (core/instruction_set.hpp). Memory passed to them is aligned to 64 bytes; rows of tensors need not be.
 namespace baseline {
 extern const TileFunctions<float> float_tiles;
 extern const TileFunctions<double> double_tiles;
@@ -167,7 +167,7 @@ extern const TileFunctions<float> float_tiles;
 extern const TileFunctions<double> double_tiles;
 extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace avx512
-/// The table of pairs for avx512 with an instruction for pairs: the same bits.
+/// The table of pairs for processors with AVX-512 and an instruction for pairs; the same bits as avx512.
 namespace avx512_bf16 {
 extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace avx512_bf16
@@ -175,7 +175,7 @@ extern const TileFunctions<BFloat16Pair> pair_tiles;
 /// C += A B as the matrix unit computes it; all three are tiles of 16 rows of 64 bytes (amx/tile_registers.hpp).
 using MultiplyTiles = void (*)(const void* a, const void* b, float* c);
 
-// The set amx: for matrix units, and for vectors with the same bits. Each table has only what its pass needs.
+// The set amx: for matrix units, and for vectors instead, with the same bits. A table has only what its pass needs.
 namespace amx {
 extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
 extern const MultiplyTiles multiply;

@@ -1,4 +1,4 @@
-// Which panels of keys a group of query rows needs, and their weights E: gradients and statistics begin with these.
+// Which panels of keys a group of query rows needs, and their weights E, from which gradients and statistics are made.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// The whole panels (halves at the end) of keys that a group of MR rows needs, counted from the tile's first key.
+/// Keys of the panels that a group of MR rows needs, from the tile's first key on: whole panels, a half one at the end.
 template <class T>
 ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int keys) {
   const int begin = at_least(q.begin[row] - tile, 0) / kKeyBlock<T> * kKeyBlock<T>;
@@ -16,7 +16,7 @@ ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int key
   return {begin, end > begin ? end : begin};
 }
 
-/// Calls fill(j, vectors, is_masked) for the panels, from number j of the tile's keys on: NR keys (2 vectors), or half
+/// Calls fill(j, vectors, is_masked) for each panel, which begins with key j of the tile: NR keys (2 vectors), or half
 /// of that at the end. A panel that every row of the group sees completely needs no mask.
 template <class T, class Fill>
 ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Range panels, const Fill& fill) {

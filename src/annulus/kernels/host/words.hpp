@@ -1,4 +1,4 @@
-// Panels consist of words. A word is a number, or two of bfloat16 that one instruction multiplies.
+// Panels consist of words. A word is one number, or two bfloat16 numbers that one instruction multiplies.
 //
 // Plain data, for the reasons in tile_functions.hpp.
 #pragma once

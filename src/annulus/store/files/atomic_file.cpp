@@ -30,7 +30,7 @@ Found look(const std::string& path) {
   return {0, {about.st_dev, about.st_ino}};
 }
 
-/// Throws and says what the path leads to instead of the file that was made under it.
+/// Throws an error that says what the path leads to instead of the file that was made under it.
 [[noreturn]] void complain(const std::string& path, ino_t inode, const Found& found) {
   if (found.error != 0) {
     fail(ErrorKind::failure, "{}: the file that was made under this name (inode {}) cannot be found: {}", path, inode,
@@ -46,10 +46,10 @@ Found look(const std::string& path) {
 int rename_to_new(const std::string& from, const std::string& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) return errno;
-  // Some file systems (NFS) lack that call; but link() never replaces a file either.
+  // Some file systems (NFS) do not support RENAME_NOREPLACE. link() never replaces a file either.
   if (link(from.c_str(), to.c_str()) == 0) return unlink(from.c_str()) == 0 ? 0 : errno;
   if (errno == EEXIST) return errno;
-  // Without links there is a short moment in which another process can make a file of this name.
+  // On a file system without links, another process can make a file of this name between look() and rename().
   if (look(to).error != ENOENT) return EEXIST;
   return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
@@ -70,7 +70,7 @@ UnfinishedFile::~UnfinishedFile() {
 
 void UnfinishedFile::check() const {
   const Found found = look(path_);
-  // The device is not compared: a network file system that is mounted anew has another number.
+  // The device is not compared: a network file system may get another number when it is mounted again.
   if (found.error != 0 || found.identity.inode != identity_.inode) complain(path_, identity_.inode, found);
 }
 
@@ -102,7 +102,7 @@ AtomicFile::AtomicFile(const std::string& file, bool overwrite)
 AtomicFile::AtomicFile(const std::string& file, bool overwrite, const std::string& made, Unnamed unnamed)
     : final_path_(file), overwrite_(overwrite), unnamed_(unnamed), descriptor_(made, O_RDWR | O_NOFOLLOW) {
   {
-    const core::MakingScope making;  // meanwhile a signal does not delete it as an unfinished file
+    const core::MakingScope making;  // meanwhile a signal does not remove `made` as an unfinished file
     unfinished_.emplace(made, descriptor_.identity().inode);
     unfinished_->release();
   }
@@ -120,8 +120,8 @@ void AtomicFile::write(const std::string& text) {
   if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", final_path_, std::strerror(code));
 }
 
-/// Takes owner and group of the replaced file, if this process may. If the group cannot be kept, the new group gets
-/// only the rights that all others have.
+/// Takes owner, group and rights of the file that is replaced, if this process may. If it may not set that group, the
+/// group of the new file gets only rights that all other users have, too.
 void AtomicFile::take_permissions() const {
   struct stat replaced {
   }, made{};
@@ -133,7 +133,7 @@ void AtomicFile::take_permissions() const {
       mode &= ~mode_t(070) | ((mode & 07) << 3);
     }
   }
-  fchmod(descriptor_.id(), mode);  // may fail on a file system without permissions, which then has none to keep
+  fchmod(descriptor_.id(), mode);  // may fail on a file system without rights, which has none to keep
 }
 
 void AtomicFile::take_name() const {
@@ -158,10 +158,10 @@ void AtomicFile::publish() {
     keep(error.what());
   }
   unfinished_->release();
-  flush_folder(final_path_);  // may fail on some file systems, but the file's content is safe
+  flush_folder(final_path_);  // has no effect on some file systems, but the file's content is safe
 }
 
-/// Keeps the file, because hours of work are in it.
+/// Keeps the file, because hours of work are in it. Throws an error that begins with `why` and names the file.
 void AtomicFile::keep(const std::string& why) {
   if (unnamed_ == Unnamed::stays) fail(ErrorKind::failure, "{}; the finished file is {}", why, unfinished_->path());
   std::string kept = final_path_ + ".kept." + random_digits();

@@ -1,10 +1,10 @@
-// A file appears under its final name complete or not at all; this program makes all of its files in this way. A file
-// gets a temporary name beside its final one, is flushed to disk, and is then renamed.
+// Files that appear under their final names complete or not at all. AtomicFile makes a file under a temporary name
+// beside the final one, flushes it to disk, and then renames it. It also flushes and renames NAME.part (part_file.hpp).
 //
 // The temporary file is always new, never an existing file or a link, and its name cannot be guessed. A process that
 // opens it, writes text to it or renames it first checks that the name still leads to the same inode, and throws if
-// not. A process that ends early removes the file (core/unfinished_files.hpp). If the process was killed, the next one
-// that makes the same file removes it (process_name.hpp).
+// not. A process that ends early removes the file (core/unfinished_files.hpp). If the process was killed, the next
+// process that makes the same file removes the temporary file (process_name.hpp).
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@
 
 namespace annulus::store {
 
-/// An unfinished file; every rank may have an object for it. Machines that share a file system may number its device
-/// differently, but the file's inode number is the same on all of them.
+/// An unfinished file; every rank may have an object for it. On machines that share a file system, the file's device
+/// number may differ, but its inode number is the same.
 class UnfinishedFile {
  public:
   /// For an existing file. Throws Error(failure) if the path does not lead to the file with this inode.
@@ -59,8 +59,8 @@ class AtomicFile {
   void write(const std::string& text);
 
   /// Flushes the file to disk and gives it its final name. If it replaces a file, it takes that file's permissions.
-  /// Throws Error(failure), for example if another file has got the name meanwhile and must not be replaced. The result
-  /// is then kept as NAME.kept.<random>, or (Unnamed::stays) under its present name; the error says where.
+  /// Throws Error(failure), for example if another file has got the name meanwhile and must not be replaced. The new
+  /// file is then kept as NAME.kept.<random>, or (Unnamed::stays) under its present name; the error says where.
   void publish();
 
  private:

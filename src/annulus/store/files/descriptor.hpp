@@ -1,4 +1,4 @@
-// An open file that closes itself and recognises its path; and locks on single bytes of a file.
+// An open file that closes itself, and knows whether a path leads to it; and locks on single bytes of a file.
 #pragma once
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
 
   int id() const { return id_; }
-  /// Closes it now. Returns 0 or the error's number.
+  /// Closes the file now. Returns 0 or the error's number.
   int close();
   core::FileIdentity identity() const;
   /// True if the path leads to this file and is not a link to it.
@@ -49,7 +49,7 @@ class ByteLock {
   ByteLock& operator=(const ByteLock&) = delete;
   ByteLock& operator=(ByteLock&&) = delete;
 
-  /// The lock; empty if another holder has it.
+  /// Locks the byte at once; empty if another holder has locked it, or if locking fails.
   static std::optional<ByteLock> without_waiting(const Descriptor& file, long long byte);
 
  private:

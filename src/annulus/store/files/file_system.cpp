@@ -27,7 +27,7 @@ std::string folder_of(const std::string& file) {
 }
 
 /// Writes a file to disk piece by piece, so that no single call takes long: a call that flushes everything to a slow
-/// disk looks as if it hangs. Call fsync after this function: it writes no metadata, and nothing on some file systems.
+/// disk looks as if it hangs. Call fsync afterwards: this function writes no metadata, and on some systems nothing.
 void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
   struct stat found {};
   if (fstat(descriptor.id(), &found) != 0) return;
@@ -121,7 +121,7 @@ void extend(const Descriptor& descriptor, const std::string& name, core::Index b
 }
 
 core::Index read_bytes(const Descriptor& descriptor, void* to, core::Index count, core::Index offset) {
-  constexpr core::Index call_bytes = core::Index(64) << 20;  // that one call reads at most: a second on a slow disk
+  constexpr core::Index call_bytes = core::Index(64) << 20;  // one call reads no more: takes a second on a slow disk
   core::Index done = 0;
   while (done < count) {
     const ssize_t now = pread(descriptor.id(), static_cast<char*>(to) + done,

@@ -1,4 +1,4 @@
-// Checks before a file is made (its name, its space), for one rank; and calls that reserve, read, write and flush.
+// Checks of name and space before a file is made, for one rank; and functions that reserve, read, write and flush.
 #pragma once
 
 #include <string>
@@ -13,23 +13,23 @@ bool exists(const std::string& file);
 /// The same, but a link counts as something, even if it leads nowhere.
 bool is_taken(const std::string& path);
 
-/// Says why this name is too long: until the file is finished it has a longer name, which the file system must allow,
-/// too. Empty: it is not too long.
+/// Says why this name is too long; empty if it is not. (Until the file is finished it has a longer name, which the file
+/// system must allow, too.)
 std::string why_too_long(const std::string& file);
 
-/// Throws Error(failure) if `file` cannot be made: the name is too long; the folder is missing, not a folder or not
-/// writable; something there is not a regular file (a folder, a FIFO, a device, a socket); or a file there must not be
-/// replaced. Follow links before the call.
+/// Throws Error(failure) if `file` cannot be made: its name is too long; its folder is missing, not a folder or not
+/// writable; the name belongs to something that is not a regular file (a folder, a FIFO, a device, a socket); or it
+/// belongs to a file that must not be replaced. Follow links before the call.
 void check_can_be_made(const std::string& file, bool overwrite);
 
 /// Throws Error(failure) if the file system of `file` has less than `bytes` free.
 void check_free_space(const std::string& file, core::Index bytes);
 
 /// Makes an open file `bytes` long and reserves that space, if the file system can. So a full disk, a quota or a size
-/// limit shows now, and not after hours of computing. Throws Error(failure) with the file's name.
+/// limit is an error now, and not after hours of computing. Throws Error(failure) with the file's name.
 void reserve(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
-/// Makes a file longer by writing zeros, so that the space is reserved on every file system.
+/// Makes a file `bytes` longer by writing zeros, so that the space is reserved on every file system.
 void extend(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
 /// Reads `count` bytes at `offset`, or fewer if the file ends. Returns how many were read; -1: failed, see errno.
@@ -38,14 +38,14 @@ core::Index read_bytes(const Descriptor& descriptor, void* to, core::Index count
 /// Writes `count` bytes at `offset`. Returns 0 or the error's number.
 int write_all(const Descriptor& descriptor, const char* bytes, std::size_t count, core::Index offset);
 
-/// Flushes the folder of a file, so that the file's name is on disk, too; not all file systems can do it.
+/// Flushes the folder of a file, so that the file's name is on disk, too. Does nothing if the file system cannot do it.
 void flush_folder(const std::string& file);
 
 /// Flushes what this machine has written to a file. Throws Error(failure).
 void flush_to_disk(const Descriptor& descriptor, const std::string& name);
 
-/// The same, and closes the file: some file systems (NFS, quotas) report a failed write only then. Throws
-/// Error(failure).
+/// Flushes and closes a file: some file systems (NFS, quotas) report a failed write only when the file is closed.
+/// Throws Error(failure).
 void flush_and_close(Descriptor& descriptor, const std::string& name);
 
 }  // namespace annulus::store

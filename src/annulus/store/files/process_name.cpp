@@ -52,7 +52,7 @@ std::string stat_field(pid_t process, int number) {
 }
 std::string start_of(pid_t process) { return stat_field(process, 22); }
 
-/// The process that makes a temporary file of `base`, read from the file's name; empty for any other name.
+/// The process in `name`, if this is the name of a temporary file of `base`; otherwise empty.
 std::optional<std::string> maker_of(const std::string& name, const std::string& base) {
   const std::string front = base + ".tmp.";
   const std::size_t end = name.rfind('.');
@@ -63,7 +63,7 @@ std::optional<std::string> maker_of(const std::string& name, const std::string& 
 void warn_once(const std::string& path) {
   static std::set<std::string> said;  // warns once, although a training makes its checkpoint many times
   struct stat about {};
-  if (lstat(path.c_str(), &about) != 0 || !said.insert(path).second) return;  // gone, or warned of before
+  if (lstat(path.c_str(), &about) != 0 || !said.insert(path).second) return;  // gone, or warned about before
   fmt::print(stderr,
              "annulus: warning: {}: {} bytes, written {:.0f} minutes ago by a process of another machine or container; "
              "remove it if nothing there makes this file any more\n",

@@ -22,14 +22,14 @@ std::vector<double> numbers_of(hid_t object, const std::string& attribute, const
 /// the attribute DIMENSION_LIST, which is a list of references. Empty if there is no such attribute.
 std::vector<std::string> scale_names_of(hid_t dataset);
 
-/// Adds an attribute. `value` has the type `type` in memory, too.
+/// Adds an attribute. `type` is the type of `value` in the file and in memory.
 void add_attribute(hid_t object, const std::string& attribute, hid_t type, hid_t space, const void* value);
 /// Adds an attribute with a text in UTF-8 of variable length.
 void add_text(hid_t object, const std::string& attribute, const std::string& text);
 
 // dimension_scales.cpp
 
-/// A dataset and the names of its axes, such as (1, 1024, 12, 32) and "batch sequence head dim".
+/// A dataset, its extents and the names of its axes, such as (1, 1024, 12, 32) and "batch sequence head dim".
 struct NamedAxes {
   std::string dataset;  ///< path from `parent`
   std::vector<Index> extents;
@@ -37,14 +37,14 @@ struct NamedAxes {
 };
 
 /// Makes one scale for every axis name in a group, and attaches it to the datasets that have the axis. A scale only
-/// gives an axis a length and a name. It holds no coordinates; it has one byte for each entry, and none is written. If
-/// datasets in one group differ in an axis' length, that is an internal error. On one rank. Throws Error(failure).
+/// gives an axis a length and a name. It holds no coordinates: it has a byte for each entry, but none is written. If
+/// two datasets of a group have axes of one name but different lengths, throws an internal error. Call it on one rank.
 /// Worked example: dq (1, 8, 4, 16) has the axes "batch sequence head dim", dk (1, 8, 2, 16) "batch sequence kv_head
 /// dim". The group gets the scales batch (length 1), sequence (8), head (4), kv_head (2)
 /// and dim (16).
 void add_dimension_scales(hid_t parent, const std::vector<NamedAxes>& datasets);
 
-/// True if the object is a scale without coordinates, made by this program or netCDF, and not a dataset with numbers.
+/// True if the object is a scale without coordinates, made by this program or netCDF: it holds no numbers.
 bool is_bare_scale(hid_t object);
 
 }  // namespace annulus::store

@@ -41,7 +41,7 @@ std::size_t count_on_every_rank(const std::string& where, const std::vector<Inde
   return std::size_t(count);
 }
 
-/// Reads all numbers of a dataset, which every rank keeps; `type` is that of a Number in memory.
+/// Reads all numbers of a dataset, which every rank will keep; `type` is HDF5's type for a Number in memory.
 template <class Number>
 std::vector<Number> read_all(hid_t dataset, const std::string& where, const std::vector<Index>& extents, hid_t type) {
   refuse_packed(dataset, where);
@@ -60,7 +60,7 @@ struct WholeNumbers {
   std::vector<Index> extents;
   std::vector<Index> values;
 };
-/// Reads a dataset of int64 with 1 to `most_axes` axes. Throws Error(failure): "..., expected int64 with AXES".
+/// Reads a dataset of integers with 1 to `most_axes` axes. Throws Error(failure): "..., expected int64 with AXES".
 WholeNumbers read_whole_numbers(hid_t file, const std::string& path, const std::string& name, std::size_t most_axes,
                                 const std::string& axes) {
   const DatasetId dataset = open_dataset(file, path, name);
@@ -129,7 +129,7 @@ std::vector<double> read_doubles(hid_t file, const std::string& path, const std:
   return read_all<double>(open_dataset(file, path, name), found.where, found.extents, H5T_NATIVE_DOUBLE);
 }
 
-/// Checks the limits of the run file for sizes: beyond them, counts such as pairs of rows do not fit into 64 bits.
+/// Checks sizes by the limits that a run file has, too: beyond them, counts such as pairs of rows do not fit 64 bits.
 void check_sizes(const std::string& path, const core::Shape& shape, Index query_rows) {
   constexpr Index most_rows = 1'000'000'000'000, most_others = 1'000'000;
   const Index rows = std::max(shape.sequence, query_rows);
@@ -180,12 +180,12 @@ std::vector<double> read_coordinates(hid_t file, const std::string& path, const 
                                      const std::string& to_fit) {
   const FoundDataset found = look_at(file, path, name, "(sequence, 2)", "input.coordinates names it");
   check_extents(found, {rows, 2}, to_fit);
-  const std::vector<double> places = read_doubles(file, path, name, found);
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (std::isfinite(places[i])) continue;
-    fail(ErrorKind::failure, "{} holds {} at [{}, {}], expected finite numbers", found.where, places[i], i / 2, i % 2);
+  const std::vector<double> numbers = read_doubles(file, path, name, found);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (std::isfinite(numbers[i])) continue;
+    fail(ErrorKind::failure, "{} holds {} at [{}, {}], expected finite numbers", found.where, numbers[i], i / 2, i % 2);
   }
-  return places;
+  return numbers;
 }
 
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,

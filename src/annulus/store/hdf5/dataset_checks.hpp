@@ -21,7 +21,7 @@ struct FoundDataset {
 };
 
 /// Checks a dataset of floats. `axes` names the axes that it should have, "(batch, sequence)": it must have this many
-/// axes, and none may be empty. Throws Error(failure); `asked_by` is as in open_dataset().
+/// axes, and none of length 0. Throws Error(failure); `asked_by` is as in open_dataset().
 FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes,
                      const std::string& asked_by = "");
 
@@ -32,11 +32,11 @@ void check_type(const FoundDataset& found, core::DType type, const std::string& 
 void check_extents(const FoundDataset& found, const std::vector<Index>& extents, const std::string& to_fit);
 
 /// Reads the sink logits (heads) from a dataset of floats. Throws Error(failure) if their number is wrong ("... to fit
-/// TO_FIT"), or if one is NaN or infinite.
+/// TO_FIT"), or if one is NaN or +infinity (-infinity is a head without a sink).
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
                               const std::string& to_fit);
 
-/// Reads the coordinates (rows, 2) from a dataset of floats. Throws Error(failure) in the same cases.
+/// Reads coordinates (rows, 2) from a dataset of floats. Throws Error(failure) for another shape, NaN or infinity.
 std::vector<double> read_coordinates(hid_t file, const std::string& path, const std::string& name, Index rows,
                                      const std::string& to_fit);
 

@@ -40,9 +40,9 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-/// The path at which HDF5 finds a file that a dataset of the file `holder` names; empty if there is none. For sources
-/// of virtual datasets, HDF5 looks in the folder of `holder` first. Then, as for all other files, it takes the name as
-/// written. This function does not know the prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
+/// The path at which HDF5 finds a file that a dataset of the file `holder` names; empty if there is none. It looks for
+/// sources of virtual datasets (`beside_holder`) in the folder of `holder` first. Then, as for other files, it takes
+/// the name as written. This function does not know the prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
 std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool beside_holder) {
   std::error_code ignored;
   const fs::path folder = fs::canonical(holder, ignored).parent_path();
@@ -92,7 +92,7 @@ herr_t note_parent(const char* parent, const char* group, const char* file, cons
   return 0;
 }
 
-/// Finds all sources, which may be virtual datasets, too. A loop, not a recursion, because chains can be long.
+/// Finds all sources of a dataset; these may be virtual, too. add() loops and does not recurse: chains can be long.
 struct Search {
   const std::string& path;
   std::set<std::string>& others;
@@ -117,7 +117,7 @@ struct Search {
   }
 
   /// Throws if a virtual dataset contains itself: HDF5 would recurse until its stack overflows. Removes, level by
-  /// level, the datasets that have no sources left; what remains is a circle.
+  /// level, the datasets that have no sources left. If datasets remain, they are a circle, or too many levels.
   void refuse_circles(const std::string& file_path, const std::string& name) {
     constexpr int most_levels = 64;
     for (int level = 0; level < most_levels && !made_of.empty(); ++level) {

@@ -20,7 +20,7 @@ void refuse_packed(hid_t dataset, const std::string& where) {
 
 namespace {
 
-/// True if the dataset only says in which other files or datasets its numbers are.
+/// True if the dataset holds no numbers, and only names the other files or datasets that hold them.
 bool is_stored_elsewhere(hid_t creation) {
   return H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0;
 }

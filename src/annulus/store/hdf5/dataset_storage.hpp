@@ -26,8 +26,8 @@ Index offset_of(hid_t dataset, const std::string& path, const std::string& where
 /// The values of _FillValue and missing_value. Throws Error(failure) if one of these attributes is not a number.
 MissingValues missing_values_of(hid_t dataset, const std::string& where);
 
-/// Throws Error(failure) if the dataset's extents or type have changed since `info` was read: buffers were made for
-/// the old ones.
+/// Throws Error(failure) if the dataset's extents or type have changed since `info` was read: buffers have the size for
+/// the old extents and type.
 void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info);
 
 // dataset_files.cpp
@@ -35,7 +35,7 @@ void check_as_inspected(hid_t dataset, const std::string& where, const DatasetIn
 /// Whether links lead from the file `path` to a dataset in another file, so that its bytes are not in `path`.
 bool is_in_another_file(hid_t dataset, const std::string& path);
 
-/// Adds every file other than `path` that the dataset needs: files that links lead through, sources of a virtual
+/// Adds every file other than `path` that the dataset needs: files with links on the way to it, sources of a virtual
 /// dataset (and their sources), and external raw storage. Sources that do not exist are not added: HDF5 reads fill
 /// values instead. Throws Error(failure).
 void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others);
@@ -46,8 +46,8 @@ void check_sources(hid_t file, const std::string& path, const std::string& name,
 
 // filters.cpp
 
-/// Which filters are missing to read a dataset, and what to do, as the end of a message: "; it is stored with HDF5
-/// filter 32015 (zstd), ...". Empty if no filter is missing.
+/// Says which filters of a dataset HDF5 does not find, and what to do, as the end of a message: "; it is stored with
+/// HDF5 filter 32015 (zstd), ...". Empty if no filter is missing.
 std::string missing_filters(hid_t dataset);
 
 /// The filters of a dataset that are not part of HDF5, such as "32015 (zstd)".

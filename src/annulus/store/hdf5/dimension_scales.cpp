@@ -8,8 +8,8 @@
 namespace annulus::store {
 namespace {
 
-/// netCDF writes this text, followed by the axis' length, into the attribute NAME of an axis without coordinates. Its
-/// readers look for this text, with its full stop, and then show an axis and no variable.
+/// netCDF writes this text, followed by the axis' length, into the attribute NAME of an axis without coordinates.
+/// Readers of netCDF look for this text, with its full stop, and then show an axis and no variable.
 constexpr const char* bare_scale = "This is a netCDF dimension but not a netCDF variable.";
 
 /// An element of the attribute REFERENCE_LIST, as HDF5's specification of dimension scales defines it. We do not use
@@ -18,7 +18,7 @@ constexpr const char* bare_scale = "This is a netCDF dimension but not a netCDF 
 struct Attachment {
   hobj_ref_t dataset;
   int axis;
-  int gap = 0;  // a gap of the compound type: it is written, too, so it must be the same in every file
+  int gap = 0;  // padding: HDF5 writes these bytes, too, so they must be the same in every file
 };
 
 struct Scale {
@@ -33,7 +33,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-/// The group of a dataset's name: "backward/" for "backward/kept".
+/// The group in a dataset's path: "backward/" for "backward/kept", "" for "kept".
 std::string group_of(const std::string& dataset) { return dataset.substr(0, dataset.rfind('/') + 1); }
 
 hobj_ref_t reference_to(hid_t parent, const std::string& name) {
@@ -44,7 +44,7 @@ hobj_ref_t reference_to(hid_t parent, const std::string& name) {
   return reference;
 }
 
-/// Adds a text of fixed length: HDF5 and netCDF accept no other form for these two attributes.
+/// Adds a text of fixed length: HDF5 and netCDF accept no other form for the attributes CLASS and NAME.
 void add_fixed_text(hid_t object, const char* name, const std::string& text) {
   const TypeId type(check_hdf5(H5Tcopy(H5T_C_S1), "HDF5 text type"));
   check_hdf5(H5Tset_size(type, text.size() + 1), "HDF5 text type");
@@ -59,7 +59,7 @@ TypeId attachment_type() {
 }
 
 void make_scale(hid_t parent, const std::string& name, const Scale& scale) {
-  // Its space is reserved, never written, and reads as zeros. Without any space, h5diff would refuse to compare files.
+  // The scale's space is reserved, never written, and reads as zeros. Without space, h5diff would not compare files.
   const DatasetId dataset = make_dataset(parent, name, H5T_STD_I8LE, space_of({scale.length}));
   add_fixed_text(dataset, "CLASS", "DIMENSION_SCALE");
   add_fixed_text(dataset, "NAME", fmt::format("{}{:10}", bare_scale, scale.length));

@@ -11,7 +11,7 @@ namespace {
 using core::fail;
 using core::RowPiece;
 
-constexpr Index buffer_bytes = Index(32) << 20;  // size of the buffer between file and memory
+constexpr Index buffer_bytes = Index(32) << 20;  // size of the buffer into which HDF5 reads rows
 
 /// An open dataset, and the type that its numbers have in memory.
 struct OpenDataset {

@@ -16,7 +16,7 @@ using core::DType;
 using core::ErrorKind;
 using core::fail;
 
-/// Describes a float format: where sign, exponent and mantissa begin, how many bits they have, and the exponent's bias.
+/// Describes a float format: its bytes, the bits where sign, exponent and mantissa begin, their lengths, and the bias.
 struct FloatLayout {
   std::size_t size, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
   bool operator==(const FloatLayout&) const = default;
@@ -35,7 +35,7 @@ constexpr FloatLayout layout_of(DType type) {
   return {};
 }
 
-/// Makes a 16-bit float type from a 32-bit one. The size is reduced last, because the fields must fit at every step.
+/// Makes a 16-bit float type from a 32-bit one. Its fields are set first: they must fit when the size is reduced.
 TypeId small_float(DType type, hid_t from) {
   const FloatLayout l = layout_of(type);
   TypeId id(check_hdf5(H5Tcopy(from), "HDF5 type for {}", core::name_of(type)));
@@ -45,17 +45,17 @@ TypeId small_float(DType type, hid_t from) {
   return id;
 }
 
-/// At the end of the process, HDF5 would close again what it could not close before, and crash (HDF5 1.10, after a
-/// close on a full disk). We have closed everything that matters by then. This must be the first call of HDF5.
+/// HDF5 must not close objects at the end of the process. There it would close again what it could not close before (a
+/// file on a full disk), and HDF5 1.10 crashes then. All that matters is closed already. This must be its first call.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 
-/// HDF5 calls this with each error on its stack, innermost first; only the first is kept.
+/// HDF5 calls this with the errors on its stack, innermost first. Keeps the first; the result 1 ends the calls.
 herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
   if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
   return 1;
 }
 
-/// Asks for locks if the file system supports them. Some parallel file systems do not, and that is no error.
+/// Properties for opening a file with locks. If the file system has no locks (some parallel ones), that is no error.
 PropertyId alone_access() {
   PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
@@ -79,7 +79,7 @@ PropertyId alone_access() {
   fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
 }
 
-/// Up to 12 names in the top group, to show what the user may have meant; without axes that hold no numbers.
+/// Up to 12 names in the top group, to show what the user may have meant; without empty dimension scales.
 std::vector<std::string> names_in(hid_t file) {
   std::vector<std::string> names, shown;
   const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
@@ -191,7 +191,7 @@ TypeId text_type() {
 struct stat check_openable(const std::string& path, bool to_write) {
   const comm::BlockingScope inside("the opening of " + path);
   struct stat found {};
-  // Checked before opening, because opening a device can have effects. O_NONBLOCK: a FIFO may appear in between.
+  // stat() comes first, because opening a device can have effects. O_NONBLOCK: a FIFO may take the path before open().
   if (stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) {
     const Descriptor descriptor(path, (to_write ? O_RDWR : O_RDONLY) | O_NONBLOCK);
     if (fstat(descriptor.id(), &found) != 0) {
@@ -242,7 +242,7 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
   }
   DatasetId dataset(check_hdf5(comm::blocking("H5Dopen2", H5Dopen2, file, name.c_str(), hid_t(access)),
                                "{}: cannot open dataset {}", path, name));
-  check_sources(file, path, name, dataset);  // before its extents: those of a virtual dataset may depend on sources
+  check_sources(file, path, name, dataset);  // before extents are read: they may depend on sources
   return dataset;
 }
 
@@ -254,7 +254,7 @@ DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t 
   const PropertyId creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "HDF5 dataset creation"));
   check_hdf5(H5Pset_layout(creation, H5D_CONTIGUOUS), "HDF5 layout");
   check_hdf5(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "HDF5 allocation");
-  // HDF5 stores text of variable length as references, and must fill them first.
+  // HDF5 stores texts of variable length as references, which it must initialise before it writes a text.
   if (H5Tis_variable_str(type) <= 0) check_hdf5(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), "HDF5 fill");
   check_hdf5(H5Pset_obj_track_times(creation, false), "HDF5 times");
   const PropertyId links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "HDF5 link creation"));
@@ -271,7 +271,7 @@ GroupId make_group(hid_t parent, const std::string& name) {
 }
 
 std::vector<Index> extents_of(hid_t dataset, const std::string& where) {
-  constexpr hsize_t most = hsize_t(1) << 50;  // limit so that the number of bytes fits into 64 bits, too
+  constexpr hsize_t most = hsize_t(1) << 50;  // numbers; so the number of bytes fits into 64 bits, too
   const SpaceId space(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, dataset), "HDF5 extents"));
   std::vector<hsize_t> extents(std::size_t(std::max(0, H5Sget_simple_extent_ndims(space))));
   if (!extents.empty()) H5Sget_simple_extent_dims(space, extents.data(), nullptr);

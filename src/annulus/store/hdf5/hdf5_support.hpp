@@ -18,7 +18,7 @@ namespace annulus::store {
 
 using core::Index;
 
-/// HDF5's list of variable length, as a named type: nvcc 13.0 cannot compile vectors of the unnamed C struct.
+/// HDF5's list of variable length, as a named type, because nvcc 13.0 cannot compile vectors of HDF5's unnamed struct.
 struct VariableList : hvl_t {};
 
 /// Stops HDF5 from printing its errors to stderr; our messages contain HDF5's reason instead.
@@ -27,7 +27,7 @@ void quiet_hdf5();
 /// The innermost message of HDF5's last error, with ": " in front; empty if HDF5 gave none.
 std::string hdf5_reason();
 
-/// Returns a valid `id` or status code. Otherwise throws Error(failure) with the message and HDF5's reason.
+/// Returns `id`, an id or status code of HDF5. If it is negative, throws Error(failure) with message and HDF5's reason.
 template <class Id, class... Args>
 Id check_hdf5(Id id, fmt::format_string<Args...> format, Args&&... args) {
   if (id < 0) {
@@ -81,7 +81,7 @@ std::string describe_type(hid_t type);
 /// The type for text of variable length in UTF-8; h5py reads it as str.
 TypeId text_type();
 
-/// Throws Error(failure) if this rank cannot open `path`, or if it is a folder, or a FIFO or device for which HDF5
+/// Throws Error(failure) if this rank cannot open `path`, or if `path` is a folder, or a FIFO or device for which HDF5
 /// would wait. Returns the result of stat().
 struct stat check_openable(const std::string& path, bool to_write);
 
@@ -89,8 +89,8 @@ struct stat check_openable(const std::string& path, bool to_write);
 /// another format, or damaged.
 FileId open_alone(const std::string& path, bool to_write);
 
-/// Makes a file on this rank alone, and replaces an existing one. Everything that has at least `large` bytes starts at
-/// a multiple of `step`. Throws Error(failure).
+/// Makes a file on this rank alone, and replaces an existing one. In the file, every object of at least `large` bytes
+/// starts at a multiple of `step` bytes. Throws Error(failure).
 FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 
 /// HDF5 calls this for every external link that it follows (H5Pset_elink_cb). Fails if the link leads to a FIFO or a
@@ -107,14 +107,14 @@ DatasetId open_dataset(hid_t file, const std::string& path, const std::string& n
 /// The properties with which a dataset was made; `where` names it.
 PropertyId creation_of(hid_t dataset, const std::string& where);
 
-/// Makes a dataset whose bytes depend only on the numbers that are written: without times and fill values.
+/// Makes a dataset without times and fill values, so that its bytes depend only on the numbers that are written.
 DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space);
 
 /// Makes a group in a file or group.
 GroupId make_group(hid_t parent, const std::string& name);
 
-/// Extents of a dataset, which `where` names. Throws Error(failure) if no machine can hold this many numbers: a damaged
-/// file can claim numbers that it does not contain.
+/// Extents of a dataset, which `where` names. Throws Error(failure) for more numbers than any machine can hold: a
+/// damaged file can claim numbers that it does not contain.
 std::vector<Index> extents_of(hid_t dataset, const std::string& where);
 /// A data space with these extents.
 SpaceId space_of(const std::vector<Index>& extents);

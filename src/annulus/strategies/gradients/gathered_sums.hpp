@@ -1,4 +1,4 @@
-// Every rank has all keys, and returns the sums of their gradients to the owners, one owner per step.
+// Every rank has all keys. It returns the sums of their gradients to the keys' owners, one owner per step.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace annulus::strategies {
 
-/// Step d works on the rows of rank - d. Their sums travel during step d + 1, or after step d where messages block.
+/// Step d works on the rows of rank - d. Their sums travel during step d + 1, or after step d + 1 if messages block.
 class GatheredSumRound final : public SumRound {
  public:
   explicit GatheredSumRound(const KeyRound& keys) : keys_(keys) {}
@@ -19,7 +19,7 @@ class GatheredSumRound final : public SumRound {
   std::vector<Index> buffer_bytes(int rank) const override;
 
   const KeyRound& keys() const { return keys_; }
-  /// Bytes of the two blocks of sums that take turns (steps d and d + 1), and of what arrives.
+  /// Bytes of the two blocks of sums, which steps d and d + 1 use in turn, and of the sums that arrive.
   struct Bytes {
     std::array<Index, 2> blocks{};
     Index incoming = 0;
@@ -69,12 +69,12 @@ class GatheredSums final : public GradientSink {
   const PassContext context_;
   const GatheredSumPlan& plan_;
   GradientBlock own_;
-  std::array<core::Buffer, 2> blocks_;  // of an even step, and of an odd one
+  std::array<core::Buffer, 2> blocks_;  // [0]: of even steps, [1]: of odd steps
   core::Buffer incoming_;
   comm::Exchange exchange_;  // after the buffers: when an error unwinds, messages end before their buffers do
 };
 
-/// Gathers K and V of all ranks on every rank, one owner's rows per step.
+/// K and V of all ranks are gathered on every rank. Steps work on one owner's rows each, and return the owner's sums.
 MakePlans gathered_gradients(HopMode mode);
 
 }  // namespace annulus::strategies

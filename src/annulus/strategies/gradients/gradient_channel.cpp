@@ -12,13 +12,13 @@ using pattern::GradientHop;
 using pattern::KeyRows;
 using pattern::PackedRows;
 
-/// Copies between a block that stores `rows` and `packed` rows as they travel.
+/// The copies between a block that stores `rows`, and the rows `packed` as they travel.
 std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& rows, const PackedRows& packed) {
   return collect(problem, {nullptr, rows.count(), rows}, packed);
 }
 
-/// Which memory the two messages with a block's sums are sent from: straight from the block if the rows follow one
-/// another there, otherwise from a buffer into which they are collected first.
+/// From which memory the two messages with a block's sums are sent: straight from the block if the message's rows
+/// follow one another there, otherwise from a buffer into which the rows are collected first.
 struct OutgoingSums {
   OutgoingSums(const Problem& problem, const PackedRows& carried, const GradientHop& gradients)
       : rows(KeyRows::packed(carried)),
@@ -26,7 +26,7 @@ struct OutgoingSums {
         back(copies_of(problem, rows, gradients.send_back)),
         forward_in_place(interval_of(forward)),
         back_in_place(interval_of(back)) {
-    // Returned sums must not also be forwarded, or they would return twice: they are moved out of the block.
+    // If sums that go forward are also among those that go back, move_rows() takes them out: none must return twice.
     for (const kernels::RowCopy& copy : back) {
       const core::Interval leaving{copy.from, copy.from + copy.count};
       if (forward_in_place && !core::intersect(*forward_in_place, leaving).empty()) forward_in_place.reset();

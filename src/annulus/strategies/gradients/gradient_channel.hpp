@@ -1,4 +1,4 @@
-// How gradients travel for one direction of hops: those of rows that hops brought leave, those of the own rows return.
+// How sums of gradients travel in one channel of hops: away for rows that hops brought, and back for the own rows.
 #pragma once
 
 #include <array>
@@ -9,30 +9,30 @@
 
 namespace annulus::strategies {
 
-/// Messages with one hop's gradients: `near` with a neighbour; `back` to an owner, or from a reader of the own rows.
+/// Messages with one hop's sums: `near` between neighbours; `back` to the owner of rows, or from a reader of own rows.
 struct GradientMessages {
   comm::Message near;
   comm::Message back;
 };
 
-/// Bytes of a channel's gradient buffers. The sums for hop h's rows are in block h mod 2.
+/// Bytes of a channel's buffers for sums. The sums for the rows of hop h are in block h mod 2.
 struct GradientBytes {
   std::array<Index, 2> blocks{};
   Index outgoing = 0;  ///< sums that must be collected before they are sent
   Index incoming = 0;
 
-  /// An upper bound for `hops` hops, where no block has more than `block` bytes of sums and no message more than
-  /// `message` bytes, and at most `messages` messages leave and arrive at a time.
+  /// An upper bound for `hops` hops, if no block has more than `block` bytes of sums and no message more than `message`
+  /// bytes, and if at most `messages` messages leave, and as many arrive, at a time.
   static GradientBytes at_most(std::size_t hops, Index block, Index messages, Index message) {
     return {{hops > 0 ? block : 0, hops > 1 ? block : 0}, messages * message, messages * message};
   }
-  /// Bytes held in step s of the backward loop; the first gradients leave in step 2.
+  /// Bytes that are held in step s of the backward loop; the first sums leave in step 2.
   Index during(std::size_t s) const { return blocks[0] + blocks[1] + (s >= 2 ? outgoing + incoming : 0); }
 };
 GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops, int rank);
 
-/// Use for hop h = 0, 1, ...: open(h) and compute into the block; after settle(h - 1) begin(h); send outgoing() and
-/// receive incoming() while the kernel works on the block of hop h + 1; then settle(h). Arguments are not copied.
+/// For hop h = 0, 1, ...: open(h), and the kernel adds to the block; after settle(h - 1) begin(h); send outgoing() and
+/// receive incoming() while the kernel works on the rows of hop h + 1; then settle(h). Arguments are not copied.
 class GradientChannel {
  public:
   GradientChannel(const HopRound& keys, std::size_t channel, int rank, const GradientBlock& own);
@@ -41,18 +41,18 @@ class GradientChannel {
 
   /// The block for the sums of the rows that hop h brought, filled with zeros.
   GradientBlock open(std::size_t h);
-  /// Called when the sums for hop h's rows are complete. Collects what must be collected before it is sent.
+  /// Called when the sums for the rows of hop h are complete. Collects those that cannot be sent from the block.
   void begin(std::size_t h);
-  /// What begin(h) made ready to send, and what is to be received.
+  /// The messages that begin(h) made ready to send, and those to receive at the same time.
   const GradientMessages& outgoing() const { return messages_out_; }
   GradientMessages incoming();
-  /// Adds what the messages of hop h brought to the sums for hop h + 1's rows and to those for the own rows. Counts the
-  /// bytes in `metrics`.
+  /// Adds the sums that came with the messages of hop h: to the sums for the rows of hop h + 1, and to those for the
+  /// own rows. Counts the bytes in `metrics`.
   void settle(std::size_t h, core::HopMetrics& metrics);
 
  private:
   GradientBlock block(std::size_t h, Index rows) const;
-  /// `packed` rows in a buffer, as a message.
+  /// A message with the sums of `packed` rows, at `data`.
   comm::RowBlock as_message(const pattern::PackedRows& packed, void* data) const;
   void add(const pattern::KeyRows& rows, const GradientBlock& into, const pattern::PackedRows& packed,
            void* data) const;
@@ -66,9 +66,9 @@ class GradientChannel {
   const GradientBlock& own_;
   const GradientBytes bytes_;
   std::array<core::Buffer, 2> blocks_;
-  core::Buffer outgoing_;  // both are made when first used: by then K and V need less memory
+  core::Buffer outgoing_;  // both are allocated when first used: by then K and V need less memory
   core::Buffer incoming_;
-  pattern::GradientHop hop_;  // in flight
+  pattern::GradientHop hop_;  // the hop in flight
   GradientMessages messages_out_;
 };
 

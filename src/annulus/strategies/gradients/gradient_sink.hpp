@@ -11,10 +11,10 @@ class SumRound {
  public:
   virtual ~SumRound() = default;
 
-  /// Steps in which sums move; these may be more than the steps that have keys.
+  /// Number of steps in which sums may move; this may be more than the number of steps that have keys.
   virtual std::size_t steps(int) const { return 1; }
   virtual Transfers transfers(int, std::size_t) const { return {}; }
-  /// As KeyRound::buffer_bytes().
+  /// As KeyRound::buffer_bytes(), for the sums.
   virtual std::vector<Index> buffer_bytes(int) const { return {}; }
 };
 
@@ -28,42 +28,42 @@ class SumPlan {
   virtual const SumRound& round(std::size_t i) const = 0;
   /// Makes the sink that takes the sums of one rank; collective.
   virtual std::unique_ptr<GradientSink> sink(const PassContext& context) const = 0;
-  /// Bytes of a rank's memory to which other ranks add.
+  /// Bytes of a rank's memory to which other ranks add their sums.
   virtual Index window_bytes(int) const { return 0; }
   virtual Wanted wanted() const { return Wanted::all; }
-  /// Whether no rank adds to another rank's sums.
+  /// Whether every rank makes sums only for its own rows.
   virtual bool is_own() const { return false; }
-  /// Bytes of buffers after the last round.
+  /// Bytes of buffers that are needed only after the last round.
   virtual Index closing_bytes(int) const { return 0; }
   /// As KeyPlan::room().
   virtual Room room(const LargestMessages&) const { return {}; }
 };
 
-/// Takes the sums of one rank. Use together with the key source: begin(i, own) for round i; for every step s start(s),
-/// for each channel open(s, channel), the work on its block with calls of progress(), leave(s, channel); complete(s).
-/// After the last step settle(channel) for each; finish() after each round; close() when the results are made.
+/// Takes the sums of one rank. Calls go with those of the key source. For round i: begin(i, own). For each step s:
+/// start(s); for each channel open(s, channel), the kernel (meanwhile progress()), leave(s, channel); complete(s).
+/// After the steps: settle(channel) for each channel; finish(). When the results are made: close().
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
 
-  /// Begins the round that the key source has begun; `own` are the sums for the rank's own rows.
+  /// Begins the round that the key source has begun. `own` are the sums for the rank's own rows.
   virtual void begin(std::size_t round, const GradientBlock& own) = 0;
 
   /// Sends the sums that step s - 1 made, before the kernel works on step s.
   virtual void start(std::size_t) {}
-  /// Where to add the sums for the key block of step s in a channel; has the form of that block. Empty: there is
-  /// nothing to add.
+  /// Where to add the sums for the key block of step s in a channel, in the form of that block. Empty: the step has no
+  /// sums in this channel.
   virtual std::optional<GradientBlock> open(std::size_t s, std::size_t channel) = 0;
-  /// Called when the kernel is done with the block, if there was one.
+  /// Called when the kernel is done with the block of step s in a channel, or if there was no such block.
   virtual void leave(std::size_t, std::size_t) {}
   /// Keeps messages moving. Cheap.
   virtual void progress() {}
   virtual void complete(std::size_t) {}
-  /// Returns when the sums for the own rows of a channel's step 0 are complete, over the steps of all ranks.
+  /// Returns when all ranks have added to the sums for the own rows of a channel's step 0.
   virtual void settle(std::size_t) {}
   /// Frees the buffers.
   virtual void finish() {}
-  /// Collective: returns when no other rank needs this one any more.
+  /// Collective: returns when no other rank needs this rank any more.
   virtual void close() {}
 };
 

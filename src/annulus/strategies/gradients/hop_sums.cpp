@@ -78,7 +78,7 @@ void HopSums::start(BothWays all, std::size_t s) {
   core::timed_wait(waits(s), "post", [&] { exchange_.start(all.sends.near, all.receives.near, hop_tag(s, 1)); });
 }
 
-/// The time to collect rows does not count as waiting; the time to start sends does, where device memory is staged.
+/// Collecting rows does not count as waiting. Starting the sends does: it takes time if device memory is staged.
 void HopSums::start(std::size_t s) {
   if (plan_.mode() == HopMode::overlapped) start(core::in_span("pack", [&] { return messages(s); }), s);
 }
@@ -92,8 +92,8 @@ std::optional<GradientBlock> HopSums::open(std::size_t s, std::size_t channel) {
 void HopSums::complete(std::size_t s) {
   const comm::Scope doing("sums of step " + std::to_string(s));
   if (plan_.mode() == HopMode::blocking) {
-    // Neighbours exchange with blocking calls: even ranks send first, odd ones receive first. Sums that return may go
-    // to any rank, where such an order could deadlock.
+    // Neighbours exchange with blocking calls: even ranks send first, odd ranks receive first. Sums that return may go
+    // to any rank; in this order ranks could deadlock, so such sums are sent without blocking.
     const BothWays all = core::in_span("pack", [&] { return messages(s); });
     core::timed_wait(waits(s), "exchange",
                      [&] { exchange_.run_blocking(all.sends.near, all.receives.near, hop_tag(s, 1)); });

@@ -24,7 +24,7 @@ std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const 
   return copies;
 }
 
-/// The parts of `packed` that `rows` hold too. This rank only forwards the other parts.
+/// The rows of `packed` that are also in `rows`. This rank only forwards the sums of the other rows.
 PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   for (OwnerInterval& owned : packed) {
     const auto& all = rows.owned();
@@ -45,14 +45,14 @@ PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   return packed;
 }
 
-/// How the sums of step s > 0 get from the form in which they travel (`receive_forward`) into that of the K/V block.
-struct Entry {
-  Entry(const Problem& problem, const OrderedSlice& slice, std::size_t s)
-      : on_way(slice.travel(s - 1).receive_forward) {
+/// Copies the sums of step s > 0 from the form in which they travel into the form of the K/V block of step s.
+struct Unpacking {
+  Unpacking(const Problem& problem, const OrderedSlice& slice, std::size_t s)
+      : travelling(slice.travel(s - 1).receive_forward) {
     const KeyBlock keys = slice.keys(s);
-    const KeyRows arrived = KeyRows::packed(on_way);
+    const KeyRows arrived = KeyRows::packed(travelling);
     block = {nullptr, keys.held, keys.rows.is_packed()};
-    copies = between(problem, arrived, keys.rows, held_parts(on_way, keys.rows));
+    copies = between(problem, arrived, keys.rows, held_parts(travelling, keys.rows));
     const bool same_positions = std::all_of(copies.begin(), copies.end(), [](const RowCopy& copy) {
       return copy.from == copy.to && (copy.count == 1 || (copy.stride == 1 && copy.to_stride == 1));
     });
@@ -62,16 +62,16 @@ struct Entry {
   }
 
   /// The copies in the opposite direction.
-  std::vector<RowCopy> back() const {
+  std::vector<RowCopy> packing() const {
     std::vector<RowCopy> turned;
     for (const RowCopy& copy : copies) turned.push_back({copy.to, copy.to_stride, copy.count, copy.from, copy.stride});
     return turned;
   }
 
-  const PackedRows on_way;
-  GradientBlock block;  // its form only
+  const PackedRows travelling;
+  GradientBlock block;  // without data
   std::vector<RowCopy> copies;
-  bool in_place = false;  // both forms are the same, nothing is copied
+  bool in_place = false;  // the two forms are the same, so nothing is copied
 };
 
 }  // namespace
@@ -90,8 +90,8 @@ OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice) {
     cover(bytes.incoming, gradient_bytes(problem, hop.receive_forward) + gradient_bytes(problem, hop.receive_back));
     cover(bytes.outgoing, gradient_bytes(problem, hop.send_forward) + gradient_bytes(problem, hop.send_back));
     if (s == 0 || slice.travel(s - 1).receive_forward.empty()) continue;
-    const Entry entry(problem, slice, s);
-    if (!entry.in_place) cover(bytes.block, entry.block.bytes(problem));
+    const Unpacking unpacking(problem, slice, s);
+    if (!unpacking.in_place) cover(bytes.block, unpacking.block.bytes(problem));
   }
   return bytes;
 }
@@ -113,11 +113,11 @@ kernels::RowArray SliceSums::array_of(const PackedRows& packed, void* data) cons
 }
 
 GradientBlock SliceSums::begin(std::size_t s) {
-  const Entry entry(problem_, slice_, s);
-  GradientBlock sums = entry.block;
-  sums.data = entry.in_place ? incoming_.data() : block_.data();
-  if (!entry.in_place) {
-    kernels::gather_rows(entry.copies, array_of(entry.on_way, incoming_.data()), sums.head_rows(problem_));
+  const Unpacking unpacking(problem_, slice_, s);
+  GradientBlock sums = unpacking.block;
+  sums.data = unpacking.in_place ? incoming_.data() : block_.data();
+  if (!unpacking.in_place) {
+    kernels::gather_rows(unpacking.copies, array_of(unpacking.travelling, incoming_.data()), sums.head_rows(problem_));
   }
   return sums;
 }
@@ -126,12 +126,12 @@ void SliceSums::leave(std::size_t s) {
   KeyRows rows = own_rows_;
   kernels::RowArray source = own_.head_rows(problem_);
   if (s > 0) {
-    const Entry entry(problem_, slice_, s);
-    rows = KeyRows::packed(entry.on_way);
-    source = array_of(entry.on_way, incoming_.data());
-    GradientBlock sums = entry.block;
+    const Unpacking unpacking(problem_, slice_, s);
+    rows = KeyRows::packed(unpacking.travelling);
+    source = array_of(unpacking.travelling, incoming_.data());
+    GradientBlock sums = unpacking.block;
     sums.data = block_.data();
-    if (!entry.in_place) kernels::gather_rows(entry.back(), sums.head_rows(problem_), source);
+    if (!unpacking.in_place) kernels::gather_rows(unpacking.packing(), sums.head_rows(problem_), source);
   }
   const GradientHop& hop = slice_.travel(s);
   void* after = outgoing_.at(gradient_bytes(problem_, hop.send_forward));

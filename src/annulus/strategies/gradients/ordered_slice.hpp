@@ -11,9 +11,9 @@
 
 namespace annulus::strategies {
 
-/// What one rank does in one channel of the keys, in one round of rounds_of(problem). The channel has a slice of every
-/// part's rows; usually the parts are the ranks' rows (KeyRound::parts()). Step s = 0, 1, ... works on the slice of the
-/// part that is s before the rank's own part. Keys and route are not copied.
+/// What one rank does in one channel of the keys, in one round of rounds_of(problem). The channel has a slice of the
+/// rows of every part; usually the parts are the ranks' rows (KeyRound::parts()). Step s = 0, 1, ... works on the slice
+/// of the part that is s before the rank's part, round the ring. Keys and route are not copied.
 class OrderedSlice {
  public:
   OrderedSlice(const KeyRound& keys, std::size_t channel, const pattern::OrderedRoute& route, int rank)
@@ -21,9 +21,9 @@ class OrderedSlice {
 
   std::size_t steps() const { return keys_.parts().size(); }
   int part() const { return keys_.part(rank_, channel_); }
-  /// How the sums travel after step s. The reference stays valid while the next two steps are asked for.
+  /// How the sums travel after step s. The reference stays valid until travel(s + 3) is called.
   const pattern::GradientHop& travel(std::size_t s) const;
-  /// The form of K and V of the slice in step s; holds nothing where this rank reads none of these rows.
+  /// K and V of the slice in step s, as a block without data; it has no rows if this rank reads none of the slice.
   KeyBlock keys(std::size_t s) const { return s < keys_.steps(rank_) ? keys_.form(rank_, s, channel_) : KeyBlock{}; }
 
  private:
@@ -41,19 +41,19 @@ class OrderedSlice {
 /// Bytes of the buffers for a slice's sums.
 struct OrderedBytes {
   Index incoming = 0;  ///< sums of the step's rows, then returning sums
-  Index block = 0;     ///< the sums of the step's rows in the form of the K/V block, if that differs
-  Index outgoing = 0;  ///< sums that leave
+  Index block = 0;     ///< the same sums in the form of the K/V block, if that is another form
+  Index outgoing = 0;  ///< sums that are sent
 
   Index total() const { return incoming + block + outgoing; }
-  /// An upper bound, if no K/V block has more than `block` bytes of sums and no message more than `message` bytes.
-  /// Sums leave either forward or back, but may arrive from both directions at once.
+  /// An upper bound, if no K/V block has more than `block` bytes of sums and no message more than `message` bytes. Sums
+  /// leave in one direction (forward or back), but may arrive from both at once.
   static OrderedBytes at_most(Index block, Index message) { return {2 * message, block, message}; }
 };
 OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);
 
-/// The sums of one slice. Use: in step 0 compute into the own sums; in step s > 0 settle(s - 1) and compute into
-/// begin(s). Then leave(s), send and receive; the next step needs what arrives. At the end settle(P - 1). On the way
-/// sums are only copied, so their bits do not depend on the way. The problem and the slice are not copied.
+/// The sums of one slice. In step 0 the kernel adds to the own sums; in step s > 0 call settle(s - 1), then it adds to
+/// begin(s). Then leave(s), send and receive: step s + 1 needs what arrives. At the end settle(P - 1). On their route
+/// sums are only copied, so their bits do not depend on it. The problem and the slice are not copied.
 class SliceSums {
  public:
   SliceSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own);
@@ -62,9 +62,9 @@ class SliceSums {
 
   /// Where to add the sums for the K/V block of step s.
   GradientBlock begin(std::size_t s);
-  /// Collects the sums that leave after step s.
+  /// Collects the sums that this rank sends after step s.
   void leave(std::size_t s);
-  /// Messages after step s.
+  /// The messages that this rank sends, and those that it receives, after step s.
   std::vector<comm::Message> outgoing(std::size_t s) const;
   std::vector<comm::Message> incoming(std::size_t s) const;
   /// Copies the sums that returned with the messages of step s into the own sums.
@@ -77,7 +77,7 @@ class SliceSums {
   const Problem& problem_;
   const OrderedSlice& slice_;
   const GradientBlock own_;
-  const pattern::KeyRows own_rows_;  // those of the own rows that are in the slice
+  const pattern::KeyRows own_rows_;  // the own rows that are in the slice
   core::Buffer incoming_, block_, outgoing_;
 };
 

@@ -8,7 +8,7 @@ namespace annulus::strategies {
 
 namespace {
 
-constexpr std::size_t ordered_kinds = 4;  // kinds of tags: for K and V, and for the sums of each slice
+constexpr std::size_t ordered_kinds = 4;  // more than the kinds of tags in use: K and V, and the sums of each slice
 
 }  // namespace
 
@@ -76,22 +76,22 @@ void OrderedSums::begin(std::size_t round, const GradientBlock& own) {
 std::optional<GradientBlock> OrderedSums::open(std::size_t s, std::size_t channel) {
   if (s == 0) return own_;
   arrive(channel, s - 1);
-  // This rank only forwards the sums of rows that it does not read.
+  // Sums of rows that this rank does not read are only forwarded.
   if (slices_[channel].keys(s).held == 0 || sums_[channel].hop(s - 1).receive_forward.empty()) return std::nullopt;
   return sums_[channel].begin(s);
 }
 
-/// Sends what leaves after step s, and starts to receive what the next step needs.
+/// Sends the sums that this rank forwards or returns after step s; starts to receive those that the next step needs.
 void OrderedSums::leave(std::size_t s, std::size_t channel) {
   SliceSums& sums = sums_[channel];
-  if (s > 0) end_sends(channel, s - 1);  // the previous sends leave from the buffer that is filled now
+  if (s > 0) end_sends(channel, s - 1);  // the previous sends read the buffer that is filled now
   sums.leave(s);
   core::HopMetrics& hop = context_.hop(s + 1);
   std::vector<comm::Message> sends, receives;
   core::timed_wait(hop, "post", [&] {
     sends = sums.outgoing(s);
     receives = sums.incoming(s);
-    // Turns messages between parts into messages between their ranks. Index 0 is the message forward, 1 the one back.
+    // Turns messages between parts into messages between ranks. Message 0 goes forward, message 1 goes back.
     for (std::size_t i = 0; i < 2; ++i) {
       sends[i].kind = round_->kind(sends[i].peer, i == 1);
       receives[i].kind = round_->kind(slices_[channel].part(), i == 1);

@@ -2,21 +2,21 @@
 // ranks.
 //
 // The order is the mirror image of the forward pass's order (problem.hpp, rounds_of()). Key row y of a comb of N rows
-// adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1; inside a query row the heads of its group in ascending
-// order. The same sums continue from pair to pair. A sum has two levels, total and current block of queries. Both
-// travel, so that ranks may cut blocks (kernels::GradientViews). A row's sums start at its owner, which adds its
-// queries from y on; then they visit the ranks above, then those below from rank 0 on; at last the owner adds its
-// queries before y. Query row x adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1. Worked example: 12 rows on 3
-// ranks: key row 5 on rank 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
+// adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1; for one query row, the heads that read the key's K/V head
+// in ascending order. The same sums continue from pair to pair. A sum has two levels: the total, and the sum of the
+// current block of queries (kernels::GradientViews). Both travel, so that ranks may cut blocks. A row's sums start at
+// its owner, which adds its queries from y on. Then they visit the ranks above, then those below, from rank 0 on. At
+// last the owner adds its queries before y. Query row x adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1. Worked
+// example: 12 rows on 3 ranks: key row 5 on rank 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 //
-// A rank can start on a block only when the rank below is done with it. So every rank works on its rows in two slices,
-// the higher rows first (the order of keys requires that): the sums of one slice travel while the kernel works on the
-// other.
+// A rank can start on a block of keys only when the rank below it is done with that block. So every rank works on its
+// rows in two slices, the higher rows first (the order of keys requires that): the sums of one slice travel while the
+// kernel works on the other.
 //
-// Zigzag (causal only) goes up through the ranks and back down: each rank has two parts, and the 2 P parts take the
-// place of P ranks. Part v gets the keys of parts v - 1, v - 2, ..., 0. The sums of its rows go to parts v + 1, ...,
-// 2 P - 1, even if the next part is the same rank's, and then return. Worked example: 12 rows on 2 ranks, rank 0 has
-// [0, 3) and [9, 12): key row 1 adds the queries 1 2 | 3 4 5 and 6 7 8 on rank 1 | 9 10 11 on rank 0 again.
+// With zigzag (causal only) the rows of a document go up through the ranks and back down. Each rank then has two parts,
+// and the 2 P parts take the place of P ranks. Part v gets the keys of parts v - 1, v - 2, ..., 0. The sums of its rows
+// go to parts v + 1, ..., 2 P - 1, and then return. Worked example: 12 rows on 2 ranks, rank 0 has [0, 3) and [9, 12):
+// key row 1 adds the queries 1 2 | 3 4 5 and 6 7 8 on rank 1 | 9 10 11 on rank 0.
 #pragma once
 
 #include <deque>
@@ -27,11 +27,11 @@
 
 namespace annulus::strategies {
 
-/// Into how many slices every rank's rows are cut, for this mode of messages.
+/// Into how many slices every rank's rows are cut if messages travel in this mode.
 Index ordered_slices(HopMode mode, std::size_t ranks);
 
-/// Has the channels of the keys. After each slice of a step its sums leave, and the rank starts to receive those for
-/// the next step.
+/// Has the channels of the keys. When a rank has worked on one channel of a step, it sends the sums of this channel's
+/// slice, and starts to receive the sums for the channel's next step.
 class OrderedSumRound final : public SumRound {
  public:
   explicit OrderedSumRound(const KeyRound& keys);
@@ -46,8 +46,8 @@ class OrderedSumRound final : public SumRound {
     return {keys_, channel, routes_[slice_of(channel)].route, rank};
   }
   int rank_of(int part) const { return pattern::rank_of_part(part, keys_.ranks()); }
-  /// Number that distinguishes the messages of step s that one part of a rank sends to part `to_part` of another rank:
-  /// for each slice, one goes forward and one back.
+  /// Added to the tag of a message to part `to_part`. So messages between two ranks differ if they go to different
+  /// parts of the receiver, or in different directions (forward, back).
   int kind(int to_part, bool back) const;
   std::size_t slice_of(std::size_t channel) const { return channel % routes_.size(); }
   Room room(const LargestMessages& largest) const;
@@ -81,7 +81,7 @@ class OrderedSumPlan final : public SumPlan {
   HopMode mode_;
 };
 
-/// It cannot deadlock: whatever a rank waits for before its step s + 1, other ranks send after their step s.
+/// It cannot deadlock: whatever a rank waits for before its step s + 1, another rank sends directly after its step s.
 class OrderedSums final : public GradientSink {
  public:
   OrderedSums(const PassContext& context, const OrderedSumPlan& plan) : context_(context), plan_(plan) {}
@@ -94,9 +94,9 @@ class OrderedSums final : public GradientSink {
   void finish() override;
 
  private:
-  /// Waits for what a channel receives after step s. Does not wait for its sends: their receiver may be busy.
+  /// Waits for the sums that a channel receives after step s, but not for its sends, whose receiver may be busy.
   void arrive(std::size_t channel, std::size_t s);
-  /// The same for what the channel sends after step s.
+  /// Waits for the sends of a channel after step s.
   void end_sends(std::size_t channel, std::size_t s);
 
   const PassContext context_;
@@ -108,9 +108,9 @@ class OrderedSums final : public GradientSink {
   std::deque<comm::Exchange> exchanges_;  // after the sums: when an error unwinds, messages end before their buffers
 };
 
-/// K and V travel in hops of one direction, and sums are added in one order.
+/// K and V travel in hops of one direction; sums are added in one fixed order.
 MakePlans hops_in_order(HopMode mode, const Direction& direction);
-/// K and V are gathered beforehand; only the sums move from rank to rank, in one order.
+/// K and V are gathered first; only sums move from rank to rank, and they are added in one fixed order.
 MakePlans gathered_in_order();
 
 }  // namespace annulus::strategies

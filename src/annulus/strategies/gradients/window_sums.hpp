@@ -1,4 +1,4 @@
-// A rank adds its sums directly into the memory of the ranks that own the rows.
+// A rank adds its sums for other ranks' rows directly into the memory of these rows' owners.
 #pragma once
 
 #include <array>
@@ -33,9 +33,9 @@ class WindowSumPlan final : public SumPlan {
   }
   const WindowSumRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
-  /// Bytes of the sums for the rank's rows; 0 where no other rank reads any of them.
+  /// Bytes of the sums that other ranks make for this rank's rows; 0 if no other rank reads any of them.
   Index window_bytes(int rank) const override;
-  /// Bytes of a part of the window (Problem::sum_parts()), which is copied before it is added to the own sums.
+  /// Bytes of a buffer for one part of the window (Problem::sum_parts()): copied there, it is added to the own sums.
   Index closing_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
 
@@ -46,8 +46,8 @@ class WindowSumPlan final : public SumPlan {
   std::deque<WindowSumRound> rounds_;
 };
 
-/// Ranks add in the order in which they happen to be ready, so the last bits differ from run to run. No rank waits
-/// before finish(), where each owner waits for all others.
+/// Ranks add in the order in which they happen to be ready, so the last bits differ from run to run. No rank waits for
+/// another before finish(), in which each owner waits for all others.
 class WindowSums final : public GradientSink {
  public:
   WindowSums(const PassContext& context, const WindowSumPlan& plan);
@@ -75,7 +75,7 @@ class WindowSums final : public GradientSink {
   std::deque<comm::WindowAdd> adds_;  // after the blocks: when an error unwinds, accesses end before blocks do
 };
 
-/// K and V are read from windows, sums are added into other windows.
+/// K and V are read from windows, and sums are added into other windows.
 MakePlans windows_and_sums();
 
 }  // namespace annulus::strategies

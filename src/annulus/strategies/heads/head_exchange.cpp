@@ -17,7 +17,7 @@ bool splits_groups(const core::Shape& shape, Index ranks) {
 
 namespace {
 
-/// One rank of a group. It talks to the ranks of its group, and to the ranks with its number in the other groups.
+/// One rank of a group. It talks to the ranks of its group, and to the ranks that have its number in other groups.
 struct Member {
   Member(const Schedule& schedule, const comm::Communicator& comm)
       : group(schedule.group_of(comm.rank())),
@@ -25,7 +25,7 @@ struct Member {
         inside(comm.split(group.number())),
         between(comm.split(group.rank())) {}
 
-  /// Counts both exchanges in the first hop.
+  /// Adds what both exchanges cost (before and after the pass) to the metrics of the first hop.
   void count(const core::HopMetrics& exchanged, Index sent, Index received, core::HopMetrics& first) const {
     first.wait_seconds += exchanged.wait_seconds;
     first.bytes_sent += sent;
@@ -57,7 +57,7 @@ core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Commun
 
 namespace {
 
-/// Makes narrow.dq, frees what only the kernel reads, and returns the sums for the group's K/V rows.
+/// Makes narrow.dq, frees the tensors that only the kernel reads, and returns the sums for the group's K/V rows.
 core::Buffer compute(const Member& member, Tensors& narrow, const Progress& progress, core::RankMetrics& metrics) {
   const Problem& problem = member.across.problem();
   const pattern::StoredRows& queries = member.across.query_rows()[std::size_t(member.group.number())];

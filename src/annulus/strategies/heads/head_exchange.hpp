@@ -1,6 +1,6 @@
 // Ranks of a group exchange rows for heads: each gets all rows of the group, for its share of the heads. Ranks with the
-// same number in their groups then run a pass together, for these heads; out and lse, or gradients, are exchanged back.
-// Memory per rank is O(n H / P) besides the rank's own rows. (DeepSpeed-Ulysses; with a ring across: USP, LoongTrain.)
+// same number in their groups then run a pass together, for these heads. Afterwards out and lse, or gradients, are
+// exchanged back. Memory per rank is O(n H / P) besides its own rows. (DeepSpeed-Ulysses; USP, LoongTrain.)
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"

@@ -36,12 +36,12 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
     : number_(rank / size), rank_(rank % size), rows_(rows_of_groups(partition, size)), whole_(whole) {
   const core::Shape& s = whole.shape;
   std::vector<core::Interval> heads, sums;
-  Index served = 0;
+  Index sum_heads = 0;  // K/V heads, once for each rank that reads them
   for (Index m = 0; m < size; ++m) {
     heads.push_back(core::even_part(s.heads, size, m));
     kv_heads_.push_back(pattern::heads_read(heads.back(), s.group()));
-    sums.push_back({served, served + kv_heads_.back().size()});
-    served = sums.back().end;
+    sums.push_back({sum_heads, sum_heads + kv_heads_.back().size()});
+    sum_heads = sums.back().end;
   }
   narrow_ = narrowed(whole, heads[std::size_t(rank_)]);
   const auto rows_in = [&](const pattern::Partition& all) -> GroupRows {
@@ -57,7 +57,7 @@ HeadGroup::HeadGroup(const Problem& whole, const pattern::Partition& partition, 
   delta_ = forms(s.batch, Index(core::bytes_of(whole.precision)), s.heads, heads, queries);
   top_rows_ = forms(s.batch, top_rows_bytes(whole) / s.heads, s.heads, heads, queries);
   top_weights_ = forms(s.batch, top_weights_bytes(whole) / s.heads, s.heads, heads, queries);
-  sums_ = forms(whole.sum_parts(), whole.head_row_sum_bytes(), served, sums, keys);
+  sums_ = forms(whole.sum_parts(), whole.head_row_sum_bytes(), sum_heads, sums, keys);
 }
 
 HeadGroup::TwoForms HeadGroup::forms(Index parts, Index unit_bytes, Index all_heads,
@@ -70,7 +70,7 @@ HeadGroup::TwoForms HeadGroup::forms(Index parts, Index unit_bytes, Index all_he
   tensor.narrow = {nullptr, parts, all_rows.count(), narrow_bytes, {}};
   for (std::size_t m = 0; m < group.members.size(); ++m) {
     tensor.heads_of.push_back({{{0, rows.count()}}, {heads[m].begin * unit_bytes, heads[m].end * unit_bytes}});
-    tensor.rows_of.push_back({pattern::places(all_rows, group.members[m]), {0, narrow_bytes}});
+    tensor.rows_of.push_back({pattern::stored_intervals(all_rows, group.members[m]), {0, narrow_bytes}});
   }
   return tensor;
 }
@@ -124,7 +124,7 @@ Index HeadGroup::rows_received() const { return narrow_.shape.heads > 0 ? q_.nar
 
 Index HeadGroup::memory(Index narrow_memory) const {
   const Index inputs = array_bytes(q_.own) + array_bytes(kv_.own);
-  Index both_outputs = 0;  // in both forms
+  Index both_outputs = 0;  // outputs in both forms
   for (const TwoForms* output : outputs()) both_outputs += array_bytes(output->own) + array_bytes(output->narrow);
   return inputs + std::max(narrow_memory, both_outputs + kernel_memory(narrow_, q_.narrow.held));
 }
@@ -201,7 +201,7 @@ Index HeadGroup::backward_memory(Index narrow_work) const {
   const Index own_sums = are_heads_shared() ? key_sum_bytes(whole_, rows.keys) : 0;
   const bool in_place =
       core::bytes_of(whole_.type) <= core::bytes_of(whole_.precision) && !whole_.shape.has_value_dim();
-  const Index dkv = in_place ? whole_.kv_row_bytes() : array_bytes(kv_.own);  // one row next to its sums
+  const Index dkv = in_place ? whole_.kv_row_bytes() : array_bytes(kv_.own);  // in place: a buffer for one row
   const Index narrow_dq = std::max(
       array_bytes(q_.narrow), q_.narrow.parts * q_.narrow.held * narrow_.shape.heads * narrow_.head_query_sum_bytes());
   const Index panels = backward_panels(narrow_, q_.narrow.held);
@@ -252,15 +252,15 @@ core::Buffer HeadGroup::return_key_sums(const comm::Communicator& group, core::B
   narrow = {};
   if (!are_heads_shared()) return received;
   const Index rows = kv_.own.held, unit = whole_.head_row_sum_bytes(), heads = whole_.shape.kv_heads;
-  const Index served = sums_.own.row_bytes / unit;
+  const Index sum_heads = sums_.own.row_bytes / unit;
   const core::Buffer sums("dkv", key_sum_bytes(whole_, rows));
   core::fill_zero(sums.data(), sums.bytes());
   std::vector<kernels::RowCopy> copies;
   Index column = 0;
   for (const core::Interval& read : kv_heads_) {
-    for (Index kv = read.begin; kv < read.end; ++kv) copies.push_back({kv, heads, rows, column++, served});
+    for (Index kv = read.begin; kv < read.end; ++kv) copies.push_back({kv, heads, rows, column++, sum_heads});
   }
-  kernels::add_rows(copies, {received.data(), sums_.own.parts, rows * served, unit},
+  kernels::add_rows(copies, {received.data(), sums_.own.parts, rows * sum_heads, unit},
                     {sums.data(), sums_.own.parts, rows * heads, unit}, whole_.sum_precision());
   return sums;
 }

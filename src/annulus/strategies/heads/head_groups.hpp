@@ -1,5 +1,5 @@
-// Groups of consecutive ranks that share the heads: inside a group rows are exchanged for heads, so that every rank has
-// all rows of its group, for its share of the heads.
+// Groups of consecutive ranks that share the heads: inside a group, rows are exchanged for heads, so that every rank
+// has all rows of its group for its share of the heads.
 #pragma once
 
 #include "annulus/comm/alltoall.hpp"
@@ -11,11 +11,11 @@ namespace annulus::strategies {
 pattern::Partition rows_of_groups(const pattern::Partition& partition, int size);
 
 /// A group as one of its ranks sees it. Rank p has number p mod `size` in group p / `size`. Query heads are divided
-/// evenly: the first ranks may get one more, and if there are more ranks than heads, the last get none. A K/V head
-/// goes to every rank whose query heads read it.
-///
-/// Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2: ranks 0 and 2 have the query heads 0 1 2, ranks 1 and 3 the
-/// query heads 3 4; all have K/V head 0. Ranks 0 and 1 hold the rows of both, ranks 2 and 3 those of the other two.
+/// evenly: the first ranks may get one more; if there are more ranks than heads, the last get none. A K/V head goes to
+/// every rank whose query heads read it. Below, `own` means all heads of this rank's rows, and `narrow` means only this
+/// rank's heads of the group's rows. Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2: ranks 0 and 2 have the
+/// query heads 0 1 2, ranks 1 and 3 the query heads 3 4; all have K/V head 0. Ranks 0 and 1 each compute with the rows
+/// of ranks 0 and 1, ranks 2 and 3 with those of ranks 2 and 3.
 class HeadGroup {
  public:
   /// `size` divides the number of ranks.
@@ -25,29 +25,29 @@ class HeadGroup {
   int rank() const { return rank_; }      ///< in the group
   /// The key rows of every group.
   const pattern::Partition& rows() const { return rows_; }
-  /// The problem that this rank computes on the group's rows: its own heads only.
+  /// The problem that this rank computes on the group's rows, with its own heads only.
   const Problem& narrow() const { return narrow_; }
 
-  /// Bytes that this rank sends in both exchanges, and receives; and what it receives from each rank of the group.
+  /// Bytes that this rank sends and receives in both exchanges; and those received, for each rank of the group.
   Index bytes_sent() const;
   Index bytes_received() const;
   std::vector<Index> bytes_from() const;
-  /// Query rows that other ranks of the group send.
+  /// Query rows that this rank receives from other ranks of the group.
   Index rows_received() const;
-  /// Peak bytes of the pass; `narrow_memory`: of the work on the group's rows.
+  /// Peak bytes of the forward pass, if the work on the group's rows has a peak of `narrow_memory` bytes.
   Index memory(Index narrow_memory) const;
 
   /// Receives q and kv of the group's rows for this rank's heads; collective over the group.
   Tensors take_heads(const comm::Communicator& group, const Tensors& own) const;
-  /// Makes own.out, lse and normalizers from those of the group's rows; collective over the group.
+  /// Makes own.out, lse and normalizers from these tensors of the group's rows; collective over the group.
   void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
 
-  // The same for the backward pass, where delta and the sums for K/V rows travel too, or for the pass that makes
-  // statistics, where lists and sums travel: Problem::sums says for which of the two.
+  // The same for a pass that makes Problem::sums. In the backward pass delta and the sums for K/V rows travel too; in
+  // the pass that makes statistics, lists of top rows and sums.
   Index backward_bytes_sent() const;
   Index backward_bytes_received() const;
   std::vector<Index> backward_bytes_from() const;
-  /// Peak bytes of the pass; `narrow_work`: of the work on the group's rows, without its inputs.
+  /// Peak bytes of such a pass, if the work on the group's rows, without its inputs, has a peak of `narrow_work` bytes.
   Index backward_memory(Index narrow_work) const;
 
   /// Receives the inputs of the work on the group's rows: q, kv, dout, normalizers and delta.
@@ -58,13 +58,13 @@ class HeadGroup {
   void return_lists(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
   /// Makes own.dq from dq of the group's rows.
   void return_query_gradients(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
-  /// Returns the sums for the rank's own K/V rows, all heads, and frees `narrow`: the sums for the group's rows, own
-  /// heads. Where several ranks read a K/V head, their sums are added in the order of the ranks.
+  /// Returns the sums for the rank's own K/V rows and all heads, and frees `narrow`: the sums for the group's rows and
+  /// this rank's heads. If several ranks read a K/V head, their sums are added in the order of the ranks.
   core::Buffer return_key_sums(const comm::Communicator& group, core::Buffer narrow) const;
 
  private:
-  /// A tensor in its two forms, (parts, own rows, all heads) and (parts, group's rows, own heads), and what it
-  /// exchanges with each member m of the group: m's heads of the first form, m's rows of the second form.
+  /// A tensor in its two forms, (parts, own rows, all heads) and (parts, group's rows, own heads), and the pieces that
+  /// go to or come from each member m of the group: m's heads of the first form, m's rows of the second form.
   struct TwoForms {
     comm::RowBlock own, narrow;  ///< their data is null
     std::vector<comm::Piece> heads_of, rows_of;
@@ -81,7 +81,7 @@ class HeadGroup {
   std::vector<const TwoForms*> sum_inputs() const;
   std::vector<const TwoForms*> sum_outputs() const;
   Index statistics_memory(Index narrow_work) const;
-  /// Adds to `bytes` the bytes of each rank's pieces. The rank's own piece does not travel and counts as 0.
+  /// Adds to `bytes` the bytes of each rank's pieces. This rank's own piece does not travel and counts as 0.
   void add_others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces, std::vector<Index>& bytes) const;
   Index others(const comm::RowBlock& array, const std::vector<comm::Piece>& pieces) const;
 
@@ -90,7 +90,7 @@ class HeadGroup {
   pattern::Partition rows_;
   Problem whole_;
   Problem narrow_;
-  /// Several ranks of the group read the same K/V head: `sums_` then has it once for each of them, rank after rank.
+  /// Whether several ranks of the group read the same K/V head. Then `sums_` has the head once for each such rank.
   bool are_heads_shared() const { return sums_.own.row_bytes > whole_.shape.kv_heads * whole_.head_row_sum_bytes(); }
 
   TwoForms q_;    // also the form of dq
@@ -101,7 +101,7 @@ class HeadGroup {
   TwoForms delta_;
   TwoForms top_rows_, top_weights_;
   TwoForms sums_;                         // for K/V rows
-  std::vector<core::Interval> kv_heads_;  // those that each rank of the group reads
+  std::vector<core::Interval> kv_heads_;  // the K/V heads that each rank of the group reads
 };
 
 }  // namespace annulus::strategies

@@ -24,14 +24,13 @@ StrategyEntry heads_in_ring(std::string_view name, std::string_view description,
       .backward_in_order = hops_in_order(HopMode::overlapped, upwards),
       .why_not_reproducible =
           [=](const Problem& problem, int ranks) {
-            return group_size(problem, ranks) == ranks
-                       ? ""
-                       : why_out_of_order(problem, ranks);  // in one group all keys are available
+            // If all ranks are one group, every rank has all keys.
+            return group_size(problem, ranks) == ranks ? "" : why_out_of_order(problem, ranks);
           },
       .why_no_reproducible_gradients =
           [=](const Problem& problem, int ranks) {
             const bool splits = splits_groups(problem.shape, group_size(problem, ranks));
-            return splits ? "ranks that share a key/value head add up its sums" : "";
+            return splits ? "ranks that share a key/value head each make sums for it" : "";
           },
       .group_size = group_size,
   };

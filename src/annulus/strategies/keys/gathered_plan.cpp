@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// All rows, rank after rank, those of a rank in the order in which it stores them.
+/// The rows of all ranks in one block, rank after rank, each rank's rows in the order in which the rank stores them.
 pattern::KeyRows all_rows(const pattern::Partition& partition) {
   std::vector<std::pair<core::Interval, Index>> places;
   Index stored = 0;
@@ -28,7 +28,7 @@ std::size_t GatheredRound::steps(int rank) const {
   return steps;
 }
 
-/// Hop d of the metrics has the rows of rank - d, whenever they arrive.
+/// Entry d of the metrics counts the rows of rank - d, in whatever order rows arrive.
 std::size_t GatheredRound::hop(int rank, std::size_t s) const {
   return order_ == GatherOrder::at_once ? 0 : std::size_t(core::wrap(rank - owner(rank, s, 0), ranks()));
 }

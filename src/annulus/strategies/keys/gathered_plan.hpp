@@ -17,7 +17,7 @@ enum class GatherOrder { at_once, all_first, in_order, as_they_come };
 
 class GatheredRound final : public KeyRound {
  public:
-  /// Rounds after the first one use what the first one has gathered.
+  /// Only the first round gathers; later rounds use what it has gathered.
   GatheredRound(const Problem& round, const pattern::Partition& partition, GatherOrder order, bool is_first)
       : KeyRound(round, partition), order_(order), is_first_(is_first) {}
 
@@ -29,7 +29,7 @@ class GatheredRound final : public KeyRound {
   KeyBlock form(int rank, std::size_t s, std::size_t channel) const override;
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override { return {gathered_bytes(rows(rank).count())}; }
-  /// Bytes that a rank with `own` rows gathers.
+  /// Bytes of K and V that a rank with `own` rows gathers.
   Index gathered_bytes(Index own) const {
     return problem().kv_block_bytes(problem().shape.sequence - (order_ == GatherOrder::at_once ? 0 : own));
   }
@@ -47,7 +47,7 @@ class GatheredPlan final : public KeyPlan {
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// A rank with more rows gathers fewer, but this saves less memory than its own rows take.
+  /// For the rank with the most rows: it gathers the fewest rows, but its own rows take more memory than this saves.
   Room room(const LargestMessages&) const override {
     return {rounds_[0].gathered_bytes(most_rows(rounds_[0].partition()))};
   }
@@ -56,7 +56,7 @@ class GatheredPlan final : public KeyPlan {
   std::deque<GatheredRound> rounds_;
 };
 
-/// Plans of a pass with gathered keys.
+/// Plans of a forward pass with gathered keys.
 MakePlans gathered(GatherOrder order);
 
 }  // namespace annulus::strategies

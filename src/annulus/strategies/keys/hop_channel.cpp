@@ -21,8 +21,8 @@ const KeyBlock* HopChannel::block(std::size_t s) const {
   return has(s - 1) ? &current_ : nullptr;
 }
 
-/// If a message forwards exactly what the previous hop brought, it is sent from the receive buffer. Otherwise its rows
-/// are collected first.
+/// A message that forwards exactly what the previous hop brought is sent from the receive buffer. The rows of any other
+/// message are collected first.
 void HopChannel::begin(std::size_t h) {
   hop_ = round_.hops_of(channel_).hop(part_, int(h));
   h_ = h;

@@ -1,4 +1,4 @@
-// One channel of hops on a rank: the buffers into which K and V are received and from which they are sent on.
+// One channel of hops on a rank: the buffers into which K and V are received, and from which they are forwarded.
 #pragma once
 
 #include "annulus/comm/exchange.hpp"
@@ -6,7 +6,7 @@
 
 namespace annulus::strategies {
 
-/// Buffers of a channel, and its current block. Use for hop h = 0, 1, ...: begin(h), the messages, take(h).
+/// Buffers of a channel, and its current block. For hop h = 0, 1, ...: begin(h), exchange the two messages, take(h).
 class HopChannel {
  public:
   /// `kv`: the rank's own K and V.
@@ -16,11 +16,11 @@ class HopChannel {
   /// The block of step s, which must be the current step; nullptr where there is none.
   const KeyBlock* block(std::size_t s) const;
 
-  /// Collects rows for hop h, where it cannot send from the receive buffer.
+  /// Collects the rows that hop h sends, if they cannot be sent from the receive buffer.
   void begin(std::size_t h);
   comm::Message outgoing() const { return outgoing_; }
   comm::Message incoming() const;
-  /// Makes what hop h brought the current block. Counts its bytes in `metrics`.
+  /// Makes the rows that hop h brought the current block. Counts their bytes in `metrics`.
   void take(std::size_t h, core::HopMetrics& metrics);
 
  private:
@@ -31,7 +31,7 @@ class HopChannel {
   std::array<core::Buffer, 2> receive_;
   core::Buffer send_;
   KeyBlock own_, current_;
-  pattern::Hop hop_;  // in flight
+  pattern::Hop hop_;  // the hop in flight
   std::size_t h_ = 0;
   comm::Message outgoing_;
 };

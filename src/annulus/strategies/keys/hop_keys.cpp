@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 
 void HopKeys::begin(std::size_t round) {
-  // Rounds share tags, because messages between two ranks arrive in the order in which they were sent.
+  // Rounds can use the same tags, because messages between two ranks arrive in the order in which they were sent.
   channels_.clear();
   round_ = &plan_.round(round);
   for (std::size_t channel = 0; channel < round_->channels(); ++channel) {
@@ -26,8 +26,8 @@ HopKeys::Messages HopKeys::messages(std::size_t h) {
 
 void HopKeys::start(std::size_t s) {
   if (plan_.mode() == HopMode::blocking || s + 1 >= round_->steps(context_.rank())) return;
-  // To start sending takes time where device memory is staged. Nothing hides this part of communication, so it counts
-  // as waiting. To collect the rows does not.
+  // Starting the sends takes time if device memory is staged. Nothing hides this part of communication, so it counts as
+  // waiting. Collecting the rows does not count.
   const Messages all = core::in_span("pack", [&] { return messages(s); });
   core::timed_wait(context_.hop(s + 1), "post", [&] { exchange_.start(all.sends, all.receives, hop_tag(s)); });
 }

@@ -5,10 +5,10 @@
 
 namespace annulus::strategies {
 
-/// Tag of a hop's messages. Messages that may be in flight together with K and V have a `kind` of their own, from 1 on.
+/// Tag of a hop's messages; K and V have kind 0. Other messages in flight at the same time have kinds from 1 on.
 constexpr int hop_tag(std::size_t hop, std::size_t kind = 0) { return int(1024 * kind + hop % 1024); }
 
-/// With parts, messages go between parts of one rank, and both ways at once: NCCL would match them in one order.
+/// With parts, a rank sends to itself, and rings run both ways. NCCL matches messages only by order, MPI also by tag.
 inline comm::Carrier carrier_of(const HopPlan& plan) {
   return plan.has_parts() ? comm::Carrier::mpi : comm::Carrier::any;
 }
@@ -29,11 +29,11 @@ class HopKeys final : public SourceOf<HopRound> {
   struct Messages {
     std::vector<comm::Message> sends, receives;
   };
-  /// The messages of hop h. Rows are collected first where that is needed.
+  /// The messages of hop h. Collects rows first if that is needed.
   Messages messages(std::size_t h);
 
   const HopPlan& plan_;
-  std::deque<HopChannel> channels_;  // a deque: a channel does not move, messages and blocks point into it
+  std::deque<HopChannel> channels_;  // a deque: channels must not move, because messages and blocks point into them
   comm::Exchange exchange_;          // after the channels: when an error unwinds, messages end before their buffers do
 };
 

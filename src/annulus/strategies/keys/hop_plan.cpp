@@ -48,7 +48,7 @@ KeyBlock HopRound::form(int rank, std::size_t s, std::size_t channel) const {
   }
   if (!is_sliced_) return own_block({}, rows);
   const pattern::StoredRows& slice = rows_of(channel)[std::size_t(part(rank, channel))];
-  const std::vector<core::Interval> stored = pattern::places(rows, slice);
+  const std::vector<core::Interval> stored = pattern::stored_intervals(rows, slice);
   std::vector<std::pair<core::Interval, Index>> taken;
   for (std::size_t i = 0; i < stored.size(); ++i) taken.push_back({slice.intervals()[i], stored[i].begin});
   return {nullptr, rows.count(), pattern::KeyRows::raw(std::move(taken))};
@@ -94,8 +94,8 @@ std::vector<Index> HopRound::buffer_bytes(int rank) const {
 
 namespace {
 
-/// The parts of ranks' rows that are not in order, where keys and sums must go in order; empty: no parts. Not for
-/// blocking messages: two parts of one rank would wait for each other.
+/// The parts of a partition whose ranks' rows are not in order, if keys and sums must go in order; empty: no parts.
+/// With blocking messages there are none: two parts of one rank would wait for each other.
 std::optional<pattern::Partition> parts_of(const Problem& problem, const pattern::Partition& partition, HopMode mode) {
   if (!problem.reproducible || mode != HopMode::overlapped) return std::nullopt;
   std::optional<pattern::Partition> parts = ordered_parts(problem, partition);

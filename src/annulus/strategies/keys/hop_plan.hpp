@@ -1,4 +1,4 @@
-// K and V travel in hops: step 0 works on the own rows, step s > 0 on what hop s - 1 brought.
+// K and V travel in hops: step 0 works on the rank's own rows, step s > 0 on the rows that hop s - 1 brought.
 #pragma once
 
 #include <array>
@@ -10,23 +10,23 @@
 
 namespace annulus::strategies {
 
-/// One direction of hops; it has a channel of its own.
+/// One direction of hops; each direction has a channel of its own.
 struct Direction {
   pattern::From from = pattern::From::neighbours;
   int sign = 1;                                                   ///< 1: rows go upwards, from rank to rank + 1
   int (*reach)(int ranks) = [](int ranks) { return ranks - 1; };  ///< largest number of hops
 };
 
-/// The direction of the ring: once round, from neighbour to neighbour.
+/// The direction of the ring `ring`: once round, from neighbour to neighbour.
 inline constexpr Direction upwards{};
 
-/// Bytes of a channel's buffers on one rank. What hop h brings is received in buffer h mod 2.
+/// Bytes of a channel's buffers on one rank. The rows of hop h are received in buffer h mod 2.
 struct BufferBytes {
   std::array<Index, 2> receive{};
   Index send = 0;
   std::size_t sending_hops = 0;  ///< the send buffer is freed after this many hops
 
-  /// An upper bound for `hops` hops, where no message has more than `bytes` bytes.
+  /// An upper bound for `hops` hops, if no message has more than `bytes` bytes.
   static BufferBytes at_most(std::size_t hops, Index bytes) {
     return {{hops > 0 ? bytes : 0, hops > 1 ? bytes : 0}, hops > 0 ? bytes : 0, hops};
   }
@@ -36,10 +36,10 @@ struct BufferBytes {
 
 class HopRound final : public KeyRound {
  public:
-  /// All rows of every rank travel in each direction.
+  /// The rows of every rank travel in each direction.
   HopRound(const Problem& round, const pattern::Partition& partition, const std::vector<Direction>& directions);
-  /// Every part's rows travel in slices, higher rows first, one channel for each (gradients/ordered_sums.hpp). A rank
-  /// of two parts has the channels of both, those of the part with the later rows first. Parts are not copied.
+  /// The rows of every part travel in slices, higher rows first; each slice has a channel (gradients/ordered_sums.hpp).
+  /// A rank of two parts has the channels of both, first those of the part with the later rows. Parts are not copied.
   HopRound(const Problem& round, const pattern::Partition& partition, const pattern::Partition& parts,
            const Direction& direction, Index slices);
 
@@ -56,7 +56,7 @@ class HopRound final : public KeyRound {
   Transfers transfers(int rank, std::size_t s) const override;
   std::vector<Index> buffer_bytes(int rank) const override;
 
-  /// The hops between parts in a channel.
+  /// The hops of a channel; they go from part to part.
   const pattern::Hops& hops_of(std::size_t channel) const { return channels_[channel % channels_.size()].hops; }
   bool has(int rank, std::size_t channel, std::size_t h) const {
     return int(h) < hops_of(channel).count(part(rank, channel));
@@ -65,8 +65,8 @@ class HopRound final : public KeyRound {
   const pattern::Partition& rows_of(std::size_t channel) const { return channels_[channel % channels_.size()].rows; }
   bool computes_own(std::size_t channel) const override { return is_sliced_ || channel == 0; }
   BufferBytes buffers(int rank, std::size_t channel) const;
-  /// The most rows of one head that a message of a channel brings, if no message of the pass brings more than
-  /// `largest`: no more than the rows of a rank.
+  /// The most (row, key/value head) pairs that a message of a channel brings, if no message of the pass brings more
+  /// than `largest`; at most all rows of the fullest part.
   Index largest(std::size_t channel, Index largest) const {
     return std::min(largest, pattern::most_rows(rows_of(channel)) * problem().shape.kv_heads);
   }
@@ -83,12 +83,12 @@ class HopRound final : public KeyRound {
     const pattern::Hops hops;
   };
   const pattern::Partition& parts_;
-  std::deque<Channel> channels_;  // of one part; a deque: hops point to the rows next to them
+  std::deque<Channel> channels_;  // of one part; a deque: hops point to the rows in their channel
   const bool is_sliced_;
 };
 
-/// A plan of rounds in hops. Keys in order, and slices, need a single direction. Rows of a reproducible problem that do
-/// not follow one another from rank to rank go from part to part, if messages overlap.
+/// A plan of rounds in hops. A fixed order of keys, and slices, need one direction. Rows of a reproducible problem that
+/// do not follow one another from rank to rank go from part to part (pattern/parts.hpp), if messages overlap.
 class HopPlan final : public KeyPlan {
  public:
   HopPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, HopMode mode,
@@ -108,8 +108,8 @@ class HopPlan final : public KeyPlan {
   HopMode mode_;
 };
 
-/// Own keys first, then the rows that each hop brings. A rank holds at most its own rows and, for each channel, two
-/// received blocks and one to send, for any P.
+/// Own keys first, then the rows that each hop brings. For any P a rank holds at most its own rows and, for each
+/// channel, two received blocks and one block to send.
 MakePlans hops(HopMode mode, const std::vector<Direction>& directions);
 
 }  // namespace annulus::strategies

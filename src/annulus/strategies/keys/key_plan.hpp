@@ -1,4 +1,4 @@
-// How every rank gets its keys, in integers: which rows each step works on, and what travels meanwhile.
+// How every rank gets its keys, as integers only: which rows each step works on, and what travels meanwhile.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace annulus::strategies {
 
 /// Rows of K and V, or sums of their gradients, that a rank sends to another rank or receives from it.
 struct Transfer {
-  int rank = 0;    ///< the other rank; every_rank: a collective
+  int rank = 0;    ///< the other rank; every_rank: all others, in a collective
   Index rows = 0;  ///< counted as (row, key/value head) pairs of one batch entry
   Index bytes = 0;
 };
@@ -43,16 +43,16 @@ struct LargestMessages {
   Index sums = 0;
 };
 
-/// Most bytes of a rank's memory that a plan needs. Plans compute them from the largest messages with the same formulas
-/// as from one rank's messages, so that the planner need not look at every rank.
+/// The most bytes that a plan needs on any rank. Plans compute them from the largest messages, by the formulas that
+/// they use for one rank's messages, so that the planner need not look at every rank.
 struct Room {
-  Index buffers = 0;  ///< during the steps
-  Index at_ends = 0;  ///< of buffers, before the first round or after the last one
-  Index window = 0;   ///< which other ranks read or add to
+  Index buffers = 0;  ///< buffers during the steps
+  Index at_ends = 0;  ///< buffers before the first round or after the last one
+  Index window = 0;   ///< memory that other ranks read or add to
 };
 
-/// One round, for all ranks. To ask for a step costs time in proportion to the rows of the step. A step has at most one
-/// block of keys in each channel. Channels are rings next to each other (NCCL's word): one for each direction
+/// One round, for all ranks. A call for one step takes time in proportion to the rows of the step. A step has at most
+/// one block of keys in each channel. As in NCCL, channels are rings that run side by side: one for each direction
 /// (ring_bidirectional has two), or one for each slice (gradients/ordered_sums.hpp) of each part of a rank. Problem and
 /// partition are not copied.
 class KeyRound {
@@ -75,31 +75,31 @@ class KeyRound {
   const pattern::Partition& query_rows() const { return problem_.queries ? query_rows_ : partition_; }
   const pattern::StoredRows& query_rows(int rank) const { return query_rows()[std::size_t(rank)]; }
 
-  /// parts(): the partition's parts (pattern/parts.hpp) where sums go from part to part in order; usually ranks' rows.
-  /// part(): for whose queries a channel of a rank brings keys. Where not all rows are queries, ranks have no parts.
+  /// parts(): keys and sums travel between these, usually the ranks' rows; two of each rank if only this puts keys and
+  /// sums in order (pattern/parts.hpp) and all rows are queries. part(): for whose queries a channel brings keys.
   virtual const pattern::Partition& parts() const { return partition_; }
   virtual int part(int rank, std::size_t) const { return rank; }
   const pattern::StoredRows& queries(int rank, std::size_t channel) const {
     return (problem_.queries ? query_rows_ : parts())[std::size_t(part(rank, channel))];
   }
-  /// Number of channels of each part.
+  /// Number of channels that each part has.
   std::size_t slices() const { return channels() * partition_.size() / parts().size(); }
 
   /// Number of steps of a rank, step 0 included.
   virtual std::size_t steps(int) const { return 1; }
-  /// The most blocks that a step has.
+  /// Number of channels of a rank: the most blocks that a step has.
   virtual std::size_t channels() const { return 1; }
-  /// Whether step 0 of a channel computes: channels with the same own rows leave these to the first channel.
+  /// Whether step 0 computes with a channel's block. Of several channels with the same own rows, only the first does.
   virtual bool computes_own(std::size_t channel) const { return channel == 0; }
-  /// Number of entries of the metrics that the round needs, and the entry in which step s counts.
+  /// Number of metrics entries (hops) that the round needs, and the entry in which step s is counted.
   virtual std::size_t hops(int rank) const { return steps(rank); }
   virtual std::size_t hop(int, std::size_t s) const { return s; }
   /// Names step s: "own rows", "hop 2 of 3".
   virtual std::string scope(int, std::size_t) const { return "own rows"; }
-  /// The rank that owns the rows of step s's block in a channel (every_rank: all ranks do). And the block's form: it
-  /// has no data, and no rows where there is no block. The block of step 0, if each channel has other rows in it, stays
-  /// available to the end of the round.
+  /// The rank that owns the rows of step s's block in a channel; every_rank: the block has rows of all ranks.
   virtual int owner(int rank, std::size_t, std::size_t) const { return rank; }
+  /// The block of step s in a channel, without data; it has no rows if there is no block. If channels have different
+  /// own rows, the blocks of step 0 stay available to the end of the round.
   virtual KeyBlock form(int rank, std::size_t, std::size_t) const { return own_block({}, rows(rank)); }
 
   /// What travels while the rank works on step s.
@@ -130,12 +130,12 @@ class KeyPlan {
   virtual std::unique_ptr<KeySource> source(const PassContext& context) const = 0;
   /// Bytes of a rank's memory that other ranks read.
   virtual Index window_bytes(int) const { return 0; }
-  /// Bytes of buffers before the first round.
+  /// Bytes of buffers that are needed only before the first round.
   virtual Index opening_bytes(int) const { return 0; }
-  /// Memory that is enough for every rank.
+  /// Memory of this plan that is enough on every rank.
   virtual Room room(const LargestMessages&) const { return {}; }
-  /// Into how many blocks a rank's rows are cut, which are worked on one after another so that running sums take little
-  /// memory. More than one block only where all keys are available all the time.
+  /// Into how many blocks a rank's query rows are cut. Blocks are worked on one after another, so that running
+  /// softmaxes take little memory. There is more than one block only if all keys are available all the time.
   virtual QueryBlocks query_blocks(int) const { return {}; }
 };
 

@@ -1,4 +1,4 @@
-// Brings the keys of a rank's steps: first the rank's own rows, then those of other ranks, in whatever way they arrive.
+// Brings the keys of a rank's steps: first the rank's own rows, then rows of other ranks, however they are moved.
 #pragma once
 
 #include "annulus/core/row_store.hpp"
@@ -8,17 +8,17 @@ namespace annulus::strategies {
 
 /// When messages travel.
 ///   overlapped  started before the kernel works on the current blocks, completed after it
-///   blocking    between two kernel calls, even ranks send first; nothing is hidden
+///   blocking    between two kernel calls, even ranks send first: no communication is hidden
 enum class HopMode { overlapped, blocking };
 
-/// Where a part of a partition is computed, and who has the rows of other parts: the ranks of a communicator, where
-/// rank p computes part p; or a store that has all rows, so that one process can compute any part alone.
+/// Which element of a partition is computed, and where the other elements' rows are. Either on the ranks of a
+/// communicator, where rank p computes element p; or in a store, so that one process can compute any element alone.
 class Location {
  public:
   Location(const comm::Communicator& comm) : rank_(comm.rank()), comm_(&comm) {}
   Location(int rank, Index entry, core::RowSource& rows) : rank_(rank), entry_(entry), rows_(&rows) {}
 
-  /// Number of the part that is computed.
+  /// Index of the element that is computed.
   int rank() const { return rank_; }
   bool has_ranks() const { return comm_ != nullptr; }
   const comm::Communicator& comm() const { return *comm_; }
@@ -33,13 +33,13 @@ class Location {
   core::RowSource* rows_ = nullptr;
 };
 
-/// What a key source and a gradient sink need: a forward or backward pass as one rank sees it. Nothing is copied.
+/// What a key source and a gradient sink need: one pass as one rank sees it. Nothing is copied but the location.
 struct PassContext {
   const Problem& problem;
   const pattern::Partition& partition;
   const Location location;
   const Tensors& tensors;      ///< this rank's
-  core::RankMetrics& metrics;  ///< hop h counts what it receives, and the work on that
+  core::RankMetrics& metrics;  ///< entry h counts what hop h brings, and the work on it
 
   int rank() const { return location.rank(); }
   const comm::Communicator& comm() const { return location.comm(); }
@@ -47,15 +47,15 @@ struct PassContext {
   core::HopMetrics& hop(std::size_t h) const { return metrics.hops[std::min(h, metrics.hops.size() - 1)]; }
 };
 
-/// Executes a key plan for one rank, step after step. Use: begin(i) for round i, whose steps start at 0 again; for
-/// every step s start(s), the work on block(s, channel) with progress() now and then, complete(s); finish() after the
-/// last round; close() when the results are made.
+/// Executes a key plan for one rank, step after step. Call begin(i) for round i, whose steps start at 0 again. For
+/// every step s call start(s), work on block(s, channel) and call progress() now and then, then call complete(s). Call
+/// finish() after the last round, and close() when the results are made.
 class KeySource {
  public:
   virtual ~KeySource() = default;
 
   virtual void begin(std::size_t round) = 0;
-  // If blocks are used in the order of arrival, only the source knows these two, after the step has begun.
+  // The metrics entry and the name of step s; if blocks are used as they arrive, known only when the step has begun.
   virtual std::size_t hop(std::size_t s) const = 0;
   virtual std::string scope(std::size_t s) const = 0;
 
@@ -73,7 +73,7 @@ class KeySource {
   virtual void complete(std::size_t) {}
   /// Frees the buffers.
   virtual void finish() {}
-  /// Collective: returns when no other rank needs this one's rows any more.
+  /// Collective: returns when no other rank needs this rank's rows any more.
   virtual void close() {}
 };
 

@@ -1,5 +1,5 @@
-// K and V that a rank reads owner after owner, in the order of the rotation, a few owners ahead of the kernel: from
-// other ranks' memory (window_plan.hpp) or from a store (stream_plan.hpp).
+// A rank reads K and V of one owner after another, in the order of `rotation`, a few owners ahead of the kernel: out of
+// other ranks' memory (window_plan.hpp) or out of a store (stream_plan.hpp).
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace annulus::strategies {
 
-/// A rank reads from rank - 1, rank - 2, ...; an owner from which it reads nothing is no step. Hop d of the metrics is
-/// what comes from rank - d.
+/// A rank reads from rank - 1, rank - 2, ...; there is no step for an owner from which it reads nothing. Entry d of the
+/// metrics counts what comes from rank - d.
 class ReadRound : public KeyRound {
  public:
   ReadRound(const Problem& round, const pattern::Partition& partition)
@@ -38,7 +38,7 @@ class ReadRound : public KeyRound {
 
   static constexpr std::size_t depth = 2;          ///< reads in flight while the kernel works on a block
   static constexpr std::size_t slots = depth + 1;  ///< buffers: for these reads, and for the current block
-  /// Bytes of `count` buffers that are used in turns: read i fills buffer i mod count.
+  /// Bytes of `count` buffers, which are used in turn: read i fills buffer i mod `count`.
   template <std::size_t count, class BytesOf>
   std::array<Index, count> bytes_in_turn(int rank, BytesOf&& bytes_of) const {
     std::array<Index, count> bytes{};
@@ -47,7 +47,7 @@ class ReadRound : public KeyRound {
     }
     return bytes;
   }
-  /// The same as one sum, an upper bound if no read brings more than `largest` rows.
+  /// An upper bound of the sum of these bytes, if no read brings more than `largest` rows.
   template <std::size_t count, class BytesOf>
   Index most_in_turn(Index largest, BytesOf&& bytes_of) const {
     return std::min<Index>(count, ranks() - 1) * bytes_of(largest);
@@ -57,19 +57,19 @@ class ReadRound : public KeyRound {
   }
 
  protected:
-  /// For a rank that reads queries for its keys, from rank + 1, rank + 2, ...; `seen` is the mirrored layout.
+  /// For ranks that read queries for their own keys, from rank + 1, rank + 2, ...; `seen` is the mirrored layout.
   ReadRound(const Problem& round, const pattern::Partition& partition, pattern::Layout seen)
       : KeyRound(round, partition),
         seen_(std::move(seen)),
         hops_(seen_, query_rows(), partition, pattern::From::owners, -1, int(partition.size()) - 1) {}
 
-  /// What a hop reads (usually rows of key/value heads), its bytes, and whether it reads anything.
+  /// The number of rows that hop h reads (usually rows of one head), bytes of such rows, and whether it reads any.
   virtual Index rows_read(int rank, int h) const { return hops_.rows_received(rank, h); }
   virtual Index bytes_read(Index rows) const { return kv_bytes(problem(), rows); }
   virtual bool reads_any(int rank, int h) const { return hops_.rows_received(rank, h) > 0; }
 
  private:
-  /// The hops that bring rows to a rank.
+  /// The hops that bring rows to a rank, as their numbers h.
   const std::vector<int>& reads(int rank) const;
 
   const pattern::Layout seen_;
@@ -83,7 +83,7 @@ Index total(const std::array<Index, count>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), Index(0));
 }
 
-/// Executes such rounds, with buffers that are used in turns.
+/// Executes such rounds; its buffers are used in turn.
 class ReadKeys : public SourceOf<ReadRound> {
  public:
   const KeyBlock* block(std::size_t s, std::size_t) const override { return s == 0 ? &own_ : &current_; }

@@ -1,5 +1,5 @@
-// K and V are read from a store that has all rows. Here the parts of the partition are blocks of rows, as many as
-// memory requires, and any rank may compute any block: the plan says what a block reads of which other block.
+// K and V are read from a store that has all rows. Here the elements of the partition are blocks of rows, as many as
+// memory requires, and any rank may compute any block. The plan says what a block reads of which other block.
 #pragma once
 
 #include <deque>
@@ -20,9 +20,9 @@ class StreamPlan final : public KeyPlan {
   std::deque<ReadRound> rounds_;
 };
 
-/// Own rows first, then the rows that are read of each other block.
+/// Own rows first, then the needed rows of each other block.
 MakePlans read_from_store();
-/// The same without sums for keys: a backward pass that makes only dq.
+/// The same for a backward pass that makes only dq, so without sums for keys.
 MakePlans read_from_store_for_queries();
 
 }  // namespace annulus::strategies

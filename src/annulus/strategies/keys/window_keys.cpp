@@ -20,7 +20,7 @@ void WindowKeys::begin(std::size_t round) {
 
 void WindowKeys::start_read(std::size_t slot, const pattern::Hop& from, const KeyBlock& into,
                             core::HopMetrics& metrics) {
-  core::timed_wait(metrics, "read window", [&] {  // inside a node this rank does the copy itself
+  core::timed_wait(metrics, "read window", [&] {  // inside a node MPI copies the rows during this call
     const WindowRuns source =
         window_runs(context_.problem, context_.partition[std::size_t(from.receive_from)], from.receive);
     const comm::RowBlock block = kv_block(context_.problem, into.data, into.held, context_.problem.head_kv_bytes());

@@ -8,7 +8,7 @@
 
 namespace annulus::strategies {
 
-/// Every rank exposes its own rows in step 0; all ranks that need them read them.
+/// In step 0 every rank exposes its own rows; all ranks that need rows read them.
 class WindowRound final : public ReadRound {
  public:
   using ReadRound::ReadRound;
@@ -24,9 +24,9 @@ class WindowPlan final : public KeyPlan {
 
   const WindowRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// Bytes of the copy of the rank's K and V that others read; 0 where no rank reads any of it.
+  /// Bytes of the copy of the rank's K and V that others read; 0 if no other rank reads any of it.
   Index window_bytes(int rank) const override;
-  /// Bytes of a part of the window (Problem::kv_parts()), which is collected before it is copied into the window.
+  /// Bytes of a buffer for one part of the window (Problem::kv_parts()): rows are collected in it, then copied.
   Index opening_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
   bool is_read(int rank) const;
@@ -37,7 +37,7 @@ class WindowPlan final : public KeyPlan {
   std::deque<WindowRound> rounds_;
 };
 
-/// Own rows first, then what is read from each owner.
+/// Own rows first, then the needed rows of each owner.
 MakePlans read_from_windows();
 
 }  // namespace annulus::strategies

@@ -8,13 +8,13 @@
 namespace annulus::strategies {
 
 /// All rows of a rank as its window stores them: interval after interval, head after head. Rows of one head that follow
-/// one another are contiguous, so that a dense block is read in 2 B Hkv long pieces instead of one piece per row.
+/// one another are contiguous. So a dense interval is read in kv_parts() * Hkv long pieces, not in one piece per row.
 pattern::PackedRows window_rows(const Problem& problem, const pattern::StoredRows& rows);
 
 /// Copies the rank's K and V into the window.
 void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window);
 
-/// Adds what other ranks have added up in the window to the sums for the own rows.
+/// Adds to the sums for the own rows what other ranks have added up in the window.
 void add_window(const Problem& problem, const pattern::StoredRows& rows, const comm::Window& window,
                 const GradientBlock& own);
 

@@ -1,5 +1,5 @@
-// allgather: every rank gets all of K and V in one blocking collective, then computes its own queries. Simple, O(n)
-// memory per rank.
+// allgather: every rank gets all of K and V in one blocking collective, then computes the output of its own queries.
+// Simple, O(n) memory per rank.
 #include "annulus/strategies/gradients/gathered_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/keys/gathered_plan.hpp"
@@ -8,7 +8,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// Any rank may own any rows, since all keys are available; but ordered sums go from rank to rank in the order of rows.
+/// Any rank may own any rows, since each gets all keys. But ordered sums go from rank to rank in the order of rows.
 pattern::Partition partition(const Problem& problem, int ranks) {
   return problem.has_ordered_sums() ? ordered_partition(problem, ranks) : distributed_partition(problem, ranks);
 }

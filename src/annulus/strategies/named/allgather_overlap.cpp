@@ -1,5 +1,5 @@
-// allgather_overlap: every rank gets all of K and V as in allgather. While they travel, the kernel works on the own
-// rows, then on each rank's rows in the order of arrival. O(n) memory per rank.
+// allgather_overlap: every rank gets all of K and V as in allgather. While rows travel, the kernel works on the rank's
+// own rows, then on those of each other rank in the order of their arrival. O(n) memory per rank.
 #include "annulus/strategies/gradients/gathered_sums.hpp"
 #include "annulus/strategies/keys/gathered_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
@@ -17,7 +17,7 @@ StrategyEntry allgather_overlap() {
       .why_not_reproducible = [](const Problem&,
                                  int) { return "it adds blocks in the order in which they happen to arrive"; },
       .why_no_reproducible_gradients = [](const Problem&,
-                                          int) { return "each rank makes sums of its own, which the owner adds"; },
+                                          int) { return "each rank makes sums of dk and dv, and the owner adds them"; },
   };
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 int group_size(const Problem& problem, int ranks) {
   const int size = problem.ulysses_ranks > 0 ? problem.ulysses_ranks : ranks;
-  core::require(ranks % size == 0, [&] { return fmt::format("{} ranks do not make groups of {}", ranks, size); });
+  core::require(ranks % size == 0, [&] { return fmt::format("{} ranks cannot make groups of {}", ranks, size); });
   return size;
 }
 

@@ -1,4 +1,4 @@
-// The functions that make the registry's entries, one file each, and small functions that these files share.
+// The functions that make the registry's entries, each in its own file, and small functions that these files share.
 #pragma once
 
 #include "annulus/strategies/strategy.hpp"
@@ -18,11 +18,11 @@ StrategyEntry hybrid();
 StrategyEntry pass_q();
 StrategyEntry stream();
 
-// Each says why a problem is not reproducible; empty: it is.
+// Each of these says why a problem is not reproducible; empty: it is.
 inline std::string always_reproducible(const Problem&, int) { return ""; }
-/// Keys that come rank after rank are in order if every document's rows follow one another from rank to rank.
+/// For keys that come rank after rank: they are in order if every document's rows follow one another from rank to rank.
 inline std::string unless_contiguous(const Problem& problem, int ranks) { return why_out_of_order(problem, ranks); }
-/// The same where keys come part after part: a rank may have an early part and a late one.
+/// For keys that come part after part (pattern/parts.hpp): a rank may have a part of early rows and one of late rows.
 inline std::string unless_parts(const Problem& problem, int ranks) { return why_no_ordered_parts(problem, ranks); }
 
 }  // namespace annulus::strategies

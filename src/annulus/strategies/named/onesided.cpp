@@ -1,6 +1,6 @@
 // onesided: every rank exposes its K and V once; each rank reads the rows that it needs directly from the other ranks'
-// memory, a few owners ahead of the kernel. No rank sends, so no rank waits for another's compute. Ranks wait for each
-// other only when windows are filled and before they are freed. Backward, a rank adds its sums into the owners' memory.
+// memory, a few owners ahead of the kernel. In the backward pass a rank adds its sums to the owners' memory. No rank
+// sends, so none waits for another's compute: ranks wait only when windows are filled, collected and freed.
 #include "annulus/comm/window.hpp"
 #include "annulus/strategies/gradients/window_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

@@ -1,6 +1,6 @@
-// pass_q: keys stay where they are. Every rank gets all queries and computes them with its own keys; running softmaxes
-// return to the queries' owners, which merge them. For few queries and many keys: traffic depends on the queries only.
-// (In inference: Yang et al. 2024, arXiv 2411.01783.)
+// pass_q: keys stay where they are. Every rank gets all queries, computes their attention to its own keys, and returns
+// running softmaxes to the queries' owners, which merge them. For few queries and many keys: traffic depends only on
+// the queries. (For inference: Yang et al. 2024, arXiv 2411.01783.)
 #include "annulus/strategies/named/named.hpp"
 #include "annulus/strategies/own_passes.hpp"
 
@@ -15,9 +15,9 @@ StrategyEntry pass_q() {
       .forward = own_keys(),
       .backward = own_gradients(),
       .why_not_reproducible = [](const Problem&,
-                                 int) { return "each rank adds up its own keys, and the sums are merged afterwards"; },
+                                 int) { return "each rank makes softmaxes over its own keys, and these are merged"; },
       .why_no_reproducible_gradients =
-          [](const Problem&, int) { return "each rank makes sums of dq of its own, which the owner adds"; },
+          [](const Problem&, int) { return "each rank makes sums of dq over its own keys, and the owner adds them"; },
       .all_queries = true,
   };
 }

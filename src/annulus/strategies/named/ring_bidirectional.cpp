@@ -1,5 +1,5 @@
-// ring_bidirectional: K and V travel both ways round at once, so that they reach all ranks in P / 2 hops. The hops
-// 1 ... P / 2 (rounded down) go upwards, the rest downwards: two and one for P = 4, two and two for P = 5.
+// ring_bidirectional: K and V travel both ways round the ring at once, so that they reach all ranks in P / 2 hops. Hops
+// 1 ... P / 2 (rounded down) go upwards, the rest downwards: 2 and 1 for P = 4, 2 and 2 for P = 5.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/named/named.hpp"
 
@@ -11,7 +11,7 @@ const std::vector<Direction> both_ways{
     {.sign = -1, .reach = [](int ranks) { return (ranks - 1) / 2; }},
 };
 
-std::string why_not(const Problem&, int) { return "keys after a row arrive in ascending order"; }
+std::string why_not(const Problem&, int) { return "keys after a row arrive in ascending order, not in descending"; }
 
 }  // namespace
 

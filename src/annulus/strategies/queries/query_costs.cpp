@@ -11,7 +11,7 @@ namespace {
 
 Index list_row_bytes(const Problem& problem) { return top_rows_bytes(problem) + top_weights_bytes(problem); }
 
-/// Bytes of one number in the problem's precision for every head, as m, l and delta have for each row.
+/// Bytes that m, l or delta have for each row: for every head one number in the problem's precision.
 Index head_number_bytes(const Problem& problem) {
   return problem.shape.heads * Index(core::bytes_of(problem.precision));
 }
@@ -27,17 +27,17 @@ Problem with_all_queries(Problem problem) {
 QueryCosts::QueryCosts(const Problem& problem, bool with_sums, Index ranks)
     : problem_(problem), with_sums_(with_sums), ranks_(ranks) {
   const Index q = problem.query_row_bytes(), number = head_number_bytes(problem);
-  if (!with_sums) {  // there: q; back: m, l, perhaps the sum of scores, and acc
+  if (!with_sums) {  // sent: q; returned: m, l, perhaps the sum of scores, and acc
     const Index scalars = problem.statistics.entropy ? 3 : 2;
     query_bytes_ = q;
     returned_bytes_ = number * (problem.shape.dim_of_values() + scalars);
     tensors_ = 2 + scalars;
-  } else if (problem.sums == Sums::received) {  // there: q and normalizers; back: lists
+  } else if (problem.sums == Sums::received) {  // sent: q and normalizers; returned: lists
     const bool has_lists = problem.statistics.top_keys > 0;
     query_bytes_ = q + problem.normalizer_row_bytes();
     returned_bytes_ = list_row_bytes(problem);
     tensors_ = 2 + (has_lists ? 2 : 0);
-  } else {  // there: q, dout, normalizers and delta; back: sums of dq
+  } else {  // sent: q, dout, normalizers and delta; returned: sums of dq
     query_bytes_ = q + problem.out_row_bytes() + problem.normalizer_row_bytes() + number;
     returned_bytes_ = problem.shape.heads * problem.head_query_sum_bytes();
     tensors_ = 5;

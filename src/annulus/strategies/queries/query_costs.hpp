@@ -1,18 +1,18 @@
-// What it costs to send all queries to every rank, and to return what its keys give them.
+// What it costs to send all queries to every rank, and to return the ranks' partial results to the queries' owners.
 #pragma once
 
 #include "annulus/strategies/computation.hpp"
 
 namespace annulus::strategies {
 
-/// The problem that each rank computes after it got all queries.
+/// The problem that each rank computes when it has all queries.
 Problem with_all_queries(Problem problem);
 
-/// Costs of one pass, from numbers of rows alone; `own` is the number of a rank's queries. The problem is not copied.
+/// Costs of one pass, from numbers of rows alone; `own` is a rank's number of queries. The problem is not copied.
 ///
-/// Worked example: 64 queries of 8 heads of 64 float32 on 4 ranks, 16 on each. Forward, a rank receives 48 rows of q (2
-/// KiB each), and for each of its 16 queries from 3 ranks m, l (32 bytes each) and the accumulator (2 KiB). Together
-/// that is 195 KiB, for any number of keys.
+/// Worked example: 64 queries of 8 heads of 64 float32 on 4 ranks, 16 on each. In the forward pass a rank receives 48
+/// rows of q (2 KiB each). For each of its 16 queries, it receives m and l (32 bytes each) and the accumulator (2 KiB)
+/// from 3 ranks. Together that is 195 KiB, for any number of keys.
 class QueryCosts {
  public:
   /// `problem` is from with_all_queries(); `with_sums`: the pass makes Problem::sums.
@@ -22,13 +22,13 @@ class QueryCosts {
     return batch() * ((ranks_ - 1) * own * query_bytes_ + (all() - own) * returned_bytes_);
   }
   Index bytes_received(Index own) const { return batch() * (all() - own) * query_bytes_ + bytes_returned(own); }
-  /// Those of the received bytes that return results for the own queries.
+  /// The received bytes that return partial results for the own queries.
   Index bytes_returned(Index own) const { return batch() * (ranks_ - 1) * own * returned_bytes_; }
   /// Bytes that come from a rank with `theirs` queries.
   Index bytes_from(Index own, Index theirs) const { return batch() * (theirs * query_bytes_ + own * returned_bytes_); }
   /// Number of messages that a rank with queries receives.
   Index messages() const { return tensors_ * (ranks_ - 1); }
-  /// Peak bytes of a rank with this many rows, its tensors before the pass included.
+  /// Peak bytes of a rank with this many rows, including the tensors that it has before the pass.
   Index memory(const RowCounts& own) const;
 
  private:
@@ -41,7 +41,7 @@ class QueryCosts {
   const Problem& problem_;
   const bool with_sums_;
   const Index ranks_;
-  Index query_bytes_ = 0, returned_bytes_ = 0;  ///< bytes of a row of queries, and of what returns for it
+  Index query_bytes_ = 0, returned_bytes_ = 0;  ///< bytes of a query's row, and of its partial result
   Index tensors_ = 0;                           ///< number of tensors that travel
 };
 

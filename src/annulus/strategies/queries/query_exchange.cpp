@@ -12,12 +12,12 @@
 namespace annulus::strategies {
 namespace {
 
-/// Exchanges queries for one rank. Tensors of its own queries are (B, own rows, row bytes), of all queries (B, Sq, row
-/// bytes) in the order of rows; what P ranks made for the own queries is (B, P own rows, row bytes), rank after rank.
+/// Exchanges queries for one rank. A tensor of its own queries is (B, own rows, row bytes). A tensor of all queries is
+/// (B, Sq, row bytes), in the order of rows. The partial results of P ranks for the own queries are (B, P own rows, row
+/// bytes), rank after rank.
 ///
-/// Worked example: queries 0 ... 5 on 2 ranks, zigzag: rank 0 has the rows 0 4 5. After bring() each rank has 0 1 2 3 4
-/// 5. With return_to_owners() rank 0 sends what it made for 1 2 3 to rank 1, and gets 0 4 5 twice: from itself, then
-/// from rank 1.
+/// Worked example: queries 0 ... 5 on 2 ranks, zigzag: rank 0 has the rows 0 1 5. After bring() each rank has 0 1 2 3 4
+/// 5. In return_to_owners() rank 0 sends its results for 2 3 4 to rank 1, and gets results for 0 1 5 from both ranks.
 class QueryExchange {
  public:
   QueryExchange(const Schedule& schedule, const comm::Communicator& comm)
@@ -28,10 +28,11 @@ class QueryExchange {
         batch_(schedule.problem().shape.batch) {
     const pattern::StoredRows& all = inner.query_rows().front();
     all_ = all.count();
-    for (const pattern::StoredRows& rows : schedule.query_rows()) places_.push_back(pattern::places(all, rows));
+    for (const pattern::StoredRows& rows : schedule.query_rows())
+      places_.push_back(pattern::stored_intervals(all, rows));
   }
 
-  /// Returns the rows of all ranks, of the tensor whose own rows are `own`.
+  /// Returns the rows of all ranks, of the tensor of which `own` has this rank's rows.
   core::Buffer bring(const char* name, const core::Buffer& own, Index row_bytes) const {
     core::Buffer all(name, batch_ * all_ * row_bytes);
     std::vector<comm::Piece> sends, receives;
@@ -44,7 +45,7 @@ class QueryExchange {
     return all;
   }
 
-  /// Returns what this rank made for all queries to their owners; `own` gets what all ranks made for the own queries.
+  /// Returns this rank's results for all queries to the owners; `own` gets all ranks' results for the own queries.
   void return_to_owners(const core::Buffer& all, const core::Buffer& own, Index row_bytes) const {
     std::vector<comm::Piece> sends, receives;
     for (const auto& places : places_) {
@@ -71,7 +72,7 @@ class QueryExchange {
     return own;
   }
 
-  /// Counts both exchanges in the first hop.
+  /// Counts both exchanges (before and after the pass) in the first hop.
   void count(core::HopMetrics& first) const {
     first.bytes_sent += costs_.bytes_sent(own_);
     first.bytes_received += costs_.bytes_received(own_);
@@ -91,7 +92,7 @@ class QueryExchange {
   const QueryCosts costs_;
   const Index own_, batch_;
   Index all_ = 0;
-  std::vector<std::vector<core::Interval>> places_;  // for every rank: where its rows are among all rows
+  std::vector<std::vector<core::Interval>> places_;  // for every rank: where its queries are among all queries
 };
 
 /// Does `work`, which exchanges messages, and counts its time as waiting.
@@ -101,7 +102,7 @@ void exchange(core::HopMetrics& metrics, const char* where, Work&& work) {
   core::timed_wait(metrics, "all-to-all", work);
 }
 
-/// The tensors that a loop over the own keys needs, without those of queries.
+/// The tensors that a loop over the own keys needs, except those of queries.
 Tensors keys_of(const Tensors& own) {
   Tensors keys;
   keys.kv = own.kv;
@@ -112,7 +113,7 @@ Tensors keys_of(const Tensors& own) {
 }
 
 constexpr const char* gathering = "gathering queries";
-constexpr const char* returning = "returning what keys give queries";
+constexpr const char* returning = "returning results to queries' owners";
 
 /// Runs the backward loop over the own keys.
 void run_over_keys(const Schedule& inner, const comm::Communicator& comm, const Tensors& all,
@@ -138,7 +139,7 @@ core::RankMetrics run_forward_queries(const Schedule& schedule, const comm::Comm
   kernels::State of_ranks({}, 0, problem.precision);
   exchange(first, returning, [&] { of_ranks = queries.return_to_owners(states); });
   states = kernels::State({}, 0, problem.precision);
-  all = {};  // the accumulator may have been part of it
+  all = {};  // all.out may have been the accumulator of `states`
   Computation own(problem, schedule.query_rows()[std::size_t(comm.rank())], tensors, 0, {});
   own.merge(of_ranks, comm.size(), first);
   of_ranks = kernels::State({}, 0, problem.precision);
@@ -186,7 +187,7 @@ core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Com
 
 namespace {
 
-/// Makes tensors.top_rows and top_weights of the own queries from the lists of all ranks, and frees these.
+/// Makes tensors.top_rows and top_weights of the own queries from the lists of all ranks, and frees the lists in `all`.
 void merge_lists(const Problem& problem, const QueryExchange& queries, Tensors& all, core::HopMetrics& metrics,
                  Tensors& tensors) {
   core::Buffer top_rows, weights;

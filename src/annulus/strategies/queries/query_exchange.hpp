@@ -1,16 +1,16 @@
-// Here queries travel, and keys stay where they are. Every rank gets the queries of all ranks and runs a loop over its
-// own keys alone. What the keys give the queries returns to the queries' owners: running softmaxes (m, l, acc), which
-// are merged by log-sum-exp; sums of dq, which are added; lists of top rows, of which the largest remain. Gradients of
-// keys, and what keys received, are made and stay where the keys are. (In inference this is called pass-Q: Yang et al.
-// 2024, arXiv 2411.01783.)
+// Queries travel, and keys stay where they are. Every rank gets the queries of all ranks and runs a loop over its own
+// keys alone. The partial results for the queries return to the queries' owners: running softmaxes (m, l, acc), which
+// are merged by log-sum-exp; sums of dq, which are added; lists of top rows, of which the largest entries remain.
+// Gradients of keys, and what keys receive, are made and stay where the keys are. (For inference this is called pass-Q:
+// Yang et al. 2024, arXiv 2411.01783.)
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
 
 namespace annulus::strategies {
 
-/// Run the passes of a schedule that gathers queries; collective. They merge what ranks made in the order of ranks, so
-/// that a given number of ranks always gives the same bits.
+/// Run the passes of a schedule that gathers queries; collective. They merge the ranks' partial results in the order of
+/// ranks, so that a given number of ranks always gives the same bits.
 core::RankMetrics run_forward_queries(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                       const Progress& progress);
 core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,

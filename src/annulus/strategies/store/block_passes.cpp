@@ -21,7 +21,7 @@ StoredRowsOf stored(StoredTensor tensor, const Problem& problem, const Location&
           head_numbers_of(problem, tensor) * number_bytes_of(problem, tensor)};
 }
 
-/// Reads `bytes` bytes of a block's rows; start(read, host) starts the reads into host memory.
+/// Reads `bytes` bytes of a block's rows into a buffer; start(read, host) starts the reads, into memory at `host`.
 template <class Start>
 core::Buffer read_into(const std::string& name, Index bytes, const Location& location, core::HopMetrics& metrics,
                        const Start& start) {
@@ -51,7 +51,7 @@ core::Buffer read_keys(const Problem& problem, const Location& location, const p
   return read_into("kv", problem.kv_block_bytes(rows.count()), location, metrics, start);
 }
 
-/// Counts the reading of a pass's own rows in its first hop.
+/// Adds what reading the block's own rows cost to the metrics of the pass's first hop.
 void add_own(const core::HopMetrics& own, core::RankMetrics& metrics) {
   metrics.hops[0].wait_seconds += own.wait_seconds;
   metrics.hops[0].bytes_received += own.bytes_received;
@@ -112,7 +112,7 @@ UnitMetrics BlockPasses::run(int phase, Index unit, core::RowSource& source, cor
 UnitMetrics BlockPasses::run_queries(const Location& location, core::RowSink& sink, const Progress& progress,
                                      Tensors tensors) const {
   const pattern::StoredRows& rows = this->rows(location.rank());
-  kernels::release_kept_memory();  // the unit before may have run another pass, with larger panels
+  kernels::release_kept_memory();  // the previous unit may have run another pass, with larger panels
   core::HopMetrics own;
   const auto write = [&](StoredTensor tensor, const core::Buffer& buffer) {
     write_rows(sink, stored(tensor, problem_, location), rows, buffer);

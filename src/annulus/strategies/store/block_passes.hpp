@@ -2,9 +2,9 @@
 // earlier phases, so its numbers are the same whichever process computes it.
 //
 //   phase 0  for a block's queries: out, lse and, if asked for, entropy; with gradients also dq and the normalizers,
-//            which go into the store for phase 1. Reads q, k, v (dout, dlse) of the block, and the K and V rows that it
-//            needs of other blocks, these once in each pass
-//   phase 1  for a block's keys, with gradients only: dk and dv. Reads k and v of the block, and q, out, dout and
+//            which go into the store for phase 1. Reads q, k, v (dout, dlse) of the block. In each pass it also reads,
+//            once, the K and V rows of other blocks that the queries see
+//   phase 1  only with gradients, for a block's keys: dk and dv. Reads k and v of the block, and q, out, dout and
 //            normalizers (dlse) of the query rows that see its keys
 //
 // Units of a phase are numbered block after block, then batch entry after batch entry.
@@ -18,9 +18,9 @@
 
 namespace annulus::strategies {
 
-/// Flops of `products` products for each of `kept` triples, every other one with the numbers of a value instead of
-/// those of a key. Worked example: D = 16, Dv = 8. The forward pass has two, q.k and P v, with 16 and 8 multiply-adds.
-/// With dq there are three more, q.k again, dout.v and dS k, with 16, 8 and 16.
+/// Flops of `products` products for each of `kept` triples. The first product has D multiply-adds, the second Dv, the
+/// third D, and so on. Worked example: D = 16, Dv = 8. The forward pass has two, q.k and P v, with 16 and 8
+/// multiply-adds. dq needs three more: q.k again, dout.v and dS k, with 16, 8 and 16.
 inline double flops_of(const core::Shape& shape, double kept, int products) {
   const core::Index of_each = (products + 1) / 2 * shape.head_dim + products / 2 * shape.dim_of_values();
   return 2 * kept * double(of_each);
@@ -32,10 +32,10 @@ struct UnitCost {
   Index bytes_read = 0;
   Index bytes_written = 0;
   core::Count kept = 0;  ///< kept triples of the block's rows
-  int products = 0;      ///< of D or Dv multiply-adds for each triple: see flops_of()
+  int products = 0;      ///< number of products for each triple: see flops_of()
 };
 
-/// What was measured in a unit; `backward` only where it made gradients.
+/// What was measured in a unit; `backward` only if the unit made gradients.
 struct UnitMetrics {
   std::optional<core::RankMetrics> forward, backward;
   std::vector<std::int64_t> sink_sums = {};  ///< of the unit's queries (Tensors::sink_sums)
@@ -66,7 +66,7 @@ class BlockPasses {
   UnitMetrics run_queries(const Location& location, core::RowSink& sink, const Progress& progress,
                           Tensors tensors) const;
   UnitMetrics run_keys(const Location& location, core::RowSink& sink, const Progress& progress, Tensors tensors) const;
-  /// Reads the inputs of a backward pass that the forward pass did not have.
+  /// Reads the inputs of a backward pass that the forward pass does not need: dout and dlse.
   void read_late(const Location& location, Tensors& tensors, core::HopMetrics& metrics) const;
 
   const Problem problem_;  // of one batch entry

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Index dense = 4;  // if at least one row in this many is needed, all rows are read
 
-/// The same pattern with queries and keys exchanged: a block's keys ask for queries.
+/// The pattern with queries and keys exchanged: then the keys of a block say which queries it reads.
 pattern::Layout mirrored(pattern::Layout layout) {
   layout.pattern = pattern::mirrored(std::move(layout.pattern));
   return layout;
@@ -38,7 +38,7 @@ std::vector<core::Interval> merged(const std::vector<pattern::StridedRange>& ran
   return rows;
 }
 
-/// The rows that any head needs; if these are dense, one range of all rows from the first to the last.
+/// The rows that any head needs. If at least one row in `dense` is needed: one range, from the first row to the last.
 std::vector<pattern::StridedRange> ranges_of(const pattern::OwnerInterval& owned) {
   std::vector<pattern::StridedRange> all;
   for (const auto& ranges : owned.heads) all.insert(all.end(), ranges.begin(), ranges.end());

@@ -1,6 +1,6 @@
-// Which query rows of other blocks see a block's keys: the mirror image of keys/read_round.hpp. Key row y of a comb
-// adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1 (gradients/ordered_sums.hpp). So a block's own queries come
-// first, then those of the blocks after it, upwards and round the ring, and last the own queries before the key.
+// Which query rows of other blocks see a block's keys: the mirror image of keys/read_round.hpp. Key row y of a comb of
+// N rows adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1 (gradients/ordered_sums.hpp). So a block's own
+// queries come first, then those of later blocks, upwards and round the ring, and last the own queries before the key.
 //
 // Worked example: 12 rows in 3 blocks: key row 5 in block 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace annulus::strategies {
 
-/// Bytes of all that gradients of keys need of a query row: q, out, dout, normalizers and, if the store has gradients
-/// of the LSE (`dlse`), dlse.
+/// Bytes of everything that gradients of keys need of one query row: q, out, dout, normalizers and, if the store has
+/// gradients of the LSE (`dlse`), dlse.
 Index query_row_bytes(const Problem& problem, bool dlse);
 
 /// One round, for all blocks. In every step the keys are the block's own.
@@ -19,12 +19,12 @@ class QueryRound final : public ReadRound {
   QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse);
 
   KeyBlock form(int block, std::size_t, std::size_t) const override { return own_block({}, rows(block)); }
-  /// Bytes of the buffers that reads fill, of delta for a block of queries, and of larger panels if that block has more
-  /// rows than the own block.
+  /// Bytes of the buffers that reads fill, of delta for one block of queries, and of larger panels if that block has
+  /// more rows than the block's own queries.
   std::vector<Index> buffer_bytes(int block) const override;
 
-  /// The rows that a hop brings, ascending. A row that any head needs is read with all heads, which are next to it in
-  /// the file; if at least a quarter of the rows from first to last are needed, all of them are read.
+  /// The rows that a hop brings, ascending. A row that any head needs is read with all heads, which are next to one
+  /// another in the file. If at least a quarter of the rows from first to last are needed, all of them are read.
   static pattern::StoredRows rows_of(const pattern::PackedRows& picked);
   bool has_dlse() const { return dlse_; }
 

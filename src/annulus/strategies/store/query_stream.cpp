@@ -9,13 +9,13 @@ namespace {
 
 using core::StoredTensor;
 
-using Place = core::Buffer Tensors::*;  // a type name, since nvcc would add parentheses that g++ warns about
+using Member = core::Buffer Tensors::*;  // a type name, since nvcc would add parentheses that g++ warns about
 
-/// A tensor of a block of queries: which it is, bytes of a head, and the member of Tensors that holds it.
+/// A tensor of a block of queries: which tensor, bytes of a head, and the member of Tensors that holds it.
 struct Part {
   StoredTensor tensor;
   Index head_bytes;
-  Place place;
+  Member member;
 };
 
 std::vector<Part> parts_of(const Problem& problem, bool dlse) {
@@ -24,8 +24,8 @@ std::vector<Part> parts_of(const Problem& problem, bool dlse) {
   parts.push_back({StoredTensor::q, problem.head_row_bytes(), &Tensors::q});
   parts.push_back({StoredTensor::out, problem.head_value_bytes(), &Tensors::out});
   parts.push_back({StoredTensor::dout, problem.head_value_bytes(), &Tensors::dout});
-  // Sorted by the largest power of two that divides a head's bytes: matrix units need tensors that begin at multiples
-  // of 16 bytes. A tensor of 48-byte heads does so after others of this kind, but not always after numbers of 8 bytes.
+  // Matrix units need tensors that begin at multiples of 16 bytes. So tensors are sorted by the largest power of two
+  // that divides a head's bytes: heads of 48 bytes (16 divides 48) come before numbers of 8 bytes, not after them.
   const auto unit = [](const Part& part) { return part.head_bytes & -part.head_bytes; };
   std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return unit(a) > unit(b); });
   return parts;
@@ -57,7 +57,7 @@ void StoredQueries::start_read(std::size_t slot, const pattern::Hop& from, const
   for (const Part& part : parts_of(problem, plan_.round(0).has_dlse())) {
     const StoredRowsOf rows{part.tensor, context_.location.entry(), problem.shape.heads, part.head_bytes};
     reads_[slot].start(part.tensor, row_pieces(rows, block.rows, host + at));
-    block.tensors.*part.place =
+    block.tensors.*part.member =
         core::Buffer::borrowed(static_cast<std::byte*>(into.data) + at, count * rows.row_bytes());
     at += count * rows.row_bytes();
   }

@@ -1,6 +1,6 @@
-// Makes dK and dV of a block's keys. The backward loop runs over the queries that see these keys, and reads the queries
+// Makes dK and dV of a block's keys. The backward loop runs over the queries that see these keys; it reads the queries
 // from a store, a few blocks ahead of the kernel. No sums for other blocks' keys are made, so nothing is written twice.
-// Instead scores are recomputed: all gradients take 7 products (3 for dq, 4 here), where one pass for all takes 5.
+// But scores are computed again: gradients take 7 products for a kept triple (3 for dq, 4 here), not the 5 of one pass.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
@@ -21,7 +21,7 @@ class QueryPlan final : public KeyPlan {
   std::deque<QueryRound> rounds_;
 };
 
-/// The own keys meet the own queries, then those of other blocks.
+/// A block's own keys meet first its own queries, then those of other blocks.
 class StoredQueries final : public ReadKeys {
  public:
   StoredQueries(const PassContext& context, const QueryPlan& plan) : ReadKeys(context), plan_(plan) {}
@@ -41,7 +41,7 @@ class StoredQueries final : public ReadKeys {
   };
   const QueryPlan& plan_;
   std::array<Block, slots> queries_;
-  std::array<StoredRead, slots> reads_;  // freed before the buffers: reads end before their buffers do
+  std::array<StoredRead, slots> reads_;  // freed before the buffers, so that reads end before their buffers
 };
 
 /// Makes only the sums for a block's keys; `dlse`: the store has gradients of the LSE.

@@ -1,8 +1,8 @@
 """Follows attention with capped scores, which models compute by hand: PyTorch's function has no cap.
 
-Gemma 2, for example: softmax(a tanh(q k^T scale / a) + mask) v. Each result of PyTorch's functions on the way gets a
-note of what it is. A function that is not known here makes the note uncertain. Then the attention is refused, not
-guessed.
+Gemma 2, for example: softmax(a tanh(q k^T scale / a) + mask) v. For each tensor between q k^T and the output, a
+Follower notes in Scores what it is. A function that is not known here makes the note uncertain. Such an attention is
+refused, not guessed.
 """
 import numbers
 from typing import NamedTuple, Optional
@@ -10,6 +10,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
+# Functions whose result gets the same note as their argument.
 LIKE_BEFORE = ("to", "float", "half", "bfloat16", "double", "type_as", "contiguous", "dropout")
 
 
@@ -21,11 +22,11 @@ class Scores(NamedTuple):
     cap: Optional[float] = None
     mask: Optional[torch.Tensor] = None
     is_weight: bool = False
-    uncertain: str = ""     # name of a function that changed it in a way that is not known
+    uncertain: str = ""     # name of the first function on the way whose effect is not known
 
 
 class Follower:
-    """follow() sees every call of a function of PyTorch, and calls on_call as calls.seen() does."""
+    """follow() sees every call of a function of PyTorch, and calls on_call as calls.seen() says."""
 
     def __init__(self, on_call):
         self._on_call, self._notes = on_call, WeakIdKeyDictionary()
@@ -48,14 +49,14 @@ class Follower:
         """q times a transposed k, which makes scores; or weights times v."""
         if note is None:
             self._notes[output] = Scores(left, right.mT)
-        elif note.cap is not None:  # a tanh(scale q k^T) is a tanh(s / a) for s = scale a q k^T
+        elif note.cap is not None:  # with a = cap: a tanh(scale q k^T) is a tanh(s / a) for s = scale a q k^T
             self._on_call(note.query, note.key, right, {
                 "attn_mask": note.mask, "is_causal": False, "scale": note.scale * note.cap, "softcap": note.cap,
                 "uncertain": note.uncertain}, output)
 
 
 def _changed(note, name, other, is_first, kwargs):
-    """The note of a result, None if it is not known. `other` is the argument that is not the scores."""
+    """The note of a function's result; None if it is not known. `other` is the argument that is not the scores."""
     factor = None
     if kwargs.keys() & {"alpha", "rounding_mode"}:
         return None

@@ -54,7 +54,8 @@ class _Mode(TorchFunctionMode):
         return output
 
     def multi_head(self, function, args, kwargs):
-        """PyTorch calls this with the mode off. So it replaces the function's name while multi-head attention runs."""
+        """PyTorch switches this mode off during the call, so the mode cannot see the attention inside. Therefore
+        F.scaled_dot_product_attention is replaced while multi-head attention runs."""
         bound = inspect.signature(function).bind(*args, **kwargs).arguments
         wanted = bound.get("need_weights", True)
         F.scaled_dot_product_attention = self.attention

@@ -3,10 +3,10 @@ import torch
 
 
 def placed(queries, keys, mask, is_causal):
-    """(meaning, query_offset) of a mask for these numbers of rows of q and k. If both are the same, the offset is None.
-    Otherwise it is the row of k at which q begins, or "none" if every query sees every key.
+    """(meaning, query_offset) of a mask for these numbers of rows of q and k. If both numbers are equal, the offset is
+    None. Otherwise it is the row of k at which q begins, or "none" if every query sees every key.
 
-    A window does not say where q begins, so it is "other" then."""
+    Where the numbers differ, the mask of a window does not say where q begins, so its meaning is "other"."""
     if queries == keys:
         return meaning(keys, mask, is_causal), None
     if is_causal:  # PyTorch's causal mask begins at the first rows
@@ -23,8 +23,8 @@ def placed(queries, keys, mask, is_causal):
 
 
 def meaning(rows, mask, is_causal):
-    """"dense", "causal", "window [left, right]", or "other" for any other mask. The mask is of `rows` rows, and a bool
-    mask, an additive mask or None. In a window each row sees `left` rows before it and `right` after it."""
+    """"dense", "causal", "window [left, right]", or "other" for any other mask. The mask is for `rows` rows: bool,
+    additive, or None. In a window each row sees `left` rows before it and `right` after it."""
     if is_causal:
         return "causal" if mask is None else "other"
     if mask is None:

@@ -1,4 +1,4 @@
-"""Decides which attentions of a model are captured, and writes them to the file."""
+"""Decides which calls of attention in a model are captured, and writes their tensors to the file."""
 import contextlib
 from typing import NamedTuple, Optional
 
@@ -51,7 +51,8 @@ def capture(model, path, layer=None, dout=False, overwrite=False):
 
     Tensors are written as the call has them, (B, H, S, D), with the names of their axes, so that `annulus run` needs no
     input.axes. `with capture(...) as recorder`: print(recorder) shows the layers, recorder.run_file() makes a run file.
-    If the block raises, no file is made; nor if it did not call a wanted attention, which raises AnnulusError.
+    If the block raises, no file is made. If it did not call a wanted attention, AnnulusError is raised and no file is
+    made.
     """
     with files.new_path(path, overwrite) as aside, h5py.File(aside, "w") as file:
         recorder = Recorder(file, str(path), layer, dout)
@@ -106,7 +107,7 @@ class Recorder:
             return  # a call of another model, or in a later pass
         number, module = len(self._seen), self._stack[-1]
         self._seen.append(module)
-        # Which call is number -1 is known only after the pass: until then the latest call is kept.
+        # Which call is number -1 is known only after the pass. Until then _replace() keeps the latest call.
         if not self._wants(number, module):
             return
         where = f"{self._path}: layer {number} ({module or 'the model itself'})"
@@ -146,7 +147,7 @@ class Recorder:
         return False
 
     def _replace(self, where):
-        """Called when one layer is wanted and another call matches: for layer=-1 it replaces the earlier call."""
+        """Runs when one layer is wanted and a second call matches. For layer=-1 the second call replaces the first."""
         if isinstance(self._wanted[0], str):
             raise AnnulusError(f"{where}: {self._wanted[0]} calls attention more than once; expected the number of one: "
                                f"{self._layers[-1].number} or {len(self._seen) - 1}")
@@ -185,7 +186,7 @@ class Recorder:
                                       for axis, n in enumerate(tensor.shape)), bits)
 
     def finish(self):
-        """Runs at the end of the block: finds what negative numbers mean, and raises if something is missing."""
+        """Runs at the end of the block: drops calls that no wanted number means, and raises if something is missing."""
         if not self._seen:
             raise AnnulusError(f"{self._path}: the model called no scaled_dot_product_attention in the block; expected a "
                                "forward pass, of a model that is not compiled or scripted and whose attention is not "
@@ -224,7 +225,7 @@ class Recorder:
         chosen = self._layers[layer]
         if chosen.mask == "other":
             raise AnnulusError(f"layer {chosen.number} ({chosen.module or 'the model itself'}): its mask hides keys, or "
-                               "adds to scores, in a way that a run file has no word for (padding, a bias); "
+                               "adds to scores, in a way that a run file cannot express (padding, a bias); "
                                "expected no mask, a causal one or a window")
         if len(segments) != len(dilations):
             raise AnnulusError(f"{len(segments)} segments, {len(dilations)} dilations; expected one of each per pair")

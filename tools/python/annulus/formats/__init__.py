@@ -34,6 +34,6 @@ def of(path):
 def reading(path):
     """Context manager -> {name: Tensor}, for a file of any format."""
     module = of(path)
-    if not os.path.exists(path) and not module.__name__.endswith("hdf5"):  # hdf5 has a better message
+    if not os.path.exists(path) and not module.__name__.endswith("hdf5"):  # hdf5.opened() says more
         raise AnnulusError(f"{path}: there is no such file")
     return module.reading(path)

@@ -1,4 +1,5 @@
-"""Archives of numpy arrays. Written uncompressed, in one go; compressed ones are unpacked to a temporary file."""
+"""Archives of numpy arrays. They are written uncompressed, piece after piece. Compressed members are read by way of a
+temporary file."""
 import contextlib
 import struct
 import tempfile
@@ -75,7 +76,7 @@ def writing(path, specs):
         state = {"name": None, "member": None}
 
         def member_of(name):
-            """The open member for that tensor; a tensor's first piece closes the member before."""
+            """The open member for that tensor; a tensor's first piece closes the previous tensor's member."""
             if state["name"] != name:
                 close()
                 state["member"] = archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)

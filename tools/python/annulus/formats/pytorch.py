@@ -41,7 +41,7 @@ def tensor_of(where, tensor):
 
 
 def _load(torch, path):
-    """Loads a file; newer files are mapped, so that only what is used is read."""
+    """Loads a file. Files of torch.save's newer format are mapped into memory, so that only what is used is read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about pickles of other versions
         try:

@@ -2,8 +2,8 @@
 
     {"q": {"dtype": "BF16", "shape": [1, 4096, 8, 64], "data_offsets": [0, 4194304]}, "__metadata__": {...}}
 
-Files are mapped for reading and written in one go. The library of this format is not used, since it needs all tensors
-in memory.
+Files are mapped for reading and written piece after piece. The library of this format is not used, because it needs all
+tensors in memory.
 """
 import contextlib
 import json

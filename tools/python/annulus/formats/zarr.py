@@ -62,7 +62,7 @@ def reading(path):
 
 
 def _chunks(spec):
-    """The shape of the first piece that will be written: so no chunk is written twice."""
+    """Chunks have the shape of the first piece that will be written, so that no chunk is written twice."""
     first = next(tensors.pieces(spec.shape, spec.element.storage.itemsize, tensors.PIECE_BYTES), None)
     return tuple(piece.stop - piece.start for piece in first) if first else tuple(max(1, n) for n in spec.shape)
 

@@ -1,11 +1,11 @@
 """Pictures. Every function returns a matplotlib Figure; `save` writes it as its suffix says (.png .svg .pdf).
 
-    scaling(cases, "strong")  weak             cases: annulus.cases(["sweep.h5", "result.h5", ...])
-    memory(cases)             strategies(cases)
-  timeline(result)  traffic(result)  lse(result)    result: annulus.open_result("result.h5")
-  entropy(result)   received(result)                of a run with output.statistics
-  slide(result, coords)                             these on a slide: coords (N, 2) of its tiles
-    loss(result)                                      of a training
+    scaling(cases, "strong")  memory(cases)           cases: annulus.cases(["sweep.h5", "result.h5", ...])
+    scaling(cases, "weak")    strategies(cases)
+    timeline(result)  traffic(result)  lse(result)    result: annulus.open_result("result.h5")
+    entropy(result)   received(result)                result of a run with output.statistics
+    slide(result, coords)                             these statistics on a slide: coords (N, 2) of its tiles
+    loss(result)                                      result of a training
     pattern(Pattern(...), rows)
 """
 from annulus.plots.compared import strategies

@@ -14,7 +14,7 @@ COLUMNS_MOST = 1200  # more could not be seen
 def lse(result, batch=0):
     """Log-sum-exp of every query row and head of one batch entry; grey where a row sees no key (-inf).
 
-    Of long sequences neighbouring rows are averaged; rows that see no key are left out.
+    In long sequences neighbouring rows are averaged; the mean leaves out rows that see no key.
     """
     if "lse" not in result:
         raise AnnulusError("result has no lse; expected the result of an attention run (a layer's has none)")
@@ -26,7 +26,7 @@ def lse(result, batch=0):
 @arguments.checked(result=arguments.dataset, batch=arguments.whole())
 def entropy(result, batch=0):
     """Entropy of every query row and head of one batch entry: 0 where a row looks at one key only, ln n where it looks
-    at n keys equally (a key in two pairs counts as two); grey where it sees no key. Long sequences as in lse()."""
+    at n keys equally (a key in two pairs counts as two); grey where it sees no key. Averages rows as lse() does."""
     found = _of_batch(statistic(result, "entropy"), batch)
     seen = _of_batch(result["lse"], batch) if "lse" in result else None
     return _map(_averaged(found, seen), found.shape[1], "query row", "entropy, nats",
@@ -72,7 +72,8 @@ def _map(values, rows, across, label, title, **limits):
 
 
 def _averaged(heads_by_rows, seen=None):
-    """Means of finite values: (heads, rows or COLUMNS_MOST columns); only where `seen` is finite, too. -inf: none."""
+    """(heads, columns), at most COLUMNS_MOST columns: means of the finite values, -inf if there are none. Values where
+    `seen` is not finite do not count."""
     rows = heads_by_rows.shape[1]
     columns = min(rows, COLUMNS_MOST)
     borders = np.linspace(0, rows, columns + 1).astype(int)

@@ -23,8 +23,8 @@ def scaling(table, kind="strong"):
     """Time over the number of ranks (strong: same problem), or efficiency (weak: rows grow with ranks).
 
     Points are medians; bars reach from the fastest to the slowest measurement. Strong scaling shows one problem: the
-    one with the most numbers of ranks, and among several of these the one with the most rows. If cases with the same
-    strategy and ranks differ in other keys, the fastest is shown.
+    one that was measured on the most different numbers of ranks, and of several such problems the one with the most
+    rows. If cases with the same strategy and ranks differ in other keys, the fastest is shown.
     """
     table = known(table, "ranks", "attention_seconds_median")
     label = rows_text(table)

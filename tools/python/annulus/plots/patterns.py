@@ -21,16 +21,17 @@ def _is_pattern(value, name):
 @arguments.checked(chosen=_is_pattern, rows=arguments.whole(), head=arguments.whole(), heads=arguments.whole(),
                    query=arguments.index)
 def pattern(chosen: Pattern, rows, head=0, heads=1, query=None):
-    """Which keys (across) a query row (down) sees, and how often. Below: the keys of one query, the line in the map.
+    """A map: which keys (across) a query row (down) sees, and how often. Below it: the keys of one query, which is
+    marked by a line in the map.
 
-    By default it is the query of the last quarter that sees most. If there are more than 600 rows, a dot of the map is
-    a block of queries and keys, and shows the largest count among them.
+    By default this is the query of the last quarter that sees most keys. If there are more than 600 rows, a dot of the
+    map is a block of queries and keys, and shows the largest count among them.
     """
     if not 1 <= rows <= ROWS_MOST:
         raise AnnulusError(f"{rows} rows: expected 1 to {ROWS_MOST} for a picture")
     if not 0 <= head < heads:
         raise AnnulusError(f"head {head}: expected 0 to {heads - 1}")
-    query = _telling_query(chosen, rows, head, heads) if query is None else query
+    query = _query_that_sees_most(chosen, rows, head, heads) if query is None else query
     if not 0 <= query < rows:
         raise AnnulusError(f"query {query}: expected 0 to {rows - 1}")
     counts = _blocks(chosen, rows, head, heads)
@@ -69,7 +70,7 @@ def _blocks(chosen, rows, head, heads):
     return np.array(lines)
 
 
-def _telling_query(chosen, rows, head, heads):
+def _query_that_sees_most(chosen, rows, head, heads):
     """Among up to 256 rows of the last quarter, the one that sees most keys, counted as often as it sees them."""
     candidates = np.arange(rows - max(1, rows // 4), rows)[-256:]
     return int(candidates[chosen.multiplicity(candidates, rows, head, heads).sum(axis=1).argmax()])

@@ -61,7 +61,7 @@ def ranks_text(count):
 def case_names(table):
     """Names of the cases for their bars: the strategy, and ranks, rows and keys if these are not the same for all.
 
-    If names are not different then, the file or the number of the case is added.
+    If two names are still the same, the file or the number of the case is added to all.
     """
     several_ranks, several_rows = table["ranks"].nunique() > 1, table["sequence"].nunique() > 1
     varied = varied_keys(table)

@@ -1,4 +1,4 @@
-"""Pictures of what the ranks of one run did: the time of each hop, and how much each rank received from which."""
+"""Pictures of what the ranks of one run did: the time of each hop, and how much each rank received from each other."""
 import numpy as np
 
 from annulus import arguments
@@ -11,7 +11,7 @@ RANKS_SHOWN = 64
 
 @arguments.checked(result=arguments.dataset, backward=arguments.flag)
 def timeline(result, backward=False):
-    """For each rank, how long each hop took: computing, then waiting for the messages of the next hop.
+    """For each rank, how long each hop took: waiting for the messages of the hop, then computing.
 
     A result has durations, not times of day. So hops are drawn end to end, from the moment when all ranks started
     together.
@@ -67,8 +67,9 @@ def _by_hop(result, name):
 def traffic_of(result, backward=False):
     """(matrix, source) or (None, why not): the (P, P) bytes that a rank (row) received from another (column).
 
-    A result has them as /run/bytes_from. In older results they follow from the hop's number for `ring` and `rotation`:
-    rank p receives from p - 1 in every hop of the ring, and from p - d in hop d of a rotation.
+    A result has them as /run/bytes_from. An older result has the bytes of each hop. For `ring` and `rotation` the hop's
+    number says who sent them: rank p receives from p - 1 in every hop of the ring, and from p - d in hop d of a
+    rotation.
     """
     prefix = "backward_" if backward else ""
     if f"{prefix}bytes_from" in result:

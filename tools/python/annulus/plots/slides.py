@@ -25,9 +25,9 @@ def slide(result, coords, what="received", batch=0, head=None, query=None, tile=
                or a Grid
     what       "received" or "entropy"
     head       one query head; without it the mean over all
-    query      instead: the rows that this one looks at most (statistics top), on a grey slide
+    query      a row: draws, instead of `what`, the rows that it looks at most (statistic top), on a grey slide
     tile       distance of neighbouring tiles; without it the most common distance
-    first_row  row of the first tile; without it 0; or 1 if there is one row more than tiles: a class token
+    first_row  row of the first tile; without it 0, or 1 if there is one row more than tiles, as with a class token
     """
     places = coords if isinstance(coords, grid.Grid) else grid.of(coords, tile)
     known = statistic(result, "top_rows" if query is not None else _known(what))
@@ -125,7 +125,7 @@ def _dots(axes, places, values):
 
 
 def _frame(axes, places, tile):
-    """Draws a frame round the tile of the query; if tiles are small, a larger one round its place."""
+    """Draws a frame round the tile of the query; if tiles are small, the frame is larger than the tile."""
     side = places.tile * max(1.0, 2 * max(places.shape) / LEGIBLE)
     x, y = (corner - (side - places.tile) / 2 for corner in _corner(places, tile))
     axes.add_patch(Rectangle((x, y), side, side, fill=False, edgecolor=style.COLOURS["red"], linewidth=2,

@@ -111,7 +111,8 @@ def _of_result(path):
     seconds = most("attention_seconds")
     kept, cpu = result.get("kept"), result.get("kernel_cpu_seconds")
     values = result.sizes.get("value_dim", result.sizes.get("dim", np.nan))
-    keys = result.sizes.get("dim", _at(run_settings, "input.generate.head_dim") or np.nan)  # none without gradients
+    # If v has another head size than k, only gradients have the axis dim.
+    keys = result.sizes.get("dim", _at(run_settings, "input.generate.head_dim") or np.nan)
     rate = 2 * (keys + values) * float(kept.sum()) / max(float(cpu.sum()), 1e-9) * 1e-9 if kept is not None else np.nan
     return {
         "strategy": result.attrs.get("strategy") or _at(run_settings, "distribution.strategy") or "",

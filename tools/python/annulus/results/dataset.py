@@ -62,11 +62,10 @@ def open_result(path):
     """A result of `annulus run` as an xarray.Dataset; numbers are read when they are used.
 
     Tensors have the dimensions batch, sequence (query if q has other rows than k), head (kv_head), dim (value_dim, if v
-    has another head size than k). Statistics of
-    the attention are included if the run made them (annulus.results.statistics). Measurements have the names of /run,
-    by rank and hop. Units are in the attribute `units`; `attrs` has provenance and `settings`, the run file. bfloat16
-    becomes float32. Raises AnnulusError for a file that is not a result, and if numbers are used after the file has
-    changed.
+    has another head size than k). Statistics of the attention are included if the run made them
+    (annulus.results.statistics). Measurements have the names of /run, by rank and hop. Units are in the attribute
+    `units`; `attrs` has provenance and `settings`, the run file. bfloat16 becomes float32. Raises AnnulusError for a
+    file that is not a result, and if numbers are used after the file has changed.
     """
     result = _opened(path, RESULT)
     for name, axes in (("out", ("batch", "sequence", "head", "dim")), ("lse", ("batch", "sequence", "head"))):
@@ -127,11 +126,11 @@ def rows_of(result):
     return rows
 
 
-_told = arguments.instance("xarray", "Dataset",
-                           "a result, which annulus.open_result() opens, or the text of a run file")
+_result = arguments.instance("xarray", "Dataset",
+                             "a result, which annulus.open_result() opens, or the text of a run file")
 
 
-@arguments.checked(result=arguments.either(arguments.text(), arguments.is_text, _told))
+@arguments.checked(result=arguments.either(arguments.text(), arguments.is_text, _result))
 def settings(result):
     """The run file of a result (or its text) as nested dictionaries: settings(result)["attention"]["segments"]."""
     text = result if isinstance(result, str) else result.attrs.get("settings")

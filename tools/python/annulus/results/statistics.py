@@ -4,7 +4,7 @@
   received  (batch, sequence, head)       by row p, from all queries together; 1 on average
   top_rows, top_weights (.., head, k)     the k rows that row x looks at most, and their weights; -1 and 0: no more rows
 
-Statistics of queries have the axis `query` instead of `sequence` if queries are other rows than the keys.
+entropy and the top keys have the axis `query` instead of `sequence` if queries are other rows than the keys.
 
 P(x, p) is the share of row x's attention that goes to row p, mult(x, p) exp(s - lse(x)); docs/semantics.md.
 """
@@ -17,7 +17,7 @@ from annulus.axes import has_rows, row_axis
 from annulus.errors import AnnulusError
 
 ROWS = ("batch", "sequence", "head")
-# The name in output.statistics with which a run makes it.
+# {dataset: the name in output.statistics with which a run makes it}
 ASKED_AS = {"entropy": "entropy", "received": "received", "top_rows": "top", "top_weights": "top"}
 
 

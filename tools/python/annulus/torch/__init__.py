@@ -17,7 +17,7 @@ from annulus.processors import THREADS
 from annulus.torch.models import register
 from annulus.torch.operator import attend, encoded, progress_of_call
 
-MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths")  # not with attn_mask
+MASKED_ALREADY = ("is_causal", "segments", "dilations", "documents", "lengths")  # not together with attn_mask
 
 
 @checked(comm=anything, name=optional(text("a name, a text")))
@@ -67,12 +67,12 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
 
 
 def _taken_mask(mask, query, rows, batch, words, is_causal):
-    """The mask (..., Sq or 1, S) of S `rows`, checked, as bool (1 or B, 1 or H, Sq or 1, S). With comm it hides keys only,
-    (..., 1, S), and S are the rows of all ranks, which only the call itself knows."""
+    """Checks a mask (..., Sq or 1, S) of S = `rows` keys; returns (1 or B, 1 or H, Sq or 1, S). With comm the
+    mask hides keys only, (..., 1, S), and S counts the rows of all ranks. Then Call checks S."""
     dense(mask, "attn_mask")
     if mask.dtype != torch.bool:
-        raise AnnulusError(f"attn_mask has numbers of type {mask.dtype}, expected torch.bool: what is added to scores is not "
-                           "computed")
+        raise AnnulusError(f"attn_mask has numbers of type {mask.dtype}, expected torch.bool: masks that are added to "
+                           "scores are not supported")
     for name, value in ({"is_causal": is_causal} | words).items():
         if name in MASKED_ALREADY and value is not None and value is not False:
             raise AnnulusError(f"attn_mask and {name} are given, expected one of them")
@@ -104,15 +104,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                                  enable_gqa=False, **words):
     """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.
 
-    attn_mask : bool. (S, S) or (..., S, S): a causal mask, a window of keys around each query, or padding, that is
-        rows that see nothing and that no row sees. (..., 1, S) or (..., Sq, S): keys that no query of their entry sees;
+    attn_mask : bool. A mask (S, S) or (..., S, S) is causal, a window of keys around each query, or padding: rows that
+        see nothing and that no row sees. A mask (..., 1, S) or (..., Sq, S) hides keys from all queries of an entry;
         with comm the mask is (..., 1, S), of the rows of all ranks.
-        The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused; `lengths`
-        is another way to say which rows of a batch exist.
+        The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused; the
+        argument `lengths` is another way to say which rows of a batch exist.
 
     query (..., H, Sq, D), key and value (..., Hkv, S, D); Hkv < H needs enable_gqa. With is_causal query row i sees the
     key rows 0 ... i, as in PyTorch (query_offset=0), and Sq must not exceed S. The axes before the heads are broadcast
-    against each other, as in PyTorch. **words are those of annulus.attention(), which make attention dilated: segments,
+    against each other, as in PyTorch. **words are arguments of annulus.attention() that make it dilated: segments,
     dilations, semantics, documents ...
     """
     for name in {"axes", "causal", "return_lse"} & words.keys():

@@ -4,17 +4,17 @@ import numpy as np
 from annulus.errors import AnnulusError
 from annulus.options import Window, lengths_of_mask
 
-SAID = ("expected True and False, a mask of padding at both ends of queries and keys, or of keys alone, causal, or a "
+SAID = ("expected a mask of padding at both ends of queries and keys, or of keys alone, or a causal mask, or a "
         "window")
 
 
-def _limits(there, band):
+def _limits(there, where):
     """(left, right): how far rows see before and after themselves in a band mask (n, n); each is at most n - 1."""
     n = len(there)
     steps = np.arange(n)[:, None] - np.arange(n)
     left, right = (int(steps[there].max(initial=0)), int(-steps[there].min(initial=0)))
     if not np.array_equal(there, (-right <= steps) & (steps <= left)):
-        raise AnnulusError(f"attn_mask{band} is no band of keys around each query, {SAID}")
+        raise AnnulusError(f"attn_mask{where} is no band of keys around each query, {SAID}")
     return left, right
 
 
@@ -29,7 +29,7 @@ def _entry(mask, where):
 
 
 def _common(limits, name):
-    """The limit that all entries share; an entry with fewer rows sees all of them. None: all rows are seen."""
+    """The limit that all entries share; an entry may have fewer rows, and then sees all of them. None: no limit."""
     narrow = {limit for limit, rows in limits if limit < rows - 1}
     wide = max((rows - 1 for limit, rows in limits if limit == rows - 1), default=-1)
     if not narrow:

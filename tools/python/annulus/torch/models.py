@@ -17,9 +17,10 @@ REFUSED = {"position_bias": "scores as they are", "head_mask": "all heads", "cu_
 def register(segments=None, dilations=None, *, name="annulus", **words):
     """Adds annulus to the attention functions of Hugging Face's transformers, as `name`; a new call replaces the old.
 
-    segments, dilations and more words are those of annulus.attention(); causal and scale are the model's. Without them
-    attention is dense, and equal to "sdpa" for every token. Padding, before or after the text, costs nothing in causal
-    models, and hides keys in others (BERT, cross attention). A causal model's window and sinks (s_aux) are used.
+    segments, dilations and more words are those of annulus.attention(); causal and scale are the model's. Without
+    segments and dilations attention is dense, and equal to "sdpa" for every token. Padding, before or after the text,
+    costs nothing in causal models; in others (BERT, cross attention) it hides keys. A causal model's window and sinks
+    (s_aux) are used.
 
     >>> annulus.torch.register(segments=[2048, "all"], dilations=[1, 16])
     >>> model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="annulus")
@@ -54,8 +55,8 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
         causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
         _refuse_others(query, key, attention_mask, dropout, more, may_cross=not causal and not by_rows)
         if by_rows and not causal and _is_cross(module):
-            raise AnnulusError("the model has cross attention, whose queries have no rows of the keys, expected register() "
-                               "without segments, dilations and bias")
+            raise AnnulusError("the model has cross attention, whose queries are not rows of the keys, expected "
+                               "register() without segments, dilations and bias")
         there, window = _window(attention_mask, sliding_window, causal, dense)
         if there is not None and not causal and not by_rows:
             there = there[:, None, None]  # lengths of keys only: in cross attention the queries are other tokens
@@ -67,7 +68,7 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
 
 
 def _is_causal_window(mask_function):
-    """Whether it is the mask of `sliding_window` in a causal model: row x sees the rows x - w + 1 ... x."""
+    """Whether a model means by mask_function a causal `sliding_window`: row x sees the rows x - w + 1 ... x."""
     from transformers.masking_utils import and_masks, causal_mask_function, sliding_window_overlay
     if getattr(mask_function, "__code__", None) is not and_masks(causal_mask_function).__code__:
         return False

@@ -226,7 +226,7 @@ def attend(q, k, v, settings, sink=None, lengths=None):
         dense(lengths, "lengths")
     _check({"q": q, "k": k, "v": v} | ({} if sink is None else {"sink": sink}))
     in_transform = torch._C._are_functorch_transforms_active()
-    if in_transform:  # a Function saves the tensors that its operator gets
+    if in_transform:  # an autograd.Function saves its inputs, so they must already have autocast's type
         q, k, v = _cast(q, k, v)
     wanted = any(tensor is not None and tensor.requires_grad for tensor in (q, k, v, sink))
     keep = torch.is_grad_enabled() and (in_transform or wanted)

@@ -1,11 +1,11 @@
-// Packs operands of the backward pass for the matrix unit, loads and stores its sums; see QueryChunk and KeyChunk.
+// The matrix unit's backward pass: packs operands, loads and stores sums of gradients (QueryChunk, KeyChunk).
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Columns are padded to whole depth tiles, each of two tiles of columns.
+/// How many columns operands and sums have: head_dim, rounded up to a multiple of 32, which is two tiles of columns.
 constexpr int padded_columns(int head_dim) { return depth_tiles(head_dim) * kProductDepth; }
 
 /// Rows of K (or V) as first operands of S^T (or dP^T); see pack_keys().
@@ -13,7 +13,7 @@ inline void pack_key_panels(const void* const* rows, std::int64_t count, int hea
   pack_keys(rows, int(count), head_dim, to);
 }
 
-/// K as first operand of dQ^T: [32 keys][column tile][16 columns][16 words of keys].
+/// K as first operand of dQ^T: [key / 32][column tile][16 columns][16 words of two keys]. Returns whether K is finite.
 inline bool pack_key_columns(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
                              BFloat16Pair* to) {
   FiniteCheck<BFloat16Pair> finite;
@@ -23,7 +23,7 @@ inline bool pack_key_columns(const void* const* rows, int count, int head_dim, i
   return finite.holds();
 }
 
-/// Q (or dout) as second operand of S^T (or dP^T): [32 rows][word][32 rows]. Returns whether all numbers are finite.
+/// Q (or dout) as second operand of S^T (or dP^T): [row / 32][word][32 rows]. Returns whether all numbers are finite.
 inline bool pack_query_words(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
                              BFloat16Pair* to) {
   pack_side_by_side<BFloat16Pair, BFloat16Bits, kStepRows, kTileRows>(rows, count, head_dim, 1, to);
@@ -33,7 +33,7 @@ inline bool pack_query_words(const void* const* rows, int count, int head_dim, i
   return finite.holds();
 }
 
-/// Q (or dout) as second operand of dK (or dV): [32 rows][column tile][16 words of rows][16 columns].
+/// Q (or dout) as second operand of dK (or dV): [row / 32][column tile][16 words of two rows][16 columns].
 inline bool pack_query_rows(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
                             BFloat16Pair* to) {
   constexpr int n = kLanes<float>;
@@ -46,40 +46,40 @@ inline bool pack_query_rows(const void* const* rows, int count, int head_dim, in
           const auto* const odd = static_cast<const BFloat16Bits*>(rows[first + 2 * pair + 1]);
           store(to, pair_up(odd, even, d + v, head_dim));
         }
-  return true;  // pack_query_words() has checked
+  return true;  // pack_query_words() has checked the same numbers
 }
 
-/// The place of row i (of 32) in dQ^T and in the dS that it is made from: one instruction makes words of two keys for
-/// 16 rows, and leaves them in this order. Rows 0 to 3, 8 to 11, 16 to 19 and 24 to 27 come first.
-constexpr int place_of_row(int i) { return i / 4 % 2 * kTileRows + i / 8 * 4 + i % 4; }
+/// Index of row i (of 32) in dQ^T, and in the dS from which dQ^T is made. One instruction makes words of two keys for
+/// half of the rows: 0 to 3, 8 to 11, 16 to 19 and 24 to 27. They come first; the other half follows in the same way.
+constexpr int index_of_row(int i) { return i / 4 % 2 * kTileRows + i / 8 * 4 + i % 4; }
 
-/// The rows of a group at these places; after the last row `none`.
+/// Addresses of a group's 32 rows in this order; rows after the last one have the address `none`.
 template <class T>
-struct PlacedRows {
+struct OrderedRows {
   T* rows[kStepRows];
-  PlacedRows(T* const* from, std::int64_t count, T* none) {
-    for (int i = 0; i < kStepRows; ++i) rows[place_of_row(i)] = i < count ? from[i] : none;
+  OrderedRows(T* const* from, std::int64_t count, T* none) {
+    for (int i = 0; i < kStepRows; ++i) rows[index_of_row(i)] = i < count ? from[i] : none;
   }
 };
-/// Sums of dQ^T, [32 rows][column][32 places].
+/// These two copy sums from rows of dq to dQ^T, [row / 32][column][32 rows in the order of index_of_row()], and back.
 inline void load_query_sums(const float* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                             float* sums) {
   const std::int64_t group = std::int64_t(padded_columns(head_dim)) * kStepRows;
   for (std::int64_t first = 0; first < padded; first += kStepRows, sums += group) {
-    const PlacedRows<const float> placed(rows + first, count - first, nullptr);
-    load_columns<float, kStepRows, kProductDepth>(placed.rows, kStepRows, kStepRows, head_dim, sums);
+    const OrderedRows<const float> ordered(rows + first, count - first, nullptr);
+    load_columns<float, kStepRows, kProductDepth>(ordered.rows, kStepRows, kStepRows, head_dim, sums);
   }
 }
 inline void store_query_sums(const float* sums, std::int64_t count, int head_dim, float* const* rows) {
   float unused[kMaxMatrixDim];
   const std::int64_t group = std::int64_t(padded_columns(head_dim)) * kStepRows;
   for (std::int64_t first = 0; first < count; first += kStepRows, sums += group) {
-    const PlacedRows<float> placed(rows + first, count - first, unused);
-    store_columns<float, kStepRows, kProductDepth>(sums, kStepRows, head_dim, placed.rows);
+    const OrderedRows<float> ordered(rows + first, count - first, unused);
+    store_columns<float, kStepRows, kProductDepth>(sums, kStepRows, head_dim, ordered.rows);
   }
 }
 
-/// Where row i of sums of dK (or dV), [16 keys][column tile][16 keys][16 columns], begins; tile follows tile.
+/// Where key i begins in sums of dK (or dV), [key / 16][column tile][16 keys][16 columns].
 template <class N>
 ANNULUS_INLINE N* key_sum_row(N* sums, std::int64_t i, int columns) {
   return sums + i / kTileRows * kTileRows * columns + i % kTileRows * kTileRows;

@@ -1,17 +1,17 @@
-// The backward pass on the matrix unit, block by block of 32 keys and 32 rows. As in the forward pass, keys are rows of
-// a tile and queries its columns: S^T = K Q^T and dP^T = V dout^T. So vector code makes P^T and dS^T in the form of the
-// first operands of dV += P^T dout and dK += dS^T Q. dS is written a second time for dQ^T += K^T dS, which is done
-// later, for many blocks at once.
+// The backward pass on the matrix unit, block by block of 32 keys and 32 rows. As in the forward pass, a tile of scores
+// has a key in each row and a query in each column: S^T = K Q^T and dP^T = V dout^T. So vector code makes P^T and dS^T
+// in the form of the first operands of dV += P^T dout and dK += dS^T Q. It also writes dS in a second form, for the
+// product dQ^T += K^T dS, which is computed later, for up to 256 keys at once.
 #pragma once
 
 #include "annulus/kernels/host/amx/backward_pack.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Keys and rows of a block.
+/// Keys of a block, and words of its dS: a word has two keys of one row.
 constexpr int kBlockKeys = 32;
 constexpr int kBlockWords = kBlockKeys * kStepRows / 2;
-/// How many keys' dS is kept until it is added to dQ, in words of two keys.
+/// For how many keys dS is kept (in words of two keys) until its products are added to dQ.
 constexpr int kKeptKeys = 256;
 
 /// What a block reads and writes: 44 KiB of the first-level cache at D = 128.
@@ -22,25 +22,25 @@ struct BlockMemory {
   /// [2 tiles of keys][16 keys][32 rows]
   alignas(64) std::uint16_t p[kBlockKeys * kStepRows];
   alignas(64) std::uint16_t ds[kBlockKeys * kStepRows];
-  /// What the chunk's rows have given these keys: [column tile][2 tiles of keys][16 keys][16 columns]. It is added to
-  /// the sums when all rows of the chunk have been seen (GradientViews says why).
+  /// dK and dV of the block's keys, summed over the chunk's rows: [column tile][2 tiles of keys][16 keys][16 columns].
+  /// They are added to the sums of all chunks after the chunk's last row (GradientViews says why).
   alignas(64) float dk[kBlockKeys * kMaxMatrixDim];
   alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
 };
 
 struct Block {
   const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][16 keys][16 words]
-  const BFloat16Pair *queries, *dout;              // [depth][32]
-  const BFloat16Pair *added_queries, *added_dout;  // [column tile][16 words][16 columns]
-  BFloat16Pair* kept_ds;                           // [2 halves of rows][16 words of keys][16 rows], see place_of_row()
-  const float *shift, *delta, *factors;            // [32]
-  const int *begin, *end;                          // [32] keys of the chunk that rows see
-  int key, row;                                    // the first key and row
-  bool is_masked;                                  // some row does not see all keys
+  const BFloat16Pair *queries, *dout;              // [word][32 rows]
+  const BFloat16Pair *added_queries, *added_dout;  // [column tile][16 words of two rows][16 columns]
+  BFloat16Pair* kept_ds;                           // [2 halves of rows][16 words of keys][16 rows], see index_of_row()
+  const float *shift, *delta, *factors;            // [32 rows]
+  const int *begin, *end;                          // [32 rows] a row sees the task's keys begin ... end - 1
+  int key, row;                                    // numbers of the first key in the task, the first row in the chunk
+  bool is_masked;                                  // some row does not see all 32 keys
 };
 
-/// p = 2^x for x that is NaN or at most slightly above 0: errors of 1e-4 are small compared with the rounding to
-/// bfloat16. floor(x) goes into the exponent; powers below 2^-126 become 0.
+/// 2^x for x that is NaN or at most slightly above 0. Its relative error of 1e-4 is small compared with the rounding to
+/// bfloat16. floor(x) goes into the exponent; results below 2^-126 become 0, because denormal numbers are flushed.
 ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
   x = larger(broadcast(-200.f), x);
 #if defined(__AVX512F__)
@@ -56,7 +56,7 @@ ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
   return _mm512_scalef_ps(p, whole);
 #else
   for (int i = 0; i < kLanes<float>; ++i) {
-    const bool is_infinite = whole[i] == kInfinity<float>;  // then p is NaN, as with VSCALEFPS
+    const bool is_infinite = whole[i] == kInfinity<float>;  // then p is NaN; VSCALEFPS gives infinity, too
     const int power = whole[i] < 200 ? int(whole[i]) : 200, half = power / 2, rest = power - half;
     const float first = bits_as<float>(std::uint32_t(half + 127) << 23),
                 second = bits_as<float>(std::uint32_t(rest + 127) << 23);
@@ -66,7 +66,7 @@ ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
 #endif
 }
 
-/// A row of 32 numbers, [half][v], rounded.
+/// Stores 32 numbers, [half][vector], rounded to bfloat16: those of one key for the 32 rows of a block.
 ANNULUS_INLINE void store_rounded(std::uint16_t* to, const Floats (&x)[kHalves][kTileVectors]) {
 #pragma GCC unroll 4
   for (int v = 0; v < kTileVectors; ++v) {
@@ -79,7 +79,7 @@ ANNULUS_INLINE void store_rounded(std::uint16_t* to, const Floats (&x)[kHalves][
   }
 }
 
-/// The rounded dS of two keys, 32 rows each, in words of both keys: row i is at place_of_row(i) of 32.
+/// Stores the rounded dS of two keys as 32 words of both keys, one for each row: row i is at index_of_row(i).
 ANNULUS_INLINE void store_key_pairs(BFloat16Pair* to, const std::uint16_t* low, const std::uint16_t* high) {
 #if defined(__AVX512BW__)
   const auto x = load<__m512i>(low), y = load<__m512i>(high);
@@ -87,13 +87,13 @@ ANNULUS_INLINE void store_key_pairs(BFloat16Pair* to, const std::uint16_t* low, 
   store(to + kTileWords, _mm512_unpackhi_epi16(x, y));
 #else
   for (int row = 0; row < kStepRows; ++row) {
-    const int place = place_of_row(row);
-    to[place / kTileRows * kTileWords + place % kTileRows].bits = low[row] | std::uint32_t(high[row]) << 16;
+    const int index = index_of_row(row);
+    to[index / kTileRows * kTileWords + index % kTileRows].bits = low[row] | std::uint32_t(high[row]) << 16;
   }
 #endif
 }
 
-/// Computes P and dS of pair number u of the block's keys (of 16), for all rows.
+/// Computes P and dS of the block's keys 2 u and 2 u + 1 (u = 0 ... 15), for all rows.
 template <int u, bool kMasked>
 ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory, Floats factor) {
   constexpr int n = kLanes<float>, at = (u / 8 * kHalves * kTileRows + u % 8 * 2) * kTileRows;
@@ -128,10 +128,10 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
   store_key_pairs(b.kept_ds + u * kTileRows, rounded, rounded + kStepRows);
 }
 
-/// Does three things at once, as in the forward pass. It adds `before`, whose P and dS are in memory, to dV and dK. It
-/// makes P and dS of `now` from its S^T and dP^T; they replace those of `before`. It makes S^T and dP^T of `next`; they
-/// replace those of `now`. dP^T stays in registers 0 to 3 until the next call. With D = 64 there are 16, 8 and 8
-/// products; 16 pairs of keys are weighed beside the first 24. Without kAdds the first 16 products are left out.
+/// Does three things at once, as in the forward pass. It adds block `before`, whose P and dS are in memory, to dV and
+/// dK. It replaces this P and dS by those of `now`, made from S^T and dP^T. It replaces this S^T and dP^T by those of
+/// `next`; dP^T stays in registers 0 to 3 until the next call. With D = 64, dV and dK take 16 products, S^T 8 and dP^T
+/// 8. P and dS of 16 pairs of keys are made beside the first 24. Without kAdds the first 16 products are left out.
 template <int kDepth, bool kMasked, bool kAdds>
 __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& memory, const Block& next,
                                              const Block& now, const Block& before, float score_factor) {
@@ -154,7 +154,7 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
       times<4>([&]<int i>() ANNULUS_INLINE_MEMBER {
         tiles.template load<i % 2>((i < 2 ? memory.dv : memory.dk) + (d * 2 + i % 2) * kTileWords);
         tiles.template multiply<i % 2, 4 + i, 2 + i / 2>();
-        // A store that waits for its product would fill the scheduler: it comes after the next product.
+        // A store that waits for its product would fill the scheduler, so it comes after the next product.
         if constexpr (i > 0) {
           tiles.template store<1 - i % 2>((i < 3 ? memory.dv : memory.dk) + (d * 2 + 1 - i % 2) * kTileWords);
         } else if constexpr (d > 0) {
@@ -168,7 +168,7 @@ __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& 
     times<kDepth>([&]<int k>() ANNULUS_INLINE_MEMBER {
       const BFloat16Pair* const words = b + k * kTileRows * kStepRows;
       const auto product = [&]<int i>() ANNULUS_INLINE_MEMBER {
-        if constexpr (k == 0) {  // what the register holds is stored first
+        if constexpr (k == 0) {  // an earlier result in the register is stored first
           if constexpr (first == sums && kAdds && i == 1)
             tiles.template store<1>(memory.dk + (4 * kDepth - 1) * kTileWords);
           if constexpr (first > sums) tiles.template store<i>(memory.scores + i * kTileWords);

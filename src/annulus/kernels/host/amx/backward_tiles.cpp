@@ -1,5 +1,5 @@
-// The backward pass of the instruction set amx, for products of bfloat16 (see TileFunctions): one chunk of rows against
-// the keys of a task. It takes 32 keys at a time, and all blocks of 32 rows for these.
+// The backward pass of the instruction set amx, for products of bfloat16 (see TileFunctions): one chunk of rows and the
+// keys of a task. It takes 32 keys at a time, and with these keys all blocks of 32 rows, one after another.
 #include "annulus/kernels/host/amx/backward_step.hpp"
 #include "annulus/kernels/host/tile_functions.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 using Pair = BFloat16Pair;
 
-/// One chunk of rows against a task's keys.
+/// The work of one call: one chunk of rows and the keys of a task.
 class ChunkWork {
  public:
   ANNULUS_INLINE_MEMBER ChunkWork(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
@@ -26,12 +26,12 @@ class ChunkWork {
   bool is_masked(int row, int key) const {
     return q_.begin[row + kStepRows - 1] > key || q_.end[row] < key + kBlockKeys;
   }
-  /// dS of a block of rows and keys; `first` is the first key whose dS is kept.
+  /// Where dS of a block of rows and keys is kept; `first` is the first key whose dS is kept.
   Pair* kept_ds(int row, int key, int first) const {
     return kept_ + (row / kStepRows * (kKeptKeys / kBlockKeys) + (key - first) / kBlockKeys) * kBlockWords;
   }
   Block block(int row, int key, int first) const;
-  /// Goes to the next block whose rows and keys meet, with keys up to `end`; false: there is none.
+  /// Moves `row` and `key` to the next block in which a row sees a key, with keys below `end`; false if there is none.
   bool next_block(int& row, int& key, int end) const;
   void make_first(const Block& b);
   void enter_keys(int key);
@@ -81,7 +81,7 @@ bool ChunkWork::next_block(int& row, int& key, int end) const {
   return false;
 }
 
-/// S^T and dP^T of the first block, without other work beside them.
+/// Computes S^T and dP^T of the first block, without other work beside the products.
 void ChunkWork::make_first(const Block& b) {
   const auto make = [&](const Pair* a, const Pair* words, float* to) {
     for (int i = 0; i < 4; ++i) {
@@ -99,7 +99,7 @@ void ChunkWork::make_first(const Block& b) {
   times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles_.template load<i>(memory_.dp + i * kTileWords); });
 }
 
-/// Calls each(sum in memory, sum of the chunk) for vectors of dk and dv of 32 keys.
+/// Calls each(sum of all chunks, sum of this chunk) for every vector of dk and of dv of 32 keys.
 template <class Each>
 void ChunkWork::for_each_sum(int key, const Each& each) {
   const int columns = 2 * depth_;
@@ -113,8 +113,8 @@ void ChunkWork::for_each_sum(int key, const Each& each) {
 }
 
 /// A chunk's terms for 32 keys are added up from zero, and their sum is then added to the keys' sums: this keeps the
-/// digits of small terms. With by_granules the chunk continues the keys' sums instead, so that it does not matter
-/// where chunks end.
+/// digits of small terms. With by_granules the chunk's terms are added to the keys' sums one granule after another
+/// instead, so that bits do not depend on where chunks end.
 void ChunkWork::enter_keys(int key) {
   if (q_.by_granules)
     for_each_sum(key, [](const float* sum, float* chunk) { store(chunk, load<Floats>(sum)); });
@@ -128,7 +128,7 @@ void ChunkWork::leave_keys(int key) {
     for_each_sum(key, [](float* sum, const float* chunk) { store(sum, load<Floats>(sum) + load<Floats>(chunk)); });
 }
 
-/// The two chains of a product (tile_registers.hpp) with only those terms a[k] * b[k] for which seen(k) holds.
+/// A product as two chains (tile_registers.hpp), with only those terms a(k) * b(k) for which seen(k) holds.
 template <class A, class B, class Seen>
 float product_of_seen(const A& a, const B& b, const Seen& seen) {
   float chains[2] = {};
@@ -139,7 +139,7 @@ float product_of_seen(const A& a, const B& b, const Seen& seen) {
 float half_of(Pair word, int half) { return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u); }
 float wide(std::uint16_t bits) { return bits_as<float>(std::uint32_t(bits) << 16); }
 
-/// dV and dK if rows of dout or Q are not finite: pairs that do not meet are left out, because 0 times infinity is NaN.
+/// Adds to dV and dK if dout or Q is not finite: leaves out keys that a row does not see, as 0 times infinity is NaN.
 void ChunkWork::add_keys_seen(const Block& b) {
   for (int key = 0; key < kBlockKeys; ++key) {
     const auto seen = [&](int row) { return b.begin[row] <= b.key + key && b.key + key < b.end[row]; };
@@ -157,24 +157,24 @@ void ChunkWork::add_keys_seen(const Block& b) {
   }
 }
 
-/// dQ of 32 rows from 32 keys, if K is not finite.
+/// Adds 32 keys to dQ of 32 rows if K is not finite: leaves out keys that a row does not see.
 void ChunkWork::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
   const Pair *const ds = kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
   for (int i = 0; i < kStepRows; ++i) {
     const auto seen = [&](int j) { return q_.begin[row + i] <= key + j && key + j < q_.end[row + i]; };
-    const int place = place_of_row(i);
-    const Pair* const of_row = ds + place / kTileRows * kTileWords + place % kTileRows;
+    const int index = index_of_row(i);
+    const Pair* const of_row = ds + index / kTileRows * kTileWords + index % kTileRows;
     for (int column = 0; column < columns; ++column) {
       const Pair* const words = keys + column / kTileRows * kTileWords + column % kTileRows * kTileRows;
-      q_.dq[row * columns + column * kStepRows + place] +=
+      q_.dq[row * columns + column * kStepRows + index] +=
           product_of_seen([&](int j) { return half_of(words[j / 2], j % 2); },
                           [&](int j) { return half_of(of_row[j / 2 * kTileRows], j % 2); }, seen);
     }
   }
 }
 
-/// Adds keys [low, high) to dQ^T of 32 rows, from the last 32 to the first; sums stay in registers.
+/// Adds keys [low, high) to dQ^T of 32 rows, 32 keys at a time, the last ones first; sums stay in registers.
 void ChunkWork::add_granules(int row, int low, int high, int first) {
   const int columns = 2 * depth_;
   float* to = q_.dq + row * columns * kTileRows;
@@ -200,7 +200,7 @@ void ChunkWork::add_granules(int row, int low, int high, int first) {
   }
 }
 
-/// Adds the keys [first, end), whose dS is kept, to dQ of all rows.
+/// Adds the keys [first, end), whose dS is kept, to dQ of all rows of the chunk.
 void ChunkWork::add_to_queries(int first, int end) {
   for (int row = 0; row < q_.rows; row += kStepRows) {
     int low = end, high = first;
@@ -222,7 +222,7 @@ void ChunkWork::add_to_queries(int first, int end) {
   }
 }
 
-/// Adds the block whose P and dS are in memory to dV and dK, without other work beside it.
+/// Adds block b, whose P and dS are in memory, to dV and dK, without other work beside the products.
 void ChunkWork::add_to_keys(const Block& b) {
   if (!q_.finite && b.is_masked) return add_keys_seen(b);
   for (int tile = 0; tile < 2 * depth_ * 2; ++tile) {

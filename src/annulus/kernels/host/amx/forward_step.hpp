@@ -1,26 +1,26 @@
-// The forward pass on the matrix unit, step by step: S^T = K Q^T and O^T += V^T P^T for 64 keys and 32 rows. Keys are
-// rows of a tile and queries its columns. So P^T leaves the softmax in the form of O^T's second operand, and no number
-// moves across lanes.
+// The forward pass on the matrix unit, step by step: S^T = K Q^T and O^T += V^T P^T for 64 keys and 32 rows. A tile of
+// scores has a key in each row and a query in each column. So the softmax makes P^T in the form of the second operand
+// of O^T, and no number moves across lanes.
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// A group of rows and a step of keys. m, l and accumulators of the rows stay in the panels.
+/// Addresses for a group of 32 rows and 64 keys. m, l and accumulators of the rows stay in the panels (QueryPanels).
 struct Step {
   const BFloat16Pair* keys;     // [4][depth tile][16 keys][16 words]
   const BFloat16Pair* values;   // [column tile][2 products][16 columns][16 words]
-  const BFloat16Pair* queries;  // [depth][32]
-  float* acc;                   // [columns][32]
-  float* sum;                   // [32]
-  float* max;                   // [32]
+  const BFloat16Pair* queries;  // [word][32 rows]
+  float* acc;                   // [column][32 rows]
+  float* sum;                   // [32 rows] l
+  float* max;                   // [32 rows] m
   std::int64_t row;             // number of the group's first row
   int first_key;                // number of the step's first key in its tile of keys
-  bool is_masked;               // some row does not see all keys
+  bool is_masked;               // some row does not see all 64 keys
 };
 
-/// A weight of 1 for every key of a product, in 16 columns: with these, rows sum up their rounded weights.
+/// A first operand of ones (bfloat16): its product with the weights is the sum of each row's rounded weights.
 struct Ones {
   alignas(64) std::uint16_t number[2 * kTileWords];
   consteval Ones() : number() {
@@ -29,9 +29,9 @@ struct Ones {
 };
 constexpr Ones kOnes;
 
-/// Register 1 (with more than two depth tiles register 0, too) still holds a tile that belongs at `to`. It is stored
-/// while the next product runs: a store that waits for its product would fill the scheduler, and nothing after it could
-/// start.
+/// Where the tile in register 1 must still be stored; with more than two depth tiles, the tile in register 0 belongs
+/// directly before it. They are stored while the next product runs: a store that waits for its product would fill the
+/// processor's scheduler, and no later instruction could start.
 struct LateStore {
   float* to;
   long stride;
@@ -43,7 +43,7 @@ constexpr bool kTwoLate = kDepthTiles > 2;
 template <int kColumnTiles>
 constexpr int kDepthOf = (kColumnTiles + 1) / 2;
 
-/// Computes four by two tiles of S^T into `scores`.
+/// Computes four by two tiles of S^T into `scores`. "Plainly": without other work beside the products.
 ANNULUS_INLINE void add_scores_plainly(TileRegisters& tiles, const Step& step, int depth, float* scores) {
   for (int t = 0; t < 4; ++t)
     for (int h = 0; h < kHalves; ++h) {
@@ -57,7 +57,7 @@ ANNULUS_INLINE void add_scores_plainly(TileRegisters& tiles, const Step& step, i
     }
 }
 
-/// Adds the step's two products to one tile of O^T (or to l: then the tile's 16 columns are the same memory).
+/// Adds the step's two products to one tile of O^T, or to l: there the stride is 0, so all tile rows are one memory.
 ANNULUS_INLINE void add_values_plainly(TileRegisters& tiles, const BFloat16Pair* values, int product_stride,
                                        const BFloat16Pair* weights, float* to, long stride) {
   tiles.load<0>(to, stride);
@@ -84,17 +84,17 @@ ANNULUS_INLINE void add_step_plainly(TileRegisters& tiles, const Step& step, int
   add_sums_plainly(tiles, step, weights);
 }
 
-/// Stores what registers still hold; then all scores are in memory.
+/// Stores the tiles that registers still hold; then all scores are in memory.
 ANNULUS_INLINE void flush(TileRegisters& tiles, bool two, const LateStore& late) {
   if (two) tiles.store<0>(late.to - kTileWords, late.stride);
   tiles.store<1>(late.to, late.stride);
 }
 
-/// Does three things at once, interleaved in the source. It adds `before`, whose weights are in memory, to O^T. It
-/// replaces these by weights of `now`, made from the scores in memory, and these by scores of `next`. Matrix unit and
-/// vectors work at the same time; in a step neither waits for the other. Products of D = 64:
-///   0 ... 19   O^T and l, 5 tiles of columns x 2 halves of rows x 2 products
-///   20 ... 35  S^T, 4 tiles of keys x 2 halves x 2 depth tiles; 32 pairs of keys are weighed beside all 36
+/// Does three things at once, interleaved in the source. It adds step `before`, whose weights are in memory, to O^T. It
+/// replaces these weights by those of `now`, made from the scores in memory. It replaces these scores by those of
+/// `next`. Matrix unit and vectors work at the same time; in a step neither waits for the other. Products at D = 64:
+///   0 ... 19   O^T and l, (4 tiles of columns + l) x 2 halves of rows x 2 products
+///   20 ... 35  S^T, 4 tiles of keys x 2 halves x 2 depth tiles; weights of 32 pairs of keys are made beside all 36
 /// Returns whether some weight of `now` needs weigh_with_care().
 template <int kColumnTiles>
 __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory, const Step& next, const Step& now,
@@ -105,7 +105,7 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
   Weigher weigher = weigher_of(now.max, factor);
   LateStore late = late_store;
   float* const scores = memory.scores;
-  // Makes the share of the weights that belongs to product number i, while this product runs.
+  // Makes those weights that are assigned to product number i, while this product runs.
   const auto beside = [&]<int i>() ANNULUS_INLINE_MEMBER {
     constexpr int begin = i * units / all, end = (i + 1) * units / all;
     times<end - begin>([&]<int u>() ANNULUS_INLINE_MEMBER { weigh_pair<begin + u>(memory, weigher); });
@@ -137,7 +137,7 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
 
   const auto queries = [&](int k, int h)
                            ANNULUS_INLINE_MEMBER { return next.queries + k * kTileRows * kStepRows + h * kTileRows; };
-  if constexpr (!kTwoLate<depth>) {  // all of Q in registers
+  if constexpr (!kTwoLate<depth>) {  // all Q of the group fits in registers
     times<depth * kHalves>([&]<int i>() ANNULUS_INLINE_MEMBER {
       tiles.template load<4 + i>(queries(i / kHalves, i % kHalves), kGroupStride);
     });
@@ -155,7 +155,7 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
         late = {scores + (t * kHalves + h) * kTileWords, 64};
       });
     });
-  } else {  // two tiles of rows side by side: each tile of K, from farther away, is read once
+  } else {  // both tiles of rows for each tile of K, which comes from a slower cache and so is read once
     times<4>([&]<int t>() ANNULUS_INLINE_MEMBER {
       constexpr int to = t % 2 ? 0 : 2;
       times<depth>([&]<int k>() ANNULUS_INLINE_MEMBER {

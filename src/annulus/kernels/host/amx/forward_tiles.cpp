@@ -3,7 +3,7 @@
 // (instruction_sets.cmake), with the same bits: all operations besides the products are the same, in the same order.
 //
 // m, l and accumulators are those of online_softmax.hpp, with two exceptions: a score may be above m by a little less
-// than 1, and l is the sum of the rounded weights, made by products.
+// than 1, and products of the matrix unit add up l, from the rounded weights.
 #include "annulus/kernels/host/amx/forward_step.hpp"
 #include "annulus/kernels/host/tile_functions.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Pair = BFloat16Pair;
 
-/// The steps of a tile of which rows see something, group after group.
+/// Walks over those steps of a tile in which a row sees a key, one group of rows after another.
 class Walk {
  public:
   ANNULUS_INLINE_MEMBER Walk(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile)
@@ -38,7 +38,7 @@ class Walk {
     step_.first_key = key;
     step_.is_masked = key < whole_begin_ || key + kStepKeys > whole_end_;
   }
-  /// Goes to the first step that any row sees, in the first group from row number `row` on that sees any.
+  /// Goes to the first group, from row number `row` on, that sees a key of the tile, and to its first step with one.
   void enter_group(std::int64_t row) {
     const int depth = depth_tiles(panels_.head_dim), columns = column_tiles(panels_.head_dim);
     for (; row < panels_.rows; row += kStepRows) {
@@ -47,7 +47,7 @@ class Walk {
       end_ = within(panels_.end[row]);
       if (begin >= end_) continue;
       whole_begin_ = within(panels_.begin[row]);
-      // Keys after the tile's last one are zeros that no row sees.
+      // At most tile_.count: a last step that zeros fill up counts as masked, because no row sees the zeros.
       whole_end_ = within(panels_.end[last]);
       const int number = begin / kStepKeys;
       step_.keys = tile_.keys + std::int64_t(number) * key_words_;
@@ -69,12 +69,12 @@ class Walk {
   const QueryPanels<Pair>& panels_;
   const KeyTile<Pair>& tile_;
   const int key_words_, value_words_;  // of a step
-  int end_ = 0;                        // end of the keys that any row of the group sees; below: keys that all rows see
+  int end_ = 0;                        // end of the keys that some row of the group sees; next line: those that all see
   int whole_begin_ = 0, whole_end_ = 0;
   Step step_ = {};
 };
 
-/// One tile of keys and all rows.
+/// The work of one call: one tile of keys and all rows.
 class TileWork {
  public:
   ANNULUS_INLINE_MEMBER TileWork(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile)
@@ -86,7 +86,7 @@ class TileWork {
 
  private:
   float factor() const { return panels_.score_factor; }
-  /// Rows that do not exist use the last one that does.
+  /// Number of row i of the step; a row that does not exist sees what the last existing one sees.
   std::int64_t row_of(const Step& step, int i) const {
     return step.row + i < panels_.rows ? step.row + i : panels_.rows - 1;
   }
@@ -104,7 +104,7 @@ class TileWork {
   StepMemory memory_;
 };
 
-/// Sets scores that a row does not see to -inf.
+/// Sets scores of keys that a row does not see to -inf.
 void TileWork::hide_unseen(const Step& step, float* scores) const {
   constexpr int n = kLanes<float>;
   const std::int64_t first = tile_.first + step.first_key;
@@ -128,8 +128,8 @@ void TileWork::hide_unseen(const Step& step, float* scores) const {
   }
 }
 
-/// Brings a row's l and accumulators to another scale: times 2^by, where `by` is an even number below 0. It takes two
-/// steps, because 2^by may be too small for a number.
+/// Brings a row's l and accumulators to another scale: times 2^by, where `by` is an even number below 0. It multiplies
+/// twice by 2^(by / 2), because 2^by may be too small for a float.
 void TileWork::rescale(const Step& step, int row, float by) const {
   const float half = by / 2;
   const float root = half < -126 ? 0.f : bits_as<float>(std::uint32_t(int(half) + 127) << 23);
@@ -138,7 +138,7 @@ void TileWork::rescale(const Step& step, int row, float by) const {
   for (int column = 0; column < columns_ * kTileRows; ++column, number += kStepRows) *number = *number * root * root;
 }
 
-/// Raises m of rows with larger scores above these scores.
+/// Raises m of those rows that have a score above it, and brings their sums to the new scale.
 void TileWork::raise_maxima(const Step& step, const float* scores) const {
   constexpr int n = kLanes<float>;
   alignas(64) float largest[kStepRows];
@@ -167,7 +167,7 @@ bool TileWork::has_empty_rows(const Step& step) const {
   return false;
 }
 
-/// Weights of a step again, now for any scores. Memory holds scores of the next step, which are saved meanwhile.
+/// Makes a step's weights again, now for any scores. memory_ already has scores of the next step: it keeps them.
 void TileWork::weigh_again(const Step& now) {
   alignas(64) float next[kStepKeys * kStepRows];
   __builtin_memcpy(next, memory_.scores, sizeof next);
@@ -187,7 +187,7 @@ void TileWork::run() {
   if (walk.is_done()) return;
   Step steps[3] = {walk.step(), walk.step(), {}};
   Step *before = &steps[0], *now = &steps[1], *next = &steps[2];
-  // The first round adds values of its own step with weight 0; the last one computes scores that are not used.
+  // The first call of advance() adds values of its own step with weight 0; the last one computes unused scores.
   __builtin_memset(memory_.weights, 0, sizeof memory_.weights);
   add_scores_plainly(tiles_, *now, depth_, memory_.scores);
   LateStore late = none;
@@ -215,8 +215,8 @@ void TileWork::run() {
   add_step_plainly(tiles_, *before, columns_, memory_.weights);
 }
 
-/// For values that are not finite: keys that a row does not see are left out row by row, because their weight 0 times
-/// infinity is NaN. The chains of multiply-adds are those of the matrix unit.
+/// Adds a step whose values are not all finite: leaves out keys that a row does not see, row by row, because their
+/// weight 0 times infinity is NaN. The chains of multiply-adds are those of the matrix unit.
 void TileWork::add_seen(const Step& step) const {
   const auto half_of = [](Pair word, int half) {
     return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u);
@@ -244,7 +244,7 @@ void TileWork::add_seen(const Step& step) const {
   }
 }
 
-/// One thing after another, for tiles whose values are not all finite.
+/// Does run()'s work one thing after another, for tiles whose values are not all finite.
 void TileWork::run_plainly() {
   for (Walk walk(panels_, tile_); !walk.is_done(); walk.go_on()) {
     const Step step = walk.step();

@@ -1,5 +1,5 @@
-// Packs rows in memory into operands of the matrix unit. First operands: 16 rows of 16 words. Second operands: 16 words
-// of 16 columns, here 32 columns side by side (pack_side_by_side).
+// Packs rows in memory into operands of the matrix unit, for C += A B. First operands (A): 16 rows of 16 words. Second
+// operands (B): 16 words of 16 columns; pack_side_by_side() puts two of them side by side, 32 columns.
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_registers.hpp"
@@ -14,7 +14,7 @@ constexpr int depth_tiles(int head_dim) { return (head_dim + kProductDepth - 1) 
 constexpr int column_tiles(int head_dim) { return (head_dim + kTileRows - 1) / kTileRows; }
 
 /// pack_keys() packs keys as first operands of their scores: [key / 16][depth tile][16 keys][16 words]; zero beyond
-/// head_dim, and after the last key up to whole steps. pack_key_row() packs one key.
+/// head_dim, and after the last key up to a multiple of kStepKeys. pack_key_row() packs one key.
 ANNULUS_INLINE void pack_key_row(const BFloat16Bits* row, int head_dim, BFloat16Pair* to) {
   constexpr int n = kLanes<float>;
   const int depth = depth_tiles(head_dim);
@@ -33,7 +33,7 @@ inline void pack_keys(const void* const* rows, int count, int head_dim, BFloat16
   }
 }
 
-/// Packs columns d ... d + 15 of 32 rows: [16 columns][16 words]; a word is of the rows 2 i and 2 i + 1.
+/// Packs columns d ... d + 15 of 32 rows: [16 columns][16 words]; word i has the numbers of rows 2 i and 2 i + 1.
 ANNULUS_INLINE void pack_columns(const void* const* rows, int d, int head_dim, FiniteCheck<BFloat16Pair>& finite,
                                  BFloat16Pair* to) {
   constexpr int n = kLanes<float>;

@@ -1,12 +1,12 @@
-// The matrix unit: eight tile registers of 16 rows of 64 bytes; the product of two is added to a third. There are two
-// classes of the same name with the same results, bit for bit: one uses Intel's AMX, the other one vectors.
+// The matrix unit: eight tile registers of 16 rows of 64 bytes; the product of two registers is added to a third. There
+// are two classes TileRegisters with the same results, bit for bit: one uses Intel's AMX, the other one vectors.
 //
 // What TDPBF16PS computes. A has 16 rows of 16 words, B has 16 words of 16 columns; a word is two numbers of bfloat16.
 // To c = C[m][n] it adds the 32 products of A[m][k] and B[k][n], k = 0 ... 15, as two chains of multiply-adds that
 // start from +0, one for the even halves and one for the odd halves:
 //   c + (even + odd)      rounded to nearest even; denormal numbers are 0, as operands and as results
-// Compared with the instruction on 48 million numbers: all equal (NaN may have other bits). The instruction ignores the
-// modes of MXCSR (rounding, flushing); for the vectors the caller switches denormals off (DenormalsAreZero).
+// The vectors' results were compared with the instruction's on 48 million numbers: all equal (NaN may have other bits).
+// The instruction ignores the modes of MXCSR; for the vectors the caller makes denormals 0 (DenormalsAreZero).
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_configuration.hpp"
@@ -18,15 +18,15 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 constexpr int kTileRows = 16;
 /// Words (or float numbers) of a tile.
 constexpr int kTileWords = kTileRows * kTileRows;
-/// Keys (or numbers of a row) that one product adds.
+/// How many terms a product adds to each sum: 32 keys, or 32 numbers of a row.
 constexpr int kProductDepth = 32;
-/// Vectors that 16 numbers take.
+/// How many vectors 16 floats take.
 constexpr int kTileVectors = kTileRows / kLanes<float>;
 
 #if defined(ANNULUS_HAS_AMX)
 
-/// The registers of the calling thread, configured while this lives: every register is a whole tile. They are released
-/// at the end, because otherwise context switches and signal frames would go on saving them.
+/// The calling thread's registers. While this object lives they are configured as whole tiles. The destructor releases
+/// them, because otherwise context switches and signal frames would go on saving them.
 class TileRegisters {
  public:
   ANNULUS_INLINE_MEMBER TileRegisters() { asm volatile("ldtilecfg %0" ::"m"(full_tiles)); }
@@ -34,8 +34,8 @@ class TileRegisters {
   TileRegisters(const TileRegisters&) = delete;
   TileRegisters& operator=(const TileRegisters&) = delete;
 
-  // "memory": the compiler does not know that tiles are read and written (nor does it with GCC 12's intrinsics), and
-  // the order in the source is the schedule.
+  // Each statement has "memory", because the compiler does not know which memory it reads or writes (GCC 12 does not
+  // know it of its own intrinsics), and because the order in the source, which is the schedule, must stay.
   template <int t>
   ANNULUS_INLINE_MEMBER void zero() {
     asm volatile("tilezero %%tmm%c0" ::"i"(t) : "memory");
@@ -45,7 +45,7 @@ class TileRegisters {
   ANNULUS_INLINE_MEMBER void load(const void* from, long stride = 64) {
     asm volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");
   }
-  /// The same for data that is read only once: it does not displace other data from the first-level cache.
+  /// The same for data that is read only once: a hint not to displace other data from the first-level cache.
   template <int t>
   ANNULUS_INLINE_MEMBER void stream(const void* from, long stride = 64) {
     asm volatile("tileloaddt1 (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");
@@ -145,7 +145,7 @@ class TileRegisters {
 
 #endif
 
-/// Calls f<0>(), ..., f<kCount - 1>() of a lambda, in this order: an instruction contains its registers' numbers.
+/// Calls f<0>(), ..., f<kCount - 1>() of a lambda, in this order: numbers of registers must be known when compiling.
 template <int kCount, int i = 0, class F>
 ANNULUS_INLINE void times(const F& f) {
   if constexpr (i < kCount) {

@@ -1,12 +1,12 @@
-// Turns scores into softmax weights in bfloat16, to which they are rounded anyway: 2^x by fixed point and a table.
+// Turns scores into softmax weights in bfloat16, the type in which products take them: 2^x by fixed point and a table.
 //
 // With m an even integer, x = score * factor - m + 127 + 2^16 is a float whose last place is 2^-7. So one multiply-add
-// rounds the score to a multiple of 1/128, and the low half of x consists of
-//   8 bits  floor(x), the exponent of the weight in bfloat16
+// rounds the score to a multiple of 1/128, and the low 16 bits of x consist of, below a bit that is 0,
+//   8 bits  floor(x) - 2^16, the exponent of the weight in bfloat16
 //   7 bits  f: the mantissa is 128 (2^(f / 128) - 1), which is f minus an entry of a table of 128 bytes
-// Rounding does not depend on m (rule K: rescaling by a power of two stays exact). Weights below 2^-126 count as 0. A
-// weight of 2 or more sets bits that must not be set; so do NaN and scores that cannot be done in this way. All x of a
-// step are or'ed, and the result is checked once.
+// Rounding does not depend on m (rule K of online_softmax.hpp: rescaling is exact). Weights below 2^-126 count as 0.
+// If a weight is 2 or more, if x is NaN, or if the method fails for the score, x has bits that no valid x has. All x of
+// a step are combined by OR, and the result is checked once.
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_registers.hpp"
@@ -14,14 +14,14 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// A step of the forward pass: this many keys and a group of rows. Its scores are four by two tiles.
+/// Keys of a step of the forward pass, and rows of its group. The scores of a step are four by two tiles.
 constexpr int kStepKeys = 64;
 constexpr int kStepRows = 32;
-/// Bytes from one line of 32 rows to the next: queries [word][32 rows], accumulators [column][32 rows].
+/// Bytes from one word of 32 rows to the next in queries [word][32 rows]; the same in accumulators [column][32 rows].
 constexpr long kGroupStride = kStepRows * 4;
-constexpr int kHalves = kStepRows / kTileRows;  // tiles of rows
+constexpr int kHalves = kStepRows / kTileRows;  // tiles of rows in a group
 
-/// What a step reads and writes again and again: 12 KiB in the first-level cache.
+/// Memory that every step uses again, so that it stays in the first-level cache: 12 KiB.
 struct StepMemory {
   /// [4 tiles of keys][2 halves][16 keys][16 rows]
   alignas(64) float scores[kStepKeys * kStepRows];
@@ -29,7 +29,7 @@ struct StepMemory {
   alignas(64) BFloat16Pair weights[kStepKeys * kStepRows / 2];
 };
 
-/// f - 128 (2^(f / 128) - 1), rounded.
+/// less[f] = f - 128 (2^(f / 128) - 1), rounded.
 struct MantissaTable {
   alignas(64) std::uint8_t less[128];
   consteval MantissaTable() : less() {
@@ -40,24 +40,24 @@ struct MantissaTable {
 constexpr MantissaTable kMantissas;
 
 constexpr float kFixedPoint = 65536;
-/// The shift for m = 0.
+/// The shift of a row, 2^16 + 127 - m, for m = 0.
 constexpr float kOrigin = kFixedPoint + 127;
-/// All x of weights below 2 have these bits ...
+/// x & kCleanMask is kCleanBits for every x of a weight below 2.
 constexpr std::uint32_t kCleanBits = 0x47800000;
-/// ... at these positions.
+/// All bits of x but the low 14.
 constexpr std::uint32_t kCleanMask = 0xffffc000;
-/// Above this, |m| has no exact shift. Rows with such an m get NaN as shift, so that they are weighed with care.
+/// If |m| is above this, the shift is not exact. It is then NaN, so that weigh_with_care() makes the row's weights.
 constexpr float kLargestShift = 0x1p22f;
 
 using Bits = Vec<std::uint32_t>;
 
-/// Rows of a group whose scores become weights: their shifts, and the or of all x so far.
+/// What weigh_pair() needs of a group's rows: their shifts, and the OR of all x so far.
 struct Weigher {
   Floats factor, shift[kHalves][kTileVectors];
   Bits seen[kHalves];
 };
 
-/// Rows that have seen no key (m = -inf) see none in this step, either: any shift will do.
+/// A row with m = -inf sees no key of this step (its m would have been raised before): any shift will do.
 ANNULUS_INLINE Floats shift_of(Floats m) {
   const Floats largest = broadcast(kLargestShift), none = broadcast(-kInfinity<float>);
   const auto is_beyond = (m > largest) | (m < -largest);
@@ -78,7 +78,7 @@ ANNULUS_INLINE Weigher weigher_of(const float* m, float factor) {
   return w;
 }
 
-/// Whether the maximum of a row must rise, or a score is NaN or infinite.
+/// Whether m of a row must rise or is too large for an exact shift, or a score is NaN or +inf.
 ANNULUS_INLINE bool needs_care(const Weigher& w) {
   const Bits other = ((w.seen[0] | w.seen[1]) ^ kCleanBits) & kCleanMask;
 #if defined(__AVX512F__)
@@ -90,7 +90,7 @@ ANNULUS_INLINE bool needs_care(const Weigher& w) {
 #endif
 }
 
-/// Weights of two keys in fixed point; that of `low` is in the low half of a word.
+/// Words of the weights of two keys, made from their x. The weight of `low` is in the low half.
 ANNULUS_INLINE Pairs weights_of(Floats low, Floats high) {
 #if defined(__AVX512VBMI__)
   const __m512i x = bits_as<__m512i>(low), y = bits_as<__m512i>(high), table = load<__m512i>(kMantissas.less),
@@ -109,7 +109,7 @@ ANNULUS_INLINE Pairs weights_of(Floats low, Floats high) {
 #endif
 }
 
-/// Computes the weights of pair number u of the step's keys (of 32), for all rows.
+/// Computes the weights of the step's keys 2 u and 2 u + 1 (u = 0 ... 31), for all rows.
 template <int u>
 ANNULUS_INLINE_BESIDE void weigh_pair(StepMemory& memory, Weigher& w) {
   constexpr int n = kLanes<float>;
@@ -132,7 +132,7 @@ ANNULUS_INLINE_BESIDE void weigh_pair(StepMemory& memory, Weigher& w) {
     }
 }
 
-/// x of a score that weigh_pair() may not handle: overflowed scores share the row's weight; NaN stays NaN.
+/// x of a score for which weigh_pair() may fail. Scores that overflowed all get the same weight; NaN stays NaN.
 ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   const float scaled = score * factor;
   if (scaled != scaled) return scaled;
@@ -144,7 +144,7 @@ ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   return x < kFixedPoint ? kFixedPoint : x;
 }
 
-/// Weights of a whole step in which weigh_pair() may fail; maxima are high enough. Otherwise the same bits.
+/// Computes a step's weights if weigh_pair() may fail; m must be raised before. Where both work, bits are the same.
 __attribute__((noinline)) inline void weigh_with_care(StepMemory& memory, const float* m, float factor) {
   for (int u = 0; u < kStepKeys / 2; ++u)
     for (int row = 0; row < kStepRows; ++row) {
