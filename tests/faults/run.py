@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes real faults happen to the program and prints a table of their effects.
 
-    run.py --build FOLDER [--quick] [--page FILE] [NAME...]   FOLDER: a CMake build with tests; NAME: a fault, or a file
-                                                              without its .py; --quick: those that take seconds
-                                                              --page: the table goes into that page, too
+    run.py --build FOLDER [--quick] [--page FILE] [NAME...]   FOLDER: a CMake build with tests
+                                                              NAME: a fault, or a file of this folder without its .py
+                                                              --quick: only the faults that take seconds
+                                                              --page: also writes FILE, a page with the table
 
-For each fault: what the user saw, the exit status, the seconds from the fault to the end, and what was left over:
-processes, shared memory, files. Exit status 0 when all was as it must be.
+The table has for each fault: what the user saw, the exit status, the seconds from the fault to the end of all
+processes, and what was left over (processes, shared memory, files). Exit status 0 if everything was as expected.
 
 Everything runs in new namespaces for processes, mounts and shared memory (Linux, with root or user namespaces). So what
 is left over can be counted, and the kernel removes it at the end. If a tool is missing (nft, libfaketime, Slurm,
@@ -29,25 +30,27 @@ from case import FAULTS, STALL, Case, Row, Unavailable
 
 HERE = Path(__file__).resolve().parent
 FILES = ("processes", "signals", "disks", "files", "bits", "hosts", "machine")
-INSIDE = "ANNULUS_FAULTS_INSIDE"  # the scratch folder, once inside the namespaces
+INSIDE = "ANNULUS_FAULTS_INSIDE"  # set only inside the namespaces, to the path of the scratch folder
 PAGE = """\
 # What happens when something breaks
 
 `tests/faults/run.py` kills, stops and starves the program, fills its disk, cuts its network and flips bits in its
-files. It fails unless each time nothing that was finished is lost, nothing half-written has the final name, no process,
-shared memory or temporary file is left, and the run ends within the stall time-out with its message printed once.
-`./tools/test` runs the faults that take seconds, `./tools/test --full` all of them.
+files. After each fault it checks that no finished work is lost, that no incomplete file has the final name, that no
+process, shared memory or temporary file is left, and that the run ended within the stall time-out and printed its
+message once. If one of these is not so, it fails. `./tools/test` tries the faults that take seconds,
+`./tools/test --full` all of them.
 
-This is what the last run of all printed, of commit {commit} on {date} ({machine}). The stall time-out was {stall}
-seconds where the table says nothing else; the seconds count from the fault to the end of all processes.
+The last run of all faults printed this table, with commit {commit} on {date} ({machine}). The stall time-out was
+{stall} seconds unless the table names another. The column `s` has the seconds from the fault to the end of all
+processes.
 
 {table}
 {notes}"""
 
 
 def in_namespaces(scratch):
-    """Runs this script again with its own /proc, /dev/shm and scratch folder, which is in memory: fsync is fast
-    there."""
+    """Runs this script again in new namespaces, which have a /proc, a /dev/shm and a scratch folder of their own. The
+    scratch folder is in memory, where fsync is fast."""
     prepare = f"mount -t tmpfs none /dev/shm && mount -t tmpfs -o mode=755 none {scratch} && exec \"$@\""
     user = [] if os.getuid() == 0 else ["--map-root-user"]
     words = ["unshare", *user, "--mount", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child",
@@ -59,7 +62,7 @@ def in_namespaces(scratch):
 
 
 def rows_of(fault, build, scratch):
-    """Runs one fault and returns its rows. If something was wrong, the last row says what."""
+    """Runs one fault and returns its rows of the table. If something was wrong, the last row says what."""
     case = Case(fault.name, build, scratch)
     try:
         fault.function(case)
@@ -114,7 +117,7 @@ def main():
             print(lines[-1] if row.good else f"{lines[-1]}\n{row.saw}", flush=True)
             good = good and row.good
     print(f"{len(lines) - 2} rows, {sum('not tried' in line for line in lines)} of them not tried, "
-          f"{time.monotonic() - begin:.0f} s: {'all as it must be' if good else 'WRONG'}")
+          f"{time.monotonic() - begin:.0f} s: {'all as expected' if good else 'WRONG'}")
     if given.page:
         given.page.write_text(page_text("\n".join(lines), given.build))
     return 0 if good else 1

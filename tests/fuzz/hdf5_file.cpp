@@ -166,7 +166,7 @@ hid_t draw_creation(Draw& draw, const Extents& extents, const std::string& name)
     add_filters(draw, creation);
   }
   if (kind == 3) {
-    const char* const names[] = {"raw.bin", "no_such.bin", "in.h5", "/dev/zero"};
+    const char* const names[] = {"raw.bin", "no_such.bin", "in.h5"};
     H5Pset_external(creation, (folder() + "/" + names[draw.below(3)]).c_str(), off_t(draw.below(64)),
                     draw.once_in(2) ? H5F_UNLIMITED : 4096);
   }

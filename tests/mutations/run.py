@@ -3,13 +3,14 @@
 
     run.py [--folder FOLDER] [--page FILE] [NAME...]   NAME: a mutation, or a room; FOLDER (default build/mutations):
                                                        where a copy of the source is changed, built and tested
-                                                       --page: the table goes into that page, too
-    run.py --check BUILD                               checks only that each mutation still fits the source, and that
-                                                       its tests exist in BUILD, a CMake build with tests
+                                                       --page: also writes FILE, a page with the table
+    run.py --check BUILD                               checks only that the text which each mutation replaces occurs
+                                                       once in the source, and that the mutation's tests exist in BUILD,
+                                                       a CMake build with tests
 
-The files that FILES names hold the mutations. First the tests that the mutations name must pass on the unchanged
-source. Then each mutation is applied, what its tests need is built, and all its tests must fail. Exit status 0 if each
-was noticed.
+The mutations are in the files named in FILES. First the tests that the mutations name must pass on the unchanged
+source. Then each mutation is applied, the programs that its tests need are built, and all its tests must fail. Exit
+status 0 if each mutation was noticed.
 """
 import argparse
 import dataclasses
@@ -33,13 +34,14 @@ HEADING = ["| what is wrong then | room | noticed by | seconds |", "|---|---|---
 PAGE = """\
 # Which mistakes the tests notice
 
-`tests/mutations/run.py` makes a mistake in a copy of the source, builds the tests that are named for it, and runs them;
-then it does so with the next mistake. It fails if one of these tests passes in spite of the mistake, or fails without
-it. A test that runs into its time-out, or ends early, has noticed the mistake; one that cannot be built has not.
-`./tools/test --full` does this. In every build, a test checks that the list of mistakes fits the source.
+`tests/mutations/run.py` makes a mistake in a copy of the source, builds the tests that should notice this mistake, and
+runs them; then it does the same with the next mistake. It fails if one of these tests passes in spite of the mistake,
+or fails without the mistake. A test that runs into its time-out, or ends early, has noticed the mistake; a test that
+cannot be built has not. `./tools/test --full` runs this script. In every build, a test checks that each mistake can
+still be made: that the text which it replaces occurs once in the source.
 
-This is what the last run of each printed, of commit {commit} on {date}. The seconds are those of building and
-testing, on two cores that others used, too.
+The last run printed this table, with commit {commit} on {date}. The first column says what is wrong when the mistake
+is made. The seconds are those of building and testing, on two cores that other processes used, too.
 
 {table}
 """
@@ -58,16 +60,16 @@ class Outcome:
 
 
 def applied(mutation, root):
-    """The text of the changed file."""
+    """The text of the mutation's file below `root`, with the mutation."""
     text = (root / mutation.file).read_text(encoding="utf-8")
     found = text.count(mutation.find)
     if found != 1 or mutation.find == mutation.put:
-        raise Wrong(f"{mutation.file} has {found} times what shall be replaced, expected once: {mutation.find!r}")
+        raise Wrong(f"{mutation.file} has the text to be replaced {found} times, expected once: {mutation.find!r}")
     return text.replace(mutation.find, mutation.put)
 
 
 def check(build):
-    """Reports mutations that no longer apply; quick, because nothing is built."""
+    """Prints the mutations that no longer fit the source; quick, because nothing is built. Returns the exit status."""
     listed = subprocess.run(["ctest", "--test-dir", build, "-N"], capture_output=True, text=True, check=True).stdout
     known = set(re.findall(r"Test +#\d+: (\S+)", listed))
     wrong = [f"{mutation.name}: there is no test {test}" for mutation in MUTATIONS for test in mutation.tests
@@ -86,21 +88,21 @@ def is_python(test):
 
 
 def has_python_test(test):
-    """"tests/test_masks.py::test_x" is there."""
+    """Whether a test of pytest exists. Example: "tests/test_masks.py::test_x"."""
     name, _, function = test.partition("::")
     path = SOURCE / "tools/python" / name
     return path.exists() and f"def {function.split('::')[-1]}(" in path.read_text(encoding="utf-8")
 
 
 def copy_changed(source, target):
-    """Copies a file that differs, with a new time, so that what depends on it is built again."""
+    """Copies a file if it differs. The copy gets a new time, so that everything that depends on it is built again."""
     if not os.path.exists(target) or Path(source).read_bytes() != Path(target).read_bytes():
         shutil.copyfile(source, target)
         shutil.copymode(source, target)
 
 
 class Copy:
-    """A copy of the source with a build of its own. An earlier run's copy is brought up to date."""
+    """A copy of the source with a build of its own. If an earlier run has left a copy, it is brought up to date."""
 
     def __init__(self, folder):
         self.root, self.build = folder, folder / "build" / "test"
