@@ -6,7 +6,6 @@ namespace annulus::fuzz {
 
 void fuzz_one(std::string_view bytes) {
   Draw draw(bytes);
-  Draw choice(bytes.substr(0, std::min<std::size_t>(bytes.size(), 2)));
   const std::string path = make_hdf5_file(draw);
   read_hdf5(path, draw);
 }

@@ -307,6 +307,7 @@ def test_what_cannot_be_captured(tmp_path):
     attempt("called no scaled_dot_product_attention", model, lambda: None)
     attempt("called no scaled_dot_product_attention", nn.Linear(4, 4), lambda: F.scaled_dot_product_attention(x, x, x))
     attempt("no attention 7; the pass had 2: 0 blocks.0.1, 1 blocks.1.1", model, lambda: model(x), layer=7)
+    attempt("layer is -2, expected a number from 0 on, -1 for the last, or a list", model, lambda: model(x), layer=-2)
     attempt("no attention 'decoder'", model, lambda: model(x), layer="decoder")
     attempt("blocks calls attention more than once; expected the number of one: 0 or 1", model, lambda: model(x),
             layer="blocks")
