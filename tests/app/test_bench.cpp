@@ -1,4 +1,4 @@
-// The parts of bench that need no program: who measures what, in which groups, and what a table tells.
+// Parts of `annulus bench`, called without the program: which task measures which cases, groups of cases, the table.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -86,7 +86,7 @@ TEST(Groups, TakeAboutAMinute) {
   EXPECT_EQ(sizes({{nullptr, 4, 1}, {nullptr, 6, 2}, {nullptr, 1, 3}}, 6, limits), (Sizes{2, 1})) << "24 + 36 s";
   EXPECT_EQ(sizes({{nullptr, 100, 1}, {nullptr, 1, 2}, {nullptr, 1, 3}}, 6, limits), (Sizes{1, 2}));
   EXPECT_EQ(sizes({{nullptr, 1, 60}, {nullptr, 1, 40}, {nullptr, 1, 1}}, 6, limits), (Sizes{2, 1}));
-  EXPECT_EQ(sizes({{nullptr, nan, 1}, {nullptr, nan, 2}}, 40, limits), (Sizes{1, 1})) << "a second is guessed";
+  EXPECT_EQ(sizes({{nullptr, nan, 1}, {nullptr, nan, 2}}, 40, limits), (Sizes{1, 1})) << "nan counts as 1 s";
 }
 
 store::CaseRecord measured(Index number, const char* status, const char* date, double seconds = 1) {
@@ -99,10 +99,10 @@ TEST(Records, OneOfEachCaseCounts) {
                                   measured(2, "failed", "1"), measured(7, "ok", "1")},
                                  all);
   ASSERT_EQ(best.size(), 3u);
-  EXPECT_EQ(best[0]->number_in("attention_seconds_median"), 2) << "the first that was measured";
+  EXPECT_EQ(best[0]->number_in("attention_seconds_median"), 2) << "the earliest measurement";
   EXPECT_FALSE(best[1]);
   EXPECT_FALSE(is_measured(*best[2]));
-  // Files are read in any order.
+  // Part files are read in any order, so the order of the records must not matter.
   const auto again = best_records({measured(0, "wrong", "2", 2), measured(0, "ok", "3", 3)}, all);
   EXPECT_EQ(again[0]->number_in("attention_seconds_median"), 2);
 }

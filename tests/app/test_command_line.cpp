@@ -1,4 +1,4 @@
-// Words in, options out: every number as the run file reads it, and mistakes with what was expected.
+// Command lines become options. Numbers are read as in a run file, and a refusal says what was expected.
 #include "annulus/app/command_line.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ CommandLine parse(Words words, bool speaks = true) {
   return parse_command_line(int(argv.size()), argv.data(), speaks);
 }
 
-/// The value that an option of the line has, as its verb shows it.
+/// The value of the option with this name, as text (Option::shown).
 std::string shown(const CommandLine& line, const std::string& name) {
   for (const Option& option : line.verb.value().options) {
     if (option.name == name) return option.shown();
@@ -24,7 +24,7 @@ std::string shown(const CommandLine& line, const std::string& name) {
   return "no option " + name;
 }
 
-/// What is said on stderr about words that are refused with status 2.
+/// What the parser writes to stderr when it refuses these words; checks that its exit status is 2.
 std::string refusal(const Words& words) {
   testing::internal::CaptureStderr();
   const CommandLine line = parse(words);
@@ -157,8 +157,8 @@ TEST(CommandLine, EveryVerbsHelpHasAnExampleAndItsOptions) {
   }
 }
 
-// Every verb looks for misspelt options among its own, and a whole number that is none is refused by each that takes
-// one.
+// For a misspelt option every verb suggests one of its own options. Every option that takes a whole number refuses
+// other text.
 TEST(CommandLine, EveryVerbsOptionsAreKnownToTheComplaints) {
   int numbers = 0;
   for (const Verb& verb : verbs()) {

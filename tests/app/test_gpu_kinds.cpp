@@ -1,4 +1,4 @@
-// Which ranks have GPUs of another kind.
+// other_kinds() names two ranks whose GPUs are of different kinds.
 #include <gtest/gtest.h>
 
 #include "annulus/app/job/machine.hpp"

@@ -1,5 +1,5 @@
-// What the environment says about the launcher, against what MPI sees. The variables are those that Open MPI 4.1,
-// MPICH 4.0 and Slurm 22.05 were seen to set.
+// A launcher's environment variables are compared with the number of ranks that MPI reports. Open MPI 4.1, MPICH 4.0
+// and Slurm 22.05 were seen to set the variables that these tests use.
 #include "annulus/app/launch.hpp"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ Launch launch_in(const Variables& variables) {
     return found == variables.end() ? nullptr : found->second.c_str();
   });
 }
-/// The variable of the launcher that is wrong, and the process it calls this one: "PMI_SIZE=2, process 1"; "" when all
-/// is well.
+/// "PMI_SIZE=2, process 1": the variable of a launcher that contradicts MPI's number of ranks, and the number that this
+/// launcher gave to this process. "" if there is no contradiction.
 std::string wrong(const Variables& variables, int ranks) {
   const auto found = wrong_launcher(launch_in(variables), ranks);
   if (!found) return "";
@@ -32,13 +32,13 @@ const Variables step{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}, {"SLU
 const Variables step_of_one{{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}};
 const Variables batch{{"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}};
 
-/// `inner` was started inside `outer` and overwrites what both set.
+/// Variables of a launcher `inner` that was started inside `outer`: where both set a variable, it is that of `inner`.
 Variables inside(const Variables& outer, Variables inner) {
   inner.insert(outer.begin(), outer.end());
   return inner;
 }
 
-// Only then may a process do without the network.
+// A process that no launcher started is the only rank. Only such a process may start MPI without a network.
 TEST(Launch, AloneIsWhatNobodyLaunched) {
   EXPECT_TRUE(launch_in({}).alone);
   EXPECT_TRUE(launch_in(batch).alone) << "no srun";
@@ -57,7 +57,7 @@ TEST(Launch, TheRightLauncherIsRight) {
   EXPECT_EQ(wrong(step_of_one, 1), "");
 }
 
-// The first words of MPI_Get_library_version of Debian's two, of Cray's and of Intel's.
+// The texts begin as those of MPI_Get_library_version do: Debian's Open MPI and MPICH, Cray MPICH, Intel MPI.
 TEST(Launch, TheMpiLibraryTellsWhichPmiSrunShallSpeak) {
   EXPECT_EQ(slurm_pmi("Open MPI v4.1.4 (MPI 3.1)"), "pmix");
   EXPECT_EQ(slurm_pmi("MPICH Version:\t4.0.2 (MPI 4.0)"), "pmi2");
@@ -82,12 +82,12 @@ TEST(Launch, SrunThatSpeaksPmiIsSrun) {
 }
 
 TEST(Launch, AnMpirunInsideAStepDecides) {
-  // srun -n 2 bash -c 'mpirun -n 1 annulus ...', and mpiexec whose own daemons are tasks of a step.
+  // As in srun -n 2 bash -c 'mpirun -n 1 annulus ...', and with an mpiexec whose own daemons are tasks of a Slurm step.
   const Variables one{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}};
   EXPECT_EQ(wrong(inside(step, one), 1), "");
   EXPECT_EQ(wrong(inside(step, {{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}}), 1), "");
   EXPECT_FALSE(forgot(inside(batch, one), 1));
-  // One launcher inside the other: either may be the one that counts.
+  // With one launcher inside another, it is enough that one of them agrees with MPI's number of ranks.
   EXPECT_EQ(wrong(inside(mpirun, {{"PMI_SIZE", "1"}}), 1), "");
   EXPECT_EQ(wrong(inside(mpirun, {{"PMI_SIZE", "4"}}), 1), "OMPI_COMM_WORLD_SIZE=2, process 1");
 }

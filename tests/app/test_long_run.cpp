@@ -1,4 +1,4 @@
-// Runs that are made unit by unit: what is finished stays finished, and every launch ends with the same file.
+// Runs in units, over several launches: finished units stay finished, and the last launch makes the same file.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -43,7 +43,7 @@ class LongRunTest : public ::testing::Test {
     return make_job({{folder_ / "run.yaml", overrides}, Purpose::run}, comm_);
   }
   static Cuts cuts() { return {"ring", {{"rows", 15}}, {units, 2}}; }
-  /// Scratch: what units of the first phase leave for those of the second.
+  /// Scratch tensors: units of the first phase write them, units of the second phase read them.
   static std::vector<store::TensorSpec> scratch(const Job& job) {
     return {{"normalizers", core::DType::float32, {1, S, H, 2}, "", core::AxisOrder::bshd, "1"},
             {"entropy", core::lse_type(job.problem.type), {1, S, H}, "", core::AxisOrder::bshd, "1"}};
@@ -54,7 +54,7 @@ class LongRunTest : public ::testing::Test {
     memory.resize(std::size_t(rows.size() * H * numbers));
     return {0, rows.begin, 1, rows.size(), {0, H}, memory.data(), H * numbers * 4, numbers * 4};
   }
-  /// Rows of a unit; in the second phase both halves of the sequence are read and checked, and lse made of scratch.
+  /// Computes a unit. The first phase writes `out` and scratch; the second makes `lse` of scratch, half by half.
   static void compute(LongRun& run, const Unit& unit) {
     const core::Interval rows = core::even_part(S, unit.phase == 0 ? units : 2, unit.index);
     std::vector<float> out, lse, normalizers;
@@ -72,7 +72,7 @@ class LongRunTest : public ::testing::Test {
     for (std::size_t i = 0; i < lse.size(); ++i) lse[i] = normalizers[2 * i] + normalizers[2 * i + 1];
     run.sink()->write(StoredTensor::lse, {to});
   }
-  /// `most` units of this rank.
+  /// Claims, computes and finishes at most `most` units on this rank; returns how many.
   static Index work(LongRun& run, Index most = 1000) {
     Index done = 0;
     while (done < most) {
@@ -84,7 +84,7 @@ class LongRunTest : public ::testing::Test {
     }
     return done;
   }
-  /// A launch that ends behind a unit of every rank.
+  /// A launch that ends after every rank has computed at most one unit.
   void leave_behind_a_unit(const Job& job) {
     {
       LongRun run(job, cuts(), scratch(job), comm_);
@@ -186,7 +186,7 @@ TEST_F(LongRunTest, AResultThatWasMadeButNotSaidIsFound) {
       return record();
     }));
   }
-  // Killed between the renaming and the removal of the journal.
+  // As if the launch had been killed after it renamed the result and before it removed the journal.
   if (comm_.is_root()) std::ofstream(result() + ".journal") << journal;
   comm_.barrier();
   {
@@ -199,7 +199,7 @@ TEST_F(LongRunTest, AResultThatWasMadeButNotSaidIsFound) {
   check_result();
 }
 
-/// What HDF5 had done when it was killed does not count: whatever it left of its bookkeeping.
+/// If a launch is killed while HDF5 completes the file, the next one completes it anew, whatever HDF5 had written.
 TEST_F(LongRunTest, ACompletionThatWasCutOffIsDoneAgain) {
   const Job job = this->job();
   {
@@ -242,7 +242,7 @@ TEST_F(LongRunTest, OtherSettingsAreRefusedUntilItIsForgotten) {
   EXPECT_FALSE(std::filesystem::exists(result() + ".journal"));
 }
 
-/// Launches that begin together find nothing recorded: the first one may lay out another run, or cut it otherwise.
+/// Launches that begin together find no journal. The first may then begin a run with other settings, or other cuts.
 TEST_F(LongRunTest, WhatAnotherLaunchHasBegunMeanwhileIsNotTakenForOurs) {
   const Job job = this->job(), other = this->job({"attention.causal=false"});
   LongRun run(job, cuts(), scratch(job), comm_);
@@ -256,7 +256,7 @@ TEST_F(LongRunTest, WhatAnotherLaunchHasBegunMeanwhileIsNotTakenForOurs) {
   check_result();
 }
 
-/// A request knows less than the job that was made of it: compute.precision: auto, for one. Bits it knows.
+/// A request has not resolved compute.precision: auto, as its job has. compute.reproducible is known to both.
 TEST_F(LongRunTest, WhatAJobDecidesIsNoOtherSettingOfTheRequest) {
   const Job job = this->job({"compute.reproducible=true"});
   ASSERT_TRUE(job.problem.reproducible);
@@ -265,7 +265,7 @@ TEST_F(LongRunTest, WhatAJobDecidesIsNoOtherSettingOfTheRequest) {
     return read_request({folder_ / "run.yaml", {"compute.reproducible=" + bits}}, Purpose::run, comm_);
   };
   const Request same = request("true"), other = request("false");
-  ASSERT_FALSE(same.run.settings.compute.precision.has_value()) << "the test shows nothing";
+  ASSERT_FALSE(same.run.settings.compute.precision.has_value()) << "auto is resolved: nothing is tested";
   ASSERT_TRUE(recorded_cuts(same, false, comm_).has_value());
   const Job again = make_job(same, JobOptions{{}, Purpose::run}, comm_);
   LongRun(again, cuts(), scratch(again), comm_);
@@ -293,18 +293,18 @@ TEST_F(LongRunTest, AnUnfinishedFileIsNoResultUnderWhateverName) {
   check_result();
 }
 
-/// What is cut off would be read as zeros.
+/// Without this check, what is cut off would be read as zeros.
 TEST_F(LongRunTest, AFileThatWasCutShortIsNotTaken) {
   const Job job = this->job();
   leave_behind_a_unit(job);
   const std::string part = result() + ".part";
-  if (comm_.is_root()) std::filesystem::resize_file(part, std::filesystem::file_size(part) - 10000);  // in scratch
+  if (comm_.is_root()) std::filesystem::resize_file(part, std::filesystem::file_size(part) - 10000);  // cuts scratch
   comm_.barrier();
   const std::string error = test::common_error(comm_, [&] { LongRun(job, cuts(), scratch(job), comm_); });
   EXPECT_NE(error.find("was cut short"), std::string::npos) << error;
 }
 
-/// A line with a right checksum may still be damaged: the error names the journal, and --restart forgets it.
+/// A line with a right checksum may still be wrong: the error names the journal, and --restart removes it.
 TEST_F(LongRunTest, AJournalWhoseLayoutIsDamagedIsForgotten) {
   const Job job = this->job();
   leave_behind_a_unit(job);
@@ -334,7 +334,7 @@ TEST_F(LongRunTest, ARunThatIsAtWorkIsNotForgotten) {
   EXPECT_NE(error.find("works on it"), std::string::npos) << error;
 }
 
-/// The head of a journal may be somebody else's, with a right checksum.
+/// The head of a journal may have a right checksum, but cuts that no run can have.
 TEST(Cuts, ThatCannotBeAreRefused) {
   const auto text = [](const std::string& strategy, const std::string& numbers, const std::string& phases) {
     return fmt::format(R"({{"cuts": {{"strategy": "{}", "numbers": {}, "phases": {}}}}})", strategy, numbers, phases);

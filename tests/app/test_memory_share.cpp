@@ -1,4 +1,4 @@
-// Bounds that a batch system names in the environment.
+// Memory limits that a batch system (Slurm) gives in environment variables.
 #include "annulus/app/job/machine.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(MemoryShare, WholeMebibytesOfSlurm) {
   EXPECT_TRUE(bounds(nullptr, nullptr, "3").empty());
 }
 
-// What is no number is no bound: its first digits are not.
+// A value that is not a whole number sets no limit: the digits at its beginning are not used either.
 TEST(MemoryShare, WordsThatAreNoNumberBoundNothing) {
   for (const char* word : {"100G", "1e3", "0x10", "0", "-5", "", " 8", "1.5", "99999999999999999999"}) {
     EXPECT_TRUE(bounds(word, nullptr, nullptr).empty()) << word;

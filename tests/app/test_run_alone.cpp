@@ -1,4 +1,4 @@
-// A child process out of a job of several ranks.
+// run_self_alone(): a rank of a job starts its own program as a child process, which is a job of one rank.
 #include "annulus/app/run_alone.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using comm::Communicator;
 
-// This test program is its own child: GoogleTest's filter is the one word that it gets.
+// The child is this test program, too. Its only argument is GoogleTest's filter.
 
 TEST(SelfAlone, RunsThisProgramAsAJobOfOneRank) {
   const Communicator comm(MPI_COMM_WORLD);

@@ -1,5 +1,5 @@
-// A job in slices against the same job at once, out of and into memory: every bit, the memory it takes, and what it
-// says where nothing fits.
+// A job in slices gives the bits of the same job at once. Its tensors are read from memory and written to memory. Also
+// tested: how much memory slices take, and the error if not even one head fits.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ distribution: {strategy: ring}
 output: {file: none}
 )";
 
-/// Whole tensors in this rank's memory: what is read is made from the seed, what is written is kept.
+/// Whole tensors in this rank's memory: inputs are generated from the seed, results that are written are kept.
 class MemoryRows : public core::RowSource, public store::RowWriter {
  public:
   explicit MemoryRows(const Job& whole) : job_(whole) {
@@ -68,7 +68,7 @@ class MemoryRows : public core::RowSource, public store::RowWriter {
   }
 
   bool has(StoredTensor t) const { return tensors_.contains(t); }
-  /// (B, S, heads, numbers) of a tensor.
+  /// Bytes of a whole tensor, (B, S, heads, numbers of a head).
   std::vector<std::byte>& memory(StoredTensor t) {
     std::vector<std::byte>& bytes = tensors_[t];
     const core::Shape& s = job_.problem.shape;
@@ -121,7 +121,7 @@ Index peak_of(const std::function<void()>& work) {
   return core::memory_ledger().peak() - before;
 }
 
-/// Writes this rank's rows of the results of the job at once.
+/// Computes the job at once, not in slices, and writes this rank's rows of its results.
 void compute_at_once(const Job& whole, const comm::Communicator& comm, MemoryRows& results) {
   const std::unique_ptr<store::FileRows> source = input_rows(whole, comm);
   const std::unique_ptr<Work> work = make_work(whole, *source, comm);
@@ -180,7 +180,7 @@ TEST(Slices, WhateverComputesThem) {
     SCOPED_TRACE(strategy);
     expect_same_bits({fmt::format("distribution.strategy={}", strategy)}, {1, 1}, true);
   }
-  // With fewer K/V heads ranks that share one add up its gradients, and slices change who shares.
+  // If ranks share a K/V head (GQA), they add up its gradients, and slices of heads change which ranks share it.
   expect_same_bits({"distribution.strategy=ulysses", "input.generate.kv_heads=6"}, {1, 1}, true);
   expect_same_bits({"distribution.strategy=ulysses"}, {1, 3}, true);
   for (const char* more : {"input.generate.dtype=bfloat16", "attention.semantics=paper", "compute.reproducible=true",

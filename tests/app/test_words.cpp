@@ -1,4 +1,4 @@
-// Mistakes in a command line, each with what to write instead.
+// Mistakes in a command line: each message says what to write instead.
 #include "annulus/app/command_line.hpp"
 
 #include <gtest/gtest.h>
@@ -23,10 +23,10 @@ TEST(Words, RightOnesPass) {
       {"--dry-run", "r.yaml", "--ranks=4", "-h"},
       {"--set", "a.b=1", "r.yaml", "--set=a.c=[1, 2]"},
       {"r.yaml", "--set", "a.b=[1, 2]", "--set", "a.c={x: 1}", "--set", "a.d=x=y"},
-      {"r.yaml", "--set", "a.b="},  // the run file's reader says what is missing there
-      {"r.yaml", "--set"},          // the parser does
+      {"r.yaml", "--set", "a.b="},  // refused later, by the reader of the run file
+      {"r.yaml", "--set"},          // refused later, by the parser
       {"r.yaml", "--ranks", "--dry-run"},
-      {"r.yaml", "--set", "a.b=[1,"},  // not valid YAML, and nothing follows that would mend it
+      {"r.yaml", "--set", "a.b=[1,"},  // not valid YAML, and no next word completes it
       {"r.yaml", "--", "--anything"},
       {"runs/n=8/r.yaml", "--set", "a.b=1"},
       {"n=8.yaml", "--set", "a.b=1"},

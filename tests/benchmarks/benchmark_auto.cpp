@@ -101,9 +101,9 @@ std::string simulated(const Runner& runner, const core::Machine& machine) {
   return fmt::format("  simulated {:9.3f} ms ({:+.0f} %)", 1e3 * seconds, 100 * (seconds / runner.least() - 1));
 }
 
-/// Time of auto's choice over the best, and what that is worth: the largest ratio of medians between candidates that
-/// move the same bytes to the same predicted time (at 2 ranks ring, rotation and ring_bidirectional are one and the
-/// same).
+/// Time of auto's choice divided by the best time. And the noise of this ratio: the largest ratio of medians of two
+/// candidates that move the same bytes in the same predicted time (at 2 ranks ring, rotation and ring_bidirectional do
+/// the same).
 struct Ratio {
   double medians = 1;
   double minima = 1;

@@ -1,20 +1,20 @@
 // The kernels alone, those of the host and the portable ones of teams: forward and backward on one dense head after
-// another, GFLOP per CPU-second (4 D flops per kept (query, key, head) triple forward, 10 D backward), and the
-// processor's multiply-add peak measured beside each.
+// another, in GFLOP per CPU-second (4 D flops per kept (query, key, head) triple forward, 10 D backward). Beside each
+// stands the processor's multiply-add peak, measured with it.
 //
 //   OMP_NUM_THREADS=1 build/test/tests/benchmarks/benchmark_kernels --benchmark_filter=^backward/float32
 //     (--benchmark_repetitions=5 --benchmark_enable_random_interleaving=true: medians of interleaved runs)
 //
 // The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.
-// What statistics cost beside it: statistics/..., one head after another in turn with the forward pass, as shares of
-// its CPU time: entropy, what it adds; received, and received with lists of the 8 largest, by the pass of their own.
-// scores/...: what ALiBi and softcap make of the times of plain scores, forward and backward.
-// bfloat16_products instead of bfloat16: products of bfloat16, beside the peak of the instruction that takes them.
-// .../r:8/hops:4/full: rows 0, 8, 16, ... of a sequence 8 times as long, keys in as many calls as a ring has hops.
-// in_blocks_backward: as reproducible gradients are made, block by block of rows (GradientViews).
-// gradient_error/...: how far dk and dv in float32 are from those in float64, max |difference| over max |of float64|
-// (or 1), in one call, and with rows in eight calls that go on with each other's blocks. Up to 8,192 rows the mean of
-// ten draws of the tensors. PyTorch's: tools/peers/gradient_error.py.
+// statistics/...: costs of statistics, as shares of the CPU time of the forward pass measured in turn with them: what
+// entropy adds to it, and the separate passes for received attention, without and with the 8 largest weights.
+// scores/...: times with ALiBi and with softcap, as multiples of those of plain scores, forward and backward.
+// bfloat16_products in place of bfloat16: products of bfloat16; the peak is that of the instruction for them.
+// .../r:8/hops:4/full: rows 0, 8, 16, ... of a sequence 8 times as long, keys in 4 calls; full: not causal.
+// in_blocks_backward: gradients in blocks of rows, as a run with reproducible: true makes them (GradientViews).
+// gradient_error/...: the error of dk and dv in float32, max |difference from float64| / max(|float64|, 1), in one
+// call, and with the rows in eight calls that continue each other's blocks. Up to 8,192 rows it is a mean over ten
+// draws of the tensors. tools/peers/gradient_error.py measures PyTorch's.
 // ANNULUS_INSTRUCTION_SET bounds the instruction set as it does for the program.
 // Columns: gflop_per_cpu_s, the kernel; peak, the multiply-add peak of as many threads; share = gflop_per_cpu_s / peak.
 #include <benchmark/benchmark.h>
@@ -51,7 +51,7 @@ struct Case {
   bool causal;
   bool products_as_stored = false;  ///< of bfloat16: products of bfloat16, not of float32
   Index dilation = 1;               ///< rows 0, dilation, 2 dilation, ... of `stored()` rows
-  Index hops = 1;                   ///< calls, each with as many of the keys
+  Index hops = 1;                   ///< number of calls, each with an equal part of the keys
   bool in_blocks = false;           ///< GradientViews::begun_dk
   bool exact = false;               ///< in float64, whatever the tensors are stored as
   std::uint64_t seed = 1;           ///< of the tensors' numbers
@@ -167,7 +167,7 @@ void run(benchmark::State& state, const Case& c) {
   state.counters["share"] = rate / most;
 }
 
-/// dk and dv of a case, from zero, in `parts` calls of as many rows.
+/// dk and dv of a case, from zero, in `parts` calls with equal numbers of rows.
 std::array<std::vector<double>, 2> key_gradients(const Case& c, Index parts) {
   const Tensors t(c);
   kernels::State& state = const_cast<kernels::State&>(t.state);
@@ -230,7 +230,7 @@ void attend_with_entropy(const Case& c, const Calls& work, const Tensors& t) {
   kernels::attend(c.backend, work[0], {t.q.view, t.k.view, t.v.view, c.scale()}, state);
 }
 
-/// What keys receive, and with `lists` the 8 largest of every row.
+/// The attention that keys receive, and the `top_keys` largest weights of every row.
 class Statistics {
  public:
   Statistics(const Case& c, Index top_keys)

@@ -14,7 +14,7 @@ using test::Block;
 using test::stamp;
 using test::width;
 
-/// A block per rank of `parts` parts, where rank r's has rows(r) rows; the own one is filled.
+/// One block for each rank, with `parts` parts and, for rank r, rows(r) rows. Only this rank's own block is filled.
 template <class Rows>
 std::vector<Block> make_blocks(const Communicator& comm, Index parts, Rows&& rows) {
   std::vector<Block> blocks;

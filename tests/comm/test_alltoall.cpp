@@ -1,4 +1,4 @@
-// Rows against columns over the wire: uneven, empty, several intervals; numbers name their place.
+// All-to-all that exchanges rows for columns: uneven, empty, several intervals. Numbers encode their part, row, column.
 #include <gtest/gtest.h>
 
 #include "annulus/comm/alltoall.hpp"
@@ -30,8 +30,8 @@ struct Array {
   core::Buffer memory;
 };
 
-/// How a (parts, n, width) matrix lies: by rows, rank p has the rows of some intervals; by columns, rank p has columns
-/// columns[p] of all rows.
+/// How a (parts, n, width) matrix is spread over ranks. By rows: rank p has all columns of the rows rows[p]. By
+/// columns: rank p has the columns columns[p] of all rows.
 struct Matrix {
   Index parts = 1;
   Index n = 0;
@@ -67,7 +67,7 @@ struct Matrix {
   }
 };
 
-/// Turns rows into columns and back.
+/// Changes the matrix from by rows to by columns, and back; checks both.
 void there_and_back(const Communicator& comm, const Matrix& matrix) {
   const int me = comm.rank();
   std::vector<Piece> of_rows, of_columns;  // of the array by rows, of the array by columns
@@ -115,7 +115,7 @@ TEST(Alltoall, PutsSeveralIntervalsOfARankInOrder) {
   const Communicator comm(MPI_COMM_WORLD);
   const Index p = comm.size();
   Matrix matrix{2, 0, 3 * p, std::vector<std::vector<core::Interval>>(std::size_t(p)), {}};
-  for (Index block = 0; block < 3 * p; ++block) {  // blocks of 1, 2, 3, 1, ... rows dealt round
+  for (Index block = 0; block < 3 * p; ++block) {  // blocks of 1, 2, 3, 1, ... rows, for one rank after another
     const Index rows = 1 + block % 3;
     matrix.rows[std::size_t(block % p)].push_back({matrix.n, matrix.n + rows});
     matrix.n += rows;

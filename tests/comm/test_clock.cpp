@@ -1,4 +1,4 @@
-// Clocks that differ by hours and run at other paces, and texts that come in turn.
+// Clocks that differ by hours and run at different rates; and texts that rank 0 takes in the order of the ranks.
 #include "annulus/comm/clock.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace annulus::comm {
 namespace {
 
-/// This rank's clock: r hours behind rank 0's, and slower by r in a thousand.
+/// The clock of rank r: it shows r hours less than rank 0's clock, and is slower by r in a thousand.
 struct Clock {
   int rank;
   double origin = core::wall_seconds();
@@ -29,7 +29,7 @@ TEST(Clock, IsComparedToWithinHalfTheTimeOfAMessageThereAndBack) {
     return;
   }
   ASSERT_TRUE(std::isfinite(found.error));
-  // Rank 0's clock is the true one here (on one machine): when ours shows `at` it is this late.
+  // On one machine rank 0's clock shows the true time: `truth`, when this rank's clock shows `at`.
   const double truth = (found.at + 3600.0 * comm.rank()) / (1 - 1e-3 * comm.rank());
   EXPECT_LE(std::abs(found.at + found.ahead - truth), 1.01 * found.error + 1e-7);
   EXPECT_GT(found.error, 0);
@@ -53,7 +53,7 @@ TEST(Clock, WhatIsWithinTheErrorsIsNoDrift) {
 
 TEST(InTurn, TextsComeInTheOrderOfTheRanks) {
   const Communicator comm(MPI_COMM_WORLD);
-  // Rank 2 has none, the last one a long one.
+  // Rank 2 has an empty text, the last rank a long one.
   const auto text_of = [&](int rank) {
     const std::size_t length = rank == 2 ? 0 : rank == comm.size() - 1 ? 3'000'000 : std::size_t(rank + 1);
     return std::string(length, char('a' + rank));

@@ -49,7 +49,7 @@ TEST(Communicator, IsADuplicate) {
   const Communicator comm(MPI_COMM_WORLD);
   int result = MPI_UNEQUAL;
   MPI_Comm_compare(comm.handle(), MPI_COMM_WORLD, &result);
-  EXPECT_EQ(result, MPI_CONGRUENT) << "messages of ours must not meet messages of others";
+  EXPECT_EQ(result, MPI_CONGRUENT) << "our messages must not meet those of the caller";
 }
 
 TEST(Communicator, SplitsByColourAndKeepsTheOrder) {
@@ -65,7 +65,7 @@ TEST(Communicator, SplitsByColourAndKeepsTheOrder) {
 TEST(Communicator, IsNotFreedWhereAnErrorUnwinds) {
   const Communicator comm(MPI_COMM_WORLD);
   const int before = communicators_freed;
-  // The others may never come to the end of theirs: freeing would wait for them, and the error would wait with it.
+  // Other ranks may never free theirs: MPI_Comm_free would wait for them, and so the error would not get out.
   EXPECT_THROW(
       {
         const Communicator part = comm.split(comm.rank() % 2);
@@ -73,7 +73,7 @@ TEST(Communicator, IsNotFreedWhereAnErrorUnwinds) {
       },
       std::runtime_error);
   EXPECT_EQ(communicators_freed, before);
-  // One that is made and used while an error unwinds ends as all do.
+  // A communicator that is made and used while an error unwinds is freed as usual.
   struct AtTheEnd {
     const Communicator& comm;
     ~AtTheEnd() { comm.split(0).barrier(); }
@@ -116,7 +116,7 @@ TEST(Agree, OneBadRankFailsAllWithItsMessage) {
     agree(comm, [&] {
       if (comm.rank() == bad) core::fail(core::ErrorKind::usage, "the last rank is unwell");
     });
-    ADD_FAILURE() << "nobody threw";
+    ADD_FAILURE() << "no rank threw";
   } catch (const AgreedError& error) {
     const std::string who = comm.size() > 1 ? "rank " + std::to_string(bad) + ": " : "";
     EXPECT_EQ(error.what(), who + "the last rank is unwell");
@@ -128,7 +128,7 @@ TEST(Agree, TheSameFailureEverywhereIsToldWithoutARank) {
   const Communicator comm(MPI_COMM_WORLD);
   try {
     agree(comm, [&] { throw std::runtime_error("all of us"); });
-    ADD_FAILURE() << "nobody threw";
+    ADD_FAILURE() << "no rank threw";
   } catch (const AgreedError& error) {
     EXPECT_STREQ(error.what(), "all of us");
     EXPECT_EQ(error.kind(), core::ErrorKind::failure);
@@ -143,13 +143,13 @@ TEST(Agree, NestedAgreementsKeepTheMessage) {
         if (comm.is_root()) core::fail(core::ErrorKind::failure, "inner");
       });
     });
-    ADD_FAILURE() << "nobody threw";
+    ADD_FAILURE() << "no rank threw";
   } catch (const AgreedError& error) {
     EXPECT_EQ(std::string(error.what()), comm.size() > 1 ? "rank 0: inner" : "inner");
   }
 }
 
-// Here and not beside the tests of windows, which are left out where windows do not work.
+// This test is not in test_window.cpp, whose tests are left out where windows do not work.
 TEST(WindowDefect, IsKnownOfMpich40Only) {
   for (const char* sound :
        {"Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022",

@@ -1,4 +1,4 @@
-// Row blocks over the wire: parts of parts, nothing at all, uneven ranks; rows name themselves by their numbers.
+// Messages with row blocks: some rows of each part, no rows, uneven ranks. Numbers encode rank, part, row and column.
 #include <gtest/gtest.h>
 
 #include "annulus/comm/collectives.hpp"
@@ -13,7 +13,7 @@ using test::Block;
 using test::stamp;
 using test::width;
 
-/// Every rank sends rows [2, 5) of a block of 7 to its neighbour, who puts them at rows [1, 4) of a block of 6.
+/// Every rank sends rows [2, 5) of a block of 7 to the next rank, which receives them as rows [1, 4) of a block of 6.
 template <class Run>
 void pass_round(const Communicator& comm, Run&& run) {
   const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
@@ -52,7 +52,7 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
   }
   pass_round(comm,
              [&](const Message& send, const Message& receive) { Exchange(comm).run_blocking({send}, {receive}, 0); });
-  // Large messages of MPI leave when they are received: ranks that all send first would wait for ever.
+  // MPI sends a large message only when its receive is posted: if all ranks sent first, they would wait for ever.
   const Watchdog watchdog(comm, 10);
   const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
   const Index rows = 100000;
@@ -62,10 +62,10 @@ TEST(Exchange, BlockingMovesTheSameAtEvenAndOddNumbersOfRanks) {
   EXPECT_EQ(received.at(0, rows - 1, 1), stamp(before, 0, rows - 1, 1));
 }
 
-/// A large message that nobody asks for yet does not keep a rank from what has come. Kinds tell the messages apart.
+/// A rank gets a small message although its own large send has no receive yet. `kind` tells the messages apart.
 TEST(Exchange, WaitsForWhatComesAlone) {
   const Communicator comm(MPI_COMM_WORLD);
-  const Watchdog watchdog(comm, 10);  // messages whose tags do not meet would be waited for
+  const Watchdog watchdog(comm, 10);  // if tags did not match, ranks would wait for ever
   const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
   const Index rows = 100000;
   Block large(1, rows), small(1, 2), large_in(1, rows), small_in(1, 2);
@@ -81,7 +81,7 @@ TEST(Exchange, WaitsForWhatComesAlone) {
   in.wait();
   out.wait();
   EXPECT_EQ(large_in.at(0, rows - 1, 1), stamp(before, 0, rows - 1, 1));
-  pass_round(comm, [&](const Message& send, const Message& receive) {  // and it serves again
+  pass_round(comm, [&](const Message& send, const Message& receive) {  // `out` can be used again
     out.start({send}, {receive}, 4);
     out.wait_received();
     out.wait();
@@ -91,7 +91,7 @@ TEST(Exchange, WaitsForWhatComesAlone) {
 TEST(Exchange, EmptyRowsMeanNoMessage) {
   const Communicator comm(MPI_COMM_WORLD);
   Block block(2, 3);
-  // Rank 0 sends to the last rank; everybody else exchanges nothing and must not wait.
+  // Rank 0 sends to the last rank; all other ranks exchange nothing and must not wait.
   const int last = comm.size() - 1;
   const bool sends = comm.rank() == 0 && last > 0, receives = comm.rank() == last && last > 0;
   if (sends) block.fill([](Index p, Index r, Index c) { return stamp(0, p, r, c); });

@@ -1,4 +1,4 @@
-// Gathering without waiting: every block arrives once, where it belongs.
+// Gathering without waiting for all ranks: every block arrives once, where it belongs.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,4 +1,4 @@
-// A late rank holds up nobody else's block. (By NCCL it does: blocks come one after another.)
+// A late rank does not delay the blocks of other ranks. (With NCCL it does: there blocks come one after another.)
 #include <gtest/gtest.h>
 
 #include "gather_case.hpp"
@@ -7,7 +7,7 @@ namespace annulus::comm {
 namespace {
 
 TEST(Gather, ALateRankHoldsUpNoOtherBlock) {
-  // Rank 0 sends only when all others have told it that they hold every block but its own.
+  // Rank 0 sends its block only after a message of every other rank, which says that this rank has all other blocks.
   const Communicator comm(MPI_COMM_WORLD);
   const std::vector<Block> blocks = make_blocks(comm, 2, [](int) { return Index(5); });
   const std::vector<RowBlock> rows = all_rows(blocks);

@@ -1,5 +1,5 @@
-// What NCCL is asked for, and how its errors end a run; with a fake library (support/fake_nccl.hpp). What travels is
-// tested by the tests of messages, which comm_by_nccl runs over it.
+// Which calls of NCCL are made, and how its errors end a run; with a fake library (support/fake_nccl.hpp). comm_by_nccl
+// tests what messages carry: it runs the tests of messages with the same fake library.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,10 +24,10 @@ struct World {
   FakeDevice device;
   FakeNccl nccl;
   NcclFunctions functions;
-  const Communicator comm;  // its channel ends before what it is made of
+  const Communicator comm;  // destroyed first: its channel uses the members above
 };
 
-/// `count` numbers as one message.
+/// All of `numbers` as one message.
 NcclMessage all_of(int peer, std::vector<int>& numbers) {
   return {peer, {{numbers.data(), Index(numbers.size() * sizeof(int)), 1, 0}}};
 }
@@ -45,7 +45,7 @@ TEST(Nccl, AsksForReceivesThenSendsInOneGroupAndForNothingWhereNothingTravels) {
   EXPECT_EQ(s.nccl.groups, (std::vector<Calls>{{{false, s.before(), 12}, {true, s.next(), 12}}}));
 }
 
-// Lines that lie apart travel as one message, packed; the other side may have them in another shape.
+// Lines that are not contiguous travel packed, as one message; the receiver may have them in another shape.
 TEST(Nccl, LinesThatLieApartAreOneMessage) {
   World s;
   NcclChannel channel(s.comm, s.functions, s.device.messages());
@@ -61,8 +61,8 @@ TEST(Nccl, LinesThatLieApartAreOneMessage) {
   EXPECT_EQ(s.nccl.groups[0].size(), 2u);
 }
 
-// NCCL does one group after another; groups that were asked for meanwhile wait for their turn. The fake refuses calls
-// while it is busy.
+// NCCL does one group after another; groups that are started meanwhile wait until it is done. The fake library refuses
+// calls while it is busy.
 TEST(Nccl, GroupsTakeTurns) {
   World s;
   NcclChannel channel(s.comm, s.functions, s.device.messages());
@@ -78,8 +78,8 @@ TEST(Nccl, GroupsTakeTurns) {
   EXPECT_EQ(s.nccl.groups.size(), 8u);
 }
 
-// Kernels run late here: what leaves is what those launched before made of the rows, and what came is seen by those
-// launched behind the wait.
+// Kernels run late here. A message carries what the kernels before it have written, and the kernels that are launched
+// after the wait see the received rows.
 TEST(Nccl, MessagesGoBetweenTheKernelsBeforeAndBehind) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     World s;
@@ -95,7 +95,7 @@ TEST(Nccl, MessagesGoBetweenTheKernelsBeforeAndBehind) {
   }
 }
 
-// Ranks that wait for something else hand their groups to NCCL all the same, or two would wait for each other for ever.
+// A rank that waits for something else must still hand its groups to NCCL. Otherwise ranks could wait for ever.
 TEST(Nccl, GroupsGoOnInOtherWaits) {
   World s;
   NcclChannel channel(s.comm, s.functions, s.device.messages());
@@ -103,7 +103,7 @@ TEST(Nccl, GroupsGoOnInOtherWaits) {
   const auto group = channel.start({all_of(s.next(), out)}, {all_of(s.before(), in)});
   EXPECT_TRUE(s.nccl.is_busy());
   int looks = 0;
-  wait_until([&] { return ++looks > 20; }, [] { return std::vector<Outstanding>{}; });  // for anything
+  wait_until([&] { return ++looks > 20; }, [] { return std::vector<Outstanding>{}; });  // for something else
   EXPECT_FALSE(s.nccl.is_busy());
   channel.wait({group});
   EXPECT_EQ(in[0], s.before());
@@ -144,7 +144,7 @@ TEST(Nccl, AnErrorEndsAWaitWithItsWordsAndTheChannelIsAborted) {
   EXPECT_EQ(s.nccl.destroyed, 0);
 }
 
-// So the watchdog ends a stalled run, and the rank says for whom it waits.
+// A wait for NCCL is recorded: the watchdog can end a stalled run, and the rank says for which rank it waits.
 TEST(Nccl, AWaitIsWatchedAndNamesPeersAndBytes) {
   World s;
   int looks = 0;

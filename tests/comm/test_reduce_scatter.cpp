@@ -1,4 +1,4 @@
-// Sums over ranks whose pieces are made one by one: uneven, empty; numbers name their maker and place.
+// Sums over ranks whose pieces are made one by one, also uneven and empty ones. Numbers encode their maker and index.
 #include "annulus/comm/reduce_scatter.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using core::Precision;
 
-/// What rank `maker` gives to number `i` of the whole array.
+/// What rank `maker` adds to number `i` of the whole array.
 double share(int maker, Index i) { return double(i + 1) * double(1 << 2 * maker); }
 
 template <class Number>

@@ -13,7 +13,7 @@
 namespace annulus::comm {
 namespace {
 
-/// Staged messages, while it lives, on a device whose kernels are queued, too.
+/// While it lives, messages are staged for a fake device that queues kernels, too, not only copies.
 struct OnDevice {
   explicit OnDevice(std::uint64_t seed) : device(seed, /*real_kernels=*/false) {
     stage_by({&device.to_host(), &device.to_device()});
@@ -46,7 +46,7 @@ TEST(Staged, ArrivesBehindTheKernelsThatReadTheOldRowsAndBeforeThoseThatReadTheN
     std::vector<int> rows(16, 1), before, after;
     on.device.launch([&] { before = rows; });
     Staged arriving(numbers(rows));
-    std::fill_n(static_cast<int*>(arriving.block().data), 10, 7);  // MPI
+    std::fill_n(static_cast<int*>(arriving.block().data), 10, 7);  // as MPI would
     arriving.store();
     arriving.arrive();
     on.device.launch([&] { after = rows; });
@@ -56,7 +56,7 @@ TEST(Staged, ArrivesBehindTheKernelsThatReadTheOldRowsAndBeforeThoseThatReadTheN
   }
 }
 
-// Else nothing would overlap: a kernel that was launched while the message travelled has nothing to do with its rows.
+// Kernels that are launched while a message travels do not use its rows. If copies waited for them, nothing overlapped.
 TEST(Staged, DoesNotWaitForKernelsThatWereLaunchedMeanwhile) {
   OnDevice on(1);
   std::vector<int> rows(16, 1);
@@ -97,7 +97,7 @@ TEST(HostPool, MemoryIsHandedOutAgainWhenItsCopiesAreDone) {
   EXPECT_EQ(kept_host_bytes(), 0);
 }
 
-// A rank posts what is loaded late while it waits for something else, or two ranks would wait for each other for ever.
+// While a rank waits for one exchange, it must also post the sends of another. Otherwise ranks could wait for ever.
 TEST(StagedExchanges, MayBeWaitedForInAnyOrder) {
   const Communicator comm(MPI_COMM_WORLD);
   test::FakeDevice device(5 + std::uint64_t(comm.rank()), true);
@@ -118,7 +118,7 @@ TEST(StagedExchanges, MayBeWaitedForInAnyOrder) {
   stage_by({});
 }
 
-// Messages of one tag match in the order in which they were asked for, although their copies are done whenever.
+// Messages of one tag match in the order in which they were started, although their copies end in any order.
 TEST(StagedExchanges, KeepTheOrderOfMessagesOfOneTag) {
   const Communicator comm(MPI_COMM_WORLD);
   test::FakeDevice device(7 + std::uint64_t(comm.rank()), true);

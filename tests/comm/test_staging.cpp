@@ -1,4 +1,4 @@
-// How device memory travels: what is chosen, and what is said about it.
+// How messages in device memory travel: which way is chosen, and the text that describes it.
 #include "annulus/comm/staging.hpp"
 
 #include <gtest/gtest.h>

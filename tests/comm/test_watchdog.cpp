@@ -1,5 +1,5 @@
-// What a waiting rank says, what counts as progress, and a run that goes well under a watchdog. That a stalled run ends
-// is program_stall's.
+// What a waiting rank says, what counts as progress, and runs under a watchdog that do not stall. Test program_stall
+// shows that a stalled run ends.
 #include "annulus/comm/watchdog.hpp"
 
 #include <gtest/gtest.h>
@@ -19,14 +19,14 @@ bool requests_fail = false;
 
 }  // namespace
 
-/// Instead of MPI's own: lets a test have requests under way for as long as it likes.
+/// Replaces MPI's function: a test can keep requests in flight for as long as it likes.
 extern "C" int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   if (!requests_stay_open || *request == MPI_REQUEST_NULL) return PMPI_Test(request, done, status);
   *done = 0;
   return MPI_SUCCESS;
 }
 
-/// Likewise: MPI says that the last request failed, because its peer died.
+/// Replaces MPI's function: reports, if a test wants it, that the last request failed, as if its peer had died.
 extern "C" int MPI_Testsome(int count, MPI_Request* requests, int* finished, int* places, MPI_Status* statuses) {
   if (!requests_fail) return PMPI_Testsome(count, requests, finished, places, statuses);
   *finished = 1;
@@ -73,7 +73,7 @@ TEST(Heartbeat, EveryRankChangesAndReadsItWithoutTheOthers) {
   const Communicator comm(MPI_COMM_WORLD);
   Heartbeat heartbeat(comm);
   Index before = 0;
-  // One rank after another, twice: every change is one that all see.
+  // One rank after another changes progress, twice each; every rank sees every change.
   for (int turn = 0; turn < 2 * comm.size(); ++turn) {
     if (turn % comm.size() == comm.rank()) heartbeat.change(Heartbeat::progress);
     while (heartbeat.look()[Heartbeat::progress] == before) {
@@ -83,7 +83,7 @@ TEST(Heartbeat, EveryRankChangesAndReadsItWithoutTheOthers) {
     EXPECT_EQ(heartbeat.look()[Heartbeat::alarm], 0);
     comm.barrier();
   }
-  heartbeat.change(Heartbeat::alarm);  // all at once: one of them stands
+  heartbeat.change(Heartbeat::alarm);  // all ranks at once: the value of one of them remains
   while (heartbeat.look()[Heartbeat::alarm] == 0) {
   }
   EXPECT_EQ(heartbeat.look()[Heartbeat::progress], before);
@@ -118,7 +118,7 @@ TEST(Watchdog, RanksThatWaitForLongWorkWithoutPollsAreNotStalled) {
   const Communicator comm(MPI_COMM_WORLD);
   const double timeout = 1.2;  // on a crowded machine guards and ranks come late
   const Watchdog watchdog(comm, timeout);
-  for (const int worker : {0, comm.size() - 1}) {  // whose heartbeat everybody reads; whose rank 0 has to ask for
+  for (const int worker : {0, comm.size() - 1}) {  // all read rank 0's beats, rank 0 those of the last rank
     if (comm.rank() == worker) work_for(3 * timeout, [] {});
     comm.barrier();
   }
@@ -146,8 +146,8 @@ TEST(Watchdog, LongWorkWithoutPollsOnEveryRankIsNotStalled) {
   comm.barrier();
 }
 
-// Told to end while another rank works without polls: what rank 0 has waited until then does not count, and it asks in
-// time whether the other one still works.
+// The time-out is shortened while another rank works without polls. The time that rank 0 has waited before does not
+// count, and rank 0 reads in time whether the other rank still works.
 TEST(Watchdog, AShorterTimeoutCountsFromThenOn) {
   const Communicator comm(MPI_COMM_WORLD);
   const Watchdog watchdog(comm, 100);

@@ -1,5 +1,5 @@
-// Windows: runs of rows read out of other ranks' memory, uneven and empty ones, rows added to
-// them, and what they leave behind.
+// Windows: runs of rows that are read from other ranks' memory, also uneven and empty ones, rows that are added to it,
+// and the memory that windows take.
 #include "annulus/comm/window.hpp"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(Window, ReadsRunsOfEveryPartFromEveryRank) {
   Offer offer(comm);
   const std::vector<RowRun> runs{{1, 4, 3}, {0, 1, 4}, {8, 3, 1}};  // 1 5 9, 0 1 2 3, 8: in any order, also twice
   WindowRead first(offer.window), second(offer.window);
-  for (int owner = 1; owner < comm.size(); ++owner) {  // also out of the own window
+  for (int owner = 1; owner < comm.size(); ++owner) {  // also from this rank's own window
     Block into(parts, 8), alone(parts, 1);
     EXPECT_EQ(first.start(owner, held_by(owner), runs, into.rows({0, 8})), parts * 8 * row_bytes);
     EXPECT_EQ(second.start(owner, held_by(owner), {{7, 1, 1}}, alone.rows({0, 1})), parts * row_bytes);
@@ -130,7 +130,7 @@ TEST(Window, AddsFromAllRanksAtOnceAreNotLost) {
   window.write(0, from.memory.data(), from.memory.bytes());
   window.clear();
   window.publish();
-  // Rows 1 4 7 and 4 5: row 4 twice, which one access must not name.
+  // Rows 1 4 7 and 4 5. Row 4 occurs twice, although one MPI access must not name a location twice.
   const std::vector<RowRun> runs{{1, 3, 3}, {4, 1, 2}};
   WindowAdd add(window);
   for (Index round = 0; round < rounds; ++round) {
@@ -170,7 +170,7 @@ TEST(Window, RefusesWhatDoesNotFit) {
   EXPECT_THROW(read.start(0, 0, {{0, 1, 3}}, into.rows({0, 2})), core::Error) << "three rows into two";
   WindowAdd add(offer.window);
   EXPECT_THROW(add.start(0, 0, {{0, 1, 3}}, into.rows({0, 2}), core::Precision::float64), core::Error)
-      << "two to three";
+      << "two rows added to three";
   EXPECT_THROW(offer.window.read(1, into.memory.data(), offer.block.memory.bytes()), core::Error);
   offer.window.close();
 }
@@ -188,7 +188,7 @@ TEST(Window, IsCountedWhileItLives) {
 }
 
 TEST(Runs, CarryMoreThanTwoGigabytes) {
-  // 2 parts of 2^22 rows of 4 KiB, every third row of the part: 32 GiB travel. Only described, not moved.
+  // 2 parts of 2^22 rows of 4 KiB, every third row of the part: 32 GiB. The type describes them, nothing is moved.
   const Index rows = Index(1) << 22, bytes = 4096;
   const Datatype type = Datatype::runs({{5, 3, rows}}, 2, 3 * rows + 5, bytes);
   EXPECT_EQ(type.bytes(), 2 * rows * bytes);

@@ -56,16 +56,16 @@ TEST(FreeBlocks, WhatIsHeldIsNeverMoreThanWasOnceInUse) {
   Driver driver;
   void* const a = driver.blocks.take(100);
   driver.blocks.give(a, 100);
-  void* const b = driver.blocks.take(60);  // a has to go
+  void* const b = driver.blocks.take(60);  // a is freed
   EXPECT_EQ(driver.held_bytes, 60);
   void* const c = driver.blocks.take(30);
   driver.blocks.give(c, 30);
-  void* const d = driver.blocks.take(40);  // c stays no longer: 60 + 30 + 40 > 100
+  void* const d = driver.blocks.take(40);  // c is freed: 60 + 30 + 40 > 100
   EXPECT_EQ(driver.held_bytes, 100);
   driver.blocks.give(b, 60);
   driver.blocks.give(d, 40);
   EXPECT_EQ(driver.held_bytes, 100);
-  void* const e = driver.blocks.take(20);  // the smallest one that is enough goes: d
+  void* const e = driver.blocks.take(20);  // d is freed, the smallest that makes enough room
   EXPECT_EQ(driver.held_bytes, 80);
   driver.blocks.give(e, 20);
 }
@@ -75,7 +75,7 @@ TEST(FreeBlocks, WhatIsKeptGoesBeforeMemoryIsLacking) {
   std::vector<void*> small;
   for (int i = 0; i < 3; ++i) small.push_back(driver.blocks.take(50));
   for (void* block : small) driver.blocks.give(block, 50);
-  driver.room = 130;  // another process has come
+  driver.room = 130;  // another process has taken memory
   void* const large = driver.blocks.take(90);
   ASSERT_NE(large, nullptr);
   EXPECT_EQ(driver.held_bytes, 90);

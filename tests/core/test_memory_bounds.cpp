@@ -1,4 +1,4 @@
-// Bounds on memory as /proc and cgroups of both versions tell them, from files like those of real machines.
+// Bounds on memory that /proc and cgroups of both versions give, read from files like those of real machines.
 #include "annulus/core/memory_bounds.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A root folder with made-up /proc and /sys/fs/cgroup, which goes away at the end.
+/// A root folder with made-up /proc and /sys/fs/cgroup, removed at the end.
 class MemoryBounds : public testing::Test {
  protected:
   void SetUp() override {
@@ -28,7 +28,7 @@ class MemoryBounds : public testing::Test {
     fs::create_directories(fs::path(root + path).parent_path());
     std::ofstream(root + path) << text << "\n";
   }
-  /// A group of version 1 with so many bytes of limit, use, and pages of files.
+  /// Writes a group of version 1: its limit, its use, and its pages of files, all in bytes.
   void group1(const std::string& path, const std::string& limit, Index used, Index pages) const {
     write(path + "/memory.limit_in_bytes", limit);
     write(path + "/memory.usage_in_bytes", std::to_string(used));
@@ -71,7 +71,7 @@ TEST_F(MemoryBounds, OfAGroupOfVersion1AndOfThoseAboveIt) {
   EXPECT_EQ(free("memory cgroup /slurm"), 900000000 - (100000000 - 100));
   const auto bounds = memory_bounds(root);
   ASSERT_EQ(bounds.size(), 2u);
-  EXPECT_EQ(bounds[0].shared_as, mount + slurm) << "ranks of a group are told by it";
+  EXPECT_EQ(bounds[0].shared_as, mount + slurm) << "the same for all ranks of a group";
   group1(mount + slurm, "471859200", 900000000, 400);
   EXPECT_EQ(free("memory cgroup " + slurm), 0) << "more in use than allowed";
 }
@@ -130,7 +130,7 @@ TEST(MemoryBound, OfThisVeryProcess) {
   for (const MemoryBound& bound : memory_bounds()) EXPECT_LT(bound.free, Index(1) << 50) << bound.name;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
-  const rlimit limit{rlim_t(1) << 50, before.rlim_max};  // sanitizers take terabytes of addresses
+  const rlimit limit{rlim_t(1) << 50, before.rlim_max};  // 1 PiB: sanitizers take terabytes of addresses
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
   const Index free = of_space();
   EXPECT_EQ(setrlimit(RLIMIT_AS, &before), 0);

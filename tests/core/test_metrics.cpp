@@ -5,7 +5,7 @@
 namespace annulus::core {
 namespace {
 
-/// Keeps a processor busy; returns the wall and CPU seconds that it has seen go by.
+/// Wall and CPU seconds that spend_a_millisecond() measured while it kept a processor busy.
 struct Spent {
   double wall = 0, cpu = 0;
 };

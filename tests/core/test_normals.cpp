@@ -1,5 +1,5 @@
-// Stretches of normal numbers: the bits of the definition in every instruction set, type and place, and the
-// distribution of many of them.
+// Ranges of normal numbers: every instruction set, type and position gives the bits of the definition; and many numbers
+// have the right distribution.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace annulus::core {
 namespace {
 
-/// The stretch, between guards that must stay.
+/// The numbers of the range, made between guard elements that must not change.
 template <class Stored>
 std::vector<Stored> made(const Normals& normals, Interval numbers, InstructionSet set) {
   constexpr std::size_t guard = 16;
@@ -33,7 +33,7 @@ std::vector<Stored> made(const Normals& normals, Interval numbers, InstructionSe
   return stretch;
 }
 
-/// Every number of the stretch, made one by one by the definition, has the same bits in memory.
+/// Every number of the range has the bits of the definition, which makes one number at a time.
 template <class Stored>
 void expect_definition(DType type, float scale, Interval numbers) {
   for (const std::uint64_t seed : {1ull, 0xfedcba9876543210ull}) {
@@ -51,7 +51,7 @@ void expect_definition(DType type, float scale, Interval numbers) {
 }
 
 TEST(Normals, EveryInstructionSetMakesTheBitsOfTheDefinition) {
-  // Whole vectors, parts of them, one number, none; a pair cut in two; counters whose low word ends (2^33 numbers).
+  // Whole vectors, parts of them, one number, none; a pair cut in two; counters whose low word overflows (2^33).
   const Index far = Index(1) << 33;
   for (const Interval numbers :
        {Interval{0, 4096}, Interval{1, 2}, Interval{5, 5}, Interval{3, 200}, Interval{127, 385},
@@ -65,7 +65,7 @@ TEST(Normals, EveryInstructionSetMakesTheBitsOfTheDefinition) {
   }
 }
 
-// Scales that lead to subnormal and infinite halves: vector code rounds them as one number at a time.
+// Scales that lead to subnormal and infinite halves: vector code rounds them as code for single numbers does.
 TEST(Normals, HalvesOfAllSizesAreTheDefinitions) {
   for (const float scale : {1e-4f, 1e-6f, 3e4f, 1e9f}) expect_definition<Half>(DType::float16, scale, {0, 2048});
 }
@@ -73,8 +73,8 @@ TEST(Normals, HalvesOfAllSizesAreTheDefinitions) {
 /// Probability that a standard normal number is below x.
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
-// Kolmogorov-Smirnov: the largest distance of the sorted numbers' staircase from the distribution. 1.95 / sqrt(n) is
-// exceeded by one sample of 1000.
+// Kolmogorov-Smirnov: the largest distance of the sorted numbers' staircase from the distribution. One sample in 1000
+// exceeds 1.95 / sqrt(n).
 TEST(Normals, KolmogorovSmirnovDistance) {
   constexpr Index n = 1 << 20;
   for (const std::uint64_t seed : {1ull, 2ull, 3ull}) {

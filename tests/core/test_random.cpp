@@ -30,7 +30,7 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b, I
   return sum / double(count);
 }
 
-/// (x^2 - 1) / sqrt(2): mean 0 and variance 1, too. Its correlations show numbers that share a size, if not a sign.
+/// (x^2 - 1) / sqrt(2): mean 0 and variance 1, too. It correlates for numbers of equal size and different signs.
 std::vector<double> squares(std::vector<double> values) {
   for (double& x : values) x = (x * x - 1) / std::numbers::sqrt2;
   return values;
@@ -47,7 +47,7 @@ TEST(Random, ThreefryIsThePublishedOne) {
   EXPECT_EQ(words({0x13198a2eu, 0x03707344u}, {0x243f6a88u, 0x85a308d3u}), std::pair(0xc4923a9cu, 0x483df7a0u));
 }
 
-// Where the angle and the radius are extreme, and everywhere between: Box and Muller's formula in float64.
+// Against Box and Muller's formula in float64, where angle and radius are extreme and at many other places.
 TEST(Random, BoxMullerIsRightToFloat32) {
   std::vector<std::uint32_t> words{0, 1, 2, 3, 0x7fffffffu, 0xfffffffeu, 0xffffffffu, 0x3fffffffu, 0x40000000u};
   for (std::uint32_t quarter = 0; quarter < 4; ++quarter) {
@@ -109,8 +109,8 @@ TEST(Random, TensorsAndSeedsAreIndependent) {
   }
 }
 
-// Neighbouring numbers fall into the squares of a board as often as their neighbours do not matter: rows and columns
-// hold a sixteenth of the numbers each.
+// Pairs of neighbouring numbers fill the cells of a 16 x 16 board evenly, as independent numbers do; each row and each
+// column of the board holds a sixteenth of the numbers.
 TEST(Random, NeighboursFillTheBoardEvenly) {
   const auto cell = [](double x) { return std::size_t(16 * 0.5 * std::erfc(-x / std::numbers::sqrt2)); };
   for (const Index lag : {1, 2}) {

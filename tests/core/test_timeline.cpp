@@ -88,7 +88,7 @@ TEST(Timeline, IsThereOnceOnItsOwnThreadUntilItsEnd) {
     EXPECT_TRUE(timeline.spans().empty());
   }
   EXPECT_EQ(Timeline::current(), nullptr);
-  const Span alone("alone");  // is no error
+  const Span alone("alone");  // without a timeline: no error
 }
 
 TEST(Timeline, ForgetsTheShortestWhenThereAreTooMany) {

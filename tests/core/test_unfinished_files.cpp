@@ -40,7 +40,7 @@ TEST_F(UnfinishedFiles, AreRemovedUnlessForgotten) {
   const int one = note_unfinished_file(kept, identity(kept));
   const int two = note_unfinished_file(first, identity(first));
   forget_unfinished_file(one);
-  const int three = note_unfinished_file(second, identity(second));  // in the place of the first
+  const int three = note_unfinished_file(second, identity(second));  // reuses the entry of `kept`
   remove_unfinished_files();
   EXPECT_TRUE(std::filesystem::exists(kept));
   EXPECT_FALSE(std::filesystem::exists(first));
@@ -56,7 +56,7 @@ TEST_F(UnfinishedFiles, ANameThatBelongsToAnotherFileNowIsLeftAlone) {
   remove_unfinished_files();
   EXPECT_TRUE(std::filesystem::exists(path));
   std::filesystem::remove(path);
-  remove_unfinished_files();  // nothing there is no matter
+  remove_unfinished_files();  // a missing file is no error
   forget_unfinished_file(noted);
 }
 
@@ -68,7 +68,7 @@ TEST_F(UnfinishedFiles, WithinATimeTheyAreRemovedAsWell) {
   forget_unfinished_file(noted);
 }
 
-// A file is there for everybody before it can be noted; a signal may come to any thread.
+// A file exists before it can be noted, and meanwhile a signal may arrive on any thread.
 TEST_F(UnfinishedFiles, OneThatIsJustBeingMadeIsWaitedFor) {
   const std::string path = (folder / "file").string();
   std::optional<MakingScope> making(std::in_place);

@@ -1,4 +1,4 @@
-// Kokkos is not started here: as in a build for GPUs on a node without one.
+// Kokkos is not started here, as in a build for GPUs on a node without a GPU.
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
@@ -52,7 +52,7 @@ TEST(WithoutKokkos, KernelsAreRefused) {
 }  // namespace
 }  // namespace annulus::core
 
-int main(int argc, char** argv) {  // without the start of Kokkos that other tests have
+int main(int argc, char** argv) {  // in other tests main() starts Kokkos
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

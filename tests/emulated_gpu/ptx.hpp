@@ -11,8 +11,8 @@
 
 namespace emulated_gpu::test {
 
-/// A kernel k(out, in) with registers %p, %h (16 bits), %r, %f, %d (floating) and %x (64 bits). %x1 is out, %x2 in,
-/// %r1 the thread and %x3 8 times it. `before` stands outside, `shared` bytes are a .shared array s.
+/// A kernel k(out, in) with registers %p, %h (16 bits), %r, %f, %d (floating) and %x (64 bits). %x1 is out, %x2 in, %r1
+/// the thread's number, %x3 8 times it. `before` is text before the kernel; a .shared array s has `shared` bytes.
 struct Text {
   std::string body;
   std::string before = "";

@@ -33,16 +33,16 @@ TEST(EmulatedFaultsDeathTest, RacesInSharedMemory) {
   EXPECT_EQ(run_text(text("bar.sync 0;\n"), 64)[0], 32U);
   EXPECT_DEATH(run_text(text(""), 64),
                "thread 32 of block 0,0,0 races with thread 0, which read byte 128 of shared memory");
-  // Of two lanes of one warp, too: they are together by chance only.
+  // Two lanes of one warp race, too: only by chance do they run together.
   const std::string neighbour = "xor.b32 %r6, %r5, 4;\nld.shared.u32 %r4, [%r6];\n";
   EXPECT_EQ(run_text({store + "bar.warp.sync -1;\n" + neighbour + store_r4, "", 256}, 32)[0], 1U);
   EXPECT_DEATH(run_text({store + neighbour + store_r4, "", 256}, 32), "races with thread");
-  // Read, then written by another.
+  // One thread reads a word, then another one writes it.
   EXPECT_DEATH(run_text({own_word + "ld.shared.u32 %r4, [s];\nst.shared.u32 [s], %r1;\n" + store_r4, "", 256}, 64),
                "races with a thread, which read byte 0");
 }
 
-// Nothing stands between two blocks of a launch, whatever order they come in; launches come one after another.
+// Nothing orders the blocks of one launch, in whatever order they run; launches run one after another.
 TEST(EmulatedFaultsDeathTest, RacesInDeviceMemory) {
   setenv("EMULATED_GPU_RACES", "1", 1);
   const std::string own = "mov.u32 %r2, %ctaid.x;\nmul.wide.u32 %x6, %r2, 8;\nadd.s64 %x6, %x1, %x6;\n";
@@ -58,7 +58,7 @@ TEST(EmulatedFaultsDeathTest, RacesInDeviceMemory) {
   EXPECT_DEATH(run_two("ld.global.u64 %x4, [%x1+8];\nst.global.u64 [%x6], %x2;\n"), "another block, which read byte 8");
   EXPECT_DEATH(run_two("st.global.u64 [%x6], %x2;\nld.global.u64 %x4, [%x1];\n"), "another block, which wrote byte 0");
   EXPECT_DEATH(run_two(all_add + "ld.global.u32 %r4, [%x1];\n"), "another block, which read byte 0");
-  // Two lanes of one block, one block: a barrier of the warp will do.
+  // Two lanes of one block, in a launch of one block: a barrier of the warp is enough.
   const std::string mine = "add.s64 %x6, %x1, %x3;\nst.global.u64 [%x6], %x2;\n", first = "ld.global.u64 %x4, [%x1];\n";
   run_text({mine + "bar.warp.sync -1;\n" + first}, 2);
   EXPECT_DEATH(run_text({mine + first}, 2), "thread 1 of block 0,0,0 races with thread 0, which wrote byte 0");

@@ -38,7 +38,7 @@ TEST(EmulatedInstructions, Integers) {
           {"mov.u32 %r2, 1; clz.b32 %r4, %r2; cvt.u64.u32 %x4, %r4;", 31}});
 }
 
-// (2^32 - 1)^2 + 2^32 - 1 = 2^64 - 2^32, by words; 2^32 - 1 - 2.
+// In 32-bit words: (2^32 - 1) + 1, 7 more in the high word; (2^32 - 1)^2 + 2^32 - 1; 2^32 - 3; 2 (2^32 - 1).
 TEST(EmulatedInstructions, Carries) {
   const std::string all = "mov.u32 %r2, -1; mov.u32 %r3, 0; ";
   const std::string both = "mov.b64 %x4, {%r5, %r6};";
@@ -76,7 +76,7 @@ TEST(EmulatedInstructions, Floats) {
            bits(std::ldexp(1.0F, -24))}});
 }
 
-// (1 + 2^-12)^2 - 1 - 2^-11 is 0 with two roundings, 2^-24 with one; told how to round (.rn) it stays two.
+// (1 + 2^-12)^2 - 1 - 2^-11 is 0 with two roundings, 2^-24 with one. Instructions with .rn are not fused.
 TEST(EmulatedInstructions, ProductsAreFusedOnRequest) {
   const auto result = [](const std::string& body, const char* fused) {
     setenv("EMULATED_GPU_FUSED", fused, 1);

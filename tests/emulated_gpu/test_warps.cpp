@@ -9,7 +9,7 @@
 namespace emulated_gpu::test {
 namespace {
 
-// Lane i goes round i times: all meet again behind the loop, and only then read each other's sums.
+// Lane i runs through the loop i times; all lanes meet again after it, and only then read each other's sums.
 TEST(EmulatedWarps, LanesPartAndMeet) {
   const auto out = run_text({"mov.u32 %r2, 0;\nmov.u32 %r3, 0;\n"
                              "$L_loop:\nsetp.ge.u32 %p1, %r2, %r1;\n@%p1 bra $L_out;\n"
@@ -41,7 +41,7 @@ TEST(EmulatedWarps, ShufflesAndVotes) {
       1U);
 }
 
-// 96 threads, three warps: each reads what the last but it wrote.
+// 96 threads, three warps: thread i reads what thread 95 - i wrote.
 TEST(EmulatedWarps, ABarrierStandsBetweenWarps) {
   const Text text{
       "shl.b32 %r2, %r1, 2;\nmov.u32 %r3, s;\nadd.u32 %r5, %r3, %r2;\nst.shared.u32 [%r5], %r1;\nbar.sync 0;\n"
@@ -69,7 +69,7 @@ const std::string copy_16 =
     "mov.u32 %r3, s;\nmov.u32 %r2, 16;\ncp.async.cg.shared.global [%r3], [%x2], 16, %r2;\n"
     "cp.async.commit_group;\n";
 
-// What is asked for has come when it is waited for, not before; fewer bytes are filled up with zeros.
+// A copy has arrived after the wait for it, not before; a copy of fewer than 16 bytes is filled up with zeros.
 TEST(EmulatedWarps, AsynchronousCopies) {
   const std::vector<std::uint64_t> in{11, 22};
   const auto copied = [&](std::string text) {
@@ -115,7 +115,7 @@ std::vector<std::uint64_t> product_of(const std::string& operands, float c, int 
 std::uint32_t bfloat16(float x) { return std::bit_cast<std::uint32_t>(x) >> 16; }
 std::string both(float x) { return std::to_string(bfloat16(x) * 0x10001U) + ";\n"; }
 
-// a = 1, 2, 3 or 4 in all of a quarter, b = 1 in column 0 to 7 times its number: sums of 16 products and c = 0.5.
+// Each quarter of a holds one of the numbers 1 to 4, column j of b holds j: sums of 16 products, and c = 0.5.
 TEST(EmulatedWarps, MatricesAreMultiplied) {
   // Column of b is lane / 4: bfloat16 of it in both halves.
   const std::string operands = "mov.u32 %r10, " + both(1) + "mov.u32 %r11, " + both(2) + "mov.u32 %r12, " + both(3) +
@@ -130,8 +130,8 @@ TEST(EmulatedWarps, MatricesAreMultiplied) {
   }
 }
 
-// Beside c = 1 the unit has digits down to 2^-25, and the sum those of a float, down to 2^-23. One product each: a is 1
-// where k = 0, rows of lane / 4 and 8 more.
+// Beside c = 1 the unit has digits down to 2^-25, and the sum has those of a float, down to 2^-23. Every row of a is 1
+// at k = 0 (two_of_them: and at k = 1), and 0 elsewhere.
 TEST(EmulatedWarps, SumsOfMatrixProductsAreCutOff) {
   const auto sum = [](float c, const std::string& where, float b) {
     const std::string operands = "and.b32 %r3, %r1, 3;\nsetp.eq.u32 %p1, %r3, 0;\nselp.b32 %r10, " + where +

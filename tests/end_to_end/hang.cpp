@@ -1,5 +1,5 @@
-// A program whose ranks make a file each, and then hang inside calls that do not return, as a collective file operation
-// does when a node is gone; or with the word "abort": rank 1, which knows of rank 0's file, ends the job.
+// A program whose ranks make a file each, and then hang in MPI_Recv, which never returns, like a collective file
+// operation after the loss of a node. With the argument "abort" both ranks note rank 0's file, and rank 1 ends the job.
 #include <fcntl.h>
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
-// A connector of Kokkos Tools: counts regions and kernels by their names, and writes the counts when Kokkos ends to
-// the file PATH.<process>, PATH being $ANNULUS_TEST_COUNTS: "region step 3", "kernel annulus::attend 12".
+// A library for Kokkos Tools: counts regions and kernels by name. When Kokkos ends, it writes the counts to the file
+// $ANNULUS_TEST_COUNTS.<process id>, in lines such as "region step 3" and "kernel annulus::attend 12".
 #include <unistd.h>
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace {
 
 std::map<std::string, int> counts;
-int depth = 0;  // of regions
+int depth = 0;  // regions that are open
 std::uint64_t kernels = 0;
 
 void count_kernel(const char* name, std::uint64_t* id) {

@@ -1,4 +1,4 @@
-// A run that goes on in the background, and its ranks as processes.
+// A run in the background, and the processes of its ranks.
 #pragma once
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ inline bool is_alive(pid_t pid) {
   return state != ' ' && state != 'Z' && state != 'X';
 }
 
-/// `mpirun -n RANKS annulus ...` in a folder. Whatever is left of it at the end is killed, by pid.
+/// Runs `mpirun -n RANKS annulus ...` in a folder. The destructor kills the processes that still run, by their ids.
 class Launched {
  public:
   Launched(const std::filesystem::path& folder, const std::string& command)
@@ -61,7 +61,7 @@ class Launched {
   bool reaches(const std::string& word, int ranks) {
     return reaches([&] { return err().find(word) != std::string::npos; }, ranks);
   }
-  /// Waits until something holds that tells that all ranks are there.
+  /// Waits until `holds` is true, which must mean that all ranks have started. Checks that their processes are found.
   bool reaches(const std::function<bool()>& holds, int ranks) { return within(120, holds) && find_ranks() == ranks; }
   /// Waits until the run has written `word` to stdout.
   bool says(const std::string& word) const {
@@ -80,7 +80,7 @@ class Launched {
     if (!ended_) return -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  /// Ranks whose processes still run; a moment is given to those that are just ending.
+  /// Number of ranks whose processes still run, after at most 5 s for those that are ending.
   int left() const {
     const auto count = [&] {
       return int(std::count_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return is_alive(r.second); }));
@@ -92,7 +92,7 @@ class Launched {
   std::string err() const { return slurp(folder_ / "stderr.txt"); }
 
  private:
-  /// Words of the run before must not be taken for this one's.
+  /// Removes the output of an earlier run, because it would be taken for this run's, and forks.
   static pid_t fork_afresh(const std::filesystem::path& folder) {
     for (const char* name : {"stdout.txt", "stderr.txt"}) std::filesystem::remove(folder / name);
     return fork();
@@ -107,7 +107,7 @@ class Launched {
     return true;
   }
 
-  /// The launcher's descendants that are our program; their environment tells the rank.
+  /// Finds the launcher's descendants that run annulus, and in their environment the ranks. Returns how many it knows.
   int find_ranks() {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const pid_t pid = std::atoi(entry.path().filename().c_str());

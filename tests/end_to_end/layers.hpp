@@ -1,4 +1,4 @@
-// A small attention layer as input, and a deck that trains it.
+// The input file of a small attention layer, and a run file that trains it.
 #pragma once
 
 #include "launched.hpp"
@@ -25,7 +25,7 @@ class Layers : public ProgramTest {
     write("run.yaml", layer_deck);
   }
   std::vector<double> result(const std::string& name) const { return numbers(folder / "result.h5", name); }
-  /// Trains from the input's weights, whatever was trained before.
+  /// Removes the checkpoint, if there is one, and trains from the input's weights.
   Outcome train(int ranks, const std::string& more = "") const {
     std::filesystem::remove(folder / "check.h5");
     return annulus(ranks, "train run.yaml " + more);

@@ -1,4 +1,4 @@
-// What libraries that are preloaded into the program share: they know what to do from environment variables.
+// Shared by the libraries that tests preload into annulus. Environment variables tell these libraries what to do.
 #pragma once
 
 #include <cstdlib>
@@ -6,13 +6,13 @@
 
 namespace annulus::test {
 
-/// Empty where there is none.
+/// The value of an environment variable; empty if it is not set.
 inline std::string_view variable(const char* name) {
   const char* const text = std::getenv(name);
   return text == nullptr ? "" : text;
 }
 
-/// This process has the rank that the variable names; without a launcher it is 0.
+/// True if the variable has this process's rank as its value. Without a launcher the rank is 0.
 inline bool is_rank_of(const char* name) {
   std::string_view rank = variable("OMPI_COMM_WORLD_RANK");
   if (rank.empty()) rank = variable("PMI_RANK");

@@ -1,4 +1,4 @@
-// Launches the program and tells what it did; a scratch folder per test.
+// Launches annulus and returns its exit status and what it printed. Every test has a scratch folder.
 #pragma once
 
 #include <fmt/format.h>
@@ -47,8 +47,8 @@ class ProgramTest : public testing::Test {
   static constexpr int most_seconds = 150;
 #endif
 
-  /// Runs a shell command in the scratch folder, most_seconds at most. What it prints has files of its own beside those
-  /// of a run in the background (launched.hpp).
+  /// Runs a shell command in the scratch folder for at most most_seconds. Its output goes to shell_out.txt and
+  /// shell_err.txt, because a run in the background (launched.hpp) may write to stdout.txt and stderr.txt.
   Outcome shell(const std::string& command) const {
     const auto start = std::chrono::steady_clock::now();
     const std::string line = fmt::format("cd '{}' && timeout {} sh -c '{}' > shell_out.txt 2> shell_err.txt",
@@ -95,7 +95,7 @@ class ProgramTest : public testing::Test {
     EXPECT_GE(names.size(), 6u);
     return names;
   }
-  /// Of these strategies those that this build's MPI can run.
+  /// Those of the strategies `asked` that this build's MPI can run.
   std::vector<std::string> able(std::vector<std::string> asked) const {
     const std::vector<std::string> can = strategies();
     std::erase_if(asked, [&](const std::string& name) { return std::find(can.begin(), can.end(), name) == can.end(); });
@@ -108,7 +108,7 @@ class ProgramTest : public testing::Test {
   }
   bool exists(const std::string& name) const { return std::filesystem::exists(folder / name); }
 
-  /// Files in the folder besides what the shell keeps: nothing temporary may be left.
+  /// Files in the folder, without those of printed output. Tests check with it that no temporary file is left.
   std::vector<std::string> files() const {
     const std::set<std::string> printed{"stdout.txt", "stderr.txt", "shell_out.txt", "shell_err.txt"};
     std::vector<std::string> names;
@@ -130,7 +130,7 @@ inline int count(const std::string& text, const std::string& word) {
   return found;
 }
 
-/// "ok" or "WRONG": what verify says of a dataset.
+/// What verify prints of a dataset: "ok" or "WRONG"; "nothing" if it prints no line for it.
 inline std::string word_on(const std::string& text, const std::string& dataset) {
   const auto line = text.find(fmt::format("\n  {} ", dataset));
   if (line == std::string::npos) return "nothing";

@@ -1,5 +1,5 @@
-// Runs with gradients: dq, dk and dv of every strategy and rank count against the definition, and what verify makes of
-// them.
+// Runs with gradients: dq, dk and dv of every strategy and rank count are those of the definition. verify accepts them,
+// and finds wrong ones.
 #include <nlohmann/json.hpp>
 
 #include "annulus/core/tolerance.hpp"
@@ -21,7 +21,7 @@ output: {file: result.h5, overwrite: true}
 
 class Backward : public ProgramTest {
  protected:
-  /// in.h5, and the case of the same numbers.
+  /// Makes in.h5, and returns a case with the same numbers.
   AttentionCase generate(DType type, const std::string& more = "") const {
     const Outcome made =
         annulus(2, fmt::format("generate --output in.h5 --overwrite --sequence 77 --heads 4 --kv-heads 2 "
@@ -60,7 +60,7 @@ TEST_F(Backward, EveryStrategyAndRankCountGivesTheGradientsOfTheDefinition) {
   }
   ASSERT_EQ(annulus(3, "run run.yaml --set input.dlse=none").status, 0);
   expect_gradients(without, core::gradient_tolerance(DType::float64));
-  EXPECT_GT(test::error_of(numbers(folder / "result.h5", "/dq"), with_dlse.dq), 1e-3) << "dlse counts for something";
+  EXPECT_GT(test::error_of(numbers(folder / "result.h5", "/dq"), with_dlse.dq), 1e-3) << "dlse changes the gradients";
 }
 
 TEST_F(Backward, EveryStorageTypeVerifies) {
@@ -233,7 +233,7 @@ TEST_F(Backward, WhatIsWrongWithDoutIsSaidBeforeAnythingIsComputed) {
       for (const std::string& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << word;
     }
   }
-  // A type of its own needs a file of its own.
+  // `generate` stores all tensors of a file in one type, so a dout of another type is copied from another file.
   ASSERT_EQ(annulus(0,
                     "generate --output other.h5 --sequence 77 --heads 4 --kv-heads 2 --head-dim 20 --batch 2 "
                     "--dtype float16 --dout")

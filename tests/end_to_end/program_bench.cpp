@@ -1,5 +1,5 @@
-// `annulus bench` as a user meets it: tables on 1 to 3 ranks, launches that are killed, share an array or come twice,
-// and what is refused.
+// `annulus bench` from the command line: tables on 1 to 3 ranks; launches that are killed, are tasks of a job array or
+// are repeated; and what is refused.
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
@@ -32,7 +32,7 @@ class Bench : public ProgramTest {
     write("deck.yaml", deck);
   }
   Json cases(const std::string& file = "sweep.json") const { return Json::parse(slurp(folder / file))["cases"]; }
-  /// Lines of finished cases in all part files, by case.
+  /// How often each case is recorded as finished, over all part files.
   std::map<int, int> recorded() const {
     std::map<int, int> times;
     if (!exists("sweep.h5.part")) return times;
@@ -93,7 +93,7 @@ TEST_F(Bench, MeasuresChecksAndTells) {
       EXPECT_GT(one["peak_bytes"], rows * (2 * q + 2 * kv));
       EXPECT_LE(one["peak_bytes"], one["predicted_peak_bytes"]);
     }
-    // The case alone takes the same memory, and is predicted the same.
+    // A run of this case alone takes the same memory, and the same memory is predicted for it.
     ASSERT_EQ(annulus(ranks,
                       "run deck.yaml --set output.file=none --set output.report=r.json --set "
                       "output.overwrite=true --set distribution.strategy=rotation --set "
@@ -129,9 +129,9 @@ TEST_F(Bench, TheSameCommandAgainDoesWhatIsMissing) {
   again(0);
   EXPECT_EQ(slurp(folder / "sweep.h5"), table) << "a finished table is left as it is";
   std::filesystem::remove(folder / "sweep.h5");
-  again(0);  // made from the part files
+  again(0);  // the table is made from the part files
   std::filesystem::remove_all(folder / "sweep.h5.part");
-  again(0);  // the table alone tells what is done
+  again(0);  // the table alone shows what is done
   EXPECT_FALSE(exists("sweep.h5.part"));
 }
 
@@ -210,8 +210,8 @@ TEST_F(Bench, LaunchesAtTheSameTimeMakeOneWholeTable) {
   expect_all_once(9);
 }
 
-// As when the launch that made the files ended between them, or another one replaced the second: launches at the same
-// time meet it in one of some hundred runs.
+// One of the two table files may be older than the other: a launch ended before it wrote the second, or another launch
+// replaced the second. Among launches at the same time this happens once in some hundred runs.
 TEST_F(Bench, ATableBehindTheOtherIsMadeAgain) {
   const auto run = [&](const std::string& task) { return shell(task + ANNULUS_PROGRAM + " bench deck.yaml").status; };
   ASSERT_EQ(run("SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=0 "), 0);
@@ -281,7 +281,7 @@ TEST_F(Bench, ACaseThatCannotBeMeasuredStopsNoOther) {
     EXPECT_EQ(cases("f.json")[1]["status"], "ok");
   }
   std::filesystem::copy_file(folder / "in.h5", folder / "bad.h5", std::filesystem::copy_options::overwrite_existing);
-  EXPECT_EQ(annulus(2, "bench files.yaml").status, 0) << "it is tried again";
+  EXPECT_EQ(annulus(2, "bench files.yaml").status, 0) << "the case is tried again";
   EXPECT_EQ(cases("f.json")[0]["status"], "ok");
 }
 
@@ -331,8 +331,8 @@ TEST_F(Bench, ARunWithoutAFileOnlyTimes) {
       << verified.err;
 }
 
-/// A deck of input/bench with every number of three digits or more divided, and from 2 ranks up instead of 8: its own
-/// keys, axes and strategies on sequences and ranks that take no time.
+/// A run file of input/bench in which every number of three digits or more is divided by `divisor`, and ranks begin at
+/// 2, not 8. Keys, axes and strategies stay the same, but sequences and ranks are so few that a run takes no time.
 std::string miniature(const std::string& whole, long divisor) {
   const std::string text = std::regex_replace(whole, std::regex("ranks: \\{from: 8,"), "ranks: {from: 2,");
   const std::regex number("(^|[^0-9.])([0-9]{3,})(?![0-9.])");
@@ -357,7 +357,7 @@ TEST_F(Bench, EveryDeckRunsInMiniature) {
   const std::string shortest_and_longest =
       " --set \"bench.skip=[{input.generate.sequence: 4}, {input.generate.sequence: 8}, {input.generate.sequence: 16}, "
       "{input.generate.sequence: 32}, {input.generate.sequence: 64}]\"";
-  // The ends of both axes: 1344 cases would be a minute's planning.
+  // For a dry run of the whole file, only the ends of both axes: to plan all 1344 cases would take a minute.
   const std::string ends =
       " --set \"bench.skip=[{input.generate.sequence: 16384}, {input.generate.sequence: 32768}, "
       "{input.generate.sequence: "
@@ -369,7 +369,7 @@ TEST_F(Bench, EveryDeckRunsInMiniature) {
                           {"long_sequences", {1, 2}}};
   decks.push_back({"layer_sharding", {2}, 64, of_layer, of_layer});
   decks.push_back({"masks", {2}, 4096, shortest_and_longest, ends});
-  std::set<std::string> known{"own_tensors.yaml"};  // which tools/python/tests/test_readme.py runs
+  std::set<std::string> known{"own_tensors.yaml"};  // tools/python/tests/test_readme.py runs it
   for (const Deck& deck : decks) {
     SCOPED_TRACE(deck.name);
     known.insert(deck.name + ".yaml");

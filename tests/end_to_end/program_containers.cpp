@@ -1,4 +1,4 @@
-// In containers, where processes may not read each other's memory.
+// Runs in containers, where processes may not read each other's memory.
 #include "end_to_end/program.hpp"
 
 namespace annulus::test {
@@ -21,7 +21,7 @@ TEST_F(Containers, LongMessagesTravelWithoutAWordOfMpi) {
   EXPECT_EQ(run.status, 0) << run.err;
   std::istringstream words(run.err);
   for (std::string line; std::getline(words, line);) {
-    EXPECT_TRUE(line.starts_with("annulus: ")) << "not the program's own, Open MPI's: " << line;
+    EXPECT_TRUE(line.starts_with("annulus: ")) << "not a line of annulus, but of Open MPI: " << line;
   }
   const Outcome verify = annulus(0, "verify run.yaml");
   EXPECT_EQ(verify.status, 0) << verify.err;

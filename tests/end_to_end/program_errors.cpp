@@ -1,5 +1,5 @@
-// The mistakes users make: the right exit status, one message that says what, where and what was expected, nothing left
-// behind, and no rank left waiting.
+// Mistakes that users make: the exit status is right, and one message says what is wrong, where, and what was expected.
+// No file is left, and no rank is left waiting.
 #include "program.hpp"
 
 namespace annulus::test {
@@ -16,8 +16,8 @@ class Errors : public ProgramTest {
       EXPECT_EQ(name.find(".tmp"), std::string::npos) << name << " was left behind";
     ProgramTest::TearDown();
   }
-  /// Expects `status` without a launcher and on 3 ranks, within seconds, with every word in one message on stderr and
-  /// no result.
+  /// Runs on each of these numbers of ranks (0: without a launcher). Expects this exit status within 20 s and on
+  /// stderr one error message with all these words.
   void expect(const std::string& arguments, int status, const std::vector<std::string>& words,
               const std::vector<int>& launches = {0, 3}) {
     for (const int ranks : launches) {
@@ -43,7 +43,7 @@ TEST_F(Errors, CommandLine) {
   expect("run", 2, {"file"});
   expect("run --frobnicate x.yaml", 2, {"frobnicate"});
   expect("run absent.yaml", 2, {"absent.yaml"});
-  expect("run absent.yaml --threads=2", 2, {"--threads=2"});  // Kokkos 3.4 would take it
+  expect("run absent.yaml --threads=2", 2, {"--threads=2"});  // Kokkos 3.4 would take it as its own option
   expect("run absent.yaml --ranks 4", 2, {"--dry-run"});
   expect("generate --output x.h5 --sequence 0 --heads 2", 2,
          {"--sequence: found '0', expected a whole number, 1 or more"});
@@ -110,7 +110,7 @@ TEST_F(Errors, ARelativePathStartsAtTheRunFile) {
 
 TEST_F(Errors, RunFile) {
   const std::string rest = "output: {file: o.h5}\n";
-  const std::vector<int> alone{0};  // every rank parses the same text; two of the mistakes show that on three ranks
+  const std::vector<int> alone{0};  // every rank parses the same text; only two mistakes are tried on 3 ranks, too
   expect(deck("input: {file: in.h5}\nattention:\n  segmnts: [8]\n" + rest), 2, {"run.yaml:3:3", "segmnts", "segments"});
   expect(deck("input: {file: in.h5}\ninput: {file: in.h5}\n" + rest), 2, {"run.yaml:2:1", "input"}, alone);
   expect(deck("input: {file: in.h5}\n"), 2, {"output"}, alone);
@@ -211,8 +211,8 @@ TEST_F(Errors, AFullDiskIsOneMessageAndNoFile) {
         "input: {generate: {sequence: 40000, heads: 4}}\nattention: {segments: [16], dilations: [1]}\n"
         "distribution: {strategy: ring}\noutput: {file: o.h5}\n");
   for (const int ranks : {1, 3}) {
-    // A limit of 32 MiB per file stands for the full disk; the result needs 40 MiB. (The launcher itself makes files,
-    // too.)
+    // A limit of 32 MiB per file stands for the full disk; the result needs 40 MiB. The launcher makes files, too, so
+    // only the ranks have the limit.
     const Outcome outcome = shell(fmt::format(ANNULUS_LAUNCH, ranks) + " sh -c \"ulimit -f 65536; exec " +
                                   ANNULUS_PROGRAM + " run full.yaml\"");
     SCOPED_TRACE(outcome.err);

@@ -8,14 +8,14 @@
 namespace annulus::test {
 namespace {
 
-// Some seconds of computing after the result's part file is made, with its 48 MiB.
+// This run makes the part file of its result, of 48 MiB, and then computes for some seconds.
 const char* const long_run = R"(
 input: {generate: {sequence: 24576, heads: 8}}
 attention: {causal: false}
 distribution: {strategy: ring_blocking, stall_timeout: 60}
 output: {file: result.h5}
 )";
-const std::string smaller = "input.generate.sequence=8192";  // half a second
+const std::string smaller = "input.generate.sequence=8192";  // computes for half a second
 const char* const short_run = R"(
 input: {generate: {sequence: 64, heads: 2, head_dim: 8}}
 output: {file: result.h5, report: report.json}
@@ -29,7 +29,7 @@ class Files : public ProgramTest {
     const std::string mpirun = ranks > 0 ? fmt::format(ANNULUS_LAUNCH, ranks) + " " : "";
     return mpirun + ANNULUS_PROGRAM + " " + arguments;
   }
-  /// The run makes its result: all ranks are there, and a result's file has been laid out.
+  /// Waits until all ranks run and the file of the result has been laid out.
   bool works(Launched& run, int ranks, const std::string& output = "result.h5") const {
     const auto is_made = [&] {
       if (temporaries(output) != 1) return false;
@@ -57,7 +57,7 @@ class Files : public ProgramTest {
   }
 };
 
-// USR1 asks for an end, which is no error; it has a status of its own.
+// A stop that USR1 requests is no error, and has its own exit status.
 TEST_F(Files, ASignalEndsARunWithItsStatusAndLeavesNothing) {
   write("run.yaml", long_run);
   struct Case {
@@ -79,7 +79,7 @@ TEST_F(Files, ASignalEndsARunWithItsStatusAndLeavesNothing) {
   }
 }
 
-/// While a file is made it has a longer name than in the end. What a dry run finds right must not fail then.
+/// While a file is made its name is longer than at the end. A name that a dry run accepts must not be too long then.
 TEST_F(Files, NamesThatAreTooLongAreRefusedByTheDryRunToo) {
   write("run.yaml",
         "input: {generate: {sequence: 8, heads: 1, head_dim: 4}}\noutput: {file: out.h5, overwrite: true}\n");
@@ -136,7 +136,7 @@ TEST_F(Files, ASignalToTheLauncherEndsTheWholeJobAndLeavesNothing) {
 }
 
 TEST_F(Files, TheOtherVerbsThatMakeFilesLeaveNothingEither) {
-  // Six gigabytes that take seconds to write: ended when the file is made, and in the middle of the writing.
+  // Six gigabytes take seconds to write. The run is ended when the file has been made, and in the middle of writing.
   const auto holds = [&](std::uintmax_t bytes) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       std::error_code gone;
@@ -171,7 +171,7 @@ TEST_F(Files, ATrainingReservesItsResultFromTheStart) {
   const Outcome second = annulus(0, "train train.yaml --set train.checkpoint=other.h5");
   EXPECT_EQ(second.status, 1) << second.err;
   EXPECT_EQ(count(second.err, "result.h5: another run makes this output already: process "), 1) << second.err;
-  run.send(0, SIGINT);  // USR1 and TERM would save
+  run.send(0, SIGINT);  // USR1 and TERM would save a checkpoint
   EXPECT_EQ(run.status(20), 1) << run.err();
   EXPECT_EQ(run.left(), 0);
   EXPECT_EQ(files(), (Names{"in.h5", "train.yaml"}));
@@ -194,7 +194,7 @@ TEST_F(Files, WhatKilledRanksLeaveIsRemovedByTheNextRun) {
 }
 
 TEST_F(Files, WhatIsLeftOfOtherSettingsIsRemovedToo) {
-  // Nothing was finished, so nothing is lost, whichever strategy and settings begin anew.
+  // The killed run had finished no unit, so a run with other settings may begin anew: nothing is lost.
   write("run.yaml", long_run);
   Launched run(folder, launch(0, "run run.yaml --set compute.memory_limit=64MiB"));
   ASSERT_TRUE(works(run, 1)) << run.err();
@@ -244,7 +244,7 @@ TEST_F(Files, AFinishedResultIsKeptWhenItsNameIsTakenMeanwhile) {
 }
 
 TEST_F(Files, APlantedLinkIsNeverFollowed) {
-  // Under the name that a process of this job would once have taken.
+  // The links have the names that earlier versions of annulus gave to temporary files in a Slurm job with this number.
   write("victim", "precious");
   write("run.yaml", short_run);
   for (const char* name : {"result.h5", "in.h5"}) {
@@ -286,7 +286,7 @@ TEST_F(Files, WhatIsReadIsNotReplaced) {
     expect_refused(set + "m.yaml", 2, {key + " is the file of distribution.machine"});
   }
   expect_refused("run run.yaml --set output.report=o.h5", 2, {"output.report is the file of output.file"});
-  std::filesystem::create_symlink("o.h5", folder / "to_the_output");  // which is not there yet
+  std::filesystem::create_symlink("o.h5", folder / "to_the_output");  // which does not exist yet
   expect_refused("run run.yaml --set output.report=to_the_output", 2, {"output.report is the file of output.file"});
 }
 
@@ -329,7 +329,7 @@ TEST_F(Files, OutputThatCannotBePrintedIsAnError) {
     EXPECT_EQ(count(outcome.err, "annulus: error: standard output: writing failed: No space left on device"), 1)
         << words << outcome.err;
   }
-  // Rank 0 prints, and the whole launch fails.
+  // Only rank 0 prints, but its failure makes the whole launch fail.
   const Outcome launched =
       shell(fmt::format(ANNULUS_LAUNCH, 2) + " sh -c \"exec " + ANNULUS_PROGRAM + " list > /dev/full\"");
   EXPECT_EQ(launched.status, 1) << launched.err;
@@ -337,7 +337,7 @@ TEST_F(Files, OutputThatCannotBePrintedIsAnError) {
   EXPECT_EQ(annulus(2, "list").status, 0);
 }
 
-// MPI's connections would take the numbers of closed streams, and what is printed would go there.
+// If a stream is closed, a connection of MPI could get its file descriptor, and printed text would go there.
 TEST_F(Files, OutputOntoClosedStreamsIsAnError) {
   for (const char* closed : {">&-", ">&- 2>&-", "<&- >&- 2>&-", "<&- >&-"}) {
     EXPECT_EQ(shell(launch(0, "list") + " " + closed).status, 1) << closed;

@@ -1,5 +1,5 @@
-// What counts as a hang and what does not, with calls made slow from outside (slow_calls.cpp): ranks that hang in any
-// call, of any verb, end the run with status 4 soon; work that lasts longer than the time-out does not.
+// What counts as a hang and what does not. A preloaded library (slow_calls.cpp) makes calls slow. A rank that hangs in
+// any call, of any verb, ends the run with status 4 soon; work that lasts longer than the time-out does not end it.
 #include "launched.hpp"
 
 namespace annulus::test {
@@ -29,7 +29,7 @@ class Hang : public ProgramTest {
     std::string text = file_deck;
     write("file.yaml", text.replace(text.find("NAME"), 4, input));
   }
-  /// `annulus ARGUMENTS` with slow calls; 0 ranks: without a launcher. Long before the shell's 60 s it must be over.
+  /// `annulus ARGUMENTS` with slow calls; 0 ranks: without a launcher. It must end before the time limit of shell().
   Outcome slowed(int ranks, const std::string& slow, const std::string& arguments) const {
     const std::string launch = ranks > 0 ? fmt::format(ANNULUS_LAUNCH, ranks) + " " : "";
     return shell("env OMPI_MCA_odls_base_sigkill_timeout=0 " + launch + "env ANNULUS_STALL_TIMEOUT=10 LD_PRELOAD=" +
@@ -93,7 +93,7 @@ TEST_F(Hang, InEveryVerb) {
 }
 
 TEST_F(Hang, OfAStoppedRankThatOthersReadHeartbeatsOf) {
-  // Rank 0, which asks for the heartbeats of others, and another one.
+  // The stopped rank is rank 0, which asks for the heartbeats of the others, and then another rank.
   for (const int rank : {0, 2}) {
     expect_stalled(
         slowed(3, std::string(stopped) + fmt::format("MPI_Ibarrier SLOW_NUMBER=4 SLOW_RANK={}", rank), "run run.yaml"),
@@ -102,7 +102,7 @@ TEST_F(Hang, OfAStoppedRankThatOthersReadHeartbeatsOf) {
 }
 
 TEST_F(Hang, IsNotTheFlushingOfALargeFileToASlowDisk) {
-  // 130 MiB and more for rank 0, in pieces of 64 MiB that take less than the time-out, together more.
+  // Rank 0 flushes more than 130 MiB. Each 64 MiB take 0.7 s, less than the time-out of 1 s; together they take more.
   const Outcome ran = slowed(2, "SLOW_CALL=fsync SLOW_SECONDS=0.7 SLOW_RANK=0",
                              "run run.yaml --set input.generate.sequence=16384 --set input.generate.heads=32 --set "
                              "input.generate.head_dim=64");

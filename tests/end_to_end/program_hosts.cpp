@@ -1,5 +1,5 @@
-// The program on two hosts that only a network joins (two_hosts.sh): other code of MPI than between ranks that share
-// memory.
+// The program on two hosts that only a network joins (two_hosts.sh). MPI runs other code there than between ranks that
+// share memory.
 #include "launched.hpp"
 
 namespace annulus::test {
@@ -8,16 +8,16 @@ namespace {
 class Hosts : public ProgramTest {
  protected:
   void SetUp() override {
-    setenv("OMPI_MCA_btl", "self,vader,tcp", /*overwrite=*/1);  // other tests do without the network
+    setenv("OMPI_MCA_btl", "self,vader,tcp", /*overwrite=*/1);  // other tests run without the network
     ProgramTest::SetUp();
   }
   /// Two ranks on each host.
   static std::string launch(const std::string& arguments) {
     std::string launch = fmt::format(ANNULUS_TWO_HOSTS " " ANNULUS_LAUNCH, 4);
-    // Without the word Open MPI 5 starts all ranks on the first host.
+    // Without the word "slot" Open MPI 5 starts all ranks on the first host.
     const std::size_t mapping = launch.find(":OVERSUBSCRIBE");
     if (mapping != std::string::npos) launch.insert(mapping, "slot");
-    // Without the flag Open MPI's process on the second host would leave the family of processes that Launched knows.
+    // Without the flag Open MPI's process on the second host is no descendant of mpirun, and Launched does not find it.
     return launch + " --leave-session-attached " ANNULUS_PROGRAM " " + arguments;
   }
 };
@@ -50,7 +50,7 @@ output: {file: result.h5, overwrite: true}
 }
 
 TEST_F(Hosts, WithoutWindowsTheRestStillWorks) {
-  // Open MPI 4's component that makes none here, which it would take by itself. Another version may be able to.
+  // Open MPI 4 takes this component by default, but cannot make windows between hosts with it. Other versions may.
   const std::string choice = "env OMPI_MCA_osc=rdma ";
   write("run.yaml", R"(
 input: {generate: {sequence: 203, heads: 4, head_dim: 8}}

@@ -1,5 +1,5 @@
-// Input files as users have them: in PyTorch's order of axes, changed or locked by others meanwhile, with other numbers
-// under the same name.
+// Input files as users have them: in PyTorch's order of axes, changed or locked by other processes during a run, with
+// other numbers under the same name.
 #include "annulus/pattern/partition.hpp"
 #include "launched.hpp"
 #include "results.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 using Extents = std::vector<hsize_t>;
 
-/// A new file, or one more dataset of an old one.
+/// Adds a dataset to a file, which is made if it does not exist.
 void put(const std::filesystem::path& path, const std::string& dataset, const Extents& extents,
          const std::vector<double>& values, hid_t type = H5T_IEEE_F32LE) {
   const bool there = std::filesystem::exists(path);
@@ -128,7 +128,7 @@ TEST_F(Axes, PyTorchsOrderGivesTheSameNumbersInItsOrder) {
     EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
     EXPECT_EQ(count(verified.out, " ok"), 5) << verified.out;
   }
-  spoil(folder / "bhsd.out.h5", "/out", ((1 * 6 + 4) * 41 + 13) * 8 + 5, 1);  // places are those of the file
+  spoil(folder / "bhsd.out.h5", "/out", ((1 * 6 + 4) * 41 + 13) * 8 + 5, 1);  // messages have positions in the file
   const Outcome wrong = annulus(2, "verify bhsd.yaml --set input.axes=bhsd --rows 41");
   EXPECT_EQ(wrong.status, 3) << wrong.out;
   EXPECT_NE(wrong.out.find("WRONG, largest at [1, 4, 13, 5]"), std::string::npos) << wrong.out;
@@ -143,7 +143,7 @@ TEST_F(Axes, TheResolvedRunFileSaysWhichOrderWasFound) {
   EXPECT_EQ(annulus(2, "run again.yaml").status, 0);
 }
 
-// ---- files that others work on, too ----
+// ---- files that other processes use at the same time ----
 
 TEST_F(Axes, AnInputOpenForWritingElsewhereSaysSo) {
   const hid_t file = H5Fopen((folder / "bshd.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);  // as h5py in a notebook
@@ -164,7 +164,7 @@ TEST_F(Axes, AnInputReplacedDuringTheForwardPassIsRefused) {
   write("long.yaml",
         "input: {file: in.h5}\nattention: {causal: false}\ncompute: {backward: true}\n"
         "distribution: {strategy: ring}\noutput: {file: result.h5}\n");
-  // Not at the best rate: products of bfloat16 take less than a second, and the first line of progress is the last.
+  // AVX2 slows the run: with products of bfloat16 it would take less than a second and print its last progress only.
   const std::string slower = " env ANNULUS_INSTRUCTION_SET=avx2 ";
   Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + slower + ANNULUS_PROGRAM + " run long.yaml");
   ASSERT_TRUE(run.reaches(" %  ", 2)) << run.err();  // q, k, v are read; dout is not
@@ -176,7 +176,7 @@ TEST_F(Axes, AnInputReplacedDuringTheForwardPassIsRefused) {
 
 // ---- attributes of netCDF ----
 
-/// What every verb says of an input whose attributes mean something else than its numbers.
+/// What every verb says of an input whose attributes change the meaning of its numbers.
 class Attributes : public ProgramTest {
  protected:
   void mark(const std::string& dataset, const std::string& attribute, double value) const {
@@ -208,7 +208,7 @@ class Attributes : public ProgramTest {
       }
     }
     unmark(dataset, attribute);
-    mark(dataset, "_FillValue", -1e30);  // which no number of it is
+    mark(dataset, "_FillValue", -1e30);  // no number of the dataset has this value
     EXPECT_EQ(annulus(2, commands.front()).status, 0);
     unmark(dataset, "_FillValue");
   }

@@ -1,4 +1,4 @@
-// The program under a launcher that its MPI library does not understand, and in a Slurm job without one.
+// The program under a launcher that its MPI library does not understand, and in a Slurm job without a launcher.
 #include "program.hpp"
 
 namespace annulus::test {
@@ -12,7 +12,7 @@ class UnderALauncher : public ProgramTest {
     ProgramTest::SetUp();
     write("run.yaml", "input: {generate: {sequence: 40, heads: 2, head_dim: 8}}\noutput: {file: o.h5}\n");
   }
-  /// Without the variables of a launcher or a Slurm job that these tests may themselves run in.
+  /// Runs annulus with these variables, without those of a launcher or Slurm job in which the tests themselves may run.
   Outcome alone(const std::string& variables, const std::string& arguments) const {
     return shell(clean + variables + " " + ANNULUS_PROGRAM + " " + arguments);
   }

@@ -1,4 +1,4 @@
-// What a layer and its training take of memory, and what is said of it before.
+// The memory that a layer and its training take, and the memory that a dry run predicts.
 #include "layers.hpp"
 
 namespace annulus::test {

@@ -1,5 +1,5 @@
-// Padded batches (input.lengths) and rows after the last document through the program: what stands in rows that do not
-// exist is not looked at, costs nothing, and gets out 0, lse -inf and gradients 0.
+// Padded batches (input.lengths) and rows after the last document through the program. Numbers in rows that do not
+// exist are ignored and take no time; the results of such rows are out 0, lse -inf and gradients 0.
 #include <algorithm>
 #include <cmath>
 #include <regex>
@@ -38,7 +38,7 @@ class Lengths : public ProgramTest {
            hid_t type = H5T_STD_I64LE, const char* to = "in.h5") const {
     add_numbers(folder / to, name, extents, values, type);
   }
-  /// Writes NaN into the rows of all inputs that do not exist.
+  /// In all input tensors, writes NaN into the rows that do not exist.
   template <class Exists>
   void spoil_others(const Exists& exists) const {
     for (const char* name : {"q", "k", "v", "dout", "dlse"}) {
@@ -50,7 +50,7 @@ class Lengths : public ProgramTest {
       rewrite(folder / "in.h5", name, values);
     }
   }
-  /// Rows that do not exist got nothing.
+  /// Checks that the results of rows that do not exist are those of rows that see nothing.
   template <class Exists>
   void expect_nothing(const Exists& exists) const {
     for (const auto& [name, nothing] : std::vector<std::pair<const char*, double>>{{"out", 0},
@@ -112,21 +112,21 @@ TEST_F(Lengths, RangesReproducibleWithSinksAndOnOneRank) {
     ASSERT_EQ(ran.status, 0) << ran.err;
     EXPECT_NE(ran.out.find("3 documents, 110 of 201 rows exist"), std::string::npos) << ran.out;
     EXPECT_NE(ran.out.find("3 x 67 rows, 4 heads of 8"), std::string::npos) << ran.out;
-    EXPECT_EQ(ran.out.find("see no key"), std::string::npos) << "rows that do not exist lack none: " << ran.out;
+    EXPECT_EQ(ran.out.find("see no key"), std::string::npos) << "rows that do not exist are not counted: " << ran.out;
     expect_nothing(of_ranges);
     expect_verified(more, "201 of 201 rows");
   }
   const std::vector<double> rows = numbers(folder / "out.h5", "top_rows");
-  EXPECT_EQ(*std::max_element(rows.end() - std::ptrdiff_t(7 * H * 8), rows.end()), 66) << "rows of their own entry";
+  EXPECT_EQ(*std::max_element(rows.end() - std::ptrdiff_t(7 * H * 8), rows.end()), 66) << "row of its batch entry";
 }
 
-/// Combs of more than 16 pieces a rank, which are counted in another way.
+/// A partition that cuts combs into more than 16 pieces a rank, which are counted otherwise; "" if it is not possible.
 std::string blocks_of_one(const std::string& strategy) {
   const bool takes_any = strategy == "ring" || strategy == "rotation" || strategy == "onesided";
   return takes_any ? " --set distribution.partition=block_cyclic --set distribution.block_size=1" : "";
 }
 
-/// With query_offset: none every query exists, and sees the keys of its entry: fewer queries than keys, as many, more.
+/// With query_offset: none every query exists, and sees the keys of its entry. Queries may be fewer or more than keys.
 TEST_F(Lengths, OfKeysOnly) {
   const std::vector<std::string> kinds{"ring",    "rotation",           "allgather", "pass_q",
                                        "ulysses", "onesided",           "hybrid",    "allgather_overlap",
@@ -282,7 +282,7 @@ TEST_F(Lengths, RowsAfterTheLastDocumentDoNotExist) {
 
 TEST_F(Lengths, AWrongNumberIsNamedWhereItStandsInTheFile) {
   ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
-  spoil(folder / "out.h5", "/out", ((1 * S + 60) * H + 2) * D + 3, 1);  // does not exist, and is not 0
+  spoil(folder / "out.h5", "/out", ((1 * S + 60) * H + 2) * D + 3, 1);  // this row does not exist: should be 0
   const Outcome wrong = annulus(2, "verify run.yaml --rows 201");
   EXPECT_EQ(wrong.status, 3) << wrong.out;
   EXPECT_NE(wrong.out.find("WRONG, largest at [1, 60, 2, 3]"), std::string::npos) << wrong.out;

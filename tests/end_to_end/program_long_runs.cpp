@@ -1,12 +1,12 @@
-// Runs in units, `stream` in blocks and other strategies in slices, that are killed, stopped, starved and started
-// again: the same command finishes the rest, and the bits are those of a run that nobody disturbed.
+// Runs in units (blocks of `stream`, slices of other strategies) that are killed, stopped or meet a full disk, and then
+// start again: the same command computes the rest, and the bits are those of a run that was not interrupted.
 #include "launched.hpp"
 #include "results.hpp"
 
 namespace annulus::test {
 namespace {
 
-/// How a run is made of units.
+/// A way to divide a run into units.
 struct Kind {
   const char* name;
   const char* distribution;
@@ -40,7 +40,7 @@ output: {{file: out.h5}}
     for (const char* name : {"out", "lse", "dq", "dk", "dv"}) all.push_back(numbers(folder / file, name));
     return all;
   }
-  /// Of a run that nobody disturbs, whose file goes.
+  /// The result of a run that is not interrupted. Its file is removed.
   Result undisturbed(int ranks) const {
     const Outcome outcome = run(ranks);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -63,8 +63,8 @@ output: {{file: out.h5}}
   }
 };
 
-/// Data are written, then flushed, then the unit is said to be finished, and that is flushed; the file gets its name
-/// when all are; the journal, which says where the data are, goes when the name is safe, too.
+/// The data of a unit are written and flushed; then the line "done" is written to the journal and flushed. When all
+/// units are done, the file gets its final name. When this name is on the disk, the journal is removed.
 TEST_P(ProgramLongRuns, NothingIsSaidBeforeItIsOnDisk) {
   ASSERT_EQ(run(1, "RECORD_FILE=calls.txt").status, 0);
   bool part_is_flushed = false, journal_is_flushed = true, renamed = false, name_is_flushed = false;
@@ -73,7 +73,7 @@ TEST_P(ProgramLongRuns, NothingIsSaidBeforeItIsOnDisk) {
     const std::string call = line.substr(line.find(' ') + 1);
     EXPECT_FALSE(renamed && call.starts_with("write")) << call;
     if (call.starts_with("write out.h5.part")) {
-      EXPECT_TRUE(journal_is_flushed) << "a unit is begun before the one before is safe: " << call;
+      EXPECT_TRUE(journal_is_flushed) << "the previous unit is not on disk yet: " << call;
       part_is_flushed = false;
       ++written;
     } else if (call == "flush out.h5.part") {
@@ -95,13 +95,13 @@ TEST_P(ProgramLongRuns, NothingIsSaidBeforeItIsOnDisk) {
       EXPECT_TRUE(name_is_flushed) << "the journal went before the result had its name on the disk";
     }
   }
-  EXPECT_GT(done, 3) << "not a run of many units: nothing is shown";
+  EXPECT_GT(done, 3) << "too few units: nothing is tested";
   EXPECT_GT(written, done);
   EXPECT_TRUE(renamed);
 }
 
-/// Killed in the middle of laying out, writing, flushing, saying so, completing, renaming; gone on with another number
-/// of ranks.
+/// Killed while it lays out the file, writes, flushes, records a finished unit, completes the file or renames it; then
+/// continued on another number of ranks.
 TEST_P(ProgramLongRuns, KilledAnywhereItGoesOn) {
   const Result expected = undisturbed(2);
   ASSERT_EQ(run(1, "RECORD_FILE=calls.txt").status, 0);
@@ -110,7 +110,7 @@ TEST_P(ProgramLongRuns, KilledAnywhereItGoesOn) {
   std::filesystem::remove(folder / "out.h5");
   const int moments = std::getenv("ANNULUS_KILLS") != nullptr ? std::atoi(std::getenv("ANNULUS_KILLS")) : 6;
   for (int i = 0; i < moments; ++i) {
-    // On one rank every call is its own; on three the first rank makes about as many beside the others' units.
+    // One rank makes all `calls`. Each of three ranks makes fewer, so one of them must be killed at an earlier call.
     const int ranks = i % 2 == 0 ? 1 : 3, at = 1 + int((long(i) * 7919 + 3) % (ranks == 1 ? calls : calls / 2));
     const std::string what = fmt::format("killed at call {} of {} on {} ranks", at, calls, ranks);
     const Outcome killed = run(ranks, fmt::format("RECORD_KILL={} RECORD_RANK={}", at, i % ranks));
@@ -136,7 +136,7 @@ TEST_P(ProgramLongRuns, AFullDiskLosesNothingThatIsFinished) {
   }
 }
 
-/// The lowest bit of the first number of out, which the first unit has written.
+/// The test flips the lowest bit of the first number of out, which the first unit has written.
 TEST_P(ProgramLongRuns, AUnitWhoseBytesChangeOnDiskIsComputedAgain) {
   const Result expected = undisturbed(1);
   ASSERT_EQ(run(1, "RECORD_FILE=calls.txt").status, 0);
@@ -169,24 +169,24 @@ TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
   EXPECT_EQ(other.status, 1);
   EXPECT_NE(other.err.find("attention.causal: true -> false"), std::string::npos) << other.err;
   EXPECT_NE(other.err.find("--restart"), std::string::npos) << other.err;
-  const Outcome device = run(1, "", "--set compute.backend=device");  // whose sums have other bits
+  const Outcome device = run(1, "", "--set compute.backend=device");  // its sums have other bits
   EXPECT_EQ(device.status, 1);
   EXPECT_NE(device.err.find("compute.backend: "), std::string::npos) << device.err;
   const Outcome anew = run(2, "", "--restart --set attention.causal=false");
   EXPECT_EQ(anew.status, 0) << anew.err;
   const Outcome again = run(1, "", "--restart");
-  EXPECT_EQ(again.status, 1) << "the result is there, and is to be overwritten by nobody";
+  EXPECT_EQ(again.status, 1) << "the result exists, and must not be overwritten";
   EXPECT_NE(again.err.find("exists already"), std::string::npos) << again.err;
   EXPECT_EQ(files(), (std::vector<std::string>{"out.h5", "run.yaml"}));
   EXPECT_FALSE(result() == expected);
 }
 
-/// Units of some tenths of a second.
+/// With these settings a unit takes some tenths of a second.
 const char* const longer =
     "--set attention.segments=[all] --set attention.dilations=[1] --set input.generate.sequence=15001 --set "
     "input.generate.batch=4 --set compute.backward=false --set compute.memory_limit=8MiB ";
 
-/// One rank hears of it, and all stop behind what they have in hand.
+/// One rank gets the signal, and all ranks stop after the unit that they are computing.
 TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
   {
     Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " ANNULUS_PROGRAM " run run.yaml " + longer);
@@ -209,7 +209,7 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
     EXPECT_EQ(count(run.err(), "begin"), 0) << "the end of a longer line:\n" << run.err();
   }
   for (const auto& [signal, status] : {std::pair(SIGUSR1, 75), {SIGINT, 1}}) {
-    // Before it has looked at what is there.
+    // The signal comes before the run has opened the journal of the earlier launches.
     Launched run(folder, "env LD_PRELOAD=" ANNULUS_SLOW_CALLS
                          " SLOW_CALL=open SLOW_PATH=.journal SLOW_RANK=0 SLOW_SECONDS=20 " ANNULUS_PROGRAM
                          " run run.yaml " +
@@ -228,7 +228,7 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
   EXPECT_EQ(annulus(1, std::string("verify run.yaml --rows 20 ") + longer).status, 0);
 }
 
-/// As tasks of a job array do.
+/// Two launches share a run, as tasks of a job array do.
 TEST_F(ProgramTest, LaunchesShareTheBlocksOfOneStream) {
   write("run.yaml", R"(
 input: {generate: {sequence: 20001, heads: 2, head_dim: 16}}
@@ -238,7 +238,7 @@ output: {file: out.h5, report: report.json}
 )");
   const std::string task = "env SLURM_ARRAY_TASK_ID=0 OMPI_MCA_odls_base_sigkill_timeout=0 " +
                            fmt::format(ANNULUS_LAUNCH, 1) + " " ANNULUS_PROGRAM " run run.yaml";
-  // They begin at the same time, and each would cut it by its own memory: the blocks are those of the first.
+  // Both begin at the same time, with other memory limits: both take the blocks of the launch that began first.
   const Outcome both = shell(
       fmt::format("({0} > a.txt 2>&1; echo status $? >> a.txt) & {0} --set compute.memory_limit=5MiB > b.txt 2>&1; "
                   "echo status $? >> b.txt; wait",
@@ -250,10 +250,10 @@ output: {file: out.h5, report: report.json}
   EXPECT_EQ(files(), (std::vector<std::string>{"a.txt", "b.txt", "out.h5", "report.json", "run.yaml"}));
   EXPECT_EQ(annulus(1, "verify run.yaml --rows 20").status, 0);
   EXPECT_EQ(shell(task).status, 0) << "a task that comes when all is done";
-  EXPECT_EQ(annulus(1, "run run.yaml").status, 1) << "who is no task is told that it exists";
+  EXPECT_EQ(annulus(1, "run run.yaml").status, 1) << "no task of an array: the result exists";
 }
 
-/// k lies in a file of its own, to which a link leads.
+/// k lies in another file, to which the input file has an external link.
 TEST_F(ProgramTest, FilesThatTheInputIsMadeOfAreInputs) {
   ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 3001 --heads 2 --head-dim 16").status, 0);
   std::filesystem::copy_file(folder / "in.h5", folder / "parts.h5");
@@ -288,7 +288,7 @@ output: {file: out.h5, overwrite: true}
   EXPECT_NE(mixed.err.find("parts.h5: \"inode"), std::string::npos) << mixed.err;
 }
 
-/// A line of a sweep says that a case begins or is finished: it is on the disk before another one is written.
+/// A line of a sweep says that a case begins or is finished. Each line is on the disk before the next is written.
 TEST_F(ProgramTest, NothingFollowsALineThatIsNotOnDisk) {
   write("deck.yaml", R"(
 input: {generate: {sequence: 64, heads: 1, head_dim: 8}}
@@ -308,7 +308,7 @@ bench: {sweep: [{attention.causal: [true, false]}], repeats: 1, file: sweep.h5}
     is_flushed = !writes;
   }
   EXPECT_TRUE(is_flushed);
-  EXPECT_GE(written, 3) << "not a line for the sweep and one for each case: nothing is shown";
+  EXPECT_GE(written, 3) << "less than a line for the sweep and one for each case";
 }
 
 INSTANTIATE_TEST_SUITE_P(, ProgramLongRuns, testing::ValuesIn(kinds),

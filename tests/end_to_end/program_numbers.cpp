@@ -1,5 +1,5 @@
-// Numbers at the edge of what the program computes in: refused, or found in the results, never silently wrong. And what
-// a run says of rows without a key, of segments without a border, and of machines that differ.
+// Numbers at the limits of the types in which annulus computes: refused, or found in the results, never silently wrong.
+// And what a run says of rows without a key, of segments longer than the sequence, and of machines that differ.
 #include <nlohmann/json.hpp>
 
 #include "program.hpp"
@@ -83,7 +83,7 @@ TEST_F(Numbers, ProductsOfTf32AreMadeOfFloat32OnMatrixUnits) {
          "these are bfloat16", "expected auto, float32 or float64"});
     generate();
     const std::string run = deck(attention, compute + "}");
-    if (annulus(0, "info").out.find("host, ") == std::string::npos) continue;  // a device is asked what it has
+    if (annulus(0, "info").out.find("host, ") == std::string::npos) continue;  // this depends on the GPU
     for (const char* more : {"", " --dry-run", " --set compute.reproducible=true"}) {
       expect_refused(run + more, 2,
                      {"run.yaml:3:", std::string("compute.precision: products of ") + name + " are made by the matrix",
@@ -95,8 +95,8 @@ TEST_F(Numbers, ProductsOfTf32AreMadeOfFloat32OnMatrixUnits) {
   }
 }
 
-// Another back end, the same numbers: `device` runs on host threads, too. What a build has not is refused, and cuDNN
-// where it would not give what is asked for, before the input is opened.
+// `device` runs on host threads, too, and gives the same numbers. Before the input is opened, a run refuses a back end
+// that the build lacks, and cuDNN with settings that it cannot fulfil.
 TEST_F(Numbers, BackEndsAreNamed) {
   generate();
   const std::string attention = "{segments: [8, all], dilations: [1, 2]}";
@@ -104,7 +104,7 @@ TEST_F(Numbers, BackEndsAreNamed) {
                  {"run.yaml:3:",
                   "compute.reproducible: true with compute.backend cudnn: cuDNN adds in an order of its "
                   "own; expected false, or another back end"});
-  const bool on_host = annulus(0, "info").out.find("host, ") != std::string::npos;  // a GPU may have cuDNN
+  const bool on_host = annulus(0, "info").out.find("host, ") != std::string::npos;  // a build for GPUs may have cuDNN
   for (const char* more : {"", " --dry-run"}) {
     if (!on_host) break;
     expect_refused(
@@ -121,8 +121,8 @@ TEST_F(Numbers, BackEndsAreNamed) {
   EXPECT_EQ(checked.status, 0) << checked.err;
 }
 
-/// A result of a GPU is verified anywhere: a float32 one passes as one of tf32, and so does one that is off by TF32's
-/// rounding, but not as one of 3xtf32.
+/// A result of a GPU can be verified without a GPU. A result in float32 passes as tf32 and as 3xtf32. One that is wrong
+/// by the rounding of TF32 passes as tf32, but not as 3xtf32.
 TEST_F(Numbers, ResultsOfTf32AreVerifiedWithoutAGpu) {
   generate();
   const std::string words = deck("{segments: [all], dilations: [1]}").substr(3);
@@ -139,7 +139,7 @@ TEST_F(Numbers, ResultsOfTf32AreVerifiedWithoutAGpu) {
   EXPECT_EQ(verified("3xtf32"), 3);
 }
 
-/// auto: where the instruction set has an instruction for them.
+/// compute.precision: auto takes products of bfloat16 if the instruction set has an instruction for them.
 TEST_F(Numbers, AutoTakesProductsOfBfloat16WhereThereIsAnInstruction) {
   generate("--dtype bfloat16");
   const std::string words = " " + deck("{segments: [all], dilations: [1]}") + " --dry-run";
@@ -181,14 +181,14 @@ TEST_F(Numbers, TheFirstNumberThatIsNoneIsNamed) {
                  {"the result's out holds", " at [0, 30, 1, 2]", "compute.reproducible", "2^42"});
   const Outcome three = annulus(3, deck(attention, "{reproducible: true}") + " --set distribution.strategy=ring");
   EXPECT_NE(three.err.find("on rank 2"), std::string::npos) << three.err;
-  EXPECT_EQ(annulus(3, deck(attention)).status, 0) << "without, there is room";
+  EXPECT_EQ(annulus(3, deck(attention)).status, 0) << "sums that are not exact have room";
 }
 
 TEST_F(Numbers, GradientsBeyondTheirTypeAreNamed) {
   generate("--dtype float16");
   for (std::size_t row = 0; row < 4; ++row) spoil(folder / "in.h5", "dout", 2 * 8 * row + 5, 6e4);
   expect_refused(deck("{segments: [all], dilations: [1], scale: 0.01}", "{backward: true}"), 1,
-                 {"the result's dv holds inf at [0, 0, 0, 5]", "float16", "65504"});  // 1 + 1/2 + 1/3 + 1/4 of it
+                 {"the result's dv holds inf at [0, 0, 0, 5]", "float16", "65504"});  // 6e4 (1 + 1/2 + 1/3 + 1/4)
 }
 
 TEST_F(Numbers, ALayersResultsAreLookedAt) {
@@ -258,7 +258,7 @@ TEST_F(Numbers, RanksOnDifferentMachinesUseWhatAllOfThemHave) {
   const Outcome best = annulus(1, run);
   ASSERT_EQ(best.status, 0) << best.err;
   const bool has_better = best.out.find("baseline tiles") == std::string::npos;
-  // Ranks 1 and 2 have the lesser one. (A launch of several programs, "A : B", crashes mpiexec of Open MPI 5.0.7.)
+  // Ranks 1 and 2 use the baseline. (A launch of several programs, "A : B", crashes mpiexec of Open MPI 5.0.7.)
   write("by_rank.sh", "[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 0 ] || export " + set + "baseline\nexec \"$@\"\n");
   const Outcome mixed = shell(fmt::format(ANNULUS_LAUNCH, 3) + " sh by_rank.sh " + ANNULUS_PROGRAM + " " + run +
                               " --set distribution.strategy=ring");

@@ -1,4 +1,4 @@
-// What a result looks like to others: types of its tensors, what two runs have in common, and the report as a row of a
+// What a result is for other programs: types of its tensors, what two runs have in common, and the report as a row of a
 // table.
 #include <cmath>
 #include <map>
@@ -39,7 +39,7 @@ class Output : public ProgramTest {
   }
 };
 
-// docs/changelog.md: what a version does not know has its default in later ones; what it cannot know is refused.
+// docs/changelog.md: a key that an older result lacks has its default; a key that this version lacks is refused.
 TEST_F(Output, OfAnOlderVersionVerifiesAndOfANewerOneIsRefused) {
   generate("");
   write("run.yaml", deck);
@@ -73,11 +73,11 @@ TEST_F(Output, TypeIsThatOfTheTensorsAndNotOfLse) {
       ASSERT_EQ(now.size(), numbers_before.size());
       double largest = 0;
       for (std::size_t i = 0; i < now.size(); ++i) largest = std::max(largest, std::abs(now[i] - numbers_before[i]));
-      EXPECT_LT(largest, 3e-3) << name << " of " << type;  // other ranks: other roundings
+      EXPECT_LT(largest, 3e-3) << name << " of " << type;  // 3 ranks round differently
     }
     const Outcome checked = annulus(2, "verify run.yaml" + set);
     EXPECT_EQ(checked.status, 0) << checked.out << checked.err;
-    EXPECT_EQ(count(checked.out, "tolerance 0.003 "), 5) << checked.out;  // of float16: more bits are no better ones
+    EXPECT_EQ(count(checked.out, "tolerance 0.003 "), 5) << checked.out;  // that of float16 inputs
   }
   const Outcome other = annulus(0, "verify run.yaml");
   EXPECT_EQ(other.status, 1);
@@ -113,7 +113,7 @@ TEST_F(Output, ALayersTensorsToo) {
   const Outcome checked = annulus(2, "verify run.yaml");
   EXPECT_EQ(checked.status, 0) << checked.out << checked.err;
   EXPECT_EQ(count(checked.out, "tolerance 0.02 "), 6) << checked.out;
-  // Checkpoints keep the input's type, for they are gone on from; the result of training need not.
+  // Checkpoints keep the input's type, because training goes on from them; the result of training need not.
   write("train.yaml",
         "input: {file: in.h5}\nlayer: {heads: 4, sharding: tensor}\n"
         "train: {steps: 3, rate: 0.1, checkpoint: c.h5}\noutput: {file: result.h5, overwrite: true, type: float64}\n");
@@ -148,7 +148,7 @@ TEST_F(Output, TwoRunsOfOneJobDoNotDiffer) {
   EXPECT_NE(other.out.find("dataset: </dv> and </dv>\n1 differences found"), std::string::npos) << other.out;
 }
 
-/// The first 50 of 77 rows of a batch entry, in a file of their own, computed by other ranks and threads.
+/// The first 50 of 77 rows of a batch entry, in another file, computed with other numbers of ranks and threads.
 TEST_F(Output, OfAPartHasTheBitsOfTheWhole) {
   generate("");
   write("run.yaml", deck);
@@ -175,7 +175,7 @@ TEST_F(Output, OfAPartHasTheBitsOfTheWhole) {
     EXPECT_EQ(numbers(folder / "own.h5", name), part_of(numbers(folder / "whole.h5", name))) << name;
   }
   EXPECT_NE(numbers(folder / "own.h5", "dv"), part_of(numbers(folder / "whole.h5", "dv")))
-      << "later rows see these keys";
+      << "in the whole, later rows see these keys";
 }
 
 TEST_F(Output, SaysWhatItIs) {
@@ -189,10 +189,10 @@ TEST_F(Output, SaysWhatItIs) {
   EXPECT_NE(attributes.find("\"annulus\""), std::string::npos) << attributes;
   const std::string version = annulus(0, "info").out.substr(8, 5);
   EXPECT_NE(attributes.find("\"" + version), std::string::npos) << attributes << version;
-  EXPECT_EQ(shell("h5dump -a /date result.h5").status, 1);  // it stands in /provenance
+  EXPECT_EQ(shell("h5dump -a /date result.h5").status, 1);  // the date is in /provenance
 }
 
-/// Files of older versions have no scales and no attributes of their own.
+/// Files of older versions have no dimension scales, and lack the attributes that strip() removes.
 TEST_F(Output, FilesWithoutScalesAreReadAsEver) {
   generate("--dtype float16");
   write("run.yaml", deck);
@@ -247,7 +247,7 @@ TEST_F(Output, ReportsMakeATable) {
     ASSERT_TRUE(settings[name].is_string()) << name;
     EXPECT_FALSE(settings[name].get<std::string>().empty()) << name;
   }
-  for (const auto& [name, value] : settings.items()) EXPECT_TRUE(value.is_primitive()) << name;  // one cell each
+  for (const auto& [name, value] : settings.items()) EXPECT_TRUE(value.is_primitive()) << name;  // a cell of the table
   ASSERT_EQ(annulus(1, "run run.yaml --set output.report=report.json").status, 0);
   EXPECT_EQ(nlohmann::json::parse(slurp(folder / "report.json"))["settings"]["partition"], "contiguous");
 }

@@ -1,5 +1,5 @@
-// Runs that are larger than compute.memory_limit, through the program: passes over batch entries and heads, to the bit
-// what the run at once makes; what is shown of them; interrupted ones; errors.
+// Runs that need more than compute.memory_limit, through the program: in passes over batch entries and heads they give
+// the bits of the run at once. Also tested: what is printed about passes, and errors.
 #include <nlohmann/json.hpp>
 
 #include "program.hpp"
@@ -31,7 +31,7 @@ class Passes : public ProgramTest {
   }
   double passes() const { return nlohmann::json::parse(slurp(folder / "report.json"))["passes"]; }
 
-  /// At once, then within the limit, which must take some passes: the same bits, and no more memory.
+  /// Runs at once, then in passes because of the limit: the bits must be the same, and the memory within the limit.
   void expect_same(int ranks, const std::string& limit, const std::string& set = "",
                    std::vector<std::string> datasets = {"out", "lse", "dq", "dk", "dv"}) const {
     const Outcome whole = annulus(ranks, "run run.yaml" + set);
@@ -60,7 +60,7 @@ TEST_F(Passes, MakeTheBitsOfTheRunAtOnce) {
 }
 
 TEST_F(Passes, ReadDocumentsAndOtherOrdersAndChunks) {
-  // (B, H, S, D) in chunks, and offsets of packed documents.
+  // other.h5 has the tensors as (B, H, S, D) in chunks, and the offsets of packed documents.
   const hid_t in = H5Fopen((folder / "in.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   const hid_t out = H5Fcreate((folder / "other.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   for (const auto& [name, heads] : {std::pair("q", 6), {"k", 3}, {"v", 3}, {"dout", 6}}) {

@@ -18,7 +18,7 @@ class Plans : public ProgramTest {
           "input: {generate: {sequence: 600, heads: 2, head_dim: 16}}\noutput: {file: small.h5, overwrite: true}\n"
           "distribution: {local_below: 0}\n");
   }
-  /// The line of the table that starts with these words, its marks left out.
+  /// Words of the line of the table for this strategy and partition, without the mark "*".
   static std::vector<std::string> line(const std::string& table, const std::string& strategy,
                                        const std::string& partition) {
     std::stringstream lines(table);
@@ -41,7 +41,7 @@ TEST_F(Plans, TableHasEveryStrategyAndTheBytesOfTheMainSetting) {
     if (name == "auto") continue;
     EXPECT_NE(planned.out.find(" " + name + " "), std::string::npos) << name << " is missing in:\n" << planned.out;
   }
-  // strategy partition time unit compute unit exposed unit memory unit MiB messages balance
+  // Columns: strategy partition time unit compute unit exposed unit memory unit MiB messages balance
   const auto rotation = line(planned.out, "rotation", "contiguous"), ring = line(planned.out, "ring", "contiguous");
   ASSERT_EQ(rotation.size(), 13u) << planned.out;
   ASSERT_EQ(ring.size(), 13u) << planned.out;
@@ -103,21 +103,21 @@ TEST_F(Plans, ExplainTheAutoThatRuns) {
   }
 }
 
-/// Runs whose tensors fit into one rank's share of the memory only when they are spread.
+/// Runs whose tensors fit into one rank's share of the memory only if they are spread over the ranks.
 class Limits : public Plans {
  protected:
-  /// What two ranks print, started behind these shell words.
+  /// What two ranks print, if each of them starts after these shell commands.
   Outcome behind(const std::string& words, const std::string& arguments) const {
     return shell(fmt::format(ANNULUS_LAUNCH, 2) + " sh -c \"" + words + "; exec " + ANNULUS_PROGRAM + " " + arguments +
                  "\"");
   }
-  /// MiB behind "# memory for a rank: ".
+  /// The number of MiB that follows "# memory for a rank: ".
   static double megabytes(const std::string& out) {
     const std::string words = "# memory for a rank: ";
     const std::size_t at = out.find(words);
     return at == std::string::npos ? 0 : std::stod(out.substr(at + words.size()));
   }
-  /// `auto` says what the bound is, and takes what keeps to it.
+  /// Checks that a dry run names this bound, and that `auto` takes a strategy that needs no more memory.
   void expect_kept(const std::string& words, const std::string& bound) const {
     const Outcome dry = behind(words, "run --dry-run small.yaml");
     ASSERT_EQ(dry.status, 0) << dry.err;
@@ -125,7 +125,7 @@ class Limits : public Plans {
     const double limit = megabytes(dry.out);
     ASSERT_GT(limit, 20) << dry.out;
     ASSERT_LT(limit, 1000) << dry.out;
-    // q, k, v and out of all rows are 8 KiB a row, and a half more than the limit.
+    // q, k, v and out take 8 KiB a row; for all rows that is one and a half times the limit.
     write("large.yaml", fmt::format("input: {{generate: {{sequence: {}, heads: 8, head_dim: 64}}}}\n"
                                     "attention: {{segments: [64], dilations: [1]}}\noutput: {{file: large.h5}}\n"
                                     "distribution: {{local_below: 10000000}}\n",
@@ -137,7 +137,7 @@ class Limits : public Plans {
   }
 };
 
-// A sanitized program takes some 200 MiB, and terabytes of addresses, for itself.
+// A program with the address sanitizer takes some 200 MiB, and terabytes of addresses, for itself.
 #ifdef __SANITIZE_ADDRESS__
 TEST_F(Limits, OfSlurmAreKept) {
   expect_kept("export SLURM_MEM_PER_CPU=200 SLURM_CPUS_PER_TASK=2", "Slurm's --mem-per-cpu");
@@ -150,7 +150,7 @@ TEST_F(Limits, OfAddressSpaceAreKept) { expect_kept("ulimit -v 800000", "address
 #endif
 
 TEST_F(Limits, OfSharedMemoryAreKnownBeforeAnythingIsRead) {
-  // Windows of 24 TiB have no room anywhere.
+  // No machine has shared memory for windows of 24 TiB.
   const Outcome named = annulus(2,
                                 "run small.yaml --set distribution.strategy=onesided "
                                 "--set input.generate.sequence=100000000000");
@@ -215,7 +215,7 @@ TEST_F(Plans, OfOneRankAreShownStepByStep) {
     EXPECT_NE(ring.out.find(line), std::string::npos) << line << "\n" << ring.out;
   }
   EXPECT_EQ(ring.out.find("backward"), ring.out.find("backward: false")) << "no gradients are asked for";
-  for (const std::string& strategy : strategies()) {  // with gradients and in one order, where it can
+  for (const std::string& strategy : strategies()) {  // with gradients
     const std::string set = " --set compute.backward=true --set distribution.strategy=" + strategy;
     const Outcome shown = annulus(0, "run --dry-run --ranks 4 --rank 3 deck.yaml" + set);
     ASSERT_EQ(shown.status, 0) << shown.err;
@@ -230,7 +230,7 @@ TEST_F(Plans, OfOneRankAreShownStepByStep) {
 }
 
 TEST_F(Plans, CalibrateMakesAMachineFileThatPlansAndRunsGoBy) {
-  // On one rank's disk a read takes a quarter of a second more than out of the page cache.
+  // On rank 1 a read from disk takes a quarter of a second longer than a read from the page cache.
   const Outcome measured = shell(fmt::format(ANNULUS_LAUNCH, 2) +
                                  " env LD_PRELOAD=" ANNULUS_SLOW_CALLS
                                  " SLOW_CALL=\"a read from disk\" SLOW_RANK=1 SLOW_SECONDS=0.25 " ANNULUS_PROGRAM
@@ -252,7 +252,7 @@ TEST_F(Plans, CalibrateMakesAMachineFileThatPlansAndRunsGoBy) {
   ASSERT_EQ(planned.status, 0) << planned.err;
   EXPECT_NE(planned.out.find("m.yaml: "), std::string::npos) << planned.out;
   EXPECT_EQ(planned.out.find("built-in default"), std::string::npos);
-  // A machine on which a message takes a minute computes on one rank; the run goes by the file, too.
+  // If a message takes a minute, `auto` computes on one rank. So the run uses the machine file, as the plan does.
   const std::size_t at = text.find("seconds_per_message: ");
   std::string slow = text;
   slow.replace(at, text.find(" #", at) - at, "seconds_per_message: 60");

@@ -1,7 +1,7 @@
-// Queries of their own number (input.query_offset) through the program: q has other rows than k and v.
+// Queries whose number differs from that of the keys (input.query_offset): q has other rows than k and v.
 //
-// The whole sequence is computed, too: queries at rows [20, 39) of it get the numbers that these rows get there, and
-// keys the gradients that they get where no other row has any.
+// The whole sequence is computed, too. Queries at its rows [20, 39) must get the results of these rows, and keys must
+// get their gradients in the whole sequence if only these rows have gradients of the output.
 #include <algorithm>
 #include <cmath>
 
@@ -57,7 +57,7 @@ class Queries : public ProgramTest {
     EXPECT_EQ(outcome.status, 0) << words << "\n" << outcome.err;
     return outcome;
   }
-  /// Results of the queries' rows are those of rows `from` on of the whole sequence; those of keys are the same.
+  /// Checks that query i has the results of row `from` + i of the whole sequence, and each key the same gradients.
   void expect_rows_of_all(std::size_t from) const {
     for (const char* name : {"out", "lse", "dq", "entropy", "top_rows", "top_weights", "dk", "dv"}) {
       const std::vector<double> all = numbers(folder / "all.yaml.h5", name),
@@ -179,7 +179,7 @@ TEST_F(Queries, PassesAndTheOtherOrderOfAxesChangeNothing) {
   EXPECT_NE(passes.out.find("4, of 1 batch entry and 1 key/value head each"), std::string::npos) << passes.out;
   for (std::size_t i = 0; i < names.size(); ++i)
     EXPECT_LT(largest_difference(numbers(folder / "few.yaml.h5", names[i]), whole[i]), 1e-11) << names[i];
-  for (const auto& [name, extents] : extents_of_rows) {  // as PyTorch lays them out
+  for (const auto& [name, extents] : extents_of_rows) {  // in PyTorch's order (B, H, S, D)
     const std::vector<double> lies = numbers(folder / "few.h5", name);
     const std::size_t each = extents.size() == 3 ? 1 : 8, heads = extents[2], rows = lies.size() / heads / each;
     std::vector<double> turned;
@@ -199,7 +199,7 @@ TEST_F(Queries, PassesAndTheOtherOrderOfAxesChangeNothing) {
   EXPECT_EQ(text_attribute(folder / "few.yaml.h5", "out", "axes"), "batch head query dim");
 }
 
-// Keys are then read in parts (kernels::key_parts()), and the batch in blocks whose size follows from the threads.
+// For few queries keys are read in parts (kernels::key_parts()), and the batch in blocks that depend on the threads.
 TEST_F(Queries, FewReadManyKeysWithTheSameBitsForAnyNumberOfThreads) {
   write_run("few.yaml", "generate: {sequence: 17000, queries: 16, heads: 1, head_dim: 8, batch: 24}", "causal: false");
   std::vector<std::vector<double>> expected;
@@ -217,7 +217,7 @@ TEST_F(Queries, FewReadManyKeysWithTheSameBitsForAnyNumberOfThreads) {
 TEST_F(Queries, FewReadManyKeysInTheMemoryThatIsPredicted) {
   write_run("few.yaml", "generate: {sequence: 33000, queries: 40, heads: 64, kv_heads: 1, head_dim: 32}",
             "causal: false");
-  for (const char* reproducible : {"true", "false"}) {  // in parts only if it is false
+  for (const char* reproducible : {"true", "false"}) {  // false: keys are read in parts
     ran(1, fmt::format("run few.yaml --set output.statistics=[] --set compute.reproducible={}", reproducible));
     for (const char* pass : {"/run/", "/run/backward/"}) {
       const double peak = numbers(folder / "few.yaml.h5", fmt::format("{}peak_bytes", pass)).at(0),

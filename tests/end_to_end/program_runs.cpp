@@ -1,5 +1,5 @@
-// Whole runs: from HDF5 to HDF5 on several ranks, the same numbers for every strategy and rank count, verified by the
-// program itself.
+// Whole runs, from HDF5 to HDF5 on several ranks: every strategy and rank count gives the same numbers, and
+// `annulus verify` accepts them.
 #include "program.hpp"
 #include "results.hpp"
 
@@ -243,7 +243,7 @@ TEST_F(Runs, ListAndInfoAndHelp) {
   }
   const Outcome help = annulus(2, "--help");
   EXPECT_EQ(help.status, 0);
-  EXPECT_EQ(help.out.rfind("annulus: ", 0), 0u) << "ours, not Kokkos' own:\n" << help.out;
+  EXPECT_EQ(help.out.rfind("annulus: ", 0), 0u) << "not that of Kokkos:\n" << help.out;
   EXPECT_EQ(annulus(0, "run --help").status, 0);
   EXPECT_EQ(annulus(0, "--version").status, 0);
 }

@@ -1,4 +1,4 @@
-// Softcap and ALiBi through the program: results by the definition, passes, blocks and further launches, what is shown
+// Softcap and ALiBi through the program: results agree with the definition, in passes and in blocks, too; what is shown
 // and refused; and the slide encoder of docs/scores.md at a small size.
 #include "program.hpp"
 #include "results.hpp"
@@ -20,13 +20,13 @@ class ProgramScores : public ProgramTest {
     put_places(701, 30);
   }
 
-  /// run.yaml with this bias.
+  /// Writes run.yaml with this attention.bias.
   void write_run(const std::string& bias) const {
     write("run.yaml", "input: {file: in.h5}\nattention: {segments: [16, 64, all], dilations: [1, 3, 5], bias: " + bias +
                           "}\ncompute: {backward: true}\ndistribution: {strategy: ring}\n"
                           "output: {file: out.h5, overwrite: true}\n");
   }
-  /// Makes the dataset `places` (rows, 2), a walk over a grid line by line, in place of the one that is there.
+  /// Replaces the dataset `places` (rows, 2) by the points of a grid, line by line; `first` is x of the first point.
   void put_places(hsize_t rows, hsize_t line, double first = 0) const {
     std::vector<double> places;
     for (hsize_t row = 0; row < rows; ++row)

@@ -1,5 +1,5 @@
-// Sink logits through the program: results by the definition, gradients, passes and blocks, kills and further launches,
-// what is shown and refused.
+// Sink logits through the program: results and gradients agree with the definition, in passes, in blocks and in runs
+// that go on after a kill, too; what is shown and refused.
 #include "program.hpp"
 #include "results.hpp"
 
@@ -30,7 +30,7 @@ output: {file: out.h5, overwrite: true}
                                      more);
     ASSERT_EQ(made.status, 0) << made.err;
   }
-  /// Makes the dataset, in place of the one that is there.
+  /// Makes the dataset `sink`, or replaces it.
   void put_sink(const std::vector<double>& values, hid_t type = H5T_IEEE_F32LE) const {
     const hid_t file = H5Fopen((folder / "in.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     if (H5Lexists(file, "sink", H5P_DEFAULT) > 0) H5Ldelete(file, "sink", H5P_DEFAULT);
@@ -73,8 +73,8 @@ TEST_F(ProgramSinks, ResultsAreTheDefinition) {
   EXPECT_EQ(other.status, 1) << "another function";
 }
 
-/// dsink is a sum over the rows of out. `verify` reads them from the result, so it knows dsink only as well as they are
-/// stored.
+/// dsink is a sum over the rows of out. `verify` reads out from the result, so it computes dsink only as accurately as
+/// out is stored.
 TEST_F(ProgramSinks, OutStoredInFewerBits) {
   generate(" --dtype float64 --overwrite");
   put_sink({0.5, -infinity, 3, -2, 0, 8});
@@ -113,7 +113,7 @@ TEST_F(ProgramSinks, SameBitsInPassesBlocksAndOnAnyRanks) {
   }
 }
 
-/// What was finished before a kill is in dsink, too, and nothing twice.
+/// dsink contains the units that were finished before a kill, and no unit twice.
 TEST_F(ProgramSinks, KilledRunsGoOn) {
   for (const std::string set : {" --set distribution.strategy=stream --set distribution.block_size=100",
                                 " --set compute.memory_limit=5000KiB"}) {
@@ -131,7 +131,7 @@ TEST_F(ProgramSinks, KilledRunsGoOn) {
       EXPECT_EQ(result("dsink"), result("dsink", "whole.h5")) << share;
       EXPECT_FALSE(exists("out.h5.journal"));
     }
-    EXPECT_GT(stopped, 1) << "killed too early or too late: nothing is shown";
+    EXPECT_GT(stopped, 1) << "killed too early or too late: nothing is tested";
   }
 }
 

@@ -7,9 +7,9 @@
 namespace annulus::test {
 namespace {
 
-// About a second and a half of one fast core per rank and hop, so that a rank can be met in the middle. The first
-// progress line comes when rank 0 is through with its own rows, a second after the start at the earliest: every rank
-// then still has hops before it.
+// A hop takes a fast core about one and a half seconds, so that a signal can reach a rank in the middle of a hop. The
+// first progress line comes when rank 0 has finished its own rows, but at the earliest one second after the start:
+// every rank then still has hops to do.
 const char* const deck = R"(
 input: {generate: {sequence: 16384, heads: 8, batch: 2}}
 attention: {causal: false}
@@ -17,7 +17,7 @@ distribution: {strategy: ring_blocking, stall_timeout: 2}
 output: {file: result.h5}
 )";
 
-/// Four times the work: progress is told after a second, which must not find the ranks of a fast machine in a hop.
+/// Four times the work: the first progress line, after a second, must be about own rows on a fast machine, too.
 std::string long_deck() {
   std::string text = deck;
   return text.replace(text.find("batch: 2"), 8, "batch: 8");
@@ -38,7 +38,7 @@ class Stall : public ProgramTest {
     return found;
   }
 
-  /// The line names a file with what the rank did last, the kernel among it, and with what it is doing now.
+  /// Checks that the line names a file with the rank's last events, a kernel among them, and with what it is doing now.
   void expect_events(int rank, const std::string& line) const {
     const std::string name = fmt::format("result.h5.stalled.{}.jsonl", rank);
     EXPECT_TRUE(line.ends_with("; its last steps are in " + (folder / name).string())) << line;
@@ -67,13 +67,13 @@ TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
 #ifdef ANNULUS_GENTLE_LAUNCHER
   const std::vector<std::string> expected{"result.h5.stalled.0.jsonl", "result.h5.stalled.2.jsonl", "run.yaml"};
   std::vector<std::string> left = files();
-  std::erase(left, "result.h5.stalled.1.jsonl");  // of the stopped rank, if its launcher lets it go on
-  EXPECT_EQ(left, expected) << "no result, and nothing half of one";
+  std::erase(left, "result.h5.stalled.1.jsonl");  // the stopped rank makes it if its launcher lets it go on
+  EXPECT_EQ(left, expected) << "no result and no part of one";
 #endif
   for (const int rank : {0, 2}) {
     const auto lines = diagnoses(err, rank);
     ASSERT_EQ(lines.size(), 1u) << "rank " << rank << " in " << err;
-    // Both neighbours are rank 1's: one cannot send to it, the other cannot receive from it, or waits for the first.
+    // Both are neighbours of rank 1. One cannot send to it; the other cannot receive from it, or waits for the first.
     for (const char* word : {"waiting in the attention, hop ", " of 2 for ", " bytes in and ", "missing"}) {
       EXPECT_NE(lines[0].find(word), std::string::npos) << word << " is missing in " << lines[0];
     }
@@ -81,7 +81,7 @@ TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
   }
   const std::string all = diagnoses(err, 0)[0] + diagnoses(err, 2)[0];
   EXPECT_TRUE(all.find("from rank 1") != std::string::npos || all.find("to rank 1") != std::string::npos) << all;
-  // A stopped rank says nothing. A launcher, though, lets it go on to end it: it may then still hear of the alarm.
+  // A stopped rank prints nothing. But a launcher may let it go on in order to end it; then it may notice the alarm.
   for (const std::string& line : diagnoses(err, 1)) {
     EXPECT_NE(line.find("another rank raised the alarm"), std::string::npos) << line;
   }
@@ -126,7 +126,7 @@ TEST_F(Stall, KilledRankEndsTheRunAndNoResultAppears) {
   EXPECT_GT(status, 0) << run.err();
   EXPECT_EQ(run.left(), 0);
   EXPECT_FALSE(exists("result.h5"));
-  // A launcher that kills the others with TERM lets them clean up. What is left otherwise the next run removes.
+  // If the launcher ends the other ranks with TERM, they clean up. Otherwise the next run removes what is left.
   EXPECT_EQ(annulus(1, "run run.yaml --set input.generate.sequence=64").status, 0);
   EXPECT_EQ(files(), (std::vector<std::string>{"result.h5", "run.yaml"}));
 }

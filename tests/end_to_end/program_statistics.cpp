@@ -1,5 +1,5 @@
-// output.statistics through the program: entropy, received and lists of top rows against the definition and against
-// each other, what verify finds in them, and the pass of their own in reports.
+// output.statistics through the program: entropy, received and lists of top rows agree with the definition and with
+// each other; what verify finds in them; and the reports of the pass that computes them.
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -49,7 +49,7 @@ TEST_F(Statistics, EveryWayToComputeThemVerifies) {
     SCOPED_TRACE(strategy);
     if (std::find(known.begin(), known.end(), strategy) == known.end()) continue;  // not with this MPI
     expect_good(ranks, fmt::format(" --set distribution.strategy={}{}", strategy, more));
-    // Every row sees keys, itself at least, and its probabilities add up to 1. bfloat16 is computed in float32.
+    // Every row sees at least itself, so its probabilities add up to 1, in the accuracy of float32 (bfloat16, too).
     EXPECT_NEAR(sum(result("received")) / (2 * 53 * 4), 1, 1e-5);
     EXPECT_DOUBLE_EQ(sum(result("/run/statistics/kept")), sum(result("/run/kept")));
     const std::vector<double> peak = result("/run/statistics/peak_bytes");
@@ -59,7 +59,7 @@ TEST_F(Statistics, EveryWayToComputeThemVerifies) {
   }
 }
 
-/// One pair, and room for all keys: the lists have every probability.
+/// With one pair and lists that have room for all keys, entropy and received follow from the lists.
 TEST_F(Statistics, ListsOfAllKeysTellTheRest) {
   write("run.yaml", deck);
   expect_good(3, " --set attention.segments=[all] --set attention.dilations=[1] --set output.top_keys=64");
@@ -68,7 +68,7 @@ TEST_F(Statistics, ListsOfAllKeysTellTheRest) {
   for (std::size_t i = 0; i < entropy.size(); ++i) {
     const std::size_t b = i / (53 * 4), x = i / 4 % 53, h = i % 4;
     for (std::size_t j = 64 * i; j < 64 * (i + 1); ++j) {
-      EXPECT_EQ(rows[j] >= 0, j - 64 * i <= x) << "rows up to itself, and -1 behind them";
+      EXPECT_EQ(rows[j] >= 0, j - 64 * i <= x) << "rows up to itself, then -1";
       if (rows[j] < 0) continue;
       entropy[i] -= weights[j] * std::log(weights[j]);
       received[(b * 53 + std::size_t(rows[j])) * 4 + h] += weights[j];
@@ -81,8 +81,8 @@ TEST_F(Statistics, ListsOfAllKeysTellTheRest) {
   EXPECT_EQ(text_attribute(folder / "result.h5", "entropy", "units"), "nats");
 }
 
-/// The worked example of the filled-in keys: 10 rows, pair (8, 2), rows 8 and 9 see themselves and three of them, and
-/// head 0 picks even rows, head 1 odd ones.
+/// The worked example of filled-in keys (the padding of torchscale): 10 rows, pair (8, 2). Head 0 picks even rows, head
+/// 1 odd rows. Rows 8 and 9 see themselves and three filled-in keys.
 TEST_F(Statistics, FilledInKeysReceiveTheirShare) {
   write("run.yaml",
         "input: {generate: {sequence: 10, heads: 2, head_dim: 8, dtype: float64}}\n"
@@ -93,12 +93,12 @@ TEST_F(Statistics, FilledInKeysReceiveTheirShare) {
   for (std::size_t h = 0; h < 2; ++h) {
     const std::size_t last = 2 * (8 + h) + h;
     const double own = 1 - 3 * std::exp(-lse[last]);
-    EXPECT_NEAR(received[last], own, 1e-12) << "of itself alone";
+    EXPECT_NEAR(received[last], own, 1e-12) << "from itself alone";
     EXPECT_NEAR(weights[8 * last], own, 1e-12);
     EXPECT_EQ(weights[8 * last + 1], 0) << "filled-in keys are no rows";
     double all = 0;
     for (std::size_t p = 0; p < 10; ++p) all += received[2 * p + h];
-    EXPECT_NEAR(all, 4 + own, 1e-12) << "of the four rows with keys of the first segment, and of the last";
+    EXPECT_NEAR(all, 4 + own, 1e-12) << "1 from each of 4 rows of the first segment, and own";
   }
 }
 
@@ -107,7 +107,7 @@ TEST_F(Statistics, VerifyFindsChangedNumbers) {
   ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
   ASSERT_EQ(shell("cp result.h5 good.h5").status, 0);
   const std::vector<double> rows = result("top_rows"), weights = result("top_weights");
-  const std::size_t end = rows.size();  // of the list of the last row, which sees many keys
+  const std::size_t end = rows.size();  // end of the list of the last row, which sees many keys
   struct Change {
     std::string dataset;
     std::size_t index;
@@ -136,7 +136,7 @@ TEST_F(Statistics, VerifyFindsChangedNumbers) {
   EXPECT_NE(other.err.find("output.statistics: [entropy, received, top] -> [top]"), std::string::npos) << other.err;
 }
 
-/// Statistics are not stored in 16 bits, and their errors are not those of numbers that are.
+/// Statistics of 16-bit tensors are not stored in 16 bits, so verify expects smaller errors of them than of out.
 TEST_F(Statistics, VerifyExpectsTheAccuracyOfTheSumsOf16BitTensors) {
   write("run.yaml", deck);
   const std::string narrow = "run.yaml --set input.generate.dtype=float16";
@@ -152,7 +152,7 @@ TEST_F(Statistics, VerifyExpectsTheAccuracyOfTheSumsOf16BitTensors) {
   }
 }
 
-/// A key that is there twice has the same probability twice: the smaller row comes first.
+/// Two rows with equal keys have the same probability: the smaller row number comes first.
 TEST_F(Statistics, TiesGoToTheSmallerRow) {
   ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 24 --heads 2 --head-dim 8 --dtype float64").status, 0);
   const std::vector<double> k = numbers(folder / "in.h5", "k");

@@ -1,5 +1,5 @@
-// Strategy stream as a user meets it: the same result as any strategy's for any number of ranks and threads, within the
-// memory that it may use; refused where it cannot do what is asked.
+// Strategy stream through the program: its result is that of any strategy, for any number of ranks and threads, within
+// the memory limit. It is refused if it cannot do what is asked.
 #include "program.hpp"
 #include "results.hpp"
 
@@ -24,7 +24,7 @@ output: {file: out.h5, statistics: [entropy]}
     for (const char* name : {"out", "lse", "entropy", "dq", "dk", "dv"}) all.push_back(numbers(folder / file, name));
     return all;
   }
-  /// What is refused, and with which words.
+  /// Checks that these arguments are refused with these words, and that no file is made.
   void expect_refused(const std::string& arguments, const std::string& words) const {
     const Outcome outcome = annulus(0, arguments);
     EXPECT_EQ(outcome.status, 2) << arguments << "\n" << outcome.out;
@@ -49,7 +49,7 @@ TEST_F(ProgramStream, GivesTheSameBitsOnAnyNumberOfRanks) {
   EXPECT_EQ(files(), (std::vector<std::string>{"more.h5", "out.h5", "run.yaml"}));
 }
 
-/// Blocks of other sizes read other rows at once: with `reproducible` no bit shows it, nor which strategy it was.
+/// With `reproducible` the bits depend neither on the size of the blocks nor on the strategy.
 TEST_F(ProgramStream, GivesTheBitsOfOtherStrategiesWhereReproducible) {
   const std::string run = "run run.yaml --set compute.reproducible=true --set compute.memory_limit=1GiB ";
   ASSERT_EQ(annulus(0, run + "--set distribution.strategy=single").status, 0);
@@ -63,7 +63,7 @@ TEST_F(ProgramStream, GivesTheBitsOfOtherStrategiesWhereReproducible) {
 }
 
 TEST_F(ProgramStream, IsTakenWhereNothingElseFits) {
-  // One head: no passes over heads to take instead.
+  // With one head, passes over heads cannot be taken instead.
   write("long.yaml", R"(
 input: {generate: {sequence: 60000, heads: 1, head_dim: 16}}
 attention: {segments: [64, all], dilations: [1, 256]}

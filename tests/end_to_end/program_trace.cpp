@@ -1,4 +1,4 @@
-// output.trace: what it shows is what /run tells, whatever the strategy, and what Kokkos Tools see.
+// output.trace: for every strategy its spans agree with the times in /run. Kokkos Tools see the same names.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -51,7 +51,7 @@ class Traces : public ProgramTest {
     return seconds;
   }
 
-  /// A bar lies inside the one around it, or behind it. Times are rounded to 1e-3 us.
+  /// Checks that a bar ends inside the bar in which it begins. Times are rounded to 1e-3 us.
   static void expect_nested(const std::vector<Bar>& bars) {
     std::vector<Bar> open;
     for (const Bar& bar : bars) {
@@ -88,7 +88,7 @@ TEST_F(Traces, SumsAreThoseOfTheResult) {
     const Outcome ran = annulus(3, "run run.yaml --set distribution.strategy=" + strategy);
     ASSERT_EQ(ran.status, 0) << ran.err;
     const auto all = bars();
-    ASSERT_EQ(all.size(), 3u);  // a process each
+    ASSERT_EQ(all.size(), 3u);  // one for each rank
     for (const auto& [rank, spans] : all) {
       expect_nested(spans);
       for (const char* kind : {"compute", "wait"}) {

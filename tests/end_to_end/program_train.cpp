@@ -63,7 +63,7 @@ TEST_F(Layers, LossCurveIsTheSameForStrategiesShardingsAndRankCounts) {
   ASSERT_EQ(loss.size(), 21u) << "before the first step and after each";
   for (std::size_t i = 1; i < loss.size(); ++i) EXPECT_LT(loss[i], loss[i - 1]) << "step " << i;
   EXPECT_LT(loss.back(), 0.9 * loss.front());
-  // Of every strategy with every sharding, tests/layer says the same.
+  // tests/layer checks the same for every strategy with every sharding.
   for (const auto& [ranks, more] :
        std::vector<std::pair<int, std::string>>{{2, "distribution.strategy=ring"},
                                                 {4, "distribution.strategy=rotation --set layer.sharding=fsdp"},
@@ -156,7 +156,7 @@ TEST_F(Layers, TheLauncherMayBeAskedToStop) {
     ASSERT_TRUE(run.reaches("goes on from", 2)) << run.err();
     run.send_launcher(signal);
     const int status = run.status(60);
-    // Open MPI's mpirun takes TERM for its own end: it kills the ranks a second later, saved or not, and returns 1.
+    // On TERM Open MPI's mpirun ends: it kills the ranks a second later, even if they have not saved, and returns 1.
     const bool killed = signal == SIGTERM && status == 1;
     EXPECT_TRUE(killed || status == 75) << status << run.err();
     EXPECT_EQ(run.left(), 0);
@@ -265,7 +265,7 @@ TEST_F(Layers, TheCheckpointBeforeStaysAndStandsInForADamagedOne) {
   ASSERT_GE(newer.size(), 4u);
   EXPECT_EQ(older.size(), newer.size() - 1);
   EXPECT_TRUE(std::equal(older.begin(), older.end(), newer.begin()));
-  // A torn one does not take the place of the one before: killed while it writes the next, a training had none.
+  // A torn checkpoint must not replace .previous: a kill during the next write would then leave no good checkpoint.
   write("check.h5", "torn");
   Launched again(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_PROGRAM +
                              " train run.yaml --set train.steps=1000000 --set train.save_every=1000000");
@@ -344,7 +344,7 @@ TEST_F(Layers, TheExampleDeckTrains) {
   std::filesystem::create_directories(folder / "build");
   std::filesystem::create_directories(folder / "input");
   std::filesystem::copy(std::string(ANNULUS_SOURCE) + "/input/train_layer.yaml", folder / "input");
-  // The command that its comment gives.
+  // The `annulus generate` command that a comment in this file gives.
   const std::string text = slurp(folder / "input/train_layer.yaml");
   const auto begin = text.find("annulus generate ") + 8, end = text.find('\n', begin);
   ASSERT_EQ(annulus(0, text.substr(begin, end - begin)).status, 0);

@@ -1,4 +1,4 @@
-// Values of another head size than keys through the program: files, generated tensors, strategies, stream, passes.
+// Values whose head size is not that of the keys: files, generated tensors, strategies, stream, passes.
 #include "program.hpp"
 #include "results.hpp"
 
@@ -68,7 +68,7 @@ TEST_F(Values, InBlocksOutOfTheFile) {
         "compute: {backward: true}\noutput: {file: stream.h5, overwrite: true}\n");
   ran(2, "run stream.yaml" + stream);
   expect_verified("stream.yaml" + stream);
-  // One block of 4 x 67 x 68 / 2 triples: 3 products of 12 and 2 of 7 multiply-adds, then 2 and 2.
+  // One block of 4 x 67 x 68 / 2 triples. Forward and dq: 3 products of 12 and 2 of 7 multiply-adds; dk, dv: 2 and 2.
   const Outcome dry = ran(0,
                           "run --dry-run stream.yaml --set distribution.strategy=stream --set attention.segments=[all]"
                           " --set attention.dilations=[1] --set distribution.block_size=67");

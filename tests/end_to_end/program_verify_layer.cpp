@@ -1,4 +1,4 @@
-// `annulus verify` of layer runs: what it holds against the definition, what it finds, and what it says it left out.
+// `annulus verify` of layer runs: what it compares with the definition, what it finds, and what it says it left out.
 #include <functional>
 #include <map>
 
@@ -28,8 +28,8 @@ class VerifyLayer : public ProgramTest {
     write("run.yaml", deck);
   }
 
-  /// Runs run.yaml on a float64 layer of these options; of six sampled rows verify finds `ok` datasets right and leaves
-  /// `left_out` checks out.
+  /// Runs run.yaml on a float64 layer with these options, and verifies six sampled rows: verify must find `ok` datasets
+  /// right, and leave out `left_out` checks.
   void run_and_sample(const std::string& options, int ok, int left_out) const {
     const Outcome made = annulus(2, "generate --output in.h5 --dtype float64 " + options);
     ASSERT_EQ(made.status, 0) << made.err;
@@ -39,7 +39,7 @@ class VerifyLayer : public ProgramTest {
     EXPECT_EQ(count(some.out, " ok"), ok) << some.out;
     EXPECT_EQ(count(some.out, "not looked at"), left_out) << some.out;
   }
-  const std::string ending = "compute: {backward: true}\noutput: {file: result.h5, overwrite: true}\n";  // of a deck
+  const std::string ending = "compute: {backward: true}\noutput: {file: result.h5, overwrite: true}\n";  // of run files
 };
 
 const std::vector<std::string> outputs{"y", "dx", "dwq", "dwk", "dwv", "dwo", "dbq", "dbk", "dbv", "dbo"};
@@ -150,7 +150,7 @@ TEST_F(VerifyLayer, FindsOneWrongNumberInAnyDataset) {
   ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
   const auto path = folder / "result.h5";
   using Numbers = std::vector<double>;
-  // The last number is one of every dataset; the last two rows, or numbers of a bias, see most keys.
+  // Most of these mistakes are at the end of a dataset, because the last rows see most keys.
   const std::vector<std::pair<const char*, std::function<void(Numbers&, std::ptrdiff_t)>>> kinds{
       {"one number", [](Numbers& all, std::ptrdiff_t) { all.back() += 0.2; }},
       {"not a number", [](Numbers& all, std::ptrdiff_t) { all.front() = std::nan(""); }},
@@ -158,7 +158,7 @@ TEST_F(VerifyLayer, FindsOneWrongNumberInAnyDataset) {
       {"rows swapped",
        [](Numbers& all, std::ptrdiff_t row) { std::swap_ranges(all.end() - row, all.end(), all.end() - 2 * row); }}};
   for (const auto& [kind, plant] : kinds) {
-    // Half of them at a time, so that a spoilt dataset cannot make another one look wrong.
+    // Half of the datasets are spoilt at a time: the others must still be found right.
     for (const bool odd : {false, true}) {
       SCOPED_TRACE(kind);
       std::map<std::string, Numbers> right;
@@ -184,8 +184,8 @@ TEST_F(VerifyLayer, FindsOneWrongNumberInAnyDataset) {
   EXPECT_EQ(annulus(2, "verify run.yaml").status, 0) << "the test spoils more than it means to";
 }
 
-/// What the layer's keys share as a bias changes no weight of the softmax: without the rope the true gradient is 0, and
-/// a result has what rounding left. The same of all that one row alone gives q and k.
+/// bk adds the same number to all scores of a query, so the softmax does not change. Without rope the true dbk is 0,
+/// and a result has only rounding errors. The same is true of all gradients of q and k if there is one row only.
 TEST_F(VerifyLayer, GradientsWhoseTermsCancelAreRight) {
   write("run.yaml",
         "input: {file: in.h5}\nlayer: {heads: 4, kv_heads: 2, bq: /bq, bk: /bk, bv: /bv, bo: /bo}\n" + ending);
@@ -219,7 +219,7 @@ TEST_F(VerifyLayer, ForwardRunsAreSampled) {
 
 TEST_F(VerifyLayer, SaysWhatIsTooMuchWork) {
   write("run.yaml", "input: {file: in.h5}\nlayer: {heads: 2, kv_heads: 1, rope: {base: 10}}\n" + ending);
-  // All rows see all rows before them: 81 million triples. Rows of dx are seen by thousands.
+  // Every row sees all rows before it: 81 million triples. Rows of dx are seen by thousands of queries.
   ASSERT_NO_FATAL_FAILURE(run_and_sample("--layer 4 --sequence 9000 --heads 2 --kv-heads 1 --head-dim 2", 1, 2));
   spoil(folder / "result.h5", "y", numbers(folder / "result.h5", "y").size() - 1, 1e-9);
   EXPECT_EQ(annulus(1, "verify --rows 6 run.yaml").status, 3) << "the last row is always looked at";
@@ -230,7 +230,7 @@ TEST_F(VerifyLayer, LooksAtSampledRowsOfDxWhereFewQueriesSeeThem) {
         "input: {file: in.h5}\nattention: {segments: [8], dilations: [1]}\nlayer: {heads: 16, kv_heads: 1, rope: "
         "{base: 10}}\n" +
             ending);
-  // 1200 rows times 4352 columns times 1024 numbers, more than once: too many products, but few keys.
+  // 1200 rows times 4352 columns times 1024 numbers, more than once: too many products. But a row sees few keys.
   ASSERT_NO_FATAL_FAILURE(run_and_sample("--layer 1024 --sequence 1200 --heads 16 --kv-heads 1 --head-dim 128", 2, 1));
   spoil(folder / "result.h5", "dx", 0, 1e-9);
   const Outcome spoilt = annulus(2, "verify --rows 6 run.yaml");

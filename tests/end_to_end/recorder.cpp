@@ -1,14 +1,14 @@
-// Preloaded into the program, notes what it does to files NAME.part, NAME.journal and NAME.jsonl, and can kill it in
-// the middle. A process that is killed loses nothing that it gave to the system: only the order of calls shows that
-// data were flushed before somebody relied on them. By environment variables:
+// Preloaded into annulus, records its calls on files NAME.part, NAME.journal and NAME.jsonl, and can kill it in one of
+// them. When a process is killed, the system keeps all that it has written, even without a flush: only the order of
+// calls shows that data were flushed before the program relied on them. Environment variables:
 //   RECORD_FILE  where lines "PID CALL FILE DETAIL" go: "12 write out.h5.part 4096", "12 flush out.h5.journal",
 //                "12 rename out.h5.part out.h5" ("replace" if it would replace a file), "12 flush a folder",
 //                "12 remove out.h5.journal"
-//   RECORD_KILL  the rank's so-manieth such call ends it (SIGKILL): a write when half of its bytes are written, another
-//                call before it is done
-//   RECORD_RANK  the rank that is killed; others count nothing
-//   RECORD_FULL  from that write of every rank to the journal on they fail as on a full disk; NAME.part has its room
-//   RECORD_QUOTA from that write of every rank to either on they fail as beyond the user's quota
+//   RECORD_KILL  number of the recorded call, from 1, in which the rank is killed (SIGKILL): a write after half of its
+//                bytes, any other call before it takes effect
+//   RECORD_RANK  the rank that is killed; only its calls count
+//   RECORD_FULL  from this number on a rank's writes to a journal fail as on a full disk; NAME.part has its space
+//   RECORD_QUOTA from this number on a rank's writes to any of these files fail as beyond the user's quota
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -65,7 +65,7 @@ void note(const std::string& line) {
   close(to);
 }
 
-/// This call is the one that ends the process.
+/// Counts a call; true if the process must be killed in it.
 bool is_last() {
   if (variable("RECORD_KILL").empty() || !is_our_rank()) return false;
   static int number = 0;
@@ -76,7 +76,7 @@ void before_call() {
   if (is_last()) raise(SIGKILL);
 }
 
-/// The write fails, from the one on that the variable tells.
+/// Counts a write in `number`; true if this number is not below the value of the environment variable `name`.
 bool fails(const char* name, int& number) {
   return !variable(name).empty() && ++number >= std::atoi(std::getenv(name));
 }
@@ -97,7 +97,7 @@ ssize_t write_at(const char* function, int file, const void* data, size_t count,
   }
   const bool journal = name.ends_with(".journal");
   std::string text = journal ? std::string(static_cast<const char*>(data), std::min<size_t>(count, 40)) : "";
-  if (text.size() > 9) text = text.substr(9, text.find('\n') - 9);  // behind the checksum
+  if (text.size() > 9) text = text.substr(9, text.find('\n') - 9);  // after the checksum
   note("write " + name + " " + (journal ? text : std::to_string(count)));
   return call(file, data, count, offset);
 }

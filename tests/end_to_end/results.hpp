@@ -24,7 +24,7 @@ inline std::vector<double> numbers(const std::filesystem::path& file, const std:
   return values;
 }
 
-/// A text of any length that is an attribute of an object of the file; "/" is the file itself.
+/// A text attribute, of variable length, of an object in the file; "/" is the root group.
 inline std::string text_attribute(const std::filesystem::path& file, const char* object, const char* name) {
   const hid_t open = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   const hid_t attribute = H5Aopen_by_name(open, object, name, H5P_DEFAULT, H5P_DEFAULT);
@@ -39,7 +39,7 @@ inline std::string text_attribute(const std::filesystem::path& file, const char*
   return text;
 }
 
-/// Adds a dataset of this type to a file, which is made where it is not there yet.
+/// Adds a dataset of this type to a file, which is made if it does not exist.
 inline void add_numbers(const std::filesystem::path& path, const std::string& name, const std::vector<hsize_t>& extents,
                         const std::vector<double>& values, hid_t type = H5T_IEEE_F64LE) {
   const hid_t file = std::filesystem::exists(path) ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
@@ -52,7 +52,7 @@ inline void add_numbers(const std::filesystem::path& path, const std::string& na
   H5Fclose(file);
 }
 
-/// Writes all numbers of a dataset anew.
+/// Overwrites all numbers of a dataset.
 inline void rewrite(const std::filesystem::path& path, const std::string& dataset, const std::vector<double>& values) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   const hid_t data = H5Dopen2(file, dataset.c_str(), H5P_DEFAULT);
@@ -68,7 +68,7 @@ inline void spoil(const std::filesystem::path& path, const std::string& dataset,
   rewrite(path, dataset, values);
 }
 
-/// Puts a scalar, or a text, in the place of a dataset.
+/// Replaces a dataset by a scalar, which may be a text.
 inline void replace_by_scalar(const std::filesystem::path& path, const std::string& dataset, hid_t type,
                               const void* value) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
@@ -95,7 +95,7 @@ inline double largest_difference(const std::vector<double>& a, const std::vector
   EXPECT_EQ(a.size(), b.size());
   double largest = 0;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (a[i] != b[i]) largest = std::max(largest, std::abs(a[i] - b[i]));  // equal infinities differ by nothing
+    if (a[i] != b[i]) largest = std::max(largest, std::abs(a[i] - b[i]));  // equal infinities: difference 0
   }
   return largest;
 }

@@ -1,11 +1,11 @@
-// Preloaded into the program, makes one of its calls slow, hang or fail on one rank. By environment variables:
-//   SLOW_CALL     name of the call: one of those below
-//   SLOW_RANK     rank that suffers (without a launcher: 0)
-//   SLOW_SECONDS  it lasts so much longer; "stop": the process is stopped there, and nobody wakes it
-//   SLOW_NUMBER   its so-manieth call (default: 1)
-//   SLOW_PATH     for open: only of paths that end so
-// fsync stands for a slow disk: it takes SLOW_SECONDS for each 64 MiB of the file that sync_file_range has not had yet.
-// pthread_create fails; only for std::thread, since libraries (UCX, OpenBLAS, PMIx) start threads of their own.
+// Preloaded into annulus, makes one of its calls slow, hang or fail on one rank. Environment variables:
+//   SLOW_CALL     which call: a name that is given to maybe() or suffers() below
+//   SLOW_RANK     the rank (without a launcher: 0)
+//   SLOW_SECONDS  how much longer the call takes; "stop": the process stops in the call (SIGSTOP) until it is killed
+//   SLOW_NUMBER   only the call with this number (default: 1)
+//   SLOW_PATH     for open: only paths with this ending
+// fsync stands for a slow disk: it takes SLOW_SECONDS per 64 MiB of the file that sync_file_range has not flushed yet.
+// pthread_create fails, but only for std::thread, because libraries (UCX, OpenBLAS, PMIx) start threads, too.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -34,7 +34,7 @@ bool is_our_rank() { return annulus::test::is_rank_of("SLOW_RANK"); }
 
 bool suffers(std::string_view call) { return variable("SLOW_CALL") == call && is_our_rank(); }
 
-/// Counts the calls that match.
+/// Counts the calls that match; true if this one has the number SLOW_NUMBER.
 bool now() {
   static int number = 0;
   const int wanted = std::atoi(variable("SLOW_NUMBER").empty() ? "1" : std::getenv("SLOW_NUMBER"));
@@ -60,9 +60,9 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-constexpr off_t disk_bytes = off_t(64) << 20;  // for SLOW_SECONDS
-off_t on_disk = 0;                             // bytes that sync_file_range has had
-int dropped = -1;                              // file that was asked out of the page cache, and not read since
+constexpr off_t disk_bytes = off_t(64) << 20;  // that the disk takes in SLOW_SECONDS
+off_t on_disk = 0;                             // bytes that sync_file_range has flushed
+int dropped = -1;                              // file that the page cache was asked to drop, until it is read
 
 }  // namespace
 
@@ -93,7 +93,7 @@ int open(const char* path, int flags, ...) {
   return next<int(const char*, int, ...)>("open")(path, flags, mode);
 }
 
-/// Reading from disk is slow: a file that the page cache was asked to drop is read SLOW_SECONDS later.
+/// "a read from disk": the first read of a file that the page cache was asked to drop takes SLOW_SECONDS longer.
 int posix_fadvise(int file, off_t begin, off_t bytes, int advice) noexcept {
   if (suffers("a read from disk") && advice == POSIX_FADV_DONTNEED) dropped = file;
   return next<int(int, off_t, off_t, int)>("posix_fadvise")(file, begin, bytes, advice);

@@ -1,4 +1,4 @@
-// Cases that have everything a kernel may trip over, in few rows.
+// Small cases that contain everything that kernels have difficulties with.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace annulus::test {
 
-// Two batch entries, four query heads on two key/value heads, maps of several runs with gaps in t and rows, two calls,
-// items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
+// Two batch entries; four query heads on two key/value heads; two calls; row maps of several runs with gaps in t and in
+// rows; items without keys and without queries. Query rows 0 ... 3, 40 and others are in no item.
 inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precision, bool causal, Index value_dim = 0) {
   WorkCase test;
   test.shape = {2, 0, 4, 2, head_dim, value_dim};
@@ -17,10 +17,10 @@ inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precisi
   test.type = type;
   test.precision = precision;
   const std::vector<core::Run> runs = {
-      {3, 4, 2, 18},   {24, 42, 1, 30},  {150, 74, 3, 25},  // 0-2: 73 queries
-      {0, 5, 2, 19},   {90, 43, 1, 28},                     // 3-4: 47 queries; row 5, 7, ... 41, then 43 ... 70
-      {0, 7, 1, 15},   {17, 30, 2, 25},  {80, 85, 1, 41},   // 5-7: 81 keys
-      {40, 169, 1, 1}, {95, 130, 3, 12},                    // 8-9: 13 keys
+      {3, 4, 2, 18},   {24, 42, 1, 30},  {150, 74, 3, 25},  // runs 0-2: 73 queries
+      {0, 5, 2, 19},   {90, 43, 1, 28},                     // runs 3-4: 47 queries; rows 5, 7, ... 41, then 43 ... 70
+      {0, 7, 1, 15},   {17, 30, 2, 25},  {80, 85, 1, 41},   // runs 5-7: 81 keys
+      {40, 169, 1, 1}, {95, 130, 3, 12},                    // runs 8-9: 13 keys
   };
   const core::Band mask = causal ? core::Band::upto : core::Band::all;
   const core::RowMap queries{0, 3, 73}, few_queries{3, 2, 47}, keys{5, 3, 81}, few_keys{8, 2, 13}, none{0, 0, 0};
@@ -38,8 +38,8 @@ inline WorkCase awkward_case(Index head_dim, DType type, core::Precision precisi
   return test;
 }
 
-// Two batch entries, six query heads on two key/value heads, maps of several runs with gaps in t and rows, three calls,
-// items without keys and without queries. Query rows 0 ... 3, 41 and others are in no item.
+// Two batch entries; six query heads on two key/value heads; three calls; row maps of several runs with gaps in t and
+// in rows; items without keys and without queries. Query rows 0 ... 3, 40 and others are in no item.
 inline BackwardCase awkward_backward_case(Index head_dim, DType type, core::Precision precision, core::Band mask,
                                           Index value_dim = 0) {
   BackwardCase test;
@@ -50,10 +50,10 @@ inline BackwardCase awkward_backward_case(Index head_dim, DType type, core::Prec
   test.precision = precision;
   test.output_scale = 0.5;
   const std::vector<core::Run> runs = {
-      {3, 4, 2, 18},   {24, 42, 1, 30},  {70, 74, 3, 25},  // 0-2: 73 queries
-      {0, 5, 2, 19},   {50, 43, 1, 28},                    // 3-4: 47 queries; row 5, 7, ... 41, then 43 ... 70
-      {0, 7, 1, 15},   {17, 30, 2, 25},  {60, 85, 1, 41},  // 5-7: 81 keys
-      {40, 169, 1, 1}, {75, 130, 3, 12},                   // 8-9: 13 keys
+      {3, 4, 2, 18},   {24, 42, 1, 30},  {70, 74, 3, 25},  // runs 0-2: 73 queries
+      {0, 5, 2, 19},   {50, 43, 1, 28},                    // runs 3-4: 47 queries; rows 5, 7, ... 41, then 43 ... 70
+      {0, 7, 1, 15},   {17, 30, 2, 25},  {60, 85, 1, 41},  // runs 5-7: 81 keys
+      {40, 169, 1, 1}, {75, 130, 3, 12},                   // runs 8-9: 13 keys
   };
   const core::RowMap queries{0, 3, 73}, few_queries{3, 2, 47}, keys{5, 3, 81}, few_keys{8, 2, 13}, none{0, 0, 0};
   test.calls.resize(3);

@@ -1,4 +1,4 @@
-// Work lists with the tensors of a backward pass, and its definition in double: for the tests of every back end.
+// Work lists with the tensors of a backward pass, and that pass by its definition in double, for all back ends.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -9,8 +9,8 @@ namespace annulus::test {
 
 using Gradients = kernels::ReferenceGradients;
 
-/// A forward case with gradients of out and lse given. Lists keep the promise of attend_backward(): no (key row,
-/// key/value head) twice in a list either.
+/// A forward case with given gradients of out and lse. As attend_backward() requires, no list has a (query row, head)
+/// or a (key row, key/value head) twice.
 struct BackwardCase : WorkCase {
   std::vector<double> dout = {}, dlse = {};  ///< dlse (B, rows, H), or empty: none
 
@@ -31,7 +31,7 @@ inline std::vector<double> naive_delta(const BackwardCase& test, const kernels::
   return delta;
 }
 
-/// The gradients by their definition, with delta from `out` as it is given.
+/// The gradients by their definition; delta is computed from forward.out, which may be rounded.
 inline Gradients naive_gradients(const BackwardCase& test, const kernels::ReferenceResult& forward) {
   const std::size_t D = std::size_t(test.shape.head_dim), Dv = std::size_t(test.shape.dim_of_values());
   const std::vector<double> delta = naive_delta(test, forward);
@@ -50,7 +50,7 @@ inline Gradients naive_gradients(const BackwardCase& test, const kernels::Refere
   return g;
 }
 
-/// What blocks of rows have begun joins the sums of `rows` rows.
+/// Adds the sums of the last, incomplete blocks of rows (GradientViews) to the gradients, `rows` rows of each.
 inline void end_blocks(const DeviceTensor& begun, const DeviceTensor& sums, Index rows) {
   const core::Precision precision =
       sums.view.type == DType::float64 ? core::Precision::float64 : core::Precision::float32;

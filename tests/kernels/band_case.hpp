@@ -1,5 +1,5 @@
-// Bands that a window makes, for the tests of every back end: with two ends, narrow and wide, on the diagonal, before
-// it and behind it.
+// Bands of keys as windows make them, for the tests of every back end: narrow and wide ones, around the diagonal,
+// wholly before it and wholly after it.
 #pragma once
 
 #include "kernels/awkward_case.hpp"

@@ -10,7 +10,7 @@
 
 namespace annulus::test {
 
-/// The same problem as long_case(), with two heads and gradients; its first queries see no key.
+/// The problem of long_case() with two heads and gradients; with Band::upto its first ten queries see no key.
 inline BackwardCase long_backward_case(Index head_dim, DType type, core::Precision precision, core::Band mask) {
   BackwardCase test;
   static_cast<WorkCase&>(test) = long_case(head_dim, type, precision, mask);
@@ -21,7 +21,7 @@ inline BackwardCase long_backward_case(Index head_dim, DType type, core::Precisi
   return test;
 }
 
-/// Keys whose dv sums up thousands of queries, all of one sign.
+/// 40 keys: dv of each is a sum over 4,000 queries, of terms that all have one sign.
 inline BackwardCase many_queries_case() {
   BackwardCase test;
   static_cast<WorkCase&>(test) = long_rows(4000, 40);
@@ -30,7 +30,7 @@ inline BackwardCase many_queries_case() {
   return test;
 }
 
-/// Numbers of a tensor on the host, put back at the end.
+/// A copy of a tensor in host memory; the destructor copies it back.
 struct TensorOnHost {
   explicit TensorOnHost(const DeviceTensor& tensor) : bytes(tensor.buffer), view(tensor.view) {
     view.data = bytes.data();
@@ -39,7 +39,7 @@ struct TensorOnHost {
   core::TensorView view;
 };
 
-/// attend_backward() of one side by block programs on the host.
+/// The gradients that Block computes (dq, or dk and dv), as by attend_backward(), by block programs on the host.
 template <class Block>
 void twin_attend_backward(const core::WorkList& list, const core::Shape& shape, const BackwardTensors& tensors,
                           double scale, double output_scale, TwinRun& how) {
@@ -70,7 +70,7 @@ Gradients twin_gradients(const BackwardCase& test, const BackwardAnswer& known, 
   });
 }
 
-/// Shared memory of the largest one of the blocks for this head size.
+/// Shared memory in bytes of the block that needs most, for this head size.
 template <class Products>
 int backward_shared_bytes(Index head_dim) {
   int bytes = 0;

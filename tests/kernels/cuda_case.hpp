@@ -1,5 +1,5 @@
-// Cases for the tensor-core kernels, and their answers: from block programs on the host (twin.hpp), through the same
-// work lists and states as every other kernel.
+// Answers of the tensor-core kernels' block programs, which run on the host (twin.hpp), from the same work lists and
+// states as every other kernel gets.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-#include "kernels/twin.hpp"  // first: it tells nvcc what not to warn of in block programs
+#include "kernels/twin.hpp"  // first: it switches off warnings of nvcc about block programs
 
 #include "annulus/kernels/attention.hpp"
 #include "annulus/kernels/cuda/forward_task.hpp"
@@ -18,7 +18,7 @@
 
 namespace annulus::test {
 
-/// Numbers of a device buffer, for the host to work on, put back at the end.
+/// A host copy of the numbers of a device buffer; the destructor copies them back.
 template <class T>
 class OnHost {
  public:
@@ -36,14 +36,14 @@ class OnHost {
   std::vector<T> numbers_;
 };
 
-/// A twin's ways to run, and what it noticed.
+/// How block programs run on the host, and what was counted.
 struct TwinRun {
   Copies copies = Copies::at_wait;
   Fibres::Order order = Fibres::Order::upwards;
   int bank_conflicts = 1;
-  Index parts = 1;  ///< into which the keys of the team that sees most of them are cut; the other parts are as long
+  Index parts = 1;  ///< of the keys of the team that sees most keys; no part of another team is longer
   bool last_block_first = false;
-  Index partial_states = 0;  ///< of all calls
+  Index partial_states = 0;  ///< summed over all calls
 };
 
 /// Block::run for blocks 0 ... count - 1.
@@ -57,7 +57,7 @@ void twin_blocks(const typename Block::Task& task, Index count, TwinRun& how) {
   }
 }
 
-/// Splits a list's keys into how.parts.
+/// Splits the keys of a list's teams (TwinRun::parts).
 template <class Block>
 kernels::cuda::KeySplit twin_split(const kernels::device::DeviceWork& work, TwinRun& how) {
   const auto teams = kernels::cuda::keys_of_teams(work.host_view(), work.teams());
@@ -68,7 +68,7 @@ kernels::cuda::KeySplit twin_split(const kernels::device::DeviceWork& work, Twin
   return split;
 }
 
-/// attend() by block programs on the host, the merging of partial states by the device.
+/// attend(): block programs run on the host, and the device merges their partial states.
 template <class Block>
 void twin_attend(const core::WorkList& list, const DeviceTensor (&qkv)[3], double scale, kernels::State& state,
                  TwinRun& how) {
@@ -100,7 +100,7 @@ void twin_attend(const core::WorkList& list, const DeviceTensor (&qkv)[3], doubl
   Kokkos::fence();
 }
 
-/// The answer where attend(list, {q, k, v}, scale, state) is called for each list.
+/// Calls attend(list, {q, k, v}, scale, state) for each list, and returns the answer.
 template <class Attend>
 kernels::ReferenceResult answer_by(const WorkCase& test, const Attend& attend) {
   const core::Shape& shape = test.shape;
@@ -110,7 +110,7 @@ kernels::ReferenceResult answer_by(const WorkCase& test, const Attend& attend) {
   kernels::State state(shape, test.query_rows, test.precision);
   poison(state.acc);
   for (const core::WorkList& list : test.calls) attend(list, qkv, test.scale(), state);
-  // Filled with a number that is no result, so that an element nobody writes shows.
+  // 1234 is no result: a test notices an element that no kernel writes.
   const Index rows = test.states();
   const DType lse_type = core::lse_type(test.type);
   const DeviceTensor out = to_device(std::vector<double>(std::size_t(rows * shape.head_dim), 1234.0), test.type,

@@ -20,8 +20,8 @@ inline void expect_right(const WorkCase& test, const kernels::ReferenceResult& a
   EXPECT_TRUE(close_to(actual.lse, expected.lse, allowed)) << "lse, " << what;
 }
 
-/// One kind of products, and the head sizes its blocks are made for: forward, and backward where they own queries or
-/// keys.
+/// One kind of products, and tables of the block sizes by head size: of the forward pass, and of the backward pass's
+/// blocks that own queries and that own keys.
 template <template <class, int> class Engine, class Number, DType stored, const auto& table, const auto& query_table,
           const auto& key_table, core::Precision wanted = core::default_precision(stored)>
 struct Kind {
@@ -34,14 +34,14 @@ struct Kind {
     if (head_dim <= table[entry].columns) return visit(kernels::cuda::ForwardBlock<Engine, Number, table[entry]>{});
     if constexpr (entry + 1 < std::size(table)) with_block<entry + 1>(head_dim, visit);
   }
-  /// The same with State::by_granules.
+  /// As with_block(), for State::by_granules.
   template <std::size_t entry = 0, class Visit>
   static void with_ordered_block(Index head_dim, const Visit& visit) {
     if (head_dim <= table[entry].columns)
       return visit(kernels::cuda::ForwardBlock<Engine, Number, table[entry], true>{});
     if constexpr (entry + 1 < std::size(table)) with_ordered_block<entry + 1>(head_dim, visit);
   }
-  /// The same of the backward pass, whose launch takes several blocks, one after the other.
+  /// As with_block(), for the backward pass, which launches one block program for dq and one for dk and dv.
   template <std::size_t entry = 0, class Visit>
   static void with_backward_blocks(Index head_dim, const Visit& visit) {
     using namespace kernels::cuda;
@@ -59,7 +59,7 @@ struct Kind {
     return answer;
   }
 };
-/// head_dims, backward_dims: each size of blocks once; what engines share is left to the first one.
+/// head_dims and backward_dims have a head size for each block size; the first kind that has a size tests it.
 struct BFloat16Products : Kind<kernels::cuda::Engine16, core::BFloat16, DType::bfloat16, kernels::cuda::sizes_16,
                                kernels::cuda::query_sizes_16, kernels::cuda::key_sizes_16> {
   static constexpr double tolerance = core::forward_tolerance(DType::bfloat16);
@@ -74,7 +74,7 @@ struct Float16Products : Kind<kernels::cuda::Engine16, core::Half, DType::float1
   static constexpr Index head_dims[] = {32, 128};
   static constexpr Index backward_dims[] = {8, 128};
 };
-/// Ten bits of mantissa, as float16 has.
+/// TF32 has ten bits of mantissa, as float16 has, and so the same tolerances.
 struct Tf32Products : Kind<kernels::cuda::EngineTf32, float, DType::float32, kernels::cuda::sizes_tf32,
                            kernels::cuda::query_sizes_tf32, kernels::cuda::key_sizes_tf32, core::Precision::tf32> {
   static constexpr double tolerance = core::forward_tolerance(DType::float16);
@@ -100,7 +100,7 @@ struct Float64Products : Kind<kernels::cuda::Engine64, double, DType::float64, k
 
 using AllProducts = testing::Types<BFloat16Products, Float16Products, Tf32Products, ThreeTf32Products, Float64Products>;
 
-/// Several blocks of queries and tiles of keys: a comb of every third row, causal.
+/// 150 queries in every 2nd row and 280 keys in every 3rd: several blocks of queries and several tiles of keys.
 inline WorkCase long_case(Index head_dim, DType type, core::Precision precision, core::Band mask) {
   WorkCase test;
   test.shape = {1, 0, 1, 1, head_dim};
@@ -115,7 +115,7 @@ inline WorkCase long_case(Index head_dim, DType type, core::Precision precision,
   return test;
 }
 
-/// One head whose queries see all keys, for three products of TF32.
+/// One head whose queries see all keys, in precision 3xtf32 (three products of TF32).
 inline WorkCase long_rows(Index queries, Index keys) {
   WorkCase test;
   test.shape = {1, 0, 1, 1, 32};

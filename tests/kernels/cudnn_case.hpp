@@ -1,4 +1,4 @@
-// Passes by an engine for dense attention (kernels/cudnn), cuDNN or a double of it, and cases for them.
+// Both passes by an engine for dense attention (kernels/cudnn), cuDNN or a test double of it, and cases for them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace annulus::test {
 
-/// Out in float32, so that what is merged shows, and lse.
+/// Returns out and lse. out is float32, so that rounding does not hide errors of merging.
 inline kernels::ReferenceResult forward_by(kernels::cudnn::Engine& engine, const WorkCase& test) {
   const core::Shape& shape = test.shape;
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
@@ -36,7 +36,7 @@ inline void expect_close(const kernels::ReferenceResult& actual, const WorkCase&
   EXPECT_TRUE(close_to(actual.lse, expected.lse, lse_tolerance)) << "lse, " << what;
 }
 
-/// Of out as it is stored.
+/// The backward pass gets out as it is stored: rounded to the storage type.
 inline void expect_gradients(kernels::cudnn::Engine& engine, const BackwardCase& test, double tolerance) {
   kernels::ReferenceResult forward = naive_answer(test);
   const DeviceTensor out = to_device(forward.out, test.type, test.query_rows, test.shape.heads, test.shape.head_dim);
@@ -51,8 +51,8 @@ inline void expect_gradients(kernels::cudnn::Engine& engine, const BackwardCase&
   expect_close(actual, known.gradients, tolerance);
 }
 
-/// Pairs (16, 1) and (32, 4) over 77 rows, batch 2, 4 query heads on `kv_heads`: several segments and offsets, shorter
-/// last ones, and rows that see keys of both pairs.
+/// Pairs (16, 1) and (32, 4) over 77 rows, batch 2, 4 query heads on `kv_heads` K/V heads: several segments and
+/// offsets, shorter last segments, and rows that see keys of both pairs.
 template <class AnyCase>
 AnyCase two_pairs(Index kv_heads, DType type, core::Band mask) {
   AnyCase test;

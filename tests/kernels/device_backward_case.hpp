@@ -11,7 +11,7 @@
 
 namespace annulus::test {
 
-/// What the backward kernels need of the forward, and the gradients, by the definition.
+/// By the definition: what backward kernels need from the forward pass, and the gradients.
 struct BackwardAnswer {
   std::vector<double> lse;
   std::vector<double> delta;
@@ -22,7 +22,7 @@ inline BackwardAnswer naive_backward(const BackwardCase& test) {
   return {forward.lse, naive_delta(test, forward), naive_gradients(test, forward)};
 }
 
-/// What a backward call works on.
+/// The tensors of a call of the backward pass.
 struct BackwardTensors {
   DeviceTensor q, k, v, dout, normalizers, delta, dq, dk, dv, begun_dk, begun_dv;
   bool in_blocks = true;
@@ -44,8 +44,8 @@ struct BackwardTensors {
   }
 };
 
-/// Gradients in the accumulation type, from the lse and delta of `known`, where attend(list, tensors) is called for
-/// each list. `in_blocks`: lists go on with the blocks of rows of those before (GradientViews).
+/// Calls attend(list, tensors) for each list, with the lse and delta of `known`; returns gradients in the accumulation
+/// type. `in_blocks`: a list continues the blocks of rows that earlier lists began (GradientViews).
 template <class ExecSpace, class Attend>
 Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, const Attend& attend,
                        bool in_blocks = true) {
@@ -73,7 +73,7 @@ Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, co
   for (const core::WorkList& list : test.calls) attend(list, t);
   end_blocks(t.begun_dk, t.dk, shape.batch * test.key_rows);
   end_blocks(t.begun_dv, t.dv, shape.batch * test.key_rows);
-  // Filled with a number that is no result, so that an element nobody writes shows.
+  // 1234 is no result: a test notices an element that no kernel writes.
   const auto finished = [&](const DeviceTensor& sums, Index rows, Index heads, double unit) {
     const Index count = shape.batch * rows * heads * D;
     const DeviceTensor to = to_device(std::vector<double>(std::size_t(count), 1234.0), test.sums(), rows, heads, D);
@@ -85,14 +85,14 @@ Gradients gradients_on(const BackwardCase& test, const BackwardAnswer& known, co
           finished(t.dv, test.key_rows, shape.kv_heads, test.output_scale)};
 }
 
-/// On the default execution space.
+/// gradients_on() the default execution space.
 template <class Attend>
 Gradients gradients_by(const BackwardCase& test, const BackwardAnswer& known, const Attend& attend) {
   using Space = Kokkos::DefaultExecutionSpace;
   return gradients_on<Space>(test, known, attend);
 }
 
-/// The device teams' gradients.
+/// Gradients by the teams of the device back end.
 template <class ExecSpace, class Tuning>
 Gradients device_gradients(const BackwardCase& test, const BackwardAnswer& known, int team_size,
                            const std::function<void()>& poll = {}, bool in_blocks = true) {

@@ -17,7 +17,7 @@ namespace annulus::test {
 using kernels::device::GpuTuning;
 using kernels::device::HostTuning;
 
-/// A space, the numbers to run it with, and its teams: on the host one team of all threads.
+/// An execution space, its tuning table, and its team size: on the host all threads are one team.
 template <class ExecSpace, class TuningTable>
 struct Backend {
   using Space = ExecSpace;
@@ -28,8 +28,8 @@ struct Backend {
   }
 };
 
-/// The numbers of a table. Where a test has it so, every team is a launch of its own; were that a table by itself, all
-/// kernels would be compiled for it once more.
+/// A tuning table in which a test can switch to one launch for each team. A second table with one team for each launch
+/// would make the compiler instantiate all kernels once more.
 template <class Table>
 struct Tested : Table {
   static inline bool one_team_per_launch = false;
@@ -45,12 +45,12 @@ struct OneTeamPerLaunch {
   OneTeamPerLaunch& operator=(const OneTeamPerLaunch&) = delete;
 };
 
-/// The GPU's numbers where a team has fewer threads: each has more blocks.
+/// The GPU's tuning table with teams of one thread, which then computes several blocks of a tile.
 struct GpuNumbers : GpuTuning {
   static constexpr int team_size = 1;
 };
 
-/// Other tiles and other blocks. Sums of 32 numbers of a head at most lie in registers, in float.
+/// Other tiles and other blocks. In float, sums of up to 32 numbers of a head lie in registers.
 struct OtherTuning : HostTuning {
   static constexpr int rows = 6;
   static constexpr int met = 24;
@@ -74,16 +74,16 @@ using Backends =
 using Backends =
     testing::Types<Backend<Kokkos::Serial, Tested<HostTuning>>, Backend<Kokkos::Serial, Tested<GpuNumbers>>>;
 #endif
-/// Bits are the same on every space, so that one is enough for the other tiles.
+/// Bits are the same on every execution space, so one space is enough for the test of other tiles.
 using OtherBackend = Backend<Kokkos::DefaultExecutionSpace, OtherTuning>;
 
-/// visit(Backend{}) for each one of a list.
+/// Calls visit(Backend{}) for each back end of a list.
 template <template <class...> class List, class... Each, class Visit>
 void for_each_backend(List<Each...>, const Visit& visit) {
   (visit(Each{}), ...);
 }
 
-/// All threads of the space are one team: with OMP_NUM_THREADS=4 four of them, or the tests prove less.
+/// All threads of the space are one team: with OMP_NUM_THREADS=4 four threads. Smaller teams would prove less.
 template <class Backend>
 void expect_teams_of_all_threads() {
   const char* threads = std::getenv("OMP_NUM_THREADS");
@@ -92,7 +92,7 @@ void expect_teams_of_all_threads() {
   EXPECT_EQ(Backend::team_size(), space == "OpenMP" ? std::stoi(threads) : space == "Serial" ? 1 : 128);
 }
 
-/// One poll a launch; more while a GPU works.
+/// One poll for each launch; on a GPU more, because the caller also polls while a launch runs.
 template <class Space>
 void expect_polls(Index polls, Index launches) {
   EXPECT_GE(polls, launches);
@@ -101,7 +101,7 @@ void expect_polls(Index polls, Index launches) {
   }
 }
 
-/// 70 rows of two batch entries and three heads that see each other upto their own place, in one list.
+/// One list: 70 rows of two batch entries and three heads, each of which sees the rows up to itself.
 template <class AnyCase>
 AnyCase triangle_case() {
   AnyCase test;
@@ -113,8 +113,8 @@ AnyCase triangle_case() {
   return test;
 }
 
-/// Three rows of eight float16 numbers, close together and 1.1e9 numbers apart, so that the last of those starts beyond
-/// 2^31. The pages between them are never touched and take no memory on a host.
+/// Three rows of eight float16 numbers, stored twice: close together, and 1.1e9 numbers apart, so that the last row
+/// begins beyond number 2^31. On a host the pages between rows are never touched and take no memory.
 struct FarRows {
   static constexpr Index rows = 3, stride = 1'100'000'000, D = 8, count = rows * D;
   static constexpr DType type = DType::float16;
@@ -137,10 +137,10 @@ struct FarRows {
   std::vector<double> values;
   DeviceTensor close;
   core::Buffer far;
-  core::WorkList list;  ///< every row sees all
+  core::WorkList list;  ///< every row sees every row
 };
 
-/// Out and lse, where attend(list, operands, state) is called for each list; the end on ExecSpace.
+/// Calls attend(list, operands, state) for each list, finishes on ExecSpace, and returns out and lse.
 template <class ExecSpace, class Attend>
 kernels::ReferenceResult answer_on(const WorkCase& test, const Attend& attend) {
   const core::Shape& shape = test.shape;
@@ -151,7 +151,7 @@ kernels::ReferenceResult answer_on(const WorkCase& test, const Attend& attend) {
   poison(state.acc);
   for (const core::WorkList& list : test.calls)
     attend(list, kernels::Operands{q.view, k.view, v.view, test.scale(), test.call_rule()}, state);
-  // Filled with a number that is no result, so that an element nobody writes shows.
+  // 1234 is no result: a test notices an element that no kernel writes.
   const Index rows = test.states();
   const DType lse_type = core::lse_type(test.type);
   const std::vector<double> unwritten(std::size_t(rows * shape.head_dim), 1234.0);
@@ -162,7 +162,7 @@ kernels::ReferenceResult answer_on(const WorkCase& test, const Attend& attend) {
   return {from_device(out.buffer, rows * shape.head_dim, test.type), from_device(lse.buffer, rows, lse_type)};
 }
 
-/// The device back end's answer on ExecSpace with the given numbers and team size.
+/// The device back end's answer on ExecSpace with the given tuning table and team size.
 template <class ExecSpace, class Tuning>
 kernels::ReferenceResult device_answer(const WorkCase& test, int team_size, const std::function<void()>& poll = {}) {
   return answer_on<ExecSpace>(test, [&](const auto& list, const auto& operands, auto& state) {

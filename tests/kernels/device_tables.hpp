@@ -31,7 +31,7 @@ std::vector<Element> on_host(const Element* device, core::Index count) {
   return copy;
 }
 
-/// The view of a DeviceWork or DeviceWork made of `list`, to be read on the host.
+/// The view of a DeviceWork made of `list`, whose runs and items are copied to the host.
 template <class Work>
 struct HostCopy {
   HostCopy(const Work& work, const core::WorkList& list)

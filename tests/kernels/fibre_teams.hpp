@@ -1,5 +1,5 @@
-// The teams of a GPU on a host without one: an execution space for kernels/device whose teams' threads are fibres, one
-// team after another.
+// Teams as a GPU runs them, on the host: an execution space for kernels/device that runs one team after another, and
+// whose threads are fibres (fibres.hpp).
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -23,7 +23,7 @@ class FibreTeam {
   FibreTeam(int threads, std::size_t scratch_bytes, Fibres::Order order)
       : fibres(threads, 32, order), threads(threads), scratch(scratch_bytes, std::byte{0xff}) {}  // NaN of every type
 
-  /// The last one to come wakes the others.
+  /// The last thread that arrives wakes the others.
   void barrier() {
     if (++arrived_ < threads) return fibres.sleep();
     arrived_ = 0;
@@ -38,7 +38,7 @@ class FibreTeam {
   int arrived_ = 0;
 };
 
-/// One thread of it: as much of Kokkos' team members as the kernels use.
+/// One thread of a team, with those functions of Kokkos' team members that the kernels use.
 class FibreMember {
  public:
   using ScratchSpace = Kokkos::ScratchMemorySpace<Kokkos::Serial>;

@@ -1,6 +1,6 @@
-// The threads of a GPU's block as fibres of one host thread: each has a stack of its own and runs until it waits for
-// others. A warp runs as far as it can before the next one gets on, so that a missing barrier shows; run once upwards
-// and once downwards, each thread comes before each other one some time.
+// The threads of a GPU's block as fibres of one host thread: each has its own stack and runs until it waits for others.
+// A warp runs as far as it can before the next warp runs, so that a missing barrier gives wrong results. Tests run both
+// orders, upwards and downwards: of any two threads, each is the first once.
 #pragma once
 
 #include <ucontext.h>
@@ -21,8 +21,8 @@ class Fibres {
 
   Fibres(int count, int per_warp, Order order) : per_warp_(per_warp), order_(order), fibres_(std::size_t(count)) {}
 
-  /// body(i) on fibre i, all of them; complete on return. Throws what a fibre throws, and std::logic_error where all
-  /// wait for each other at different places.
+  /// Runs body(i) on fibre i, for all i, to the end. Throws what a fibre throws, and std::logic_error if fibres are
+  /// left that wait for each other at different places.
   void run(const std::function<void(int)>& body) {
     body_ = &body;
     for (Fibre& each : fibres_) prepare(each);
@@ -35,7 +35,7 @@ class Fibres {
     }
   }
 
-  /// The running fibre stops until wake().
+  /// Stops the running fibre until wake() is called for it.
   void sleep() {
     Fibre& own = fibre(current_);
     own.state = State::asleep;
@@ -50,18 +50,18 @@ class Fibres {
   static constexpr std::size_t stack_bytes = 256 * 1024;
   enum class State { ready, asleep, done };
   struct Fibre {
-    void* place[5];  ///< where it goes on once it has started
+    void* place[5];  ///< where the fibre continues after it has started
     bool started = false;
-    ucontext_t context;  ///< where it starts
+    ucontext_t context;  ///< where the fibre starts
     std::unique_ptr<char[]> stack;
     State state = State::ready;
   };
 
   Fibre& fibre(int i) { return fibres_[std::size_t(i)]; }
 
-  /// `from` stops until somebody changes to it. By the compiler's setjmp, which saves three registers: swapcontext asks
-  /// the system for its mask of signals each time, for 85 % of the time of a test. Neither is inlined, so that `from`
-  /// keeps whatever else its registers hold; the address sanitizer knows no stacks but threads'.
+  /// Continues `to`; `from` stops until it is continued. Uses the compiler's setjmp, which saves three registers:
+  /// swapcontext asks the system for its signal mask each time, 85 % of a test's time. change() and go_on() are not
+  /// inlined, so that `from` keeps its other registers; the address sanitizer knows no stacks but those of threads.
   [[gnu::noinline, gnu::no_sanitize_address]] static void change(Fibre& from, Fibre& to) {
     if (__builtin_setjmp(from.place) == 0) go_on(to);
   }
@@ -76,7 +76,7 @@ class Fibres {
     made.context.uc_stack = {made.stack.get(), 0, stack_bytes};
     made.context.uc_stack.ss_sp = made.stack.get();
     made.context.uc_stack.ss_size = stack_bytes;
-    // makecontext hands on ints only: a pointer goes as two.
+    // makecontext passes ints only, so the pointer is passed as two of them.
     const auto self = reinterpret_cast<std::uintptr_t>(this);
     makecontext(&made.context, reinterpret_cast<void (*)()>(&Fibres::enter), 2, unsigned(self >> 32), unsigned(self));
   }
@@ -92,14 +92,14 @@ class Fibres {
     go_on(self->others_turn());
   }
 
-  /// Whom to change to: the next fibre, or run() where there is none.
+  /// The fibre to continue: the next one that is ready, or run() if there is none.
   Fibre& others_turn() {
     const int other = next();
     if (other < 0) return main_;
     current_ = other;
     return fibre(other);
   }
-  /// The next fibre of the current one's warp, or else of the next warps, that need not wait; -1: none, or a failure.
+  /// The next ready fibre of the current fibre's warp, or otherwise of the next warps; -1: none, or one has failed.
   int next() {
     if (failure_) return -1;
     const int step = order_ == Order::upwards ? 1 : -1, count = int(fibres_.size());

@@ -20,13 +20,13 @@ inline kernels::ReferenceResult stored_forward(const BackwardCase& test) {
   return forward;
 }
 
-/// The host back end's gradients, in `result` type; the accumulators themselves where `finished` is false.
+/// How host_gradients() runs. It returns gradients in type `result`, or accumulators if not `finished`.
 struct BackwardRun {
   InstructionSet set = kernels::host::best_instruction_set();
   bool finished = true;
   DType result = DType::float64;  ///< of dq, dk, dv; only with `finished`
   std::function<void()> poll = {};
-  bool in_blocks = false;  ///< what blocks of rows have begun goes on in the next list, and joins the sums at the end
+  bool in_blocks = false;  ///< a list continues the blocks of rows that the list before began
 };
 inline Gradients host_gradients(const BackwardCase& test, const kernels::ReferenceResult& forward,
                                 const BackwardRun& run = {}) {
@@ -81,7 +81,7 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
           result(kernels::Gradient::dv, dv, keys, shape.kv_heads)};
 }
 
-/// What rounding takes: of the products, and of the results, which are stored as the tensors are.
+/// The tolerance for rounding of the products, and of the results, which have the tensors' storage type.
 inline double forward_tolerance(const WorkCase& test) {
   const bool rounded = test.precision == core::Precision::bfloat16;
   return std::max(core::forward_tolerance(rounded ? DType::bfloat16 : core::type_of(test.precision)),
@@ -107,7 +107,7 @@ inline void expect_both_passes(const BackwardCase& test, const std::string& what
   }
 }
 
-/// The gradients of the definition against differences of its forward pass.
+/// Compares the definition's gradients with finite differences of its forward pass.
 inline void expect_derivatives(BackwardCase test) {
   const auto loss = [&] {
     const kernels::ReferenceResult forward = naive_answer(test);

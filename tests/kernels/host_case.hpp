@@ -28,7 +28,7 @@ inline HostCase plain_case(Index rows, Index keys, Index head_dim, bool causal, 
   return test;
 }
 
-/// The host back end's answer. out and lse start as a number that is no result, so that an element nobody writes shows.
+/// The host back end's answer. out and lse start as 1234, which is no result: a test notices unwritten elements.
 inline kernels::ReferenceResult host_answer(const HostCase& test, InstructionSet set,
                                             const std::function<void()>& poll = {}) {
   const core::Shape& shape = test.shape;

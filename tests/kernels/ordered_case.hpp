@@ -1,7 +1,7 @@
-// A comb whose rows are cut into pieces, one for each of so many ranks, and the calls that the ranks make in the
-// canonical order: piece a meets piece a (keys up to a row's own), a - 1, ..., 0, then the last piece, ..., a + 1, and
-// a (keys behind a row's own); causal: no piece behind its own. Step by step of all pieces, so that a piece's queries
-// are met in the mirrored order, too.
+// A comb whose rows are cut into pieces, one for each rank, and the calls that the ranks make in the canonical order:
+// the queries of piece a meet the keys of piece a (up to a query's own row), of pieces a - 1, ..., 0, then of the last
+// piece, ..., a + 1, and of piece a again (after a query's own row). A causal comb meets no later keys. All pieces make
+// a step before the next step begins, so that keys meet queries in the mirrored order.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct OrderedCase {
   bool causal = false;
   core::Shape shape = {1, 0, 3, 1, 16};  ///< its sequence is not used
 
-  /// Begins of pieces are 0 and `cuts`.
+  /// Pieces begin at 0 and at `cuts`.
   std::vector<core::WorkList> calls(const std::vector<Index>& cuts) const {
     std::vector<Index> begins{0};
     begins.insert(begins.end(), cuts.begin(), cuts.end());
@@ -70,13 +70,13 @@ inline std::string name_of(const Cuts& cuts, bool causal) {
   return name;
 }
 
-/// m, l and acc as they are, behind all calls.
+/// The bits of m, l and acc after all calls.
 struct StateBits {
   std::vector<double> m, l, acc;
   bool operator==(const StateBits&) const = default;
 };
 
-/// Where attend(list, {q, k, v}, scale, state) is called for each list.
+/// Calls attend(list, {q, k, v}, scale, state) for each list. Returns the state; the answer is in `answer`.
 template <class Attend>
 StateBits state_by(const WorkCase& test, kernels::ReferenceResult& answer, const Attend& attend) {
   StateBits bits;
@@ -93,7 +93,7 @@ StateBits state_by(const WorkCase& test, kernels::ReferenceResult& answer, const
   return bits;
 }
 
-/// Cuts between granules; and, to see that a test can fail, others.
+/// Cuts between granules; and cuts inside granules, which show that the test can fail.
 inline const std::vector<Cuts> cuts_of_granules{{144}, {48, 112}, {16, 32, 80}};
 inline const std::vector<Cuts> other_cuts{{40, 70}, {7, 60, 139}};
 

@@ -1,4 +1,4 @@
-// Rules of scores, for the tests of kernels: each alone and both together, small and large.
+// Score rules (cap, ALiBi), for the tests of kernels: each alone and both together, with small and large numbers.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@ struct NamedRule {
   kernels::ScoreRule rule;
 };
 
-/// Coordinates of `rows` rows: places on a grid that they walk over line by line, twelve rows to a line, some of them
-/// the same, and off the grid where `is_odd`.
+/// Coordinates of `rows` rows, which fill a grid line by line, twelve rows to a line; every seventh row has the place
+/// of the row before it. With `is_odd` the places do not lie on a grid.
 inline std::shared_ptr<const kernels::Coordinates> grid_of(Index rows, bool is_odd = false) {
   std::vector<double> xy;
   for (Index row = 0; row < rows; ++row) {
@@ -26,7 +26,7 @@ inline std::shared_ptr<const kernels::Coordinates> grid_of(Index rows, bool is_o
   return std::make_shared<const kernels::Coordinates>(xy);
 }
 
-/// For up to six heads and 300 rows. A slope of 0 and one below 0 are among them.
+/// Rules for up to six heads and 300 rows. One of the slopes is 0, and one is negative.
 inline std::vector<NamedRule> all_rules() {
   const std::vector<double> slopes{0.5, 0.0625, 0, 0.3, -0.01, 2};
   const auto grid = grid_of(300), odd = grid_of(300, true);
@@ -41,7 +41,7 @@ inline std::vector<NamedRule> all_rules() {
           {"a cap and alibi on a grid", {20, slopes, 1, grid}}};
 }
 
-/// The same case where items are pieces of combs of every 2nd row, from row 1 on of a document that begins at row 4.
+/// `test` with this rule; its items are parts of combs of every 2nd row, from row 1 of a document that begins at row 4.
 template <class AnyCase>
 AnyCase with_rule(AnyCase test, const kernels::ScoreRule& rule) {
   test.rule = rule;

@@ -1,13 +1,13 @@
-// Few queries against many keys, for keys that are split.
+// Few queries that see many keys: cases in which kernels split the keys.
 #pragma once
 
 #include "kernels/work_case.hpp"
 
 namespace annulus::test {
 
-/// Two batch entries, four query heads on two key/value heads. 70 queries see 330 keys up to themselves, then those
-/// after them, and 40 of the queries 90 keys that all of them see. The first 30 queries have a comb index below that of
-/// any key. Query row 0 is in no item.
+/// Two batch entries, four query heads on two key/value heads. Of 330 keys, 70 queries see those up to themselves in
+/// the first call, and those after themselves in the second; in the third, 40 of the queries see all of 90 keys. The
+/// first 30 queries have smaller comb indices than all of the 330 keys. Query row 0 is in no item.
 inline WorkCase few_queries_case(Index head_dim, DType type, core::Precision precision) {
   WorkCase test;
   test.shape = {2, 0, 4, 2, head_dim};
@@ -33,7 +33,7 @@ inline WorkCase few_queries_case(Index head_dim, DType type, core::Precision pre
   return test;
 }
 
-/// So many keys that a GPU splits them: 70 queries of two heads, causal, the last of which see all 1500.
+/// Enough keys that a GPU splits them: 70 queries of two heads, causal; the last query sees all 1,500 keys.
 inline WorkCase many_keys_case(Index head_dim, DType type, core::Precision precision) {
   WorkCase test;
   test.shape = {1, 0, 2, 1, head_dim};

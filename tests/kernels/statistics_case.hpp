@@ -1,5 +1,5 @@
-// What keys receive and the largest probabilities of rows, of work lists, by the definition: for the tests of every
-// back end. Lists of these tests keep the promise of attend_statistics(); a key is named by its comb index.
+// Statistics of work lists by their definition, for the tests of every back end: attention that keys receive, and the
+// largest weights of rows. The lists keep what attend_statistics() requires; a key is named by its comb index.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,14 +13,14 @@
 
 namespace annulus::test {
 
-/// received (B, key_rows, Hkv, group); of every (batch, query row, head) the lists, `keys` entries each.
+/// received: (B, key_rows, Hkv, group). weights, rows: `keys` entries for every (batch, query row, head).
 struct StatisticsAnswer {
   std::vector<double> received, weights;
   std::vector<Index> rows;
 };
 
-/// Two batch entries, five heads on a key/value head of three and one of two, pieces of several runs with gaps in t and
-/// in rows; query rows 0 ... 3 are in no item.
+/// Two batch entries; three query heads on one key/value head and two on the other; row maps of several runs with gaps
+/// in t and in rows. Query rows 0 ... 3 are in no item.
 inline WorkCase statistics_case(Index head_dim, core::Band mask, DType type, core::Precision precision) {
   WorkCase test{{2, 0, 6, 2, head_dim}, 150, 170, type, precision};
   core::WorkList list;
@@ -34,11 +34,11 @@ inline WorkCase statistics_case(Index head_dim, core::Band mask, DType type, cor
   return test;
 }
 
-/// By the definition, lists with the true weights and rows.
+/// The statistics by their definition, with the `keys` largest weights of every row.
 inline StatisticsAnswer naive_statistics(const WorkCase& test, const std::vector<double>& lse, Index keys) {
   const core::Shape& s = test.shape;
   StatisticsAnswer answer{std::vector<double>(std::size_t(s.batch * test.key_rows * s.heads)), {}, {}};
-  std::map<Index, Index> name;  // of a stored key row
+  std::map<Index, Index> name;  // stored key row -> comb index
   for (const core::WorkItem& item : test.calls[0].items) {
     for (const CombRow key : comb_rows(test.calls[0], item.key)) name[key.row] = key.t;
   }
@@ -89,7 +89,7 @@ StatisticsAnswer made_statistics(const WorkCase& test, const std::vector<double>
   return answer;
 }
 
-/// Weights as they should be; rows, too, but where two weights are the same to rounding.
+/// Weights must be right. Rows may differ in 1 of 200 entries, where two weights are equal up to rounding.
 inline void expect_close(const StatisticsAnswer& found, const StatisticsAnswer& expected, double tolerance) {
   EXPECT_TRUE(close_to(found.received, expected.received, tolerance)) << "received";
   EXPECT_TRUE(close_to(found.weights, expected.weights, tolerance)) << "weights";

@@ -1,5 +1,5 @@
-// The functions of backward.hpp, on every back end this build has, on whole problems against the reference: what a
-// strategy with one rank does. Numbers are stored as the program stores them: out, lse and delta are rounded.
+// The functions of backward.hpp on whole problems, as a strategy calls them on one rank: compared with the reference,
+// on every back end of this build. Numbers are stored as the program stores them: out, lse and delta are rounded.
 #include "annulus/kernels/backward.hpp"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,8 @@ std::vector<Backend> backends() {
   return all;
 }
 
-/// Runs of the comb of rows that `head` picks in [begin, end): one row after another, so that nothing of the pattern
-/// room is needed; t counts them.
+/// Appends the rows that `segment` has at this dilation and offset to the list's runs, one run for each row, so that
+/// the room pattern is not needed. t counts the rows.
 core::RowMap comb(WorkList& list, core::Interval segment, Index dilation, Index offset) {
   core::RowMap map{Index(list.runs.size()), 0, 0};
   for (Index row = segment.begin; row < segment.end; ++row) {
@@ -39,8 +39,8 @@ core::RowMap comb(WorkList& list, core::Interval segment, Index dilation, Index 
   return map;
 }
 
-/// The problem as lists of items: for each pair, one list for every head of the key/value groups, so that no (key row,
-/// key/value head) comes twice. `longnet` without documents or with them.
+/// The problem as work lists in semantics longnet: for each pair, one list for the first query head of all key/value
+/// heads, one for the second, and so on. So no list has a (key row, key/value head) twice.
 std::vector<WorkList> work_of(const AttentionCase& problem) {
   const core::Shape& shape = problem.shape;
   std::vector<Index> documents = problem.pattern.documents;
@@ -68,7 +68,7 @@ std::vector<WorkList> work_of(const AttentionCase& problem) {
   return lists;
 }
 
-/// backward_delta(), attend_backward(), finish_gradient(): gradients in the storage type.
+/// Calls backward_delta(), attend_backward(), finish_gradient(). Returns gradients in the storage type.
 ReferenceGradients backward_pass(Backend backend, const AttentionCase& problem, const kernels::ReferenceResult& forward,
                                  Precision precision, bool with_dlse, const std::function<void()>& poll = {}) {
   const core::Shape& shape = problem.shape;

@@ -1,4 +1,4 @@
-// Numbering of the backward teams and of an item's queries, and their cutting into launches: all integers.
+// How backward teams and an item's queries are numbered, and how teams are cut into launches. Integers only.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -68,8 +68,8 @@ TEST(BackwardWork, QueriesAreRowsThenHeads) {
 TEST(BackwardWork, LaunchesFollowTheWork) {
   constexpr double everything = std::numeric_limits<double>::max();
   const DeviceWork queries(two_items(), 2, Owner::queries, 32), keys(two_items(), 2, Owner::keys, 32);
-  // D = 4. A team of item 0 does 3 products of 32 queries and 73 keys, 24 flops a pair, or 4 of 32 keys and 140
-  // queries, 32 flops a pair; one of the last item 24 * 3 * 40 / 2, or 32 * 32 * 3 / 2.
+  // D = 4. Teams of queries do 3 products, 24 flops a pair: of 32 x 73 pairs in item 0, of 3 * 40 / 2 in the last item.
+  // Teams of keys do 4 products, 32 flops a pair: of 32 x 140 pairs in item 0, of 32 * 3 / 2 in the last item.
   EXPECT_EQ(queries.launches(4, 5 * 56064.0), (std::vector<Index>{5, 10, 12}));
   EXPECT_EQ(queries.launches(4, 10 * 56064.0 + 1440), (std::vector<Index>{11, 12}));
   EXPECT_EQ(keys.launches(4, 4 * 143360.0), (std::vector<Index>{4, 10}));

@@ -1,4 +1,4 @@
-// The tensor-core backward pass against the definition, without a GPU, as test_cuda_forward.cpp has the forward pass.
+// The tensor-core backward pass against the definition, without a GPU (how: test_cuda_forward.cpp).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -42,7 +42,7 @@ TYPED_TEST(CudaBackward, BandsWithTwoEnds) {
   }
 }
 
-// With head sizes of which one warp makes dk and dv, and a pair of warps.
+// Two head sizes: for the smaller one warp computes dk and dv, for the larger a pair of warps does.
 TYPED_TEST(CudaBackward, SameBitsInAnyOrderOfThreadsAndCopies) {
   for (const Index head_dim : {16, 80}) {
     SCOPED_TRACE("D " + std::to_string(head_dim));
@@ -61,7 +61,7 @@ TYPED_TEST(CudaBackward, SameBitsInAnyOrderOfThreadsAndCopies) {
   }
 }
 
-// Rows whose lse is minus infinity have no probabilities, whatever delta they are given: here NaN.
+// Rows whose lse is minus infinity contribute nothing to gradients, whatever their delta is: here NaN.
 TYPED_TEST(CudaBackward, RowsThatSawNoKeyGiveNothing) {
   const BackwardCase test = long_backward_case(16, TypeParam::type, TypeParam::precision, Band::upto);
   BackwardAnswer known = naive_backward(test);
@@ -76,7 +76,7 @@ TYPED_TEST(CudaBackward, RowsThatSawNoKeyGiveNothing) {
   expect_close(twin_gradients<TypeParam>(test, known, how), known.gradients, TypeParam::gradient_tolerance);
 }
 
-// Matrix units would cut off more than a float's rounding takes.
+// If matrix units added up all terms, they would cut off more than the rounding of floats does.
 TEST(CudaBackwardNumbers, ThreeTf32SumsUpManyQueriesAsFloatsAre) {
   const BackwardCase test = many_queries_case();
   const BackwardAnswer known = naive_backward(test);

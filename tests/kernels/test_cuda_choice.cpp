@@ -1,4 +1,4 @@
-// Which calls the tensor-core kernels would take: each reason against them alone, at a call that they do take.
+// Which calls the tensor-core kernels take. Each test changes a call that they take so that one reason is against it.
 #include <gtest/gtest.h>
 
 #include "annulus/kernels/cuda/choice.hpp"

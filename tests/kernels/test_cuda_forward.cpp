@@ -1,5 +1,5 @@
-// The tensor-core forward pass against the definition, without a GPU: its block programs run on the host's twins of the
-// primitives they are written in.
+// The tensor-core forward pass against the definition, without a GPU: its block programs call a few primitives, of
+// which twin.hpp has versions for the host.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -71,14 +71,14 @@ TYPED_TEST(CudaForward, RowsWithoutKeysAreZeroWithMinusInfinity) {
   const WorkCase test = this->awkward(D, true);
   TwinRun how;
   const kernels::ReferenceResult answer = TypeParam::twin(test, how);
-  // Row 0 is in no item. Row 4 is comb index 3; heads 2 and 3 are shown few_keys only, whose first comb index is 40.
+  // Row 0 is in no item. Row 4 has comb index 3; its heads 2 and 3 get few_keys only, which begin at comb index 40.
   for (const Index number : {Index(0) * 4 + 1, Index(4) * 4 + 2}) {
     EXPECT_EQ(answer.lse[std::size_t(number)], -std::numeric_limits<double>::infinity()) << number;
     for (Index d = 0; d < D; ++d) EXPECT_EQ(answer.out[std::size_t(number * D + d)], 0.0) << number << " " << d;
   }
 }
 
-// Its weight is 2^(score - m) with an even integer m, and rounded: the sum of weights must be of rounded ones.
+// The key's weight is 2^(score - m), with an even integer m, and is rounded: l must add up rounded weights, too.
 TYPED_TEST(CudaForward, AKeyThatIsSeenAloneGivesItsValue) {
   WorkCase test;
   test.shape = {1, 0, 1, 1, TypeParam::head_dims[0]};
@@ -98,7 +98,7 @@ TYPED_TEST(CudaForward, AKeyThatIsSeenAloneGivesItsValue) {
     ASSERT_NEAR(answer.out[i], test.v[i % test.v.size()], allowed * std::abs(test.v[i % test.v.size()])) << i;
 }
 
-// With the bits that a GPU's NaNs have, 0x7fffffff: rounded to TF32 as a number is, it would become 0.
+// A GPU's NaN has the bits 0x7fffffff. If it were rounded to TF32 as numbers are, it would become 0.
 TYPED_TEST(CudaForward, ANaNOfAGpuShows) {
   for (const bool in_values : {false, true}) {
     WorkCase test = this->awkward(TypeParam::head_dims[0], false);
@@ -107,7 +107,7 @@ TYPED_TEST(CudaForward, ANaNOfAGpuShows) {
     for (double& number : numbers) number = std::bit_cast<double>(0x7fffffffffffffffu);
     TwinRun how;
     const kernels::ReferenceResult answer = TypeParam::twin(test, how);
-    const kernels::ReferenceResult expected = naive_answer(test);  // rows without keys have none
+    const kernels::ReferenceResult expected = naive_answer(test);  // no NaN in rows without keys
     Index shown = 0;
     for (std::size_t i = 0; i < answer.out.size(); ++i) {
       ASSERT_EQ(std::isnan(answer.out[i]), std::isnan(expected.out[i])) << i;
@@ -125,7 +125,7 @@ TYPED_TEST(CudaForward, NothingButTheLargestScoreCounts) {
     test.k = rounded(test.k, DType::bfloat16);
   }
   TwinRun how;
-  // float32 keeps a score of 1000 to 1e-4 only; float16 takes no larger numbers.
+  // With float16 scores are about 1000, which float32 has to 1e-4 only; float16's range allows no larger scores.
   const double allowed = TypeParam::type == DType::float16 ? 2e-2 : TypeParam::tolerance;
   expect_right(test, TypeParam::twin(test, how), allowed, "large scores");
 }
@@ -136,7 +136,7 @@ TYPED_TEST(CudaForward, GoesOnFromThePortableKernelsState) {
   int call = 0;
   const auto answer = answer_by(
       test, [&](const core::WorkList& list, const DeviceTensor(&qkv)[3], double scale, kernels::State& state) {
-        if (call++ == 0) {  // its states are alike for all products of the same sums
+        if (call++ == 0) {  // all products with sums of this type make the same states
           const core::Precision wanted = std::exchange(state.precision, core::default_precision(TypeParam::type));
           kernels::attend(kernels::Backend::device, list, {qkv[0].view, qkv[1].view, qkv[2].view, scale}, state);
           state.precision = wanted;
@@ -148,14 +148,14 @@ TYPED_TEST(CudaForward, GoesOnFromThePortableKernelsState) {
   expect_right(test, answer, TypeParam::tolerance, "half by each kernel");
 }
 
-// Matrix units cut sums off: over thousands of keys that is a part in 10^5 of a float, if it is left to them.
+// Matrix units cut off sums. If they added up thousands of keys alone, a float would be wrong by 1 part in 10^5.
 TEST(CudaForwardNumbers, ThreeTf32SumsUpLongRowsAsFloatsAre) {
   const WorkCase test = long_rows(40, 8000);
   TwinRun how;
   expect_right(test, ThreeTf32Products::twin(test, how), 5e-7, "8,000 keys");
 }
 
-// Keys of score +inf share the weight, others have none; a row that has none of them is as one that saw no key.
+// All scores are +inf or -inf. Keys with +inf share the weight; a row with -inf only is like a row without keys.
 TEST(CudaForwardNumbers, InfiniteScores) {
   WorkCase test = long_case(8, DType::bfloat16, core::Precision::float32, core::Band::upto);
   const auto only_first = [](std::vector<double>& vectors, double size) {

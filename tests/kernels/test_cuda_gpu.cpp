@@ -26,7 +26,7 @@ int of_gpu(cudaDeviceAttr attribute) {
   return value;
 }
 
-/// Matrix units for these numbers came with sm_80, and a block takes so much shared memory.
+/// Matrix units for these number types exist from sm_80 on; a block needs `shared_bytes` bytes of shared memory.
 bool can_run(int shared_bytes) {
   return of_gpu(cudaDevAttrComputeCapabilityMajor) >= 8 &&
          of_gpu(cudaDevAttrMaxSharedMemoryPerBlockOptin) >= shared_bytes;
@@ -40,7 +40,7 @@ class CudaOnGpu : public testing::Test {
     Products::with_block(head_dim, [&](auto block) { shared_bytes = decltype(block)::shared_bytes; });
     return can_run(shared_bytes);
   }
-  /// Where the GPU cannot, attend() has to say so.
+  /// If the GPU cannot run the kernel, attend() must return false.
   static void expect_right(const WorkCase& test, const std::string& what, double tolerance = Products::tolerance) {
     const bool can = CudaOnGpu::can(test.shape.head_dim);
     const auto answer = answer_by(
@@ -53,7 +53,7 @@ class CudaOnGpu : public testing::Test {
     TwinRun how;
     const kernels::ReferenceResult twin = Products::twin(test, how);
     EXPECT_TRUE(close_to(answer.out, twin.out, Products::tolerance)) << "out of the twin, " << what;
-    // l sums weights as they are rounded: one that lies between two numbers may go to either, and lse with it.
+    // l is a sum of rounded weights. A weight midway between two numbers may become either, which changes lse.
     const bool is_rounded = Products::type != DType::float64 && Products::precision != core::Precision::three_tf32;
     const double of_lse = is_rounded ? Products::tolerance / 4 : Products::type == DType::float64 ? 1e-12 : 1e-5;
     EXPECT_TRUE(close_to(answer.lse, twin.lse, of_lse)) << "lse of the twin, " << what;
@@ -98,7 +98,7 @@ TYPED_TEST(CudaOnGpu, ManyKeysAreSplit) {
   }
 }
 
-// A launch again and again gives the same bits: no thread reads what another one has not written yet.
+// Repeated launches give the same bits. They would not if a thread read what another has not yet written.
 TYPED_TEST(CudaOnGpu, SameBitsEveryTime) {
   const Index head_dim = TypeParam::head_dims[1];
   for (const WorkCase& test : {long_case(head_dim, TypeParam::type, TypeParam::precision, core::Band::upto),
@@ -160,8 +160,8 @@ TYPED_TEST(CudaBackwardOnGpu, LongRows) {
   this->expect_right(long_backward_case(32, TypeParam::type, TypeParam::precision, core::Band::upto), "long rows");
 }
 
-// A product with zero, as of a hidden key, must not count, however large the other number is: not even by which digits
-// of the sums a unit keeps. 64 rows that see the keys up to their own: a granule has rows that are hidden from others.
+// A hidden key has weight 0. Its product with a large number must not change which digits of a sum the unit keeps. 64
+// rows, each of which sees the keys up to its own row: in a granule some keys are hidden from some of the rows.
 template <class Products>
 struct HiddenRows : BackwardCase {
   static constexpr Index rows = 64, D = 64;
@@ -191,7 +191,7 @@ struct HiddenRows : BackwardCase {
   }
 };
 
-// Of the first four rows, from which all keys behind them are hidden.
+// The sums of the first four rows: all keys after row 3 are hidden from these rows.
 TYPED_TEST(CudaOnGpu, HiddenKeysLeaveTheBitsOfSums) {
   if (!this->can(64)) return;
   const auto acc = [&](double hidden) {
@@ -218,7 +218,7 @@ TYPED_TEST(CudaBackwardOnGpu, HiddenKeysLeaveTheBitsOfSums) {
   EXPECT_EQ(dq(HiddenRows<TypeParam>::large()), dq(0));
 }
 
-// Of the last four rows' keys, from which all queries in front of them are hidden.
+// The sums of the last four keys: all queries before these rows are hidden from these keys.
 TYPED_TEST(CudaBackwardOnGpu, HiddenQueriesLeaveTheBitsOfSums) {
   if (!can_run(backward_shared_bytes<TypeParam>(64))) return;
   const auto sums = [&](double hidden) {
@@ -231,7 +231,7 @@ TYPED_TEST(CudaBackwardOnGpu, HiddenQueriesLeaveTheBitsOfSums) {
   EXPECT_EQ(sums(HiddenRows<TypeParam>::large()), sums(0));
 }
 
-// Real units add what is in a granule as they like; between granules the order is ours.
+// A GPU's matrix units may add up a granule in any order; our code fixes the order of the granules.
 template <class Products>
 void expect_same_bits_for_any_cut(const OrderedCase& rows) {
   if (!can_run(backward_shared_bytes<Products>(rows.shape.head_dim))) return;
@@ -272,7 +272,7 @@ TYPED_TEST(CudaBackwardOnGpu, SameBitsForAnyCutBetweenGranulesOfLargeHeads) {
   expect_same_bits_for_any_cut<TypeParam>({150, false, {1, 0, 2, 1, *std::rbegin(TypeParam::backward_dims)}});
 }
 
-// That the unit cuts sums off must not show; twins cut as much as an H100 is known to.
+// Results must not show that matrix units cut off sums. (Twins cut off as much as an H100 is known to.)
 TEST(CudaOnGpuNumbers, ThreeTf32SumsUpLongRowsAsFloatsAre) {
   CudaOnGpu<ThreeTf32Products>::expect_right(long_rows(40, 8000), "8,000 keys", 5e-7);
   CudaBackwardOnGpu<ThreeTf32Products>::expect_right(many_queries_case(), "4,000 queries", 2e-6);

@@ -1,5 +1,5 @@
 // The tensor-core kernels give the same bits however a comb is cut between granules, without a GPU
-// (test_cuda_forward.cpp); beside it, that other cuts do not.
+// (test_cuda_forward.cpp). Cuts inside granules give other bits, which shows that these tests can fail.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -84,7 +84,7 @@ TYPED_TEST(CudaOrdered, GradientsOfEveryHeadSizeAreRight) {
   }
 }
 
-// Every size of blocks, at the head sizes that fill them and at others.
+// Every block size, with head sizes that fill the block and with smaller ones.
 TYPED_TEST(CudaOrdered, EveryHeadSizeIsRight) {
   for (const Index head_dim : TypeParam::head_dims) {
     OrderedCase rows{83, false, {1, 0, 2, 2, head_dim}};

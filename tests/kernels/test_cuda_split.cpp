@@ -1,4 +1,4 @@
-// Keys split among blocks: attention against the definition, without a GPU (test_cuda_forward.cpp), and the integers.
+// Keys split among blocks, without a GPU (test_cuda_forward.cpp): the parts, and attention against the definition.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -42,13 +42,13 @@ TYPED_TEST(CudaSplit, AnyNumberOfParts) {
   }
 }
 
-// All keys come after most queries of a tile, or after all of some parts' queries: such a part has the state of a row
-// that saw no key. Then states without keys are merged with each other, too.
+// Most or all queries of a tile come before every key of some parts: the partial states of these rows are those of rows
+// that saw no key. In the second problem states without keys are merged with each other, too.
 TYPED_TEST(CudaSplit, PartsInWhichRowsSeeNoKey) {
   WorkCase test = long_case(TypeParam::head_dims[0], TypeParam::type, TypeParam::precision, core::Band::upto);
   test.calls[0].runs = {{0, 5, 2, 200}, {0, 10, 3, 280}};
   test.calls[0].items = {{{0, 1, 200}, {1, 1, 280}, 0, 0, 1, 1, core::Band::upto}};
-  TwinRun how{.parts = 100};  // a tile in each
+  TwinRun how{.parts = 100};  // one tile of keys in each part
   const kernels::ReferenceResult answer = TypeParam::twin(test, how);
   expect_right(test, answer, TypeParam::tolerance, "causal, a tile in each part");
   EXPECT_GT(how.partial_states, 0);
@@ -72,7 +72,7 @@ TEST(CudaSplitNumbers, SameBitsInAnyOrderOfBlocksAndThreads) {
   EXPECT_EQ(actual.lse, expected.lse);
 }
 
-// The parts' m lie further apart than float32 has powers of two.
+// The m of the parts differ by more than float32's range of exponents.
 TEST(CudaSplitNumbers, NothingButTheLargestScoreCounts) {
   WorkCase test = few_queries_case(8, DType::bfloat16, core::Precision::float32);
   test.fill(1e30);
@@ -96,7 +96,7 @@ TEST(CudaSplitNumbers, GoesOnFromThePortableKernelsState) {
   EXPECT_GT(how.partial_states, 0);
 }
 
-// The example of key_split.hpp.
+// The example in key_split.hpp.
 TEST(KeySplitOfTeams, PartsAreWholeTilesFromTheLastOneDown) {
   const KeySplit split = split_keys({{{5, 635}, 40}, {{0, 0}, 9}, {{64, 256}, 20}}, 64, 4);
   const KeyPart expected[] = {{0, {5 + 6 * 64 + 64, 635}, 0, true},
@@ -154,19 +154,19 @@ TEST(LongestPart, TeamsThatFillTheGpuAreNotCut) {
 }
 
 TEST(LongestPart, FewTeamsTakeTheWholeGpu) {
-  EXPECT_EQ(longest_part(alike(66, 1000), 64, {264, plenty}), 250);  // four parts each, one turn
-  // 160 teams in 2 parts take two turns of 50 tiles, no gain; in 3 parts two turns of 34.
+  EXPECT_EQ(longest_part(alike(66, 1000), 64, {264, plenty}), 250);  // four parts each; the GPU runs 264 blocks at once
+  // 160 teams in 2 parts need two rounds of 264 blocks, of 50 tiles each: no gain. In 3 parts: two rounds of 34.
   EXPECT_EQ(longest_part(alike(160, 100), 64, {264, plenty}), 34);
-  // 200 in 2 parts: two turns of 50; in 3 more than two turns.
+  // 200 teams in 2 parts need two rounds of 50 tiles, in 3 parts more than two rounds.
   EXPECT_EQ(longest_part(alike(200, 100), 64, {264, plenty}), 100);
   EXPECT_EQ(longest_part(alike(1, 6400), 64, {264, plenty}), 100) << "no more than 64 parts";
 }
 
 TEST(LongestPart, FewKeysAreNotWorthASplit) {
-  // Splitting takes as long as 16 tiles, and a part has 4 at least.
+  // Splitting costs as much time as 16 tiles of 64 keys, and a part has at least 4 such tiles.
   EXPECT_EQ(longest_part(alike(1, 20), 64, {264, plenty}), 20);
   EXPECT_EQ(longest_part(alike(1, 21), 64, {264, plenty}), 4);
-  EXPECT_EQ(longest_part(alike(1, 21), 16, {264, plenty}), 17) << "in keys, whatever a tile has: five parts";
+  EXPECT_EQ(longest_part(alike(1, 21), 16, {264, plenty}), 17) << "bounds count keys, not tiles: five parts";
 }
 
 TEST(LongestPart, OneLongTeamAmongShortOnes) {
@@ -189,7 +189,7 @@ TEST(LongestPart, PartialStatesAreBounded) {
   EXPECT_EQ(longest_part(alike(66, 1000), 64, {264, 66 * 128 * 2 - 1}), 1000);
 }
 
-// What the host finds for a work list is what the definition of its masks says, from the beginning of a granule on.
+// The keys that the host finds for a team are those of its masks' definition, from the begin of a granule on.
 TEST(KeysOfTeams, AreThoseThatSomeQuerySees) {
   const WorkCase test = few_queries_case(8, DType::bfloat16, core::Precision::float32);
   for (const core::WorkList& list : test.calls) {

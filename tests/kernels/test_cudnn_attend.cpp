@@ -1,5 +1,5 @@
-// Calls and merges round an engine for dense attention against the definition, with a double for cuDNN: what is left to
-// a GPU are cuDNN's own plans.
+// Attention by several calls of an engine for dense attention, whose results are merged, against the definition. A test
+// double stands for cuDNN: only cuDNN's own plans are left to tests on a GPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 using core::Band;
 using core::Precision;
 
-/// The engine rounds out of each call, which is merged with others, to the tensors' type: to 2^-9 or 2^-12 of it.
+/// The engine rounds out of each call to the tensors' type before the merge: a relative error of 2^-9 or 2^-12.
 void expect_forward(kernels::cudnn::Engine& engine, const WorkCase& test, const std::string& what) {
   const double of_rounding = test.type == DType::float32 ? 1e-5 : test.type == DType::float16 ? 1e-3 : 8e-3;
   expect_close(forward_by(engine, test), test, of_rounding, 1e-5, what);
@@ -30,7 +30,7 @@ TEST(CudnnAttend, PairsOfManySegments) {
         test.fill(4);
         DenseDouble engine;
         expect_forward(engine, test, "kv_heads " + std::to_string(kv_heads) + ", mask " + name_of(mask));
-        // 4 whole segments as one batch, twice for the two batch entries; the last ones of both entries at once.
+        // One call for the 4 whole segments of each batch entry; one call for the last segments of both batch entries.
         ASSERT_GE(engine.ran.size(), 3U);
         const auto widest = std::max_element(engine.ran.begin(), engine.ran.end(),
                                              [](const auto& a, const auto& b) { return a.batch < b.batch; });
@@ -50,8 +50,8 @@ TEST(CudnnAttend, AwkwardRows) {
   }
 }
 
-// Queries 0 to 15 see small scores in the pair (16, 1) and, of keys 16 to 31, some of hundreds in the pair (32, 4); the
-// other way round the maximum stays, and what comes later has next to no weight.
+// Queries 0 to 15 first see small scores, in pair (16, 1), then scores of hundreds of keys 16 to 31, in pair (32, 4).
+// With the pairs swapped the maximum does not change, and the second pair has almost no weight.
 TEST(CudnnAttend, LargeAndSmallScoresMeet) {
   WorkCase test = two_pairs<WorkCase>(2, DType::float16, Band::all);
   test.fill();
@@ -109,7 +109,7 @@ TEST(CudnnAttend, GradientsOfAwkwardRows) {
     test.output_scale = 1;
     DenseDouble engine;
     expect_gradients(engine, test, 1e-3);
-    EXPECT_EQ(engine.ran.empty(), mask == Band::after);  // keys after the query alone are our own kernels'
+    EXPECT_EQ(engine.ran.empty(), mask == Band::after);  // our own kernels compute Band::after
   }
 }
 
@@ -146,7 +146,7 @@ TEST(CudnnAttend, GradientsThatItDoesNotMakeAreOurOwn) {
   EXPECT_TRUE(engine.ran.empty());
 }
 
-// Shapes that differ in nothing that a plan depends on are one: a plan takes a while to make.
+// Calls whose shapes agree in everything that a plan depends on share one plan, because making a plan takes long.
 TEST(CudnnAttend, PairsOfOneShapeShareItsPlan) {
   WorkCase test = two_pairs<WorkCase>(4, DType::bfloat16, Band::upto);
   test.fill();
@@ -159,7 +159,7 @@ TEST(CudnnAttend, PairsOfOneShapeShareItsPlan) {
   EXPECT_EQ(shapes.size(), 2U);  // whole segments and the last one
 }
 
-// Documents that are all of other lengths: a plan for each would take longer than the work.
+// 70 documents of different lengths: making a plan for each would take longer than the work. 64 get a plan.
 TEST(CudnnAttend, ManyShapesAreLeftToOurOwn) {
   WorkCase test;
   test.shape = {1, 0, 1, 1, 8};

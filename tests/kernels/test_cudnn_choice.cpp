@@ -1,4 +1,4 @@
-// Which calls cuDNN may take: each reason against them alone, at a call that it takes.
+// Which calls cuDNN may take. Each test changes a call that it takes so that one reason is against it.
 #include <gtest/gtest.h>
 
 #include "annulus/core/error.hpp"
@@ -82,7 +82,7 @@ TEST(CudnnChoice, BackwardWantsOutAndNothingMore) {
   EXPECT_EQ(BackwardCall{.dk_wanted = false}.why_not(), "not all gradients are asked for");
 }
 
-// Where there is none, its absence is told and nothing else happens.
+// In builds or on machines without cuDNN, auto takes our own back end for all of these calls.
 TEST(CudnnChoice, AutoTakesItWhereItRefusesNothing) {
   using kernels::Backend, kernels::default_backend;
   const Backend own = default_backend();

@@ -1,4 +1,4 @@
-// Work lists cut into strided calls: the example on top of combs.hpp, then every (query, key) meeting of awkward lists.
+// Work lists cut into strided calls: the example at the head of combs.hpp, and all pairs that meet in awkward lists.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::vector<Meeting> meetings(const std::vector<WorkList>& lists) {
   return all;
 }
 
-/// Those of a call by its own numbers, as a library with strides sees them.
+/// Appends the meetings of a call, computed from the call's strides, as a library computes them.
 void append_meetings(const StridedCall& call, std::vector<Meeting>& all) {
   for (Index s = 0; s < call.segments; ++s) {
     for (Index g = 0; g < call.groups; ++g) {
@@ -49,7 +49,7 @@ void append_meetings(const StridedCall& call, std::vector<Meeting>& all) {
   }
 }
 
-/// No call has a (row, head) twice, of queries or of keys: results are added without a look at others.
+/// No call has a (row, head) of queries or of keys twice: results are added without checks for conflicts.
 void expect_rows_once(const StridedCall& call) {
   std::set<std::array<Index, 2>> queries, keys;
   for (Index s = 0; s < call.segments; ++s) {
@@ -79,7 +79,7 @@ CutList expect_same_meetings(const WorkList& list) {
   return cut;
 }
 
-/// Rows 0 ... 15, pair (8, 2), heads 0 and 1 at offset 0, 2 and 3 at offset 1; of the last segment `last` rows a comb.
+/// Rows 0 ... 15, pair (8, 2), heads 0 and 1 at offset 0, 2 and 3 at offset 1; the last segment has `last` rows a comb.
 WorkList two_segments(Index last, Band mask) {
   WorkList list;
   for (Index segment = 0; segment < 2; ++segment) {
@@ -141,7 +141,7 @@ TEST(CudnnCombs, HeadsOfAGroupStayTogether) {
   EXPECT_EQ(cut.calls[0].heads, 2);
   EXPECT_EQ(cut.calls[0].head_stride, 2);
 
-  for (core::WorkItem& item : list.items) item.head_first += item.kv_head;  // 0 2 | 5 7 | 10 12: no stride
+  for (core::WorkItem& item : list.items) item.head_first += item.kv_head;  // 0 2 | 5 7 | 10 12: unequal steps
   EXPECT_EQ(expect_same_meetings(list).calls.size(), 3U);
 }
 
@@ -159,7 +159,7 @@ TEST(CudnnCombs, RectanglesUnderTheDiagonal) {
   list.runs = {{10, 0, 1, 6}, {4, 0, 1, 12}};
   list.items = {{{0, 1, 6}, {1, 1, 12}, 0, 0, 1, 1, Band::upto}};
   EXPECT_EQ(expect_same_meetings(list).calls.front().seen, 6);
-  list.runs[1] = {4, 0, 1, 7};  // up to the first query's own place: nothing is hidden
+  list.runs[1] = {4, 0, 1, 7};  // keys 4 to 10, queries from 10 on: none is hidden
   list.items[0].key.count = 7;
   EXPECT_FALSE(expect_same_meetings(list).calls.front().seen);
   list.runs[1] = {12, 0, 1, 9};  // queries 10 and 11 see none, keys 16 and later are seen by none
@@ -176,7 +176,7 @@ TEST(CudnnCombs, KeysBehindTheQueryAloneAreLeft) {
   WorkList list;
   list.runs = {{0, 0, 1, 6}, {6, 6, 1, 4}};
   list.items = {{{0, 1, 6}, {1, 1, 4}, 0, 0, 1, 1, Band::after}};
-  EXPECT_EQ(expect_same_meetings(list).calls.size(), 1U);  // all of them
+  EXPECT_EQ(expect_same_meetings(list).calls.size(), 1U);  // all keys come after all queries
   list.items[0].key = {0, 1, 6};
   const CutList cut = expect_same_meetings(list);
   EXPECT_TRUE(cut.calls.empty());
@@ -210,11 +210,11 @@ TEST(CudnnCombs, BandsWithTwoEnds) {
     SCOPED_TRACE(name_of(band));
     const WorkCase test = with_band(awkward_case(8, DType::bfloat16, core::Precision::float32, false), band);
     for (const WorkList& list : test.calls) expect_same_meetings(list);
-    // One piece of queries against one of keys: a call where the band has no end on the left.
+    // One run of queries and one run of keys: one call, if the band hides no key on the left.
     WorkList list;
     list.runs = {{10, 0, 1, 30}, {0, 0, 1, 60}};
     list.items = {{{0, 1, 30}, {1, 1, 60}, 0, 0, 1, 1, band}};
-    EXPECT_EQ(expect_same_meetings(list).rest.empty(), band.left >= 39 || band.left < -49);  // or no pair at all
+    EXPECT_EQ(expect_same_meetings(list).rest.empty(), band.left >= 39 || band.left < -49);  // or every key
   }
 }
 

@@ -15,7 +15,7 @@ using core::Precision;
 class CudnnOnGpu : public testing::TestWithParam<DType> {
  public:
   void SetUp() override { engine = kernels::cudnn::make_engine(Kokkos::Cuda().cuda_stream()); }
-  /// All that was done since `before` was done by cuDNN.
+  /// All pairs that were computed since `before` were computed by cuDNN.
   static void expect_by_cudnn(const kernels::ComputedPairs& before) {
     EXPECT_GT(kernels::cudnn::computed_pairs().library, before.library);
     EXPECT_EQ(kernels::cudnn::computed_pairs().own, before.own) << kernels::cudnn::computed_pairs().reason;
@@ -47,12 +47,12 @@ TEST_P(CudnnOnGpu, AwkwardRowsOfEveryHeadSize) {
   }
 }
 
-// cuDNN computes what ends at the diagonal or has no end, our own kernels the rest, into the same sums.
+// cuDNN computes bands that end at the diagonal or have no end; our own kernels add the rest to the same sums.
 TEST_P(CudnnOnGpu, BandsWithTwoEnds) {
   for (const Band& band : window_bands) {
     SCOPED_TRACE(name_of(band));
     const WorkCase test = with_band(awkward_case(64, GetParam(), Precision::float32, false), band);
-    // Tensor cores sum up weights as they are rounded, and lse with them.
+    // Tensor cores add up rounded weights, and lse is the logarithm of that sum.
     const double tolerance = core::forward_tolerance(GetParam());
     expect_close(forward_by(*engine, test), test, tolerance, tolerance / 4, name_of(band));
     BackwardCase gradients = with_band(awkward_backward_case(64, GetParam(), Precision::float32, Band::all), band);

@@ -1,5 +1,5 @@
-// Whether cuDNN has kernels for the shapes that work lists make, asked for a GPU that is described and not there: only
-// in builds with cuDNN. It needs the library of the driver, or the toolkit's stub of it (tests/kernels/CMakeLists.txt).
+// Whether cuDNN has kernels for the shapes that work lists make, for a GPU that is only described to it: in builds with
+// cuDNN only. Needs the driver's library, or the toolkit's stub of it (tests/kernels/CMakeLists.txt).
 #include <gtest/gtest.h>
 
 #include "annulus/core/error.hpp"
@@ -8,7 +8,7 @@
 namespace annulus::kernels::cudnn {
 namespace {
 
-// An H100, in cuDNN's own words (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
+// An H100, described as CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION asks for.
 constexpr const char* h100 = R"({"deviceName": "NVIDIA H100 80GB HBM3", "cudaDeviceId": 0, "deviceVer": 900,
   "driverVer": 13000, "multiProcessorCount": 132, "maxGridSize": [2147483647, 65535, 65535],
   "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000,

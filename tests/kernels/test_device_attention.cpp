@@ -1,6 +1,6 @@
-// The device algorithm against a naive answer: on Serial, and on OpenMP with as many threads per team as there are
-// threads (CTest runs this program with one and with four), with the host's numbers and with the GPU's. On a GPU build
-// it runs on the GPU instead, which alone reaches the memory the tensors lie in.
+// The device algorithm against the definition: on Serial, and on OpenMP with all threads in one team (CTest runs this
+// program with one thread and with four), with the host's tuning table and with the GPU's. Builds for GPUs run it on
+// the GPU only, because no other space can read the tensors' memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +87,7 @@ TYPED_TEST(DeviceAttention, RulesOfScores) {
   }
 }
 
-// Scores far beyond the cap, and keys that a row does not see: the cap must not bring these back.
+// Scores far beyond the cap, and hidden keys: the cap must not give hidden keys a weight.
 TYPED_TEST(DeviceAttention, ACapOfLargeScores) {
   WorkCase test = awkward_case(24, DType::float32, Precision::float32, true);
   test.fill(1e4);
@@ -140,11 +140,11 @@ TYPED_TEST(DeviceAttention, SameBitsForAnyCutOfTheKeys) {
 }
 
 TEST(DeviceAttentionBits, SameForAnyTiles) {
-  // Of the other tiles' accumulators, those of D = 20 and 32 lie in registers in float, those of 40 and 128 in memory.
+  // With OtherTuning, float accumulators lie in registers for D = 20 and 32, in memory for D = 40 and 128.
   for (const Precision precision : {Precision::float32, Precision::float64}) {
     for (const Index head_dim : {20, 32, 40, 128}) {
       for (const bool causal : {false, true}) {
-        if (!causal && head_dim > 20) continue;  // masks know nothing of D
+        if (!causal && head_dim > 20) continue;  // masks do not depend on D
         const WorkCase test = awkward_case(head_dim, DType::float32, precision, causal);
         const auto other = device_answer<OtherBackend::Space, OtherTuning>(test, OtherBackend::team_size());
         for_each_backend(Backends(), [&](auto backend) {
@@ -158,7 +158,7 @@ TEST(DeviceAttentionBits, SameForAnyTiles) {
   }
 }
 
-// Rows that begin or end anywhere are read number by number, others by pieces of 16 bytes.
+// Rows that do not lie at multiples of 16 bytes are read number by number, other rows 16 bytes at a time.
 TYPED_TEST(DeviceAttention, SameBitsWhereverRowsLie) {
   for (const DType type : core::all_dtypes) {
     const WorkCase test = awkward_case(24, type, Precision::float64, true);
@@ -198,7 +198,7 @@ TYPED_TEST(DeviceAttention, RowsWithoutKeysAreZeroWithMinusInfinity) {
   const auto answer =
       device_answer<typename TypeParam::Space, typename TypeParam::Tuning>(test, TypeParam::team_size());
   const Index heads = test.shape.heads, D = test.shape.head_dim;
-  // Row 0 is in no item. Row 4 is comb index 3; heads 2 and 3 are shown few_keys only, whose first comb index is 40.
+  // Row 0 is in no item. Row 4 has comb index 3; its heads 2 and 3 get few_keys only, which begin at comb index 40.
   for (const Index number : {Index(0) * heads + 1, Index(4) * heads + 2}) {
     EXPECT_EQ(answer.lse[std::size_t(number)], -std::numeric_limits<double>::infinity()) << number;
     for (Index d = 0; d < D; ++d) EXPECT_EQ(answer.out[std::size_t(number * D + d)], 0.0) << number << " " << d;
@@ -223,13 +223,13 @@ TYPED_TEST(DeviceAttention, LargeScores) {
   test.fill(500);
   this->expect_right(test, 1e-12, "amplitude 500 in float64");
 
-  // float32 keeps a score of 1000 to 1e-4 only: the answer cannot be better.
+  // In float32 a score of 1000 is exact to 1e-4 only: the answer cannot be more accurate.
   test.type = DType::float32;
   test.precision = Precision::float32;
   test.fill(500);
   this->expect_right(test, 1e-3, "amplitude 500 in float32");
 
-  // Nothing but the largest key of each row counts. bfloat16 and float32 hold such numbers.
+  // Only the key with the largest score counts in each row. float32 can hold numbers of this size.
   test.fill(1e30);
   this->expect_right(test, 1e-5, "amplitude 1e30 in float32");
 }

@@ -1,6 +1,6 @@
-// The device teams' gradients against the definition: on Serial, and on OpenMP with as many threads per team as there
-// are threads (CTest runs this program with one and with four), with the host's numbers and with the GPU's. On a GPU
-// build it runs on the GPU instead, which alone reaches the memory the tensors lie in.
+// The device teams' gradients against the definition: on Serial, and on OpenMP with all threads in one team (CTest runs
+// this program with one thread and with four), with the host's tuning table and with the GPU's. Builds for GPUs run it
+// on the GPU only, because no other space can read the tensors' memory.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -189,7 +189,7 @@ TYPED_TEST(DeviceBackward, RowsThatSeeNothingGiveNothing) {
   }
   expect_close(this->gradients(test, known), known.gradients, tolerance(test));
 
-  // Only the normalizer says that a row saw nothing: two rows, of which row 1 alone is used.
+  // Only the normalizer says that row 0 saw no key: the forward list has row 1 only, that of the gradients both rows.
   test.query_rows = test.key_rows = 2;
   test.calls[0].runs = {{1, 1, 1, 1}, {0, 0, 1, 2}};
   test.calls[0].items = {{{0, 1, 1}, {1, 1, 2}, 0, 0, 1, 2, Band::all}};
@@ -205,12 +205,12 @@ TYPED_TEST(DeviceBackward, LargeScores) {
   this->expect_right(test, 1e-11, "amplitude 500 in float64");
 }
 
-// One item, against the same pairs cut into several calls: the sums take the same terms in the same order, so the bits
-// are the same. Keys come highest first (dq), queries lowest first (dk, dv).
+// One item must give the same bits as the same pairs cut into several calls, because the sums have the same terms in
+// the same order: dq adds the highest keys first, dk and dv add the lowest queries first.
 TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
   BackwardCase whole;
   whole.shape = {1, 0, 3, 1, 9};
-  constexpr Index n = 290;  // rows of two blocks; the first one is cut twice, the second one does not end in it
+  constexpr Index n = 290;  // two blocks of rows: the first is cut twice, the second is incomplete
   whole.query_rows = whole.key_rows = n;
   whole.calls.resize(1);
   whole.calls[0].runs = {{0, 0, 1, n}, {0, 0, 1, 13}, {13, 13, 1, 187}, {200, 200, 1, 90}};
@@ -239,7 +239,7 @@ TYPED_TEST(DeviceBackward, BitsDoNotDependOnCuts) {
   }
 }
 
-// Sums of thousands of rows, dv's of one sign; with a head of many numbers, too, whose sums lie in memory.
+// Sums over thousands of rows, for dv of terms of one sign. With D = 160 these sums lie in memory.
 TYPED_TEST(DeviceBackward, SumsOfManyRowsKeepTheirDigits) {
   for (const Index head_dim : {16, 160}) {
     BackwardCase test;
@@ -262,8 +262,8 @@ TYPED_TEST(DeviceBackward, SumsOfManyRowsKeepTheirDigits) {
   }
 }
 
-// The heads of a group, one item for all or one call for each head: a key row takes them ascending inside a query row,
-// so with one query row the bits are the same.
+// The heads of a group in one item, or in a call each: within a query row, a key's sums add the heads in ascending
+// order, so with one query row the bits are the same.
 TYPED_TEST(DeviceBackward, HeadsOfAGroupAscend) {
   BackwardCase together;
   together.shape = {1, 0, 5, 1, 4};
@@ -312,7 +312,7 @@ TYPED_TEST(DeviceBackward, PollsBetweenLaunches) {
   const Gradients actual =
       device_gradients<typename TypeParam::Space, Tuning>(test, known, TypeParam::team_size(), [&] { ++polls; });
   const Index tile = Tuning::rows;
-  // Batch; queries, keys.
+  // Batch entries times tiles: of the queries of three heads, and of the keys.
   expect_polls<typename TypeParam::Space>(polls, 2 * (core::ceil_div(3 * 70, tile) + core::ceil_div(70, tile)));
   EXPECT_TRUE(close_to(actual.dk, known.gradients.dk, tolerance(test)));
 }

@@ -1,6 +1,6 @@
-// The device teams as a GPU runs them, 128 threads with a block each, on fibres: against the definition, and with the
-// bits of the back end, where one thread does it all. Run from the first thread up and from the last one down, so that
-// a missing barrier shows.
+// The device teams as a GPU runs them, 128 threads with a block each, where the threads are fibres (fibres.hpp). The
+// results are compared with the definition, and bit by bit with those of teams on the host. Fibres run from the first
+// up and from the last down, so that a missing barrier gives wrong results.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -20,7 +20,7 @@ using kernels::device::launch_attend;
 using kernels::device::launch_attend_backward;
 using kernels::device::launch_attend_statistics;
 
-using Space = Kokkos::DefaultExecutionSpace;  // which has the host's numbers
+using Space = Kokkos::DefaultExecutionSpace;  // with the host's tuning table
 constexpr int threads = GpuTuning::team_size;
 
 class DeviceFibres : public testing::TestWithParam<Fibres::Order> {

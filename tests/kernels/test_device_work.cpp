@@ -1,4 +1,4 @@
-// Numbering of teams and rows, and the cutting into launches: all integers.
+// How teams and rows are numbered, and how teams are cut into launches. Integers only.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -64,7 +64,7 @@ TEST(DeviceWork, RunsWithoutRowsArePassedOver) {
   EXPECT_EQ(host.view.row_of(list.items[0].query, 1).row, 6);
 }
 
-// What one call has used the next one takes, unless the first still lives.
+// A call takes the memory that an earlier call has used, unless the list of that call still exists.
 TEST(DeviceWork, MemoryIsKeptFromCallToCall) {
   release_kept_lists();
   const Index before = core::memory_ledger().current();
@@ -104,7 +104,7 @@ std::vector<std::int32_t> numbers_at(const std::int32_t* device, Index count) {
   return numbers;
 }
 
-// Calls of one rule share its coordinates, which are counted and are gone when other ones come.
+// Calls with one rule share its coordinates on the device. The ledger counts them until another rule's replace them.
 TEST(DeviceRule, CoordinatesAreKeptFromCallToCall) {
   release_kept_lists();
   core::memory_ledger().reset_peak();
@@ -126,7 +126,7 @@ TEST(DeviceRule, CoordinatesAreKeptFromCallToCall) {
     core::copy_to_host(&last, wide.view().coordinates + 3, Index(sizeof last));
     EXPECT_EQ(last, std::int64_t(4 / rule.coordinates->unit(60)));
   }
-  // The memory of the next coordinates may be the same again; what is in it may not.
+  // Other coordinates may get the same memory, but must replace the numbers in it.
   const ScoreRule other{0, {0.5, 0.25}, 0, std::make_shared<Coordinates>(std::vector<double>{0, 0, 1, 1, 0, 4})};
   const std::vector<std::int32_t> others{0, 0, whole(1), whole(1), 0, whole(4)};
   EXPECT_EQ(numbers_at(DeviceRule<float>({&other, 0}, 2).view().coordinates, 6), others);

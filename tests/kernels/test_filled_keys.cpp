@@ -1,5 +1,5 @@
-// States that begin with filled-in keys are, to the bit, what attend() makes of keys of score 0 and value 0 that lie in
-// memory: of one, of many, in several lists; on every back end, in both precisions, with and without exponent bias.
+// States that begin with filled-in keys have the same bits as states that attend() makes from stored keys of score 0
+// and value 0: one key, many, several lists; on every back end, in both precisions, with and without exponent bias.
 #include "annulus/kernels/filled_keys.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using core::Index;
 using core::Precision;
 using Numbers = std::vector<double>;
 
-/// Numbers of a state; those of an accumulator that counts as 0 are 0.
+/// The numbers of a state. Where l is 0, acc is not used and may be NaN; here it is set to 0.
 struct States {
   Numbers m, l, acc;
   bool operator==(const States&) const = default;
@@ -62,7 +62,7 @@ State filled_state(Precision precision, int exponent_bias) {
   return state;
 }
 
-/// The same by attend(): row `row` and head `head` see that many keys of zeros.
+/// The same state by attend(): row `row` and head `head` see begins_with(row, head) keys of zeros.
 State attended_state(Backend backend, Precision precision, int exponent_bias) {
   constexpr Index most = 107;
   const Index queries = shape.batch * rows * shape.heads * shape.head_dim;

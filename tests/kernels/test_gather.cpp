@@ -116,14 +116,14 @@ TEST_P(Gather, OfCopiesIntoOneRowTheLastStands) {
   EXPECT_EQ(target.rows(), (std::vector<double>{6, 24}));
 }
 
-// As for a message of many segments: hundreds of copies, some of no rows.
+// Hundreds of copies, as for a message of many segments; some copies have no rows.
 TEST(GatherMany, CopiesOfAnyLengthFindTheirRows) {
   constexpr Index held = 4000, most_bytes = 32;
   std::vector<double> values(held * most_bytes / 8);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = double(i);
   const core::Buffer source("test rows", held * most_bytes), target("test rows", held * most_bytes);
   core::copy_to_device(source.data(), values.data(), source.bytes());
-  for (const Index row_bytes : {32, 16, 8}) {  // the last one is less than what a thread of a GPU likes to move
+  for (const Index row_bytes : {32, 16, 8}) {  // rows of 8 bytes cannot be moved 16 bytes at a time
     core::fill_zero(target.data(), target.bytes());
     std::vector<RowCopy> many;
     std::vector<std::pair<Index, Index>> expected;  // {from, to}
@@ -172,10 +172,10 @@ TEST(Turns, RowsInCommonAreFoundAsByLookingAtAll) {
 
 TEST(Turns, OnlyCopiesOfTheSameRowWait) {
   EXPECT_EQ(turns_of(3, {{{1, 2, 3}, {3, 1, 2}, {0, 2, 2}}}), (std::vector<int>{0, 1, 0}));
-  std::vector<StridedRows> combs;  // offsets of a dilation share their span and no row
+  std::vector<StridedRows> combs;  // combs at all offsets of a dilation share no row
   for (Index offset = 0; offset < 8; ++offset) combs.push_back({offset, 8, 100});
   EXPECT_EQ(turns_of(8, {combs}), std::vector<int>(8, 0));
-  // Two arrays: the first two copies meet in one of them, the last two in the other.
+  // Two arrays: copies 0 and 1 have rows in common in the first array, copies 1 and 2 in the second.
   EXPECT_EQ(turns_of(3, {{{0, 1, 2}, {1, 1, 2}, {9, 1, 1}}, {{0, 1, 1}, {5, 1, 3}, {6, 1, 1}}}),
             (std::vector<int>{0, 1, 2}));
 }

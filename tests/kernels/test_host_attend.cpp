@@ -108,11 +108,11 @@ TEST(HostAttend, RowsSeeTheKeysAfterThem) {
     expect_right(gappy, "runs with gaps");
     for (const Index n : {1, 2, 13, 49, 100, 303}) {
       HostCase test = plain_case(n, n, 20, true);
-      test.calls[0].items[0].band = core::Band::after;  // the last row sees none
+      test.calls[0].items[0].band = core::Band::after;  // the last row sees no key
       test.precision = precision;
       test.fill();
       expect_right(test, fmt::format("{} rows", n));
-      test.calls.push_back(plain_case(n, n, 20, true).calls[0]);  // and with `upto`, all
+      test.calls.push_back(plain_case(n, n, 20, true).calls[0]);  // with `upto` as well: all keys
       expect_right(test, fmt::format("{} rows, both masks", n));
     }
   }

@@ -17,7 +17,7 @@ using core::WorkList;
 constexpr Band all_masks[] = {Band::all, Band::upto, Band::after};
 const auto all_types = types_and_precisions();
 
-/// Arithmetic decides, not storage: inputs are exact in their type and the results are taken before rounding to it.
+/// The arithmetic sets the tolerance: inputs are exact in their storage type, results are not rounded to it.
 void expect_right(const BackwardCase& test, const std::string& what) {
   const kernels::ReferenceResult forward = stored_forward(test);
   const Gradients expected = naive_gradients(test, forward);
@@ -185,8 +185,8 @@ TEST(HostBackward, RowsWithoutKeysGetAndGiveNothing) {
   test.calls[0].items[0].query.count = 6;
   test.fill_all();
   expect_right(test, "rows without keys");
-  // An lse of -inf, in the normalizer, wins even where an item lets the row see keys: a caller that says so knows of no
-  // key.
+  // A normalizer with an lse of -inf decides, even if an item lets the row see keys: the row adds nothing to any
+  // gradient.
   kernels::ReferenceResult forward = stored_forward(test);
   test.calls[0].items[0].band = Band::all;
   for (double& lse : forward.lse) lse = -std::numeric_limits<double>::infinity();
@@ -256,10 +256,10 @@ TEST(HostBackward, ResultsMayTakeThePlaceOfTheirAccumulators) {
   }
 }
 
-// Bits. A call of one query row and one key is one product after another in the order that backward.hpp promises; every
-// other way of cutting the work, and every number of threads (this program runs with several), must give its bits.
+// Bits. With one query row and one key in each call, products are added one after another in the order that
+// backward.hpp promises. Any other cut, and any number of threads (CTest runs several), must give the same bits.
 
-/// The case with its only item cut: keys at `key_cuts`, the last keys first, and inside queries at `row_cuts`.
+/// The case, its only item cut into calls: keys at `key_cuts`, last keys first; in each part rows at `row_cuts`.
 BackwardCase cut(const BackwardCase& whole, const std::vector<Index>& row_cuts, const std::vector<Index>& key_cuts) {
   BackwardCase test = whole;
   const WorkList list = whole.calls[0];
@@ -344,7 +344,7 @@ TEST(HostBackwardBits, AnyCutsAreTheSame) {
 }
 
 TEST(HostBackwardBits, UptoThenAfterIsTheOrderOfAll) {
-  // Not causal and with descending keys x ... 0, N - 1 ... x + 1: the two halves leave every pair in exactly one.
+  // Not causal, keys in the order x ... 0, N - 1 ... x + 1: each (query, key) pair is in exactly one of the two lists.
   BackwardCase halves = bits_case(100, 100, 16, Band::upto, Precision::float64);
   const kernels::ReferenceResult forward = [&] {
     BackwardCase all = halves;

@@ -43,7 +43,7 @@ TEST(BackwardTasks, CoverEveryKeyOnceInDescendingOrder) {
   const core::WorkList list = three_items();
   for (const Index threads : {1, 2, 16}) {
     const std::vector<BackwardTask> tasks = make_backward_tasks(list, 2, 192, 48, threads);
-    std::map<std::pair<Index, Index>, Index> rest, place;  // of (batch, item): keys without a task, last place
+    std::map<std::pair<Index, Index>, Index> rest, place;  // by (batch, item): keys left, last number
     for (const BackwardTask& task : tasks) {
       const std::pair<Index, Index> of{task.batch, task.item};
       if (!rest.count(of)) {
@@ -87,12 +87,12 @@ TEST(HostBackwardCaller, PollIsCalledByItsThreadWhileWorkGoesOn) {
     ++polls;
   };
   host_gradients(test, stored_forward(test), {.set = InstructionSet::baseline, .poll = poll});
-  // Once at the end, and with one thread after each chunk of rows.
+  // The caller polls at the end; if it is the only thread, also after each chunk of rows.
   EXPECT_GE(polls, Kokkos::DefaultHostExecutionSpace().concurrency() == 1 ? 11 : 1);
 }
 
 TEST(HostBackwardCaller, LittleWorkLiesBetweenTwoPolls) {
-  // 0.14 GFLOP, which even a core of 14 GFLOP/s does in 10 ms: messages move on in time.
+  // A slow core, of 14 GFLOP/s, does 0.14 GFLOP in 10 ms: polls that often let messages make progress in time.
   constexpr double most_flops = 1.4e8;
   for (const Precision precision : {Precision::float32, Precision::float64}) {
     for (const Index head_dim : {8, 64, 256, 576}) {
@@ -101,7 +101,7 @@ TEST(HostBackwardCaller, LittleWorkLiesBetweenTwoPolls) {
       test.precision = precision;
       test.fill_all();
       int polls = 0;
-      const kernels::ReferenceResult forward{test.dout, test.dlse};  // any numbers: only time matters
+      const kernels::ReferenceResult forward{test.dout, test.dlse};  // any numbers: only polls are counted
       host_gradients(test, forward, {.poll = [&] { ++polls; }});
       const double least = 10.0 * double(head_dim * n * n) / most_flops;
       EXPECT_GE(least, 8) << "too little work to tell";
@@ -114,7 +114,7 @@ TEST(HostBackwardCaller, AnErrorInPollReachesTheCaller) {
   BackwardCase test = backward_case(960, 1200, 8, Band::all);
   test.fill_all();
   const kernels::ReferenceResult forward = stored_forward(test);
-  // The pause lets the other threads start tasks that wait for the one that fails: they must not wait for ever.
+  // The pause lets other threads start tasks that wait for the failing one: they must not wait for ever.
   const auto fail = [] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     throw std::runtime_error("peer gone");

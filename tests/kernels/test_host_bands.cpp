@@ -54,7 +54,7 @@ TEST(HostBands, Statistics) {
   }
 }
 
-// A window is the band up to the diagonal, then the one behind it: together the same pairs, keys in canonical order.
+// A window equals two bands, up to the diagonal and then after it: the same pairs, and keys in canonical order.
 TEST(HostBands, TwoHalvesAreTheWhole) {
   BackwardCase whole = backward_case(211, 211, 16, {40, 25});
   whole.type = DType::float64;

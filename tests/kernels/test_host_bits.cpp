@@ -1,5 +1,5 @@
-// Rule K on the host: out and lse have the same bits however rows, keys, calls, tiles and tasks are cut, as long as the
-// calls come in the canonical order (keys of row x: x, x - 1, ..., 0, then n - 1, ..., x + 1).
+// Rule K (online_softmax.hpp) on the host: out and lse have the same bits however rows, keys, calls, tiles and tasks
+// are cut, if the calls come in the canonical order (keys of row x: x, x - 1, ..., 0, then n - 1, ..., x + 1).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class Dice {
   explicit Dice(unsigned seed) : engine_(seed) {}
   Index between(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(engine_); }
   bool heads() { return between(0, 1) == 1; }
-  /// 0 = c[0] <= c[1] <= ... <= n: pieces of n rows, of which some may be empty.
+  /// Returns 0 = c[0] <= c[1] <= ... <= n: borders of pieces of n rows, of which some may be empty.
   std::vector<Index> cuts(Index n, Index most) {
     std::vector<Index> places{0, n};
     for (Index i = between(0, most - 1); i > 0; --i) places.push_back(between(0, n));
@@ -42,8 +42,8 @@ class Dice {
   std::mt19937 engine_;
 };
 
-/// Numbers that make rounding visible: `kind` 0 equal scores, 1 ties of small numbers, 2 many values exactly 0,
-/// 3 the heaviest keys' values 0 and the others far below them, else nothing special.
+/// Numbers that make rounding visible. `kind` 0: equal scores; 1: ties of small numbers; 2: many values exactly 0; 3:
+/// keys of the largest weight have value 0, other keys far smaller weights; otherwise nothing special.
 Comb make_comb(Dice& dice, Index n, Index head_dim, DType type, Precision precision, int kind) {
   constexpr double amplitudes[] = {1, 1, 8, 40};
   Comb comb{{{dice.between(1, 2), 0, 4, 2, head_dim}, n, n, type, precision}, dice.heads()};
@@ -60,7 +60,7 @@ Comb make_comb(Dice& dice, Index n, Index head_dim, DType type, Precision precis
   for (std::size_t at = 0; kind == 2 && at < test.v.size(); at += std::size_t(head_dim))
     if (dice.heads()) std::fill_n(test.v.begin() + long(at), head_dim, 0.0);
   for (std::size_t at = 0; kind == 3 && at < test.k.size(); at += std::size_t(head_dim)) {
-    // Scores 0 without a value, or -60 ... -115 in base e: 2^-87 ... 2^-166.
+    // A key has score 0 and value 0, or a score of -60 ... -115, which is a weight of 2^-87 ... 2^-166.
     std::fill_n(test.k.begin() + long(at), head_dim, 0.0);
     const double score = dice.between(0, 5) == 0 ? 0 : -double(dice.between(60, 115));
     test.k[at] = score / 4 * std::sqrt(double(head_dim));
@@ -92,7 +92,7 @@ void add_items(WorkList& list, const HostCase& test, Index begin, Index end, Ind
   }
 }
 
-/// The canonical order of one comb, cut at random. Keys are cut apart from rows, as if each rank had another share.
+/// Calls of one comb in the canonical order, cut at random; keys are cut at other places than rows.
 std::vector<WorkList> random_calls(Dice& dice, const Comb& comb) {
   const HostCase& test = comb.numbers;
   const Index n = test.key_rows;
@@ -107,7 +107,7 @@ std::vector<WorkList> random_calls(Dice& dice, const Comb& comb) {
         WorkList list;
         add_items(list, test, rows[r], rows[r + 1], keys[k], keys[k + 1], whole && dice.heads() ? Band::all : mask,
                   dice.between(0, n));
-        // Whole blocks below (above) the rows are Band::all for `upto` (`after`) and nothing for the other.
+        // Keys wholly before the rows may have Band::all in place of `upto`, keys after them in place of `after`.
         calls.push_back(list);
       }
     }
@@ -125,7 +125,7 @@ struct Bits {
   }
 };
 
-/// Runs the calls, tile sizes drawn anew for each where `dice` is given.
+/// Runs the calls; with `dice`, every call has other, random tile sizes.
 Bits run(const HostCase& test, const std::vector<WorkList>& calls, InstructionSet set, Dice* dice, int exponent_bias) {
   const core::Shape& shape = test.shape;
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
@@ -179,7 +179,7 @@ TEST_P(HostBits, SameForAnyCutOfRowsKeysTilesAndTasks) {
   }
 }
 
-/// Passes over one comb, one after another into the same state: what pair after pair does.
+/// Runs several sets of calls over one comb, one after another into the same state, as a run does pair by pair.
 Bits run_passes(const HostCase& test, const std::vector<std::vector<WorkList>>& passes, InstructionSet set) {
   const core::Shape& shape = test.shape;
   const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
@@ -207,7 +207,7 @@ TEST(HostPasses, MakeOneSoftmaxWithTheSameBitsForAnyCut) {
     for (unsigned seed = 0; seed < 12; ++seed) {
       Dice dice(seed);
       Comb comb = make_comb(dice, 60, 24, type, precision, 4);
-      comb.causal = true;  // first rows see few keys; a second pass shows keys 0 ... 19 to rows 20 ... 59 only
+      comb.causal = true;  // first rows see few keys; a second set shows keys 0 ... 19 to rows 20 ... 59 only
       HostCase& test = comb.numbers;
       std::vector<WorkList> second(1);
       add_items(second[0], test, 20, 60, 0, 20, Band::all, 7);
@@ -242,7 +242,7 @@ TEST(HostPasses, OverRowsWithoutKeysAndFarApartAreNoNan) {
   }
 }
 
-// Neighbouring scores are 64 to 128 apart there, as far as the exponent bias, which rounding could double.
+// Floats of the size of these scores are 64 to 128 apart, as much as the exponent bias: rounding could double it.
 TEST(HostPasses, OfHugeScoresAreFinite) {
   HostCase test = plain_case(1, 2, 1, false);
   test.q = {1};

@@ -1,5 +1,5 @@
-// The set amx: matrix units and the vectors that stand for them have the same bits, whoever computes, and the same for
-// any cut between granules. Its errors, bands and non-finite numbers are tested with those of the other sets.
+// Instruction set amx: matrix units, and the vector code that replaces them, give the same bits, for any cut between
+// granules. Accuracy, bands and numbers that are not finite are tested with those of the other sets.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ Product random_product(Kind kind, std::mt19937& random) {
   return p;
 }
 
-/// c + (even + odd), two chains of multiply-adds from +0, for numbers with no denormal ones among them or their sums.
+/// c + (even + odd): two chains of fused multiply-adds from +0. Right if no number and no sum is denormal.
 float model(const Product& p, int row, int column) {
   float chains[2] = {0, 0};
   for (int k = 0; k < 32; ++k) {
@@ -113,7 +113,7 @@ TEST(HostMatrix, ProductsOfTilesHaveTheSameBitsOnEveryUnit) {
   }
 }
 
-/// A zero of either sign is one zero, and NaN one NaN.
+/// Replaces -0 by +0, and every NaN by the same NaN.
 std::vector<double> plain(std::vector<double> x) {
   for (double& y : x) y = std::isnan(y) ? std::nan("") : y + 0.0;
   return x;
@@ -131,7 +131,7 @@ WorkCase as_pairs(WorkCase test, double amplitude = 1) {
   return test;
 }
 
-/// The calls by one unit, keys and rows of a tile as `sizes` says.
+/// Runs the calls by one matrix unit, in tiles of these sizes.
 kernels::ReferenceResult answer_by(const WorkCase& test, const MatrixUnit& unit,
                                    const kernels::host::TileSizes& sizes = {}) {
   const core::Shape& shape = test.shape;
@@ -196,7 +196,7 @@ BackwardCase pair_gradients(Index rows, Index keys, Index head_dim, const Band& 
   return test;
 }
 
-/// Accumulators of dq, dk and dv by one unit, from normalizers and delta of the case as it is defined.
+/// Accumulators of dq, dk and dv by one matrix unit; normalizers and delta are made by the definition.
 Gradients gradients_by(const BackwardCase& test, const kernels::ReferenceResult& forward, const MatrixUnit& unit,
                        bool by_granules = false) {
   using Pair = kernels::host::BFloat16Pair;
@@ -269,7 +269,7 @@ TEST(HostMatrix, EveryUnitHasTheSameBitsOfGradientsThatAreNotFinite) {
   }
 }
 
-/// One comb of n rows: the last keys first, in pieces that end at granules, with rows in pieces, too.
+/// Cuts the case's comb into calls: keys in pieces of whole granules, the last first; query rows in pieces of `rows`.
 WorkCase cut_between_granules(WorkCase test, Index granules, Index rows) {
   const core::WorkList whole = test.calls[0];
   const Index n = test.key_rows, step = granules * 32;
@@ -308,7 +308,7 @@ TEST(HostMatrix, BitsAreThoseOfAnyCutBetweenGranules) {
   }
 }
 
-/// The same for gradients: keys in pieces from the last one down, rows in pieces from the first one up.
+/// The same for gradients: keys in pieces of granules, the last first; rows in pieces of granules, the first first.
 BackwardCase gradients_between_granules(BackwardCase test, Index key_granules, Index row_granules) {
   const core::WorkList whole = test.calls[0];
   const Index keys = test.key_rows, rows = test.query_rows, key_step = key_granules * 32, row_step = row_granules * 32;
@@ -358,8 +358,8 @@ TEST(HostMatrix, WhatItDoesNotDoIsLeftToVectors) {
 }
 
 #if defined(__x86_64__)
-/// Bits 17 and 18 of what this thread's state holds that is not as it was at the start: tiles that are configured. A
-/// processor without AMX has none, and may not know the instruction.
+/// Whether this thread has configured tiles. XGETBV with ecx = 1 returns the parts of the state that are in use; bits
+/// 17 and 18 are the tiles. A processor without AMX may not know the instruction.
 bool tiles_are_configured() {
   if (!core::processor_has_amx()) return false;
   unsigned low = 0, high = 0;

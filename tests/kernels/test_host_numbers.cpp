@@ -21,8 +21,8 @@ void expect_right(const HostCase& test, double tolerance, const std::string& wha
   }
 }
 
-/// All scores of query i with key j are small whole numbers times a power of two, so that float32 is exact too:
-/// q = (size, 0, ...), k = (+-(j mod 7), 0, ...).
+/// All scores of query i with key j are small whole numbers times `size`, which are exact in float32: q = (size, 0,
+/// ...), k = (+-(j mod 7), 0, ...).
 HostCase exact_scores(Index rows, Index keys, double size, double sign) {
   HostCase test = plain_case(rows, keys, 4, false);
   test.q.assign(std::size_t(rows * 4), 0.0);
@@ -34,8 +34,8 @@ HostCase exact_scores(Index rows, Index keys, double size, double sign) {
 }
 
 TEST(HostNumbers, ScoresOfEverySize) {
-  // From scores that all weigh the same to ones where the largest alone counts; beyond 2^22 a rounding by adding 2^23
-  // would fail, beyond 2^31 one through 32-bit integers.
+  // From scores so small that all keys weigh the same to scores of which only the largest counts. Beyond 2^22 rounding
+  // by adding 2^23 would fail, beyond 2^31 rounding by conversion to 32-bit integers.
   for (const double size : {0x1p-30, 1.0, 100.0, 0x1p18, 0x1p21, 0x1p23, 0x1p25, 0x1p31, 0x1p40, 0x1p100}) {
     for (const double sign : {1.0, -1.0}) {
       expect_right(exact_scores(9, 300, size, sign), 1e-5, fmt::format("scores of {} x {}", size, sign));
@@ -64,7 +64,7 @@ TEST(HostNumbers, EqualScoresAverageTheValues) {
 }
 
 TEST(HostNumbers, HugeValuesDoNotOverflow) {
-  // Equal keys: the sum of the values, 1e41, is no float32, their mean is.
+  // Equal keys: the sum of the values, 1e41, is too large for float32, their mean is not.
   HostCase test = plain_case(7, 1000, 16, false);
   test.fill();
   std::fill(test.k.begin(), test.k.end(), 0.0);
@@ -73,8 +73,8 @@ TEST(HostNumbers, HugeValuesDoNotOverflow) {
 }
 
 TEST(HostNumbers, MaximumRisesAndWeightsFallOutOfRange) {
-  // Scores rise or fall by 50 in base e from 100 keys to the next: keys end 2^-70, 2^-140, ... below and then vanish.
-  // 5 rows are less than a block of them, 100 fill some.
+  // Scores rise or fall by 50 from each 100 keys to the next 100: weights are 2^-72, 2^-144, ... of the largest, and
+  // then vanish. 5 rows are less than a block of rows, 100 rows fill several blocks.
   for (const auto& [type, precision] :
        {std::pair{DType::float32, Precision::float32}, std::pair{DType::float64, Precision::float64}}) {
     for (const auto& [rows, rising] : {std::pair{5, true}, std::pair{100, true}, std::pair{100, false}}) {
@@ -90,7 +90,7 @@ TEST(HostNumbers, MaximumRisesAndWeightsFallOutOfRange) {
 }
 
 TEST(HostNumbers, OverflownScoresAreDefined) {
-  // Scores of +inf share the weight among themselves; with -inf alone a row has seen nothing.
+  // Keys with score +inf share all of the weight; a row with scores of -inf only is like a row without keys.
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
     SCOPED_TRACE(name_of(set));
     HostCase test = plain_case(3, 40, 1, false);
@@ -99,7 +99,7 @@ TEST(HostNumbers, OverflownScoresAreDefined) {
     for (Index j = 0; j < 40; ++j) test.v.push_back(double(j));
     const kernels::ReferenceResult actual = host_answer(test, set);
     EXPECT_NEAR(actual.out[0], 19, 1e-5);                 // keys 3 and 35
-    EXPECT_NEAR(actual.out[1], (780 - 38) / 38.0, 1e-4);  // all but those
+    EXPECT_NEAR(actual.out[1], (780 - 38) / 38.0, 1e-4);  // all other keys
     EXPECT_TRUE(std::isfinite(actual.out[2]));
     for (double& k : test.k) k = double(3e30f);
     const kernels::ReferenceResult none = host_answer(test, set);
@@ -157,7 +157,7 @@ TEST(HostNumbers, SixteenBitStorageIsConvertedExactly) {
   }
 }
 
-/// One query per weight: keys 0 and x, of which only the second has a value, 1: out = w / (1 + w), w = e^x.
+/// One query x for each weight. Two keys have scores 0 and x and values 0 and 1: out = w / (1 + w), w = e^x.
 TEST(HostNumbers, WeightsAreAccurateToRounding) {
   for (const auto& [type, precision, tolerance] :
        {std::tuple{DType::float32, Precision::float32, 6e-7}, std::tuple{DType::float64, Precision::float64, 8e-16}}) {
@@ -165,7 +165,7 @@ TEST(HostNumbers, WeightsAreAccurateToRounding) {
     test.type = type;
     test.precision = precision;
     for (Index i = 0; i < 2000; ++i) test.q.push_back(-double(i) / 512);
-    // Just above, at and just below steps of 1/16 in base 2, and next to nothing.
+    // Just above, at and just below multiples of 1/16 in base 2; the last score is almost 0.
     for (Index i = 0; i < 999; ++i) {
       const double step = -double(i / 3) / 16 * std::log(2.0), ulp = type == DType::float64 ? 0x1p-52 : 0x1p-23;
       test.q.push_back(step * (1 + double(i % 3 - 1) * ulp));
@@ -178,7 +178,7 @@ TEST(HostNumbers, WeightsAreAccurateToRounding) {
       double worst = 0;
       for (std::size_t i = 0; i < test.q.size(); ++i) {
         const double w = std::exp(test.q[i]), expected = w / (1 + w);
-        // The score itself is rounded in base 2: allow for that on top.
+        // The score itself is rounded in base 2: the divisor allows for that error, too.
         worst = std::max(worst, std::abs(actual.out[i] / expected - 1) / (1 + std::abs(test.q[i])));
       }
       EXPECT_LE(worst, tolerance) << name_of(type) << " " << name_of(set);

@@ -1,4 +1,4 @@
-// Products of bfloat16 on the host: what they come to, by the instruction for them and without it.
+// Products of bfloat16 on the host: their results with the instruction for them (VDPBF16PS) and without it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ TEST(HostPairs, LongRowsGroupedHeadsAndOutputScale) {
   }
 }
 
-/// Its weight is 2^(score - m), m an even integer, and loses bits in rounding; 1 is left of it all the same.
+/// The key's weight is 2^(score - m), m an even integer, and is rounded; its probability must be 1 all the same.
 TEST(HostPairs, AKeyThatIsSeenAloneHasWeightOne) {
   for (const Index D : {1, 2, 16, 33, 128}) {
     BackwardCase test = pair_case(61, 1, D, Band::all, 3);
@@ -92,8 +92,8 @@ TEST(HostPairs, AKeyThatIsSeenAloneHasWeightOne) {
   }
 }
 
-/// What stands beside the definition's value in a computation of the same precision, made plainly: P of a whole row in
-/// float, rounded to bfloat16, dS likewise, sums in float.
+/// The answer of a plain computation of the same precision, whose errors bound those of the kernels: P is computed in
+/// float and rounded to bfloat16, dS likewise, and sums are float.
 struct Plain {
   std::vector<double> out;
   Gradients gradients;
@@ -140,7 +140,7 @@ TEST(HostPairs, ErrorsAreThoseOfAPlainComputation) {
   }
 }
 
-// The sets that compute the same: avx512 without the instruction and with it.
+// Whether sets avx512 (without the instruction) and avx512_bf16 (with it) can be compared here.
 bool has_the_instruction() {
   const auto usable = usable_instruction_sets();
   return std::find(usable.begin(), usable.end(), InstructionSet::avx512_bf16) != usable.end();
@@ -162,16 +162,16 @@ TEST(HostPairs, TheInstructionAndTwoMultiplyAddsHaveTheSameBits) {
   }
 }
 
-/// The instruction, as VDPBF16PS does it, of one half: a product in float is added, denormal numbers are 0.
+/// One of the two multiply-adds of VDPBF16PS: a product of floats is added; denormal numbers count as 0.
 float flushed(float x) { return std::abs(x) < FLT_MIN ? std::copysign(0.f, x) : x; }
 float model(float a, float b, float c) { return flushed(std::fma(flushed(a), flushed(b), flushed(c))); }
 
-/// dV of one key from rows of any numbers: scores are 0, so P is what the rows' normalizers say.
+/// dV of one key, from rows of random numbers. All scores are 0, so only the rows' normalizers determine P.
 struct Sums {
   std::vector<float> p, dout, dv;  // [rows], [rows][D], [D]
 };
 Sums random_sums(Index rows, Index D, int spread, std::mt19937& random) {
-  const auto number = [&](int low, int high) {  // of bfloat16, of any exponent in these
+  const auto number = [&](int low, int high) {  // bfloat16, with an exponent from low to high
     const unsigned exponent = unsigned(std::uniform_int_distribution<int>(low, high)(random));
     const unsigned bits = (random() & 0x807fu) | exponent << 7;
     return core::to_float(core::BFloat16{std::uint16_t(bits)});
@@ -181,7 +181,7 @@ Sums random_sums(Index rows, Index D, int spread, std::mt19937& random) {
   for (Index i = 0; i < rows; ++i) {
     sums.p.push_back(std::abs(number(127 - spread, 127)));
     for (Index d = 0; d < D; ++d) sums.dout.push_back(number(spread > 100 ? 0 : 127 - spread, 127 + spread / 2));
-    // Rows of a block are added up first.
+    // A block's rows are added up before they are added to dv.
     const bool begins = i % kernels::tuning::host_sum_rows == 0;
     const bool ends = i + 1 == rows || (i + 1) % kernels::tuning::host_sum_rows == 0;
     for (std::size_t d = 0; d < std::size_t(D); ++d) {
@@ -196,7 +196,7 @@ TEST(HostPairs, SumsAreThoseOfTheScalarModel) {
   std::mt19937 random(7);
   for (const InstructionSet set : usable_instruction_sets()) {
     for (const int spread : {2, 20, 60, 126}) {
-      if (set == InstructionSet::amx) continue;  // 32 at a time: HostMatrix
+      if (set == InstructionSet::amx) continue;  // adds 32 rows at a time: see test_host_matrix.cpp
       // Without a fused multiply-add a product below the normal numbers is lost before it is added.
       if (set == InstructionSet::baseline && spread == 126) continue;
       for (const Index rows : {1, 2, 7, 24, 131}) {

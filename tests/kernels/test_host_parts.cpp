@@ -1,4 +1,4 @@
-// Few query rows against many keys, whose keys are cut into parts, against the definition.
+// Few query rows that see many keys, which are cut into parts, compared with the definition.
 #include "annulus/kernels/host/key_parts.hpp"
 #include "kernels/band_case.hpp"
 #include "kernels/host_backward_case.hpp"
@@ -79,7 +79,7 @@ TEST(HostParts, GiveTheDefinition) {
   }
 }
 
-// A second call goes on from the states of the first, and scores follow their rule.
+// A second call continues from the states of the first; scores have a cap and a bias.
 TEST(HostParts, GoOnFromEarlierKeys) {
   BackwardCase test{with_rule(few_rows(16, 16, Band::all), {3, {0.5, 0.001, 0, 0.01}})};
   core::WorkList more = test.calls[0];

@@ -15,7 +15,7 @@ TEST(HostRules, PiecesOfSeveralRunsInEveryType) {
   std::size_t turn = 0;
   for (const auto& [type, precision] : types_and_precisions()) {
     for (const auto& [name, rule] : all_rules()) {
-      const Band& band = bands[(turn + turn / 9) % 3];  // another one of a rule for each type
+      const Band& band = bands[(turn + turn / 9) % 3];  // a rule gets another band for each type
       ++turn;
       expect_both_passes(with_rule(awkward_backward_case(24, type, precision, band), rule),
                          name + ", " + name_of(band));
@@ -78,7 +78,7 @@ TEST(HostRules, StatisticsAreOfChangedScores) {
   }
 }
 
-// Scores far beyond the cap, infinite ones and keys that a row does not see: a cap must not bring these back.
+// Scores far beyond the cap, infinite scores, and hidden keys: the cap must not give hidden keys a weight.
 TEST(HostRules, ACapOfLargeScoresAndHiddenKeys) {
   BackwardCase test = with_rule(backward_case(60, 60, 16, Band::upto), {30});
   test.fill_all(1e4);
@@ -95,7 +95,7 @@ TEST(HostRules, ACapOfLargeScoresAndHiddenKeys) {
   }
 }
 
-// Bits depend on the two rows alone, not on where keys and rows are cut.
+// A score's bits depend on its query row and its key row alone, not on where keys and rows are cut.
 TEST(HostRules, TheSameBitsHoweverRowsAreCut) {
   for (const auto& [name, rule] : all_rules()) {
     BackwardCase whole = with_rule(backward_case(130, 130, 24, Band::all), rule);

@@ -101,7 +101,7 @@ TEST(HostStatistics, Entropy) {
   }
 }
 
-/// Keys that are all alike: the first rows are listed, whatever their place in a tile.
+/// Equal keys have equal weights: the lowest rows are listed, whatever their place in a tile.
 TEST(HostStatistics, EqualWeightsAreListedByRow) {
   WorkCase test = plain_case(130, 300, 8, false);
   test.fill();

@@ -1,4 +1,4 @@
-// Sums of dk and dv over many rows: in two levels they are as good as a sum of few.
+// Sums of dk and dv over many rows: in two levels they are as accurate as sums over few rows.
 #include <numeric>
 
 #include "kernels/host_backward_case.hpp"
@@ -45,7 +45,7 @@ TEST(HostSums, OfManyRowsKeepTheirDigits) {
       SCOPED_TRACE(std::string(name_of(set)) + (causal ? ", causal" : ""));
       const Gradients at_once = host_gradients(whole, forward, {set}),
                       in_blocks = host_gradients(whole, forward, {.set = set, .in_blocks = true});
-      // One sum over all rows is off by 4e-6.
+      // A single sum over all rows would have an error of 4e-6.
       for (const Gradients& g : {at_once, in_blocks}) {
         EXPECT_TRUE(close_to(g.dk, exact.dk, 1e-6)) << "dk";
         EXPECT_TRUE(close_to(g.dv, exact.dv, 1e-6)) << "dv";

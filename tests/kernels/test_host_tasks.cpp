@@ -104,13 +104,13 @@ TEST(HostAttendCaller, PollIsCalledByItsThreadWhileWorkGoesOn) {
     ++polls;
   };
   host_answer(test, InstructionSet::baseline, poll);
-  // Once at the end, and with one thread after each of the 8 tiles. With more, the others may take every task, and
-  // nobody can say how often the caller gets to run meanwhile.
+  // The caller polls at the end; if it is the only thread, also after each of the 8 tiles. Otherwise other threads may
+  // take all tasks, and how often the caller polls is not known.
   EXPECT_GE(polls, Kokkos::DefaultHostExecutionSpace().concurrency() == 1 ? 9 : 1);
 }
 
 TEST(HostAttendCaller, LittleWorkLiesBetweenTwoPolls) {
-  // 0.14 GFLOP, which even a core of 14 GFLOP/s does in 10 ms: messages move on in time.
+  // A slow core, of 14 GFLOP/s, does 0.14 GFLOP in 10 ms: polls that often let messages make progress in time.
   constexpr double most_flops = 1.4e8;
   for (const core::Precision precision : {core::Precision::float32, core::Precision::float64}) {
     for (const Index head_dim : {8, 64, 256, 576}) {
@@ -122,7 +122,7 @@ TEST(HostAttendCaller, LittleWorkLiesBetweenTwoPolls) {
       host_answer(test, kernels::host::best_instruction_set(), [&] { ++polls; });
       const double least = 4.0 * double(head_dim * rows * keys) / most_flops;
       EXPECT_GE(least, 8) << "too little work to tell";
-      // With several threads the others may take every task; then the caller polls by the clock.
+      // With several threads the others may take all tasks; then the caller polls at intervals of time.
       EXPECT_GE(polls, Kokkos::DefaultHostExecutionSpace().concurrency() == 1 ? int(least) : 1) << head_dim;
     }
   }

@@ -13,7 +13,7 @@ using core::Precision;
 struct Dims {
   Index keys, values;
 };
-/// Fewer columns and more, a slab more or less, one alone, and those of latent attention.
+/// Fewer and more columns of values than of keys, one column, and sizes of latent attention (192/128, 576/512).
 constexpr Dims all_dims[] = {{1, 3},  {3, 1},   {7, 33},    {33, 7},    {16, 15},   {40, 64},
                              {64, 1}, {72, 40}, {192, 128}, {128, 192}, {257, 256}, {576, 512}};
 
@@ -75,7 +75,7 @@ TEST(HostValues, RowsThatAreNotSeenStayOut) {
   }
 }
 
-// v as the first columns of k: no number of it is written anywhere.
+// k is passed as v, too: values are the first Dv columns of the keys, and v is not stored.
 TEST(HostValues, AreColumnsOfKeys) {
   constexpr Index D = 72, Dv = 64, rows = 53, keys = 61;
   for (const auto& [type, precision] : types_and_precisions()) {

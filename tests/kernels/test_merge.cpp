@@ -1,4 +1,4 @@
-// States of the same rows that several ranks made, merged: against sums in double, whatever the scale of a part is.
+// Merged states of the same rows from several ranks, against sums in double, whatever the scale of a state is.
 #include "annulus/kernels/merge.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::vector<T> on_host(const core::Buffer& buffer) {
   return numbers;
 }
 
-/// Numbers of states (B, rows, H), and what they are without a scale.
+/// The numbers of states (B, rows, H).
 struct Numbers {
   std::vector<double> m, l, score_sum, acc;
 
@@ -133,7 +133,7 @@ TEST(MergeStates, OfOtherNumbersAreRefused) {
 }
 
 TEST(MergeTop, KeepsTheLargestOfAllParts) {
-  // One entry, two rows, one head, three parts of lists of two.
+  // One batch entry, two rows, one head, three parts of lists of two.
   const core::Buffer weights = on_device<double>({0.5, 0.25, 0.125, 0, 0.5, 0.375, 0, 0, 0.75, 0.1, 0.7, 0});
   const core::Buffer rows = on_device<Index>({9, 3, 4, -1, 2, 8, -1, -1, 7, 6, 1, -1});
   const core::Buffer best = on_device<double>({-1, -1, -1, -1}), best_rows = on_device<Index>({5, 5, 5, 5});

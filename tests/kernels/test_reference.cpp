@@ -50,7 +50,7 @@ TEST(Reference, WithoutCausalTheWholeCombIsSeen) {
 }
 
 TEST(Reference, OffsetsOfTheSemantics) {
-  // One segment of 12 rows, r = 3; row 0 ... 2 with other keys than none tell the offset of a head.
+  // One segment of 12 rows, r = 3: the one of rows 0, 1 and 2 that sees keys is the offset of the head.
   ReferencePattern pattern;
   pattern.pairs = {{whole_document, 3}};
   const auto offset = [&](Index heads, Index head) {
@@ -150,7 +150,7 @@ TEST(Reference, NumbersComputedByHand) {
   EXPECT_NEAR(result.out[8], 27, 1e-13);
   EXPECT_NEAR(result.lse[8], std::log(20.0), 1e-13);
 
-  pattern.group_scale = true;  // divides out by the two pairs, not lse
+  pattern.group_scale = true;  // divides out by 2, the number of pairs, but not lse
   result = reference_forward(shape, pattern, q, k, v);
   EXPECT_NEAR(result.out[8], 13.5, 1e-13);
   EXPECT_NEAR(result.lse[8], std::log(20.0), 1e-13);
@@ -162,7 +162,7 @@ TEST(Reference, NumbersComputedByHand) {
 }
 
 TEST(Reference, EntropyComputedByHand) {
-  // The row above: P = 2/20, 2/20, 16/20. In the other order the largest score comes first.
+  // The row of NumbersComputedByHand: P = 2/20, 2/20, 16/20. In the second order the largest score comes first.
   const ReferencePattern pattern = worked_example();
   const core::Shape shape{1, 3, 4, 1, 1};
   const std::vector<double> q{std::log(2.0)}, k{0, 1, 3}, v{1};
@@ -212,7 +212,7 @@ TEST(Reference, SlotsWithoutARowAreFilledIn) {
   EXPECT_EQ(filled(10001, 16, 0, 10000), (1024 - 785) + (2896 - 2105) + 0);
   EXPECT_EQ(filled(10001, 16, 15, 9999), (1024 - 785) + (2896 - 2104) + 1);
   pattern.causal = true;
-  EXPECT_EQ(filled(10, 2, 0, 8), 0) << "behind every row";
+  EXPECT_EQ(filled(10, 2, 0, 8), 0) << "causal: they come after every row";
   pattern.causal = false;
   pattern.semantics = ReferenceSemantics::longnet;
   EXPECT_EQ(filled(10, 2, 0, 8), 0);
@@ -229,7 +229,7 @@ TEST(Reference, FilledInKeysByHand) {
   EXPECT_NEAR(result.out[8], 4, 1e-14);
   EXPECT_NEAR(result.lse[8], std::log(5.0), 1e-14);
   EXPECT_EQ(result.lse[9], -infinity);
-  // Scores that are nothing beside zero's.
+  // Scores so low that the row's own key has no weight beside keys of score 0.
   const ReferenceResult low = reference_forward({1, 10, 1, 1, 1}, pattern, std::vector<double>(10, -1e5), k, v);
   EXPECT_EQ(low.out[8], 0);
   EXPECT_EQ(low.lse[8], std::log(3.0));
@@ -250,7 +250,7 @@ TEST(Reference, AnyScoreSizeInAnyOrder) {
   }
 }
 
-// Straight from the formula: all weights of a row at once, exponentials of scores as they are.
+// Directly by the formula: exp(score) of every key of a row, without subtracting the largest score first.
 ReferenceResult direct_formula(const test::AttentionCase& problem) {
   const core::Shape& s = problem.shape;
   const std::vector<double> q = problem.q(), k = problem.k(), v = problem.v();

@@ -1,5 +1,5 @@
-// Sink logits: exact sums against sums that are known, states that a sink is added to against the definition, on every
-// back end and in every precision, and their gradients against the formula.
+// Sink logits: exact sums against known sums; states to which a sink is added against the definition, on every back end
+// and in every precision; gradients of sinks against the formula.
 #include "annulus/kernels/sink.hpp"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(ExactSum, WhatIsNoNumberMakesNone) {
   }
 }
 
-/// out (B, rows, H, D) and lse (B, rows, H) with one more key of value 0, where there is any.
+/// Adds one more key of value 0 to out (B, rows, H, D) and lse (B, rows, H), in rows that see a key.
 void add_to_answer(const Numbers& sink, Index D, ReferenceResult& answer) {
   for (std::size_t at = 0; at < answer.lse.size(); ++at) {
     const double before = answer.lse[at], score = sink[at % sink.size()], most = std::max(before, score);

@@ -1,4 +1,4 @@
-// Kokkos is not started here: as where a program makes a library's plan first, which asks what a GPU can.
+// Kokkos is not started here, as in a program that first makes a plan of the library, which asks what a GPU can do.
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
@@ -35,7 +35,7 @@ TEST(WithoutKokkos, ABackEndSaysWhetherItWorksByGranules) {
 }  // namespace
 }  // namespace annulus::kernels
 
-int main(int argc, char** argv) {  // without the start of Kokkos that other tests have
+int main(int argc, char** argv) {  // in other tests main() starts Kokkos
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

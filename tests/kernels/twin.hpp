@@ -1,7 +1,7 @@
-// A thread of a GPU's block on the host: what kernels/cuda/mma.hpp is to a GPU (kernels/cuda/machine.hpp says what
-// block programs ask of it). Where the lanes of a warp do something together, each leaves its operands and sleeps; the
-// last one to come does it for all. Which number of a matrix lies in which lane follows the PTX ISA's figures, and is
-// stated here a second time, apart from the kernels' code.
+// A thread of a GPU's block on the host: it has the functions that block programs call (kernels/cuda/machine.hpp),
+// which kernels/cuda/mma.hpp has on a GPU. If the lanes of a warp do something together, each leaves its operands and
+// sleeps; the last lane that arrives does it for all. Which lane holds which number of a matrix follows the figures of
+// the PTX ISA, and is written here a second time, independently of the kernels' code.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-// Block programs are functions of host and device; a twin's are the host's alone, and only the host calls them.
+// Block programs are compiled for host and device, twins only for the host: nvcc must not warn of their calls.
 #if defined(__CUDACC__)
 #pragma nv_diag_suppress 20011, 20014
 #endif
@@ -29,7 +29,7 @@ using kernels::cuda::Shared;
 using kernels::cuda::warp_size;
 using kernels::cuda::Words4;
 
-/// When asynchronous copies are made: as early or as late as a GPU may make them. A kernel must do with both.
+/// When asynchronous copies happen: as early or as late as on a GPU. A kernel must be right with both.
 enum class Copies { at_once, at_wait };
 
 class TwinMachine;
@@ -46,11 +46,11 @@ class TwinBlock {
         lanes_(std::size_t(threads)),
         warps_(std::size_t(threads / warp_size)) {}
 
-  /// program(machine) on each thread.
+  /// Runs program(machine) on each thread.
   template <class Program>
   void run(const Program& program);
 
-  /// Most words of one bank that the lanes of a warp read at a time, 1: no conflict.
+  /// The most words of one bank that the lanes of a warp read at the same time; 1 means no conflict.
   int bank_conflicts = 1;
 
  private:
@@ -61,7 +61,7 @@ class TwinBlock {
     std::vector<std::byte> in, out;
   };
   struct Warp {
-    Meeting meetings[2];  // lanes may be one apart
+    Meeting meetings[2];  // two: a lane may be one meeting ahead of another
   };
   struct Copy {
     Shared to;
@@ -99,7 +99,7 @@ class TwinBlock {
     while (generation_ == generation) fibres.sleep();
   }
 
-  /// Most different ones that are equal modulo `banks`.
+  /// How many different words the bank with most of them has. The bank of a word is its index modulo `banks`.
   static int most_of_one_bank(std::vector<Shared> words, int banks) {
     std::sort(words.begin(), words.end());
     words.erase(std::unique(words.begin(), words.end()), words.end());
@@ -108,8 +108,8 @@ class TwinBlock {
     return *std::max_element(met.begin(), met.end());
   }
 
-  /// The loads of a warp since its last meeting: number i of all lanes at a time, 32 words or 16 double words. Where
-  /// lanes went different ways nobody knows which loads were one.
+  /// Counts bank conflicts of a warp's loads since its last meeting. Load i of all lanes is one access of 32 words, or
+  /// two of 16 double words. If lanes did different numbers of loads, nothing is counted.
   void count_conflicts(int warp) {
     Lane* lanes = lanes_.data() + warp * warp_size;
     bool alike = true;
@@ -127,7 +127,7 @@ class TwinBlock {
     for (int i = 0; i < warp_size; ++i) lanes[i].loads.clear();
   }
 
-  /// Each lane of the warp brings an `in`; compute(in[32], out[32]) is called once.
+  /// Each lane of the warp passes its `in` and gets its `out`; compute(in[32], out[32]) is called once.
   template <class Out, class In, class Compute>
   Out together(int thread, const char* what, const In& in, const Compute& compute) {
     Warp& warp = warps_[std::size_t(thread / warp_size)];
@@ -214,7 +214,7 @@ class TwinMachine {
         },
         [&](const Product* lanes, int k, int column) { return number(lanes[column * 4 + k % 8 / 2].b[k / 8], k % 2); });
   }
-  /// The unit does not look at the last 13 bits of a float.
+  /// The matrix unit ignores the last 13 bits of a float.
   void multiply_tf32(float (&c)[4], const Words4& a, std::uint32_t b0, std::uint32_t b1) const {
     const auto number = [](std::uint32_t word) { return double(core::detail::float_of(word & ~0x1fffu)); };
     multiply<8>(
@@ -292,9 +292,9 @@ class TwinMachine {
 
   TwinBlock::Lane& mine() const { return block_.lanes_[std::size_t(thread_)]; }
 
-  /// A sum as matrix units make it (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"): what lies two
-  /// binary digits and more behind the last one that a float as large as the largest addend has is cut off each of
-  /// them, and then what lies behind the last one of the sum.
+  /// A sum as matrix units make it (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). Each addend is cut
+  /// off two binary digits behind the last digit that a float as large as the largest addend has; then the sum is cut
+  /// off behind the last digit of a float.
   template <int count>
   static float sum_cut_off(const double (&addends)[count]) {
     double sum = 0, largest = 0;
@@ -315,7 +315,7 @@ class TwinMachine {
     return is_too_large ? std::nextafter(nearest, 0.0f) : nearest;
   }
 
-  /// 16 x 8 sums of products of `depth` numbers. left(lanes, row, k) and right(lanes, k, column) find them.
+  /// 16 x 8 sums of products of `depth` numbers; left(lanes, row, k) and right(lanes, k, column) return the factors.
   template <int depth, class Left, class Right>
   void multiply(float (&c)[4], const Words4& a, std::uint32_t b0, std::uint32_t b1, const char* what, const Left& left,
                 const Right& right) const {
@@ -369,7 +369,7 @@ void TwinBlock::run(const Program& program) {
   fibres.run([&](int thread) {
     TwinMachine machine(*this, thread);
     program(machine);
-    // A GPU ends no copy that nobody waited for before its memory is another block's.
+    // No thread waits for an uncommitted copy: on a GPU it may write into memory that another block has by then.
     if (!lanes_[std::size_t(thread)].uncommitted.empty()) throw std::logic_error("copies were not committed");
   });
 }

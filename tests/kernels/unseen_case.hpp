@@ -1,5 +1,5 @@
-// NaN and infinity in rows that a result's row does not see: they change no bit of it, and those that it sees show.
-// For the tests of every back end.
+// NaN and infinity in some rows of the inputs: results that do not see these rows keep all their bits, and in results
+// that see them NaN or infinity shows where it has to. For the tests of every back end.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,10 +13,10 @@
 
 namespace annulus::test {
 
-/// Numbers of row vectors of a tensor.
+/// Indices of row vectors of a tensor.
 using Vectors = std::set<std::size_t>;
 
-/// Who sees whom: keys of a (batch, row, head), and the other way round.
+/// All pairs of a (batch, row, head) and a key that it sees.
 struct Meetings {
   explicit Meetings(const WorkCase& test) {
     for_each_meeting(test, [&](std::size_t row, std::size_t key) { pairs.emplace_back(row, key); });
@@ -37,8 +37,8 @@ struct Meetings {
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
 };
 
-/// Every `step`-th vector of `width` numbers, from number `first` on, gets NaN or an infinity: in all of its numbers,
-/// or in one. Returns which ones.
+/// Puts NaN or an infinity into every `step`-th vector of `width` numbers, from vector `first` on: into all of its
+/// numbers, or into one. Returns the indices of these vectors.
 inline Vectors spoil(std::vector<double>& tensor, Index width, std::size_t first, std::size_t step) {
   const double inf = std::numeric_limits<double>::infinity(), kinds[] = {std::nan(""), inf, -inf};
   Vectors spoilt;
@@ -56,7 +56,7 @@ inline bool has_same_bits(const double* a, const double* b, std::size_t count) {
   return std::memcmp(a, b, count * sizeof(double)) == 0;
 }
 
-/// Vectors that are not `reached` are as they were; those that are show it where they have to.
+/// Vectors that are not in `reached` must keep their bits; if `must_show`, vectors in it must not be finite.
 inline void expect_only_reached(const std::vector<double>& now, const std::vector<double>& before, Index width,
                                 const Vectors& reached, bool must_show, const std::string& what) {
   ASSERT_EQ(now.size(), before.size());
@@ -90,8 +90,8 @@ void expect_unseen_stay_out(const WorkCase& test, const std::string& what, const
   }
 }
 
-/// `gradients(case)` are those of the backward pass, of normalizers from the case as it was. Rows of v, k, q and dout
-/// are spoilt.
+/// `gradients(case)` runs the backward pass with the normalizers of the unchanged case. Rows of v, k, q and dout are
+/// spoilt.
 template <class Make>
 void expect_unseen_stay_out_of_gradients(const BackwardCase& test, const std::string& what, const Make& gradients) {
   const Meetings meetings(test);
@@ -109,7 +109,7 @@ void expect_unseen_stay_out_of_gradients(const BackwardCase& test, const std::st
       BackwardCase spoilt = test;
       const Vectors keys = spoil(of_values ? spoilt.v : spoilt.k, of_values ? Dv : D, step / 2, step),
                     rows = meetings.rows_that_see(keys);
-      Vectors seen;  // of the keys: nobody's numbers do not come back to them either
+      Vectors seen;  // only spoilt keys that a row sees may get other gradients
       for (const std::size_t key : meetings.keys_seen_by(rows))
         if (keys.contains(key)) seen.insert(key);
       expect_only(spoilt, rows, seen, of_values, fmt::format("{}, {} of every {}", what, of_values ? "v" : "k", step));
@@ -127,7 +127,7 @@ void expect_unseen_stay_out_of_gradients(const BackwardCase& test, const std::st
   }
 }
 
-/// `statistics(case, lse)` are made of rows of q and normalizers, some of which are spoilt.
+/// `statistics(case, lse)` computes statistics; rows of q, or some of the normalizers, are spoilt.
 template <class Make>
 void expect_unseen_stay_out_of_statistics(const WorkCase& test, const std::string& what, const Make& statistics) {
   const Meetings meetings(test);

@@ -1,4 +1,4 @@
-// Work lists with their tensors, and what they come to by the definition, in double: for the tests of every back end.
+// Work lists with their tensors, and their results by the definition, in double: for the tests of every back end.
 #pragma once
 
 #include <algorithm>
@@ -33,12 +33,12 @@ struct WorkCase {
   Index key_numbers() const { return shape.batch * key_rows * shape.kv_heads * shape.head_dim; }
   Index value_numbers() const { return key_numbers() / shape.head_dim * shape.dim_of_values(); }
   Index out_numbers() const { return states() * shape.dim_of_values(); }
-  /// (batch, query row, head)
+  /// The number of (batch, query row, head).
   Index states() const { return query_numbers() / shape.head_dim; }
   /// Accumulators are stored in this type.
   DType sums() const { return precision == core::Precision::float64 ? DType::float64 : DType::float32; }
 
-  /// Normal numbers, q times `amplitude`: large ones give large scores.
+  /// Fills q, k, v with normal numbers; q is multiplied by `amplitude`, so that a large one gives large scores.
   void fill(double amplitude = 1) {
     q = random_values(core::TensorId::q, query_numbers(), type, 1, amplitude);
     k = random_values(core::TensorId::k, key_numbers(), type);
@@ -70,14 +70,14 @@ inline std::string name_of(const core::Band& band) {
   return "left " + std::to_string(band.left) + " right " + std::to_string(band.right);
 }
 
-/// Two rows that meet: rows of the sequence, and of their document.
+/// A query and a key that meet: the head, their rows x and p of the sequence, the first row of their document.
 struct Meeting {
   Index head, x, p;
   core::Index document;
 };
 
-/// Calls meet(row, key), or meet(row, key, meeting), for every (batch, query row, head) and key vector the lists let
-/// meet, as indices of rows of D or Dv.
+/// Calls meet(row, key), or meet(row, key, meeting), for every vector (batch, query row, head) of q and every key
+/// vector that it sees by the lists. `row` and `key` are indices of vectors of D or Dv numbers.
 template <class Meet>
 void for_each_meeting(const WorkCase& test, const Meet& meet) {
   const core::Shape& shape = test.shape;
@@ -133,8 +133,8 @@ inline NaiveScore score_of(const WorkCase& test, std::size_t row, std::size_t ke
   return {score - rule.slopes[std::size_t(at.head)] * far, slope};
 }
 
-/// out (B, query_rows, H, Dv) and lse (B, query_rows, H) by the definition: largest score first, then sums. A row
-/// without keys is zero, its lse minus infinity.
+/// out (B, query_rows, H, Dv) and lse (B, query_rows, H) by the definition: the largest score first, then sums. A row
+/// without keys has out 0 and lse minus infinity.
 inline kernels::ReferenceResult naive_answer(const WorkCase& test) {
   const std::size_t D = std::size_t(test.shape.dim_of_values()), states = std::size_t(test.states());
   const double none = -std::numeric_limits<double>::infinity();

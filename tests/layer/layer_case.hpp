@@ -1,4 +1,4 @@
-// Layers with numbers: the whole problem as doubles, a rank's parts of it, and a run held against the reference.
+// Layers with numbers: the whole problem as doubles, a rank's parts of it, and a run compared with the reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct LayerCase {
   Numbers dy() const { return rows_of(2); }
   Numbers target() const { return rows_of(3); }
 
-  /// Of a size that keeps q, k, v and y near 1.
+  /// Random numbers of a weight, of a size that keeps q, k, v and y near 1.
   Numbers weight(Weight weight) const {
     const Box box = whole(problem, weight);
     const double inputs = is_bias(weight) ? 4.0 : double(box.rows.size());
@@ -105,7 +105,7 @@ inline Weights own_weights(const LayerCase& one, const comm::Communicator& comm)
   return weights;
 }
 
-/// The tolerance of a rank's part of a dataset: errors count against the largest number of all of it.
+/// The tolerance for a rank's part of a dataset that makes errors relative to the largest number of the whole.
 inline double of_part(double tolerance, const Numbers& all, const Numbers& part) {
   const auto size = [](const Numbers& numbers) {
     double largest = 1;

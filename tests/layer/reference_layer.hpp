@@ -1,5 +1,5 @@
-// The attention layer in float64 plain loops: what the real one is held against. Shares nothing with it but the
-// reference attention.
+// The attention layer as plain float64 loops, with which the program's layer is compared. It shares no code with that
+// layer, and calls the reference attention.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ inline Numbers transposed(const Numbers& a, Index rows, Index columns) {
   return t;
 }
 
-/// (batch, sequence, heads, D) with the pairs (d, d + D/2) of row x turned by sign * x * base^(-2 d / D).
+/// (batch, sequence, heads, D) with the pairs (d, d + D/2) of row x rotated by sign * x * base^(-2 d / D) radians.
 inline Numbers turned(Numbers values, const core::Shape& shape, Index heads, double base, double sign) {
   const Index half = shape.head_dim / 2;
   for (Index b = 0; b < shape.batch; ++b) {
@@ -54,7 +54,7 @@ inline Numbers turned(Numbers values, const core::Shape& shape, Index heads, dou
   return values;
 }
 
-/// x (B S, E) and the eight weights, in the order wq wk wv wo bq bk bv bo; an empty bias is none.
+/// x (B S, E) and the eight weights, in the order wq wk wv wo bq bk bv bo; an empty bias means no bias.
 struct ReferenceLayer {
   core::Shape shape;
   Index width = 1;
@@ -116,7 +116,7 @@ struct ReferenceLayer {
   }
 
  private:
-  /// Gradients of weight i and its bias, from what went in and the gradient of what came out.
+  /// Gradients of weight i and its bias, from the input of the product and the gradient of its output.
   void take(Gradients& gradients, int i, const Numbers& in, Index inner, const Numbers& dout, Index out) const {
     gradients.weights[std::size_t(i)] = product(transposed(in, rows(), inner), dout, inner, rows(), out);
     if (weights[std::size_t(i) + 4].empty()) return;

@@ -47,7 +47,7 @@ TEST(Memory, FsdpHoldsItsShareAndTheWeightInUseAndTheNext) {
   EXPECT_EQ(peaks.gradients, share);
   // wq is as large as wo, wk and wv are half of it: the most that are complete at once are wq and wk.
   EXPECT_EQ(peaks.gathered, bytes_of(one.problem, Weight::wq) + bytes_of(one.problem, Weight::wk));
-  // Of a gradient: the own piece's sum, and of other ranks' pieces one that arrives, one that leaves, one being made.
+  // Pieces of a gradient: the own piece's sum, and of other ranks' one that arrives, one that leaves, one being made.
   EXPECT_LE(peaks.pieces, (comm.size() == 1 ? 1 : 4) * largest_piece);
   EXPECT_GT(peaks.pieces, 0);
 }
@@ -125,7 +125,7 @@ TEST(Memory, IsWhatWasPredicted) {
   }
 }
 
-// The most is behind the attention, where gradients of 16-bit tensors still lie in the memory of their sums.
+// The peak comes after the attention, when gradients of 16-bit tensors still lie in the memory of their sums.
 TEST(Memory, IsWhatWasPredictedOfWideWeightsAndFewRows) {
   for (const ShardingEntry& entry : sharding_table) {
     check_prediction({1, 400, 16, 16, 64}, 1024, core::DType::bfloat16, entry, "ring");

@@ -27,7 +27,7 @@ void check_all(LayerCase one, double forward_tolerance, double gradient_toleranc
   for (const char* name : {"single", "ring"}) {
     check(one, *strategies::find(name), comm, forward_tolerance, gradient_tolerance);
   }
-  one.problem.sharding = Sharding::tensor;  // asks no strategy
+  one.problem.sharding = Sharding::tensor;  // uses no strategy
   check(one, *strategies::registry().front(), comm, forward_tolerance, gradient_tolerance);
 }
 

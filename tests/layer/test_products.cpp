@@ -124,7 +124,7 @@ TEST(Gemm, OfNothingIsZero) {
   EXPECT_EQ(c.numbers(), Numbers(12, 0.0));
 }
 
-/// Rows of a zigzag rank, turned, against the same rows of the whole.
+/// Rotates a zigzag rank's rows, and compares them with the same rows of the whole sequence, rotated.
 void check_rope(DType type, double base) {
   const core::Shape shape{2, 40, 3, 3, 6};
   const Numbers whole = test::random_values(core::TensorId::q, 2 * 40 * 3 * 6, type, 7);

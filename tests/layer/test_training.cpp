@@ -1,4 +1,4 @@
-// Gradient descent: the loss goes the same way for every sharding, strategy and number of ranks.
+// Gradient descent: the loss of each step is the same for every sharding, strategy and number of ranks.
 #include "layer_case.hpp"
 
 namespace annulus::layer {
@@ -33,7 +33,7 @@ TEST(Training, TheLossIsTheSameEverywhereAndFalls) {
   for (const ShardingEntry& entry : sharding_table) {
     one.problem.sharding = entry.value;
     for (const strategies::Strategy* strategy : strategies::available()) {
-      if (entry.value == Sharding::tensor && strategy->name() != "single") continue;  // asks no strategy
+      if (entry.value == Sharding::tensor && strategy->name() != "single") continue;  // uses no strategy
       const Numbers curve = losses(one, *strategy, comm);
       if (strategy->name() == "ring" || entry.value == Sharding::tensor) {
         EXPECT_EQ(losses(one, *strategy, comm, InputGradient::wanted), curve) << entry.name << ": bits depend on dx";
@@ -94,7 +94,7 @@ TEST(Training, MakesNoGradientByX) {
                                          2 * kv_heads(one.problem, comm.rank(), comm.size()).size()
                                    : 4 + 2 * 2;
       EXPECT_EQ(all.metrics.product_flops - without.metrics.product_flops, 2.0 * double(rows * 10 * heads * 6));
-      // Weights that are gathered for it, and its sum over ranks.
+      // Only dx needs these messages: gathered weights, and its sum over ranks.
       const bool moves = entry.value != Sharding::none && comm.size() > 1;
       EXPECT_EQ(comm.sum(all.metrics.bytes_received) > comm.sum(without.metrics.bytes_received), moves);
       EXPECT_EQ(comm.sum(all.metrics.bytes_sent) > comm.sum(without.metrics.bytes_sent), moves);

@@ -9,8 +9,8 @@
 
 namespace annulus::test {
 
-/// Layouts of (B, S, H, D). bhsd: rows of a head are contiguous. padded: gaps between rows, like q in rows of q, k, v.
-/// reversed: b is fastest, so that D numbers are apart (LayoutLeft). behind: bshd, with one number before it in memory.
+/// Layouts of (B, S, H, D). bhsd: rows of a head are contiguous. padded: gaps between rows, as if k and v lay between.
+/// reversed: b varies fastest, d slowest (LayoutLeft). behind: bshd, with one number before the tensor in memory.
 enum class TensorLayout { bshd, bhsd, padded, reversed, behind };
 inline constexpr std::array every_layout{TensorLayout::bshd, TensorLayout::bhsd, TensorLayout::padded,
                                          TensorLayout::reversed, TensorLayout::behind};
@@ -33,7 +33,7 @@ inline std::array<Index, 4> strides_of(TensorLayout lies, const std::array<Index
 /// A tensor and its memory.
 class TestTensor {
  public:
-  /// Memory full of NaN.
+  /// Fills its memory with NaN.
   TestTensor(DType type, const std::array<Index, 4>& extents, TensorLayout lies = TensorLayout::bshd) {
     tensor_ = {nullptr, type, extents, strides_of(lies, extents), ""};
     const bool empty = std::count(extents.begin(), extents.end(), 0) > 0;
@@ -43,7 +43,7 @@ class TestTensor {
     poison(memory_);
     tensor_.data = empty ? memory_.data() : memory_.at(first_ * Index(core::bytes_of(type)));
   }
-  /// With these numbers, which are in the order of (B, rows, H, D).
+  /// Stores these numbers, which are in the order of (B, rows, H, D).
   TestTensor(const std::vector<double>& values, DType type, const std::array<Index, 4>& extents,
              TensorLayout lies = TensorLayout::bshd)
       : TestTensor(type, extents, lies) {
@@ -77,7 +77,7 @@ class TestTensor {
   }
 
   core::Buffer memory_;
-  Index first_ = 0;  // numbers before the tensor
+  Index first_ = 0;  // how many numbers are before the tensor in memory_
   Tensor tensor_;
 };
 

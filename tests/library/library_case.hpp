@@ -1,4 +1,4 @@
-// One attention through the library, on the ranks of the launch, against the float64 definition.
+// Runs an attention through the library on all ranks, and compares it with the float64 definition.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ inline kernels::ReferencePattern reference_of(const LibraryCase& test) {
   return made;
 }
 
-/// A whole case: the ranks' rows of all tensors, and the expected results.
+/// The numbers of a whole case, the shapes of a rank's tensors, and which rows of them the rank has.
 class Whole {
  public:
   Whole(const LibraryCase& test, const Plan& plan, int rank)
@@ -70,7 +70,7 @@ class Whole {
 
   std::array<Index, 4> queries() const { return {shape_.batch, rows_.count(), shape_.heads, shape_.head_dim}; }
   std::array<Index, 4> keys() const { return {shape_.batch, rows_.count(), shape_.kv_heads, shape_.head_dim}; }
-  /// Those of out and dout, and of v.
+  /// outs(): the extents of out and dout. values(): those of v.
   std::array<Index, 4> outs() const { return {shape_.batch, rows_.count(), shape_.heads, shape_.value_dim}; }
   std::array<Index, 4> values() const { return {shape_.batch, rows_.count(), shape_.kv_heads, shape_.value_dim}; }
   std::array<Index, 4> heads() const { return {shape_.batch, rows_.count(), shape_.heads, 1}; }
@@ -109,7 +109,7 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   const Normalizers normalizers = forward(comm, plan, given);
   const kernels::ReferenceResult expected = whole.numbers().reference();
   EXPECT_TRUE(close_to(out.values(), whole.mine(expected.out), core::forward_tolerance(type)));
-  const DType sums = type == DType::bfloat16 ? type : lse_type;  // products may be of bfloat16
+  const DType sums = type == DType::bfloat16 ? type : lse_type;  // products may be in bfloat16
   EXPECT_TRUE(close_to(lse.values(), whole.mine(expected.lse), core::forward_tolerance(sums)));
   EXPECT_EQ(normalizers.empty(), !test.options.gradients);
   if (!test.options.gradients) return;

@@ -43,7 +43,7 @@ TEST(LibraryAlone, NeedsNoMpi) {
   EXPECT_FALSE(mpi_was_started());
 }
 
-/// All other tensors are the caller's: q, k, v and out are not copied.
+/// Besides kernel panels, only the running softmax is allocated: q, k, v and out are the caller's, and not copied.
 TEST(LibraryAlone, AllocatesTheRunningSoftmaxAlone) {
   const Communicator alone;
   for (const TensorLayout lies : {TensorLayout::bshd, TensorLayout::bhsd, TensorLayout::padded}) {
@@ -133,7 +133,7 @@ TEST(LibraryAlone, TellsStatistics) {
   EXPECT_TRUE(close_to(weights.values(), best, 1e-5));
 }
 
-/// The error that making a plan throws; empty: none.
+/// The message of the error that making a plan throws; empty: it throws none.
 std::string refusal(const Shape& shape, const Pattern& pattern, int ranks = 1, const Options& options = {}) {
   try {
     const Plan plan(shape, pattern, ranks, options);
@@ -203,18 +203,18 @@ TEST(LibraryPlan, RefusesWhatMakesNoSense) {
             "plan: ulysses_ranks is 3, expected a divisor of the 4 ranks, or 0");
 }
 
-/// Extents that were read from (B, heads, S, D) tensors. A short sequence with the heads of a model is accepted.
+/// Extents may have been taken from (B, heads, S, D) tensors. A short sequence with a model's heads is accepted.
 TEST(LibraryPlan, AsksWhereHeadsAndRowsMayBeInAnotherOrder) {
   EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .head_dim = 64}, {}),
             "plan: k has 1024 key/value heads and 8 rows: are the axes in another order? Expected as many rows or "
             "more, or Shape::more_heads_than_rows = true where that is meant");
   EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .head_dim = 64, .more_heads_than_rows = true}, {}), "");
-  EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .kv_heads = 256, .head_dim = 64}, {}), "") << "asked of k alone";
+  EXPECT_EQ(refusal({.sequence = 8, .heads = 1024, .kv_heads = 256, .head_dim = 64}, {}), "") << "256 may be meant";
   EXPECT_EQ(refusal({.sequence = 300, .heads = 300, .head_dim = 2}, {}, 4), "") << "rows of all ranks";
   EXPECT_EQ(refusal({.sequence = 1, .heads = 32, .head_dim = 2}, {}), "");
 }
 
-/// Where torchscale writes rows to wrong places there is no right answer, with or without documents.
+/// If torchscale writes rows to wrong places, there is no right answer, with or without documents.
 TEST(LibraryPlan, RefusesRowsThatTorchscaleDisplaces) {
   const Shape shape{.sequence = 53, .heads = 4, .head_dim = 8};
   Pattern pattern{.segments = {8, 20, all}, .dilations = {1, 3, 7}, .causal = true, .semantics = "torchscale"};
@@ -246,7 +246,7 @@ TEST(LibraryPlan, RefusesProductsThatItCannotMake) {
   for (const std::string name : {"tf32", "3xtf32"}) {
     const std::string found = refusal(good, {}, 1, {.precision = name, .reproducible = true});
     if (!core::device_is_host()) {
-      EXPECT_NE(found, "") << "rows of 8 bytes are none for the matrix units of a GPU";
+      EXPECT_NE(found, "") << "a GPU's matrix units cannot read rows of 8 bytes";
       continue;
     }
     EXPECT_EQ(found, "plan: precision: products of " + name +
@@ -274,7 +274,7 @@ TEST(LibraryPlan, SaysWhatEveryRankHoldsAndMoves) {
   EXPECT_THROW(plan.memory(-1), Error);
 }
 
-/// The error that a pass with these tensors throws.
+/// The message of the error that a pass with these tensors throws; empty: it throws none.
 std::string objection(const Plan& plan, const ForwardTensors& tensors) {
   try {
     forward(Communicator(), plan, tensors);
@@ -321,7 +321,7 @@ TEST(LibraryAlone, RefusesTensorsThatThePlanDoesNotMean) {
   EXPECT_EQ(objection(of_two, good), "attention: the plan is for 2 ranks, the communicator has 1");
 }
 
-/// Such a pass would wait for its own pass.
+/// The inner pass would wait for the outer one, which waits until its progress function returns.
 TEST(LibraryAlone, RefusesAPassInsideAnotherPassesProgress) {
   const Plan plan({.sequence = 8, .heads = 2, .head_dim = 4}, {}, 1, {.gradients = true});
   const std::array<Index, 4> extents{1, 8, 2, 4}, heads{1, 8, 2, 1};
@@ -343,7 +343,7 @@ TEST(LibraryAlone, RefusesAPassInsideAnotherPassesProgress) {
             "attention: called by the progress function of a pass, which waits for that function; expected a function "
             "that calls no pass");
   EXPECT_EQ(said[1].substr(0, 28), "attention_backward: called b");
-  EXPECT_EQ(objection(plan, tensors), "") << "the next one may";
+  EXPECT_EQ(objection(plan, tensors), "") << "a pass after it is accepted";
 }
 
 TEST(LibraryAlone, RefusesNormalizersOfAnotherPlan) {

@@ -1,4 +1,4 @@
-// Rounding and denormal numbers: a caller's settings change no bits of a result, and are the same again afterwards.
+// Rounding and denormal numbers: a caller's settings change no bits of a result, and calls leave them as they were.
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
@@ -13,7 +13,7 @@
 namespace annulus::test {
 namespace {
 
-/// A setting that a program may have; -ffast-math and PyTorch's set_flush_denormal(True) set flushing.
+/// Settings that a program may have; -ffast-math and PyTorch's set_flush_denormal(True) turn flushing on.
 struct Arithmetic {
   const char* name;
   int rounding;
@@ -66,7 +66,7 @@ class Computed {
     for (double& value : v_) value *= 1e-38;
     options_.gradients = options_.reproducible = true;
   }
-  /// Every bit of the results, with this setting in the calling thread and in Kokkos' threads.
+  /// All results, computed with these settings in the calling thread and in Kokkos' threads; checks that they stay set.
   std::vector<double> under(const Arithmetic& callers) {
     const TestTensor q(q_, type, queries), k(k_, type, keys), v(v_, type, keys), dout(dout_, type, queries);
     const TestTensor out(type, queries), lse(type, heads), dq(type, queries), dk(type, keys), dv(type, keys);
@@ -92,7 +92,7 @@ class Computed {
     std::atomic<int> changed{0};
     in_every_thread([&] { changed += is_set(callers) ? 0 : 1; });
     in_every_thread([] { set(usual); });
-    EXPECT_EQ(changed, 0) << "threads whose arithmetic is not as it was";
+    EXPECT_EQ(changed, 0) << "threads have other settings than before";
     std::vector<double> all = out.values();
     for (const auto& more : {lse.values(), dq.values(), dk.values(), dv.values(), by_definition, lse_by_definition}) {
       all.insert(all.end(), more.begin(), more.end());
@@ -123,7 +123,7 @@ TEST(LibraryArithmetic, OfTheCallerChangesNoBitAndIsHisAfterwards) {
   }
 }
 
-/// A program may block signals to take them in a thread of its own: they stay blocked, and none is lost.
+/// A program may block signals to handle them in one of its threads: they stay blocked, and none is lost.
 TEST(LibraryArithmetic, SignalsThatTheCallerBlocksStayBlocked) {
   Computed computed;
   const std::vector<double> expected = computed.under(usual);
@@ -134,7 +134,7 @@ TEST(LibraryArithmetic, SignalsThatTheCallerBlocksStayBlocked) {
   const std::vector<double> found = computed.under(usual);
   pthread_sigmask(SIG_SETMASK, nullptr, &after);
   sigpending(&pending);
-  std::signal(SIGUSR1, SIG_IGN);  // which forgets the one that waits
+  std::signal(SIGUSR1, SIG_IGN);  // discards the pending SIGUSR1
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   std::signal(SIGUSR1, SIG_DFL);
   EXPECT_TRUE(same_bits(found, expected));

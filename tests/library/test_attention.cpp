@@ -54,7 +54,7 @@ TEST(LibraryAttention, EveryTypeInEveryLayout) {
   }
 }
 
-/// Matrix units, where there are any, only read rows of 16 bytes: others are copied.
+/// Matrix units, if any, only read rows that begin at multiples of 16 bytes: tensors with other rows are copied.
 TEST(LibraryAttention, ReproducibleInEveryLayout) {
   const Communicator comm(MPI_COMM_WORLD);
   for (const DType type : {DType::bfloat16, DType::float64}) {
@@ -176,7 +176,7 @@ void expect_of_views() {
 TEST(LibraryAttention, TakesViewsRowAfterRow) { expect_of_views<Kokkos::LayoutRight>(); }
 TEST(LibraryAttention, TakesViewsColumnAfterColumn) { expect_of_views<Kokkos::LayoutLeft>(); }
 
-/// A single dense pair is one step of the kernel; the caller's function is called during the step, and may end it.
+/// A single dense pair is one step of the kernel; the caller's function is called during the step, too.
 TEST(LibraryAttention, TellsProgressInsideAStep) {
   const Communicator comm(MPI_COMM_WORLD);
   for (const char* strategy : {"auto", "ulysses"}) {
@@ -198,7 +198,7 @@ TEST(LibraryAttention, TellsProgressInsideAStep) {
   }
 }
 
-/// The usage error that a call throws; empty: none.
+/// The message of the usage error that a call throws; empty: it throws none.
 template <class Call>
 std::string usage_error_of(const Call& call) {
   try {
@@ -281,7 +281,7 @@ std::string said_of(const Communicator& comm, const Plan& usual, const Plan& odd
   return usage_error_of([&] { forward(comm, plan, {q.tensor(), k.tensor(), v.tensor(), out.tensor(), lse.tensor()}); });
 }
 
-/// With each of these plans some ranks would compute wrong numbers, or wait for each other.
+/// If one rank had one of these plans, ranks would compute wrong numbers, or wait for each other.
 TEST(LibraryAttention, TellsEveryRankOfAnotherRanksPlan) {
   const Communicator comm(MPI_COMM_WORLD);
   const int ranks = comm.size(), last = ranks - 1;
@@ -338,7 +338,7 @@ TEST(LibraryAttention, TellsEveryRankOfOtherDocuments) {
   EXPECT_EQ(told.find("has documents at 3 offsets, of fingerprint") != std::string::npos, comm.size() > 1) << told;
 }
 
-/// One rank has a plan for another number of ranks; and one rank makes the other pass.
+/// First the last rank has a plan for another number of ranks; then it calls backward(), and the others forward().
 TEST(LibraryAttention, TellsEveryRankOfAnotherNumberOfRanksAndOfAnotherPass) {
   const Communicator comm(MPI_COMM_WORLD);
   const int last = comm.size() - 1;

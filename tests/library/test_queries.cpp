@@ -1,5 +1,5 @@
-// Fewer queries than keys, or more, through the library on 1 to 4 ranks: against the float64 definition; and which rows
-// a rank has.
+// Fewer or more queries than keys, through the library on 1 to 4 ranks: compared with the float64 definition; and which
+// rows a rank has.
 #include <mpi.h>
 
 #include "annulus/annulus.hpp"
@@ -18,7 +18,7 @@ struct Queries {
   Options options = {};
 };
 
-/// The definition: all rows of the sequence are queries; those that are not queries of the case get no gradients.
+/// The definition: all rows of the sequence are queries; those that are no queries of the case have dout = dlse = 0.
 struct Definition {
   Definition(const Queries& one, Index first) : square{{batch, keys, heads, kv_heads, dim}, {}, DType::float64, 3, 1} {
     Shape shape = small;
@@ -131,7 +131,7 @@ TEST(LibraryQueries, PlanSaysWhichRowsARankHolds) {
   }
 }
 
-/// Cross attention with more queries than keys equals that of the queries' two halves; the reference of a plan agrees.
+/// Cross attention with more queries than keys gives what two calls with parts of the queries give, and reference().
 TEST(LibraryQueries, WithoutRowNumbers) {
   const Communicator alone;
   Pattern pattern;

@@ -1,4 +1,4 @@
-// Softcap and ALiBi of the library on 1 to 4 ranks: the float64 definition, and refused arguments.
+// Softcap and ALiBi through the library on 1 to 4 ranks: compared with the float64 definition; and refused arguments.
 #include <mpi.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Sink logits of the library on 1 to 4 ranks: the float64 definition, and refused arguments.
+// Sink logits through the library on 1 to 4 ranks: compared with the float64 definition; and refused arguments.
 #include <mpi.h>
 
 #include "annulus/annulus.hpp"
@@ -23,7 +23,7 @@ TEST(LibraryAttention, SinkLogitsInEveryLayout) {
   }
 }
 
-/// One rank has different logits, or a NaN: all ranks get the error, and none waits.
+/// If one rank has different logits, or a NaN, all ranks throw the error, and none waits for another.
 TEST(LibraryAttention, TellsEveryRankOfOtherSinkLogits) {
   const Communicator comm(MPI_COMM_WORLD);
   Pattern pattern = dilated;

@@ -16,7 +16,7 @@ Shape with_values(Shape shape, Index value_dim) {
   return shape;
 }
 
-/// Whether this build refuses such values, as those for GPUs do; then it must do so by name.
+/// Whether this build refuses such values, as builds for GPUs do; then checks that the error names them.
 bool are_refused() {
   const std::string reason = kernels::why_no_value_dim(kernels::default_backend());
   if (reason.empty()) return false;
@@ -62,7 +62,7 @@ TEST(LibraryValues, EveryTypeInEveryLayout) {
   }
 }
 
-/// Latent attention: one key/value head, whose values are the first columns of its keys, which alone exist.
+/// Latent attention: one key/value head. Its values are the first columns of its keys; only the keys are in memory.
 TEST(LibraryValues, AreColumnsOfKeys) {
   if (are_refused()) return;
   const Communicator comm(MPI_COMM_WORLD);
@@ -77,8 +77,8 @@ TEST(LibraryValues, AreColumnsOfKeys) {
   v.extents[3] = Dv;
   core::memory_ledger().reset_peak();
   forward(comm, plan, {q.tensor(), k.tensor(), v, out.tensor(), lse.tensor()});
-  if (comm.size() == 1) {  // no other rank reads them
-    EXPECT_EQ(core::memory_ledger().peak_by_purpose()["kv"], 0) << "they are copied";
+  if (comm.size() == 1) {  // no other rank reads the values
+    EXPECT_EQ(core::memory_ledger().peak_by_purpose()["kv"], 0) << "values are copied";
   }
   const std::vector<double> keys = whole.numbers().k();
   std::vector<double> values;

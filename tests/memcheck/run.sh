@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Valgrind's memcheck over a run with gradients on two ranks, for every strategy: reads of what was never written, and of
-# what is not ours, in annulus and in the libraries below. AVX2, because Valgrind knows no AVX-512.
+# Valgrind's memcheck over a run with gradients on two ranks, for every strategy: reads of memory that was never written
+# or is not allocated, in annulus and in the libraries below. AVX2, because Valgrind knows no AVX-512.
 #
 #   tests/memcheck/run.sh PROGRAM LAUNCHER [STRATEGY...]
 set -euo pipefail
@@ -19,7 +19,7 @@ fi
 
 export ANNULUS_INSTRUCTION_SET=avx2 OMP_NUM_THREADS=1 ANNULUS_STALL_TIMEOUT=3000
 suppressions=("--suppressions=$here/libraries.supp")
-known=/usr/share/openmpi/openmpi-valgrind.supp  # Debian's Open MPI: faults of its own that it knows
+known=/usr/share/openmpi/openmpi-valgrind.supp  # Debian's Open MPI lists its own known faults here
 if [ -f "$known" ]; then suppressions+=("--suppressions=$known"); fi
 "$program" generate --output in.h5 --sequence 96 --heads 2 --head-dim 8 --dout >generate.txt
 failed=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A program has what ANNULUS_HARDENING asks for, and no folder of this machine in it; and a small program that was made
-# without all of this lacks each.
+# A program must have all that ANNULUS_HARDENING asks for, and name no folder of this machine. A small program that is
+# built without any of this must lack each point, which shows that the checks can fail.
 #
 #   hardened.sh PROGRAM SOURCES CXX
 set -euo pipefail
@@ -9,7 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
 
-# lacks FILE: what it does not have of all this, a line each. FILE.elf is what readelf says, FILE.text its texts.
+# lacks FILE: prints what FILE does not have of this, a line each. $scratch/elf: what readelf says; text: its strings.
 lacks() {
   readelf -WhldsV "$1" >"$scratch/elf"
   strings -a "$1" >"$scratch/text"

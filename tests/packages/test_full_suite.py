@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""./tools/test --full --stale names the parts whose files have changed, and the page of results is that of the parts.
+"""./tools/test --full --stale names the parts whose files have changed; the page of results has a row for each part.
 
     test_full_suite.py REPOSITORY
 """

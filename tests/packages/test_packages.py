@@ -104,7 +104,7 @@ class SpackPackage(unittest.TestCase):
         options = set(re.findall(r"^option\((\w+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"), re.MULTILINE))
         used = set(re.findall(r"-D(ANNULUS_\w+)", " ".join(self.arguments())))
         self.assertEqual(used - options, set())
-        # for developers; hardening has the right default everywhere
+        # options for developers; and hardening, whose default is right everywhere
         self.assertEqual(options - used, {"ANNULUS_BUILD_BENCHMARKS", "ANNULUS_BUILD_FUZZERS", "ANNULUS_HARDENING",
                                           "ANNULUS_WERROR"})
 
@@ -161,7 +161,7 @@ class Containers(unittest.TestCase):
         self.assertEqual(found[0], ["./tools/setup", "cmake --preset release", "cmake --build --preset release",
                                     "cmake --install build/release --prefix /usr/local"])
         self.assertIn('"name": "release"', (ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
-        # What is copied before the set-up is all that the set-up reads.
+        # tools/setup reads nothing outside tools, which is all that is copied before it runs.
         self.assertNotRegex(SETUP, r"\$here/\.\.")
 
 
@@ -183,7 +183,7 @@ class Modules(unittest.TestCase):
         self.assertTrue(re.search(r"^## (\d+\.\d+\.\d+)", changes, re.MULTILINE)[1] == version)
 
     def test_environment_modules_load_it(self):
-        if MODULECMD is None:  # the words are looked at above
+        if MODULECMD is None:  # the test above has read the modules as text
             return
         with tempfile.TemporaryDirectory() as folder:
             for name in ("gcc", "openmpi", "hdf5"):

@@ -56,7 +56,7 @@ TEST(Combs, EveryHeadIsAtItsDefinedOffsetAndNowhereElse) {
   }
 }
 
-/// The offsets that have a row in the interval, and no others.
+/// visit() visits the offsets whose comb has a row in the interval, and no others.
 TEST(Combs, ThoseWithARowInAnIntervalAreVisited) {
   for (const bool is_window : {false, true}) {
     for (const Index r : {1, 2, 5, 8, 40}) {
@@ -89,7 +89,7 @@ TEST(Combs, HaveARowHoweverLargeTheDilation) {
   EXPECT_EQ(comb_of({0, 100}, 1'000'000'000'000, 100).count, 0);
 }
 
-/// Few rows make few combs: this one would be at work for hours if it listed all 10^12 of a window.
+/// Few rows have few combs: this test would run for hours if all 10^12 combs of a window were listed.
 TEST(Combs, OfAWindowAreNotListed) {
   Pattern pattern{Semantics::longnet, {{whole_document, 1'000'000'000'000, Window{2, 2}}}, false, false};
   std::vector<Index> found;
@@ -123,7 +123,7 @@ TEST(Combs, PickTheRowsOfTheDefinition) {
           for (Index t = 0; t < comb.count; ++t) EXPECT_TRUE(picked.insert(comb.row(t)).second) << "row met twice";
         }
         for (Index x = 0; x < drawn.n; ++x) {
-          Index start = 0, document = -1;  // of the row
+          Index start = 0, document = -1;  // first row and number of x's document
           for (const Index border : layout.documents) {
             if (border <= x) start = border, ++document;
           }

@@ -1,4 +1,4 @@
-// Closed forms against enumeration: kept triples of every rank, and rows received, sent and messages of every exchange.
+// Closed forms against enumeration: kept triples of every rank; rows and messages of every exchange.
 #include <gtest/gtest.h>
 
 #include "annulus/pattern/counts.hpp"
@@ -126,10 +126,10 @@ TEST(TrafficCounts, EqualTheHopsOfEveryRank) {
 }
 
 TEST(TrafficCounts, OfTheMainSetting) {
-  // Segments 2048 8192 32768 all over 65,536 rows, dilations 1 4 16 64, P = 4: 6 MiB of 192 MiB, 9 MiB in the ring.
+  // 65,536 rows, segments 2048 8192 32768 all, dilations 1 4 16 64, P = 4: a rank receives 6 MiB, in the ring 9 MiB.
   const Layout layout = layout_of({{2048, 1}, {8192, 4}, {32768, 16}, {whole_document, 64}}, false, 65536, 8);
   const TrafficCounts counts = traffic_counts(layout, contiguous_partition(65536, 4));
-  const Index mib = 1024 * 1024 / (2 * 64 * 4);  // head rows of K and V, 64 float32 each
+  const Index mib = 1024 * 1024 / (2 * 64 * 4);  // (row, head) pairs in 1 MiB: K and V, 64 float32 each
   EXPECT_EQ(counts.accuracy, Accuracy::exact);
   EXPECT_EQ(counts.direct.received, (std::vector<Index>(4, 6 * mib)));
   EXPECT_EQ(counts.ring.received, (std::vector<Index>(4, 9 * mib)));

@@ -1,4 +1,4 @@
-// Documents dealt whole: every row once, equal work, rows that do not crowd, and cuts only where there is no room.
+// Whole documents dealt to ranks: every row once, equal work, no rank with far too many rows, cuts only where needed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// One of these distributions of lengths, in any order or sorted; empty documents and documents of one row among them.
+/// Documents of equal, uniform or log-normal lengths, in any order or sorted; some are empty or have one row.
 Documents draw_documents(std::mt19937_64& random, Index count) {
   std::lognormal_distribution<double> spread(2.5, 0.3 + 0.3 * double(random() % 5));
   std::vector<Index> lengths;
@@ -29,7 +29,7 @@ Documents draw_documents(std::mt19937_64& random, Index count) {
   return documents;
 }
 
-/// A pattern with documents of its own.
+/// A random layout with documents from draw_documents().
 Layout draw(std::mt19937_64& random, Index documents) {
   Layout layout = test::draw_layout(random, 60).layout;
   layout.documents = draw_documents(random, documents);
@@ -42,7 +42,7 @@ std::string describe(const Layout& layout, int ranks) {
 
 Count work_of(const KeptCounts& kept, const StoredRows& rows) { return kept.of(rows) + rows.count(); }
 
-/// What a cut to the row may miss: the work of the two rows at its ends, at most one key in every pair for each row.
+/// How far work may be off, as cuts lie between rows: four rows, each with a whole document's keys per head and pair.
 Count rounding(const Layout& layout) {
   Index longest = 0;
   for (std::size_t d = 0; d + 1 < layout.documents.size(); ++d) {
@@ -94,7 +94,7 @@ TEST(DocumentsPartition, BalancesWorkAndDoesNotCrowdRows) {
       EXPECT_LE(count, 2.1 * mean);
     }
   }
-  EXPECT_GT(worst_rows, 1.2) << "nothing was crowded: this test shows nothing";
+  EXPECT_GT(worst_rows, 1.2) << "no rank had many rows: this test shows nothing";
   std::printf("work up to %.3f of a fair share, rows up to %.3f of the mean and a document\n", worst_work, worst_rows);
 }
 
@@ -113,20 +113,20 @@ TEST(DocumentsPartition, CutsOnlyWhatNoRankHasRoomForAndOverFewRanks) {
     SCOPED_TRACE(describe(layout, ranks));
     const KeptCounts kept(layout);
     const Count share = (kept.total() + layout.documents.back() + ranks - 1) / ranks;
-    std::map<Index, std::set<Index>> holders;  // of cut documents
+    std::map<Index, std::set<Index>> holders;  // [first row of a cut document]: its ranks
     std::size_t parts = 0;
     for (const SharedPiece& piece : shared_pieces(layout.documents, documents_partition(layout, ranks))) {
       holders[piece.document.begin].insert(piece.rank);
     }
     for (const auto& [begin, by] : holders) parts += by.size();
-    // Those above the share fill rank after rank, then those that found no room do.
+    // Documents above the share fill one rank after another; then those do that no rank had room for.
     EXPECT_LE(parts, std::size_t(2 * ranks) + holders.size());
     for (std::size_t d = 0; d + 1 < layout.documents.size(); ++d) {
       const Interval document{layout.documents[d], layout.documents[d + 1]};
       EXPECT_TRUE(work_of(kept, document) <= share + share / 16 || holders.count(document.begin) == 1);
     }
     for (const auto& [begin, by] : holders) {
-      EXPECT_TRUE(round % 2 == 0 || work_of(kept, document_of(layout.documents, begin)) > share) << "enough small ones";
+      EXPECT_TRUE(round % 2 == 0 || work_of(kept, document_of(layout.documents, begin)) > share) << "large ones only";
     }
     cut += Index(holders.size());
     whole += holders.empty();
@@ -149,13 +149,13 @@ TEST(DocumentsPartition, OfOneDocumentIsZigzagOrContiguous) {
 }
 
 TEST(DocumentsPartition, WorkedExamples) {
-  // Dense, one head, not causal. Work (rows squared, and rows): 16 rows 272, 4 rows 20; F = 216.
+  // Dense, one head, not causal. Work (rows squared, plus rows): 16 rows 272, 4 rows 20; a rank's fair share F is 216.
   Layout layout = test::longnet_layout({{}}, false, 0, 1);
-  layout.documents = {0, 4, 8, 24, 28, 32, 36, 40, 44, 48};  // a long one behind two short ones
+  layout.documents = {0, 4, 8, 24, 28, 32, 36, 40, 44, 48};  // a long one after two short ones
   const Partition two = documents_partition(layout, 2);
   EXPECT_EQ(two[0].intervals(), (std::vector<Interval>{{8, 21}})) << "the first of its ranks is full: 13 rows, 221";
   EXPECT_EQ(two[1].intervals(), (std::vector<Interval>{{0, 8}, {21, 48}}));
-  // Causal, 40 rows 860, 16 rows 152, F = 388: the long one begins at rank 0 and fills neighbours in the ring.
+  // Causal, 40 rows 860, 16 rows 152, F = 388: the long one fills rank 0, then the next ranks in the ring.
   layout.pattern.causal = true;
   layout.documents = {0, 16, 56, 72};
   const Partition three = documents_partition(layout, 3);
@@ -163,18 +163,14 @@ TEST(DocumentsPartition, WorkedExamples) {
   EXPECT_EQ(three[1].intervals(), (std::vector<Interval>{{26, 35}, {37, 46}}));
   EXPECT_EQ(three[2].intervals(), (std::vector<Interval>{{0, 16}, {35, 37}, {56, 72}}));
   layout.pattern.causal = false;
-  // Eight equal ones: two each, in their order.
+  // Eight equal documents: each rank has two.
   layout.documents = {0, 4, 8, 12, 16, 20, 24, 28, 32};
   const Partition four = documents_partition(layout, 4);
-  std::set<Index> begins;
-  for (const StoredRows& rows : four) {
-    EXPECT_EQ(rows.count(), 8);
-    for (const Interval& one : rows.intervals()) begins.insert(one.begin);
-  }
+  for (const StoredRows& rows : four) EXPECT_EQ(rows.count(), 8);
   EXPECT_TRUE(shared_pieces(layout.documents, four).empty());
 }
 
-/// One document with nearly all the work and many short ones: alone by work, one rank would get all short ones.
+/// One document with nearly all the work and many short ones: if only work counted, one rank would get all short ones.
 TEST(DocumentsPartition, SpreadsShortDocumentsThatWouldCrowdOnOneRank) {
   for (const bool causal : {true, false}) {
     Layout layout = test::longnet_layout({{}}, causal, 0, 1);

@@ -1,4 +1,4 @@
-// Filled-in keys against the reference, which looks for a row in every slot; and where torchscale has no numbers.
+// Filled-in keys against the reference, which looks for a row in every slot; and where torchscale displaces rows.
 #include "annulus/pattern/filled_keys.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using Counts = std::map<std::pair<Index, Index>, Index>;  // (row, head) -> filled-in keys
 
-/// Adds what a rank that stores `rows` counts, rows and heads numbered as in the whole problem.
+/// Adds the filled-in keys of a rank that stores `rows`; numbers rows and heads as in the whole problem.
 void add_counts(const Layout& layout, const StoredRows& rows, Counts& counts) {
   std::vector<Index> global;
   for (const Interval& interval : rows.intervals()) {
@@ -69,7 +69,7 @@ TEST(FilledKeys, AreThoseOfTheDefinitionForAnyCutAndShare) {
     }
     layout.share = {0, every_head};
   }
-  EXPECT_GT(all, 10000) << "not what is tested";
+  EXPECT_GT(all, 10000) << "too few filled-in keys";
 }
 
 TEST(FilledKeys, OnlyOfPairsThatAreWorkedOn) {
@@ -80,7 +80,7 @@ TEST(FilledKeys, OnlyOfPairsThatAreWorkedOn) {
   ASSERT_EQ(every.size(), 3u);
   EXPECT_EQ(every[0], (core::FilledRuns{{8, 2, 1, 0, 1, 1, 3}, {9, 2, 1, 1, 1, 1, 3}})) << "the worked example";
   EXPECT_EQ(every[1], (core::FilledRuns{{8, 1, 2, 0, 1, 2, 2}}));
-  EXPECT_EQ(every[2], (core::FilledRuns{})) << "10 rows fill 3 slots of 4 at offsets 0 and 1";
+  EXPECT_EQ(every[2], (core::FilledRuns{})) << "10 rows, 3 slots: rows 0 4 8 and 1 5 9";
   layout.pairs = {1, 2};
   EXPECT_EQ(filled_keys(layout, rows), (std::vector<core::FilledRuns>{{}, every[1], {}}));
 }

@@ -1,5 +1,5 @@
-// Cuts between granules: every comb of every pair has a multiple of the granule in front of them, and whatever is cut
-// so gives work lists of whole granules.
+// Cuts between granules: in its segment, every comb of every pair has a multiple of `granule` rows before such a cut,
+// and rows that are cut there have work lists of whole granules.
 #include <gtest/gtest.h>
 
 #include "annulus/core/error.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr Index granule = 4;
 
-/// A drawn problem that can be cut so: documents of some hundred rows, segments that are multiples or long.
+/// Draws a problem that can be cut between granules: segments are multiples of granule x dilation, or whole documents.
 test::RandomLayout draw(std::mt19937_64& random) {
   const auto number = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
   test::RandomLayout drawn;
@@ -56,9 +56,9 @@ TEST(CutGrid, NoCombIsCutInsideAGranule) {
     Index before = 0;
     for (Index row = 0; row <= drawn.n; ++row) {
       const Index cut = grid.nearest(row);
-      EXPECT_GE(cut, before) << "rises with the row";
+      EXPECT_GE(cut, before) << "a higher row has no lower cut";
       before = cut;
-      EXPECT_EQ(grid.nearest(cut), cut) << "stays where it is";
+      EXPECT_EQ(grid.nearest(cut), cut) << "a cut is its own nearest";
       if (cut == drawn.n) continue;
       for (const Pair& pair : drawn.layout.pattern.pairs) {
         const Interval segment = segment_of(pair, drawn.layout.documents, cut);
@@ -114,7 +114,7 @@ TEST(CutGrid, SlicesAndBlocksAreAsEvenAsPlacesAllow) {
   const StoredRows rows({{128, 328}});
   EXPECT_EQ(even_part(rows, 2, 0, grid), (Interval{0, 128}));
   EXPECT_EQ(even_part(rows, 2, 1, grid), (Interval{128, 200}));
-  EXPECT_EQ(even_part(rows, 2, 1), (Interval{100, 200})) << "anywhere";
+  EXPECT_EQ(even_part(rows, 2, 1), (Interval{100, 200})) << "cut anywhere";
   EXPECT_EQ(grid.widest(), 64);
   EXPECT_EQ(CutGrid().widest(), 1);
   const Partition anywhere{StoredRows({{0, 5}}), StoredRows({{5, 7}, {9, 11}})};
@@ -122,7 +122,7 @@ TEST(CutGrid, SlicesAndBlocksAreAsEvenAsPlacesAllow) {
   EXPECT_EQ(nth_share_of_rows(anywhere, 2, 0)[1].intervals(), (std::vector<Interval>{{9, 11}}));
 }
 
-/// Places are every 4 rows here, and the end: 0, 4, 8, 10.
+/// Cuts are possible every 4 rows here, and at the end: 0, 4, 8, 10.
 TEST(CutGrid, TheNearestPlaceIsTakenAndOfTwoTheLower) {
   Pattern pattern;
   pattern.pairs = {{8, 2}};

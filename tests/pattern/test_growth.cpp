@@ -1,6 +1,6 @@
 // Planning packed documents takes work in proportion to their number: counted, not timed. Every search and every work
-// item asks which indices of a comb lie in an interval, dealing asks for the work of an interval; the linker hands
-// these questions to a counter here.
+// item calls indices_within(), and dealing documents calls KeptCounts::of(). The linker makes these calls go through a
+// counter of this test.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -52,7 +52,7 @@ Partition cut(const Layout& layout, PartitionKind kind, int ranks) {
   return kind == PartitionKind::contiguous ? contiguous_partition(n, ranks) : block_cyclic_partition(n, ranks, 3);
 }
 
-/// Everything that a rank plans: the exchanges, the ways of the gradients, and the work on what arrives.
+/// Everything that a rank plans: the exchanges, the hops of gradients, and the work on the rows that arrive.
 void plan(const Layout& layout, const Partition& partition, int rank) {
   const StoredRows& rows = partition[std::size_t(rank)];
   work_lists(layout, rows, KeyRows::raw(rows));
@@ -86,8 +86,8 @@ TEST(Planning, TakesQuestionsInProportionToTheDocuments) {
   }
 }
 
-/// Rows dealt one by one over as many ranks as the dilation: a rank's rows all have one offset, and whoever looks for
-/// another one among them looks at all of them.
+/// Rows dealt one by one over as many ranks as the dilation: all rows of a rank have one offset, and a search for a row
+/// of another offset among them must look at all of them.
 TEST(Planning, LooksForWhatARankHoldsOfACombOnce) {
   const auto asked = [](Index n) {
     const Layout layout = test::longnet_layout({{whole_document, 4}}, true, n, 4);
@@ -126,11 +126,11 @@ TEST(Planning, CountsTrafficInProportionToTheDocuments) {
   const Index few = asked(1000, PartitionKind::zigzag), many = asked(4000, PartitionKind::zigzag);
   EXPECT_GT(few, 1000);
   EXPECT_LE(many, 4.1 * double(few));
-  EXPECT_LE(10 * asked(4000, PartitionKind::documents), few) << "whole ones do not travel";
+  EXPECT_LE(10 * asked(4000, PartitionKind::documents), few) << "whole documents do not travel";
 }
 
-/// What every rank sends in every hop, of documents cut for many ranks: a question for each piece, not for each piece
-/// and rank.
+/// Counts what every rank sends in every hop, with documents that are cut for many ranks. Calls grow with the number
+/// of pieces, not with pieces times ranks.
 TEST(Planning, CountsHopsInProportionToThePieces) {
   const auto asked = [](int ranks, bool causal) {
     Layout layout = test::longnet_layout({{}, {4, 2}}, causal, 0, 2);
@@ -155,8 +155,8 @@ TEST(Planning, CountsHopsInProportionToThePieces) {
   }
 }
 
-/// Ranges of a window with a large dilation, a comb for each offset: were each compared with all others, this would
-/// take an hour.
+/// A window with a large dilation has a range for each offset. If each range were compared with all others, this test
+/// would take an hour.
 TEST(Planning, OfAWindowOfAMillionCombsEnds) {
   const Layout layout = test::longnet_layout({{whole_document, 1000000, Window{1, 0}}}, true, 4000000, 1);
   const Partition partition = contiguous_partition(4000000, 3);
@@ -164,7 +164,7 @@ TEST(Planning, OfAWindowOfAMillionCombsEnds) {
   EXPECT_EQ(read, (PackedRows{{{0, 1333334}, {{{333334, 1, 1000000}}}}})) << "a million pieces of one row";
 }
 
-/// Joining, passing on and looking up what travels: where these were quadratic, this would take an hour, not seconds.
+/// If joining, passing on or looking up rows took quadratic time, this test would take an hour, not seconds.
 TEST(Planning, OfEightyThousandDocumentsEnds) {
   const Layout layout = packed(80000, 20000, false);
   const Partition partition = zigzag_partition(layout.documents, 2);
@@ -175,7 +175,7 @@ TEST(Planning, OfEightyThousandDocumentsEnds) {
   const KeptCounts counts(layout);
   Count kept = 0;
   for (const StoredRows& one : partition) kept += counts.of(one);
-  // Both heads see all of their documents, and each sees the half of every four rows that its offset picks.
+  // Both heads see whole documents. Besides, each head sees the two rows of every segment of 4 that its offset picks.
   EXPECT_EQ(kept, 2 * (Count(80000) * 64 + Count(20000) * 20000) + 2 * (Count(80000) * 8 + 5000 * 4));
 }
 

@@ -91,7 +91,7 @@ TEST(WorkLists, OfABandAreItsPairsAlone) {
   Index shown = 0;
   for (int round = 0; round < 200; ++round) {
     test::RandomLayout drawn = test::draw_layout(random, 36);
-    drawn.layout.pattern.pairs = {{drawn.n + 1, 1 + Index(random() % 3)}};  // comb indices are rows over the dilation
+    drawn.layout.pattern.pairs = {{drawn.n + 1, 1 + Index(random() % 3)}};  // comb indices are row / dilation
     drawn.layout.documents = {0, drawn.n};
     const core::Band band{Index(random() % 12) - 3, Index(random() % 12) - 3};
     SCOPED_TRACE(fmt::format("{}, left {}, right {}", test::describe(drawn), band.left, band.right));
@@ -124,7 +124,7 @@ TEST(WorkLists, OfOnePairAreThatPairsList) {
     const Partition partition = shuffled_blocks(random, drawn.n, 2);
     const KeyRows keys = KeyRows::raw(partition[1]);
     const auto whole = work_lists(drawn.layout, partition[0], keys);
-    std::vector<Index> pair_of;  // [lists]
+    std::vector<Index> pair_of;  // [list]: its pair
     for (Index i = 0; i < Index(drawn.layout.pattern.pairs.size()); ++i) {
       const Pair& pair = drawn.layout.pattern.pairs[std::size_t(i)];
       pair_of.insert(pair_of.end(), visible_parts(pair, drawn.layout.pattern.causal).size(), i);
@@ -180,7 +180,7 @@ TEST(WorkLists, CausalPiecesThatNobodySeesAreLeftOut) {
   const auto later = work_lists(layout, StoredRows({{0, 5}}), KeyRows::raw(StoredRows({{5, 10}})));
   EXPECT_TRUE(later[0].empty());
   EXPECT_TRUE(later[0].runs.empty());
-  // Queries 2..5 and keys 4..7: only rows 4, 5 ask and only keys 4, 5 answer.
+  // Queries 2..5 and keys 4..7: only queries 4, 5 see any of these keys, and only keys 4, 5 are seen.
   const auto overlap = work_lists(layout, StoredRows({{2, 6}}), KeyRows::raw(StoredRows({{4, 8}})));
   ASSERT_EQ(overlap[0].items.size(), 1u);
   EXPECT_EQ(overlap[0].items[0].query.count, 2);
@@ -189,7 +189,7 @@ TEST(WorkLists, CausalPiecesThatNobodySeesAreLeftOut) {
 }
 
 TEST(WorkLists, PiecesThatNoRowBeforeThemSeesAreLeftOut) {
-  // Keys behind a query only: of queries 2..5 and keys 0..4 the queries 2, 3 and the keys 3, 4.
+  // Only keys after the query: of queries 2..5 and keys 0..4, queries 2, 3 and keys 3, 4 remain.
   const Layout layout = test::longnet_layout({{}}, false, 10, 1);
   const auto lists = work_lists(layout, StoredRows({{2, 6}}), KeyRows::raw(StoredRows({{0, 5}})), core::Band::after);
   ASSERT_EQ(lists[0].items.size(), 1u);

@@ -1,7 +1,7 @@
-// The order in which a query row meets its keys: however a sequence is cut into intervals, blocks that come in the
-// order of the ranks before, nearest first, and then round from the last rank, give every row its keys downwards from
-// itself and then, behind the first row, from the last one on. Floating-point sums keep their bits only because of
-// this.
+// The order in which a query row meets its keys. A rank gets blocks of keys from the ranks before it, nearest first,
+// then from the last rank downwards. So, however a sequence is cut into intervals, every row meets its keys in
+// descending order: from itself to the first row, then from the last row down. Floating-point sums keep their bits only
+// because of this.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -41,7 +41,7 @@ void append_call(const Layout& layout, const StoredRows& queries, const KeyRows&
   }
 }
 
-/// Own rows up to the query, what the hops bring, own rows behind the query; pair after pair.
+/// For each pair: own rows up to the query, then the rows that hops bring, then own rows after the query.
 KeyOrder order_on(const Layout& whole, const Partition& partition, bool ring) {
   KeyOrder order;
   for (Index pair = 0; pair < Index(whole.pattern.pairs.size()); ++pair) {

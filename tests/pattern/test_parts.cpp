@@ -9,7 +9,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// Rank that has each row, and where.
+/// [row]: the rank that has it, and its stored row there.
 using Places = std::vector<std::pair<int, Index>>;
 
 void note(const StoredRows& rows, int rank, Places& places) {
@@ -23,7 +23,7 @@ void note(const StoredRows& rows, int rank, Places& places) {
   }
 }
 
-/// Of the parts of ranks' rows.
+/// Places of all rows, found from the parts of the ranks.
 Places places_of(const Partition& parts, int ranks, Index n) {
   Places places(std::size_t(n), {-1, -1});
   for (int part = 0; part < int(parts.size()); ++part)
@@ -53,7 +53,7 @@ TEST(OrderedParts, HaveEveryRowOnceWhereItsRankStoresIt) {
   EXPECT_GT(in_parts, 100);
 }
 
-/// 8 rows on 2 ranks, the example of parts.hpp; two documents, of which the first has less rows than chunks.
+/// 8 rows on 2 ranks, the example of parts.hpp; then two documents, whose rows meet in one interval of rank 0.
 TEST(OrderedParts, GoUpThroughTheRanksAndBackDown) {
   const auto parts = ordered_parts({0, 8}, zigzag_partition({0, 8}, 2));
   ASSERT_TRUE(parts && parts->size() == 4);
@@ -63,7 +63,7 @@ TEST(OrderedParts, GoUpThroughTheRanksAndBackDown) {
   EXPECT_EQ((*parts)[2].stored_begin(0), 2);
   EXPECT_EQ((*parts)[3].intervals(), (std::vector<Interval>{{6, 8}}));
   EXPECT_EQ((*parts)[3].stored_begin(0), 2);
-  EXPECT_EQ(taken((*parts)[3], {1, 2}).intervals(), (std::vector<Interval>{{7, 8}})) << "counted, not stored, rows";
+  EXPECT_EQ(taken((*parts)[3], {1, 2}).intervals(), (std::vector<Interval>{{7, 8}})) << "rows of the part";
   // Rows 8 and 9, neighbours on rank 0, are the last of a document and the first of the next one.
   const auto two = ordered_parts({0, 9, 19}, zigzag_partition({0, 9, 19}, 2));
   ASSERT_TRUE(two && two->size() == 4);

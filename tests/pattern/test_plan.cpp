@@ -1,5 +1,5 @@
-// Plans of every rank, made in one process: what arrives is what was sent, all that is read arrives, and no more than
-// the dense ring would carry.
+// Plans of every rank, made in one process: what arrives is what was sent, all rows that are read arrive, and no more
+// rows arrive than in the dense ring.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ using test::RandomLayout;
 using test::ring_hops;
 using test::rotation_hops;
 
-/// An exchange as strategies use it: its directions and their hops.
+/// An exchange as strategies use it: the hops of a rank, one list for each direction.
 struct Exchange {
   const char* name;
   std::function<std::vector<HopList>(const Layout&, const Partition&, int rank)> channels;
@@ -57,7 +57,7 @@ Index received(const std::vector<HopList>& channels) {
   return count;
 }
 
-/// Calls visit(exchange, partition, ranks) for many random settings.
+/// Calls visit(drawn, exchange, partition, ranks) for many random settings.
 void for_random_settings(
     std::uint64_t seed, const std::function<void(const RandomLayout&, const Exchange&, const Partition&, int)>& visit) {
   std::mt19937_64 random(seed);
@@ -91,7 +91,7 @@ TEST(Plans, BringEveryKeptTripleExactlyOnce) {
       });
 }
 
-/// Every part of `wanted` lies in one part of `held`.
+/// Whether every part of `wanted` lies in one part of `held`.
 bool holds(const KeyRows& held, const PackedRows& wanted) {
   for (const OwnerInterval& owned : wanted) {
     bool found = false;
@@ -133,7 +133,7 @@ TEST(Plans, WhatIsSentIsHeldAndIsWhatThePeerExpects) {
   });
 }
 
-/// Number by number, what is looked up, and every hop that is spelled out.
+/// Compares the numbers that `hops` looks up, and every hop that it spells out, with the definition.
 void expect_as_defined(const Hops& hops, const std::vector<HopList>& defined, int ranks) {
   for (int p = 0; p < ranks; ++p) {
     const HopList& list = defined[std::size_t(p)];
@@ -154,7 +154,7 @@ void expect_as_defined(const Hops& hops, const std::vector<HopList>& defined, in
   }
 }
 
-/// Every exchange of every rank.
+/// Compares every exchange of every rank with the definition.
 void expect_all_as_defined(const Layout& layout, const Partition& partition) {
   const int ranks = int(partition.size());
   for (const auto& [direction, reach] : {std::pair{1, ranks - 1}, {1, ranks / 2}, {-1, (ranks - 1) / 2}}) {
@@ -174,7 +174,7 @@ void expect_all_as_defined(const Layout& layout, const Partition& partition) {
   expect_as_defined({layout, partition, From::owners}, straight, ranks);
 }
 
-/// Where owners have many intervals, pieces are counted, not spelled out (piece_counts.hpp).
+/// If owners have many intervals, rows are counted without being listed (piece_counts.hpp).
 TEST(Plans, OfManyDocumentsAreThoseOfTheDefinition) {
   std::mt19937_64 random(9);
   for (int round = 0; round < 60; ++round) {
@@ -188,7 +188,7 @@ TEST(Plans, OfManyDocumentsAreThoseOfTheDefinition) {
   }
 }
 
-/// Runs of readers and owners that look alike stand for all ranks: as many ranks as make both many.
+/// Plans treat readers of the same rows together, and owners that look alike. On up to 17 ranks there are many of both.
 TEST(Plans, OfManyRanksAreThoseOfTheDefinition) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 60; ++round) {
@@ -230,7 +230,7 @@ TEST(Plans, DenseCarriesEverythingAndCausalOnlyEarlierRows) {
       EXPECT_EQ(received(exchange.channels(layout, partition, p)), 2 * 48) << exchange.name;
       layout.pattern.causal = true;
       const Index causal = received(exchange.channels(layout, partition, p));
-      if (std::string(exchange.name) == "both ways") continue;  // rows for ranks further on pass by
+      if (std::string(exchange.name) == "both ways") continue;  // it also receives rows for ranks further on
       EXPECT_EQ(causal, 2 * 16 * p) << exchange.name << " rank " << p;
     }
   }
@@ -246,7 +246,7 @@ TEST(RingPlan, WorkedExample) {
   EXPECT_EQ(hops(0)[2].receive, (PackedRows{{{4, 8}, {{{4, 1, 4}}}}})) << "rank 1's rows come round by ranks 2 and 3";
 }
 
-/// Bytes the busiest rank receives, in parts of the dense ring's, for every head size and type.
+/// Bytes that the busiest rank receives over those in the dense ring; the same for every head size and type.
 double share_of_dense(const Layout& layout, int ranks, const Exchange& exchange) {
   const Index n = layout.documents.back();
   const Partition partition = contiguous_partition(n, ranks);
@@ -274,7 +274,7 @@ TEST(Parts, NestedOnesAreDroppedAndDenseOnesBecomeTheSpan) {
   EXPECT_EQ(reduce({{8, 100, 1}, {0, 4, 4}}), (Parts{{0, 4, 4}})) << "a single row has no stride";
 }
 
-/// The two rules as they are written down: every range is compared with every other one.
+/// The two rules as strided_ranges.hpp states them: every range is compared with every other one.
 std::vector<StridedRange> reduced(std::vector<StridedRange> ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const StridedRange& a, const StridedRange& b) {
     return std::tuple(-a.count, a.first, a.stride) < std::tuple(-b.count, b.first, b.stride);

@@ -1,5 +1,5 @@
-// Heads dealt over ranks: every kept triple is worked on by exactly one share, whatever the partition, and shares see
-// only the K/V heads that they read.
+// Shares of the heads: for any partition, exactly one share works on each kept triple, and shares have only the K/V
+// heads that they read.
 #include <gtest/gtest.h>
 
 #include "annulus/pattern/documents_partition.hpp"
@@ -19,8 +19,8 @@ Layout share_of(const Layout& whole, Index shares, Index i) {
   return layout;
 }
 
-/// Adds what a rank of the share computes when it holds `rows` and gets what it reads of every other part of the
-/// partition. Returns the kept triples by their closed form.
+/// Adds the triples that a rank computes for its share of the heads, from its own rows and from the rows that it reads
+/// of every other rank. Returns the number of kept triples by the closed form.
 Index add_rank(const Layout& layout, const Partition& partition, std::size_t rank, test::Triples& covered) {
   Index kept = 0;
   const auto add = [&](const KeyRows& keys) {
@@ -83,7 +83,7 @@ TEST(Shares, NumberTheirHeadsFromZeroAndKeepTheirOffsets) {
   EXPECT_EQ(layout.key_heads(), (Interval{0, 2}));
   const StoredRows rows({{0, 3}});
   const auto lists = work_lists(layout, rows, KeyRows::raw(rows));
-  ASSERT_EQ(lists[0].items.size(), 3u);                            // rows 1: head 2, then head 3; row 2: head 4
+  ASSERT_EQ(lists[0].items.size(), 3u);                            // row 1: head 2, then head 3; row 2: head 4
   const Index expected[3][3] = {{1, 0, 0}, {1, 1, 1}, {2, 2, 1}};  // row, head and K/V head of the share
   for (std::size_t i = 0; i < 3; ++i) {
     const core::WorkItem& item = lists[0].items[i];

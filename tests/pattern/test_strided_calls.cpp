@@ -1,5 +1,5 @@
 // Work lists of real patterns as strided calls (kernels/cudnn/combs.hpp): all segments of a pair at one offset are one
-// tensor, and whatever the pattern, cut and hop, calls and the rest are the list.
+// call, and for any pattern and cut the calls and the remaining items together are the list.
 #include <gtest/gtest.h>
 
 #include "annulus/kernels/cudnn/combs.hpp"

@@ -1,5 +1,5 @@
-// Pairs that are windows: which rows travel for them, and their counts at numbers of ranks too large to enumerate.
-// Coverage, exchanges, orders and counts of small ones are tested with all other pairs, which random_layout.hpp draws.
+// Pairs that are windows: which rows travel for them, and their counts on more ranks than can be enumerated. Coverage,
+// exchanges, order, and counts on few ranks are tested together with other pairs: random_layout.hpp draws both.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -69,7 +69,7 @@ TEST(Windows, AreWrittenAsInARunFile) {
   EXPECT_EQ(segment_text({}), "all");
 }
 
-/// Rows of `owner` of which queries of `reader` see any, by the definition, for every key/value head.
+/// Number of (row, key/value head) pairs of `owner` that queries of `reader` see by the definition.
 Index rows_seen(const test::RandomLayout& drawn, const test::Triples& triples, const StoredRows& owner,
                 const StoredRows& reader) {
   const auto held = [](const StoredRows& rows, Index row) {
@@ -84,7 +84,7 @@ Index rows_seen(const test::RandomLayout& drawn, const test::Triples& triples, c
   return Index(seen.size());
 }
 
-/// Exactly the rows that queries see: of segments whole pieces of combs may travel, of windows nothing more.
+/// For windows, exactly the rows that queries see travel; for segments, whole pieces of combs may travel.
 TEST(Windows, OnlyRowsThatAreReadTravel) {
   const std::uint64_t seed = 21;
   std::mt19937_64 random(seed);
@@ -120,7 +120,7 @@ TEST(Windows, AHaloTravels) {
     for (const Hop& hop : test::rotation_hops(layout, partition, rank)) all = join(std::move(all), hop.receive);
     return all;
   };
-  // 5 rows before each rank's own, as they lie; with r = 3 the rows of two combs' steps.
+  // 5 contiguous rows before the rank's own rows; with left = 2 and dilation 3 the 6 rows before them.
   EXPECT_EQ(received(test::longnet_layout({window_pair({5, 0})}, true, 64, 1), 2),
             (PackedRows{{{16, 32}, {{{27, 1, 5}}}}}));
   EXPECT_EQ(received(test::longnet_layout({window_pair({2, 0}, 3)}, true, 64, 1), 2),
@@ -135,7 +135,7 @@ TEST(Windows, HaloesBeginWithAGranule) {
   Layout layout = test::longnet_layout({window_pair({5, 0})}, true, 64, 1);
   layout.granule = 4;
   const PackedRows read = rows_read(layout, StoredRows({{16, 32}}), StoredRows({{32, 48}}));
-  EXPECT_EQ(read, (PackedRows{{{16, 32}, {{{24, 1, 8}}}}})) << "row 27 and what is added in one step with it";
+  EXPECT_EQ(read, (PackedRows{{{16, 32}, {{{24, 1, 8}}}}})) << "row 27, and all rows of its granule";
   const StoredRows queries({{32, 48}});
   const auto lists = work_lists(layout, queries, KeyRows::packed(read));
   EXPECT_EQ(kept_triples(lists), 5 + 4 + 3 + 2 + 1);
@@ -159,7 +159,7 @@ TEST(Windows, OfManyRanksAreCounted) {
     EXPECT_EQ(traffic.direct.sent[0], left);
     EXPECT_EQ(traffic.direct.sent[ranks - 1], 0);
   }
-  // First rows: everyone gets them from rank 0, who needs no more than the window of rank 1's.
+  // First rows: rank 0 sends them to every rank, and to rank 1 also the 100 rows before rank 1's own rows.
   const Layout first = test::longnet_layout({window_pair({100, 0, 4})}, true, n, 1);
   const TrafficCounts traffic = traffic_counts(first, partition);
   EXPECT_EQ(traffic.direct.received[60000], 100 + 4);

@@ -1,4 +1,4 @@
-// A line of a plan by its names.
+// Finds a candidate by its strategy and partition.
 #pragma once
 
 #include <stdexcept>

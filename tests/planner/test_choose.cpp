@@ -1,4 +1,4 @@
-// The cost model and what `auto` makes of it: decisions where they are clear.
+// The cost model, and decisions of `auto` in cases where the best choice is clear.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -129,7 +129,7 @@ TEST(Auto, TakesZigzagForDenseCausalAndContiguousForDilated) {
   EXPECT_EQ(dilated.partition(), PartitionKind::contiguous);
   const Cost& taken = *dilated.candidates[dilated.taken].cost;
   for (const Candidate& one :
-       dilated.candidates) {  // of equals the one with the fewest bytes, and of those the fastest
+       dilated.candidates) {  // of equally fast ones the fewest bytes win, then the shortest time
     if (one.cost->seconds > 1.05 * taken.seconds) continue;
     EXPECT_GE(one.cost->total_bytes, taken.total_bytes) << name_of(one);
     if (one.cost->total_bytes == taken.total_bytes) {
@@ -138,11 +138,11 @@ TEST(Auto, TakesZigzagForDenseCausalAndContiguousForDilated) {
   }
   Problem named = problem_of(1 << 16, {{}}, true);
   named.partition = PartitionKind::contiguous;
-  EXPECT_EQ(choose(named, 8, 0, machine).partition(), PartitionKind::contiguous) << "the user's word counts";
+  EXPECT_EQ(choose(named, 8, 0, machine).partition(), PartitionKind::contiguous) << "the user has named it";
 }
 
 TEST(Auto, NeverTakesBlockCyclicUnlessItIsNamed) {
-  // Contiguous is unbalanced, and a block per rank and segment is as balanced as zigzag: only the rule keeps it out.
+  // Contiguous is unbalanced, block_cyclic as balanced as zigzag: only the rule that it must be named keeps it out.
   core::Machine machine = core::default_machine();
   machine.inside_node = {1e-12, 1e-18};
   for (const Index block : {16, 64, 1024}) {
@@ -170,10 +170,10 @@ TEST(Auto, OffersOnlyWhatIsReproducibleWhereThatIsAsked) {
     const auto can = reproducible_strategies(gradients);
     EXPECT_EQ(offered, (std::set<std::string_view>(can.begin(), can.end())));
   }
-  Problem problem = problem_of(1 << 16, {{}}, true);  // dense causal: zigzag wins by far, in parts
+  Problem problem = problem_of(1 << 16, {{}}, true);  // dense, causal: zigzag in parts is by far the fastest
   problem.reproducible = true;
   core::Machine machine = core::default_machine();
-  machine.memory_per_rank = candidate(candidates(problem, 8, machine), "ring").cost->memory_bytes;  // not to gather
+  machine.memory_per_rank = candidate(candidates(problem, 8, machine), "ring").cost->memory_bytes;  // no gathers
   EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::zigzag);
   std::map<std::string_view, std::optional<PartitionKind>> kinds;
   for (const Candidate& one : candidates(problem, 8, machine)) kinds[one.strategy->name()] = one.partition;
@@ -182,19 +182,19 @@ TEST(Auto, OffersOnlyWhatIsReproducibleWhereThatIsAsked) {
 }
 
 TEST(Auto, KnowsWhatPassesCost) {
-  // Two nested combs travel once, unless each pair has a pass of its own.
+  // Two nested combs travel once, unless each pair has a round of its own, as in reproducible problems.
   Problem problem = problem_of(1 << 14, {{0, 4}, {0, 8}}, false);
   const Cost together = *candidate(candidates(problem, 4, core::default_machine()), "rotation").cost;
   problem.reproducible = true;
   const Cost apart = *candidate(candidates(problem, 4, core::default_machine()), "rotation").cost;
   EXPECT_DOUBLE_EQ(apart.total_bytes, 1.5 * together.total_bytes);
   EXPECT_EQ(apart.messages, 2 * together.messages);
-  EXPECT_EQ(apart.memory_bytes, together.memory_bytes) << "one running softmax serves all passes";
+  EXPECT_EQ(apart.memory_bytes, together.memory_bytes) << "all rounds use one running softmax";
 }
 
 TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
   core::Machine machine = core::default_machine();
-  machine.between_nodes = machine.inside_node = {1, 1e-12};  // latency is everything: few messages win
+  machine.between_nodes = machine.inside_node = {1, 1e-12};  // only latency counts: few messages win
   Problem problem = problem_of(1 << 16, {{}}, true);
   const auto forward = candidates(problem, 8, machine);
   problem.gradients = true;
@@ -209,7 +209,7 @@ TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
     }
     EXPECT_EQ(all.memory_bytes, std::max(first.memory_bytes, back.memory_bytes));
     const double apart = all.total_bytes - first.total_bytes - back.total_bytes;
-    if (const auto name = both[i].strategy->name(); name == "ulysses" || name == "hybrid") {  // normalizers go back
+    if (const auto name = both[i].strategy->name(); name == "ulysses" || name == "hybrid") {  // normalizers return
       EXPECT_GT(apart, 0);
       EXPECT_LT(apart, double(problem.shape.sequence * problem.normalizer_row_bytes()));
     } else {
@@ -217,7 +217,7 @@ TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
       EXPECT_DOUBLE_EQ(all.seconds, first.seconds + back.seconds);
     }
   }
-  // Room for the forward pass of the choice, but not for its backward pass.
+  // There is memory for the forward pass of the choice, but not for its backward pass.
   problem.gradients = false;
   const Choice alone = choose(problem, 8, 0, machine);
   const Candidate& taken = both[alone.taken];
@@ -232,7 +232,7 @@ TEST(Auto, GoesByBothPassesWhereGradientsAreAsked) {
 
 TEST(Auto, PricesTheSumsThatTravelHome) {
   core::Machine machine = core::default_machine();
-  machine.inside_node = {0, 1e-6};  // bytes are everything
+  machine.inside_node = {0, 1e-6};  // only bytes count
   machine.overlap = 0;
   machine.seconds_per_copied_byte = 0;
   Problem problem = problem_of(1 << 14, {{}}, false);

@@ -39,7 +39,7 @@ TEST(Auto, TakesPassesWhereNothingFitsAtOnce) {
   machine.memory_per_rank = least;
   const Choice enough = choose(problem, 8, 0, machine);
   EXPECT_TRUE(enough.fits);
-  EXPECT_FALSE(enough.candidates[enough.taken].sliced) << "what fits at once goes first";
+  EXPECT_FALSE(enough.candidates[enough.taken].sliced) << "what fits in one pass is preferred";
   machine.memory_per_rank = 0.8 * least;
   const Choice choice = choose(problem, 8, 0, machine);
   EXPECT_TRUE(choice.fits);
@@ -54,7 +54,7 @@ TEST(Auto, TakesPassesWhereNothingFitsAtOnce) {
 }
 
 TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {
-  // Collecting rows costs all, and windows hold them once; memory keeps gathers out.
+  // Copying rows into messages takes nearly all the time; windows need one copy. Gathers do not fit into memory.
   core::Machine machine = core::default_machine();
   machine.seconds_per_copied_byte = 1;
   for (const bool gradients : {false, true}) {
@@ -68,7 +68,7 @@ TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {
     EXPECT_EQ(candidate(all, "rotation").cost->window_bytes, 0);
     machine.memory_per_rank = onesided.memory_bytes;
     machine.window_per_rank = onesided.window_bytes;
-    if (!gradients) {  // whose sums are added to windows once for every reader
+    if (!gradients) {  // with gradients, sums are added to windows once per reader
       EXPECT_EQ(choose(problem, 8, 0, machine).strategy().name(), "onesided");
     }
     machine.window_per_rank -= 1;
@@ -129,7 +129,7 @@ TEST(Auto, ComparesPartitionsThatDifferAndCanBePlanned) {
   for (const Candidate& one : candidates(problem, 16384, core::default_machine())) {
     EXPECT_NE(one.partition, PartitionKind::zigzag) << name_of(one);
   }
-  // Nor is one made to see what was chosen: a run's last moments are not for tens of gigabytes.
+  // kind_of() makes no such zigzag for comparison, either: at the end of a run it would take tens of gigabytes.
   problem.documents = {0};
   for (Index d = 0; d < 100000; ++d) problem.documents.push_back(problem.documents.back() + 64 * (1 + d % 3));
   problem.shape.sequence = problem.documents.back();

@@ -11,7 +11,7 @@ namespace {
 
 using pattern::PartitionKind;
 
-/// Work (`factor` times the kept triples) and bytes of every rank are those predicted, memory is an upper bound.
+/// Work (`factor` times the kept triples) and bytes of every rank are as predicted; counted memory is an upper bound.
 template <class Predict>
 void expect_loads(const RankCounts& counts, double factor, int ranks, Predict&& predict) {
   double memory = 0;
@@ -23,7 +23,7 @@ void expect_loads(const RankCounts& counts, double factor, int ranks, Predict&& 
     memory = std::max(memory, double(expected.memory_bytes));
   }
   EXPECT_GE(counts.memory, memory);
-  EXPECT_LE(counts.memory, 1.8 * memory);  // two directions of a ring of which a causal window uses one
+  EXPECT_LE(counts.memory, 1.8 * memory);  // both directions of a ring count; a causal window uses one
 }
 
 /// Calls check(strategy, problem, partition, counted) for every partition of every strategy whose counts have an exact
@@ -32,12 +32,12 @@ template <class Check>
 int for_exact_counts(Problem problem, int ranks, const std::string& what, Check&& check) {
   int checked = 0;
   for (const auto& strategy : registry()) {
-    if (strategy->communication(problem, ranks).pattern >= CommunicationPattern::heads) continue;  // an estimate
+    if (strategy->communication(problem, ranks).pattern >= CommunicationPattern::heads) continue;  // no exact form
     for (const auto& entry : pattern::partition_table) {
       SCOPED_TRACE(fmt::format("{} {} on {}: {}{}", strategy->name(), entry.name, ranks, what,
                                problem.reproducible ? ", reproducible" : ""));
       problem.partition = entry.value;
-      // Forward, any order costs the same.
+      // The forward pass costs the same in any order, so it is checked even if it cannot be reproducible.
       if (problem.gradients && !why_not_reproducible(*strategy, problem, ranks).empty()) continue;
       const pattern::Partition partition = strategy->partition(problem, ranks);
       const Counted counted = count(problem, partition);
@@ -89,7 +89,7 @@ TEST(RankCounts, OfTheBackwardPassEqualThePredictionsOfAllRanks) {
   EXPECT_GT(compared, 1000);
 }
 
-/// What no message is larger than is what every message brings: then memory is that of the fullest rank, to the byte.
+/// In dense attention every message is as large as the largest one, so the memory of the fullest rank is exact.
 TEST(RankCounts, MemoryOfDenseAttentionIsThatOfTheFullestRank) {
   for (const core::DType type : {core::DType::float32, core::DType::bfloat16}) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
@@ -108,7 +108,7 @@ TEST(RankCounts, MemoryOfDenseAttentionIsThatOfTheFullestRank) {
   }
 }
 
-/// A ring that does not say how it moves rows.
+/// A ring whose communication pattern is unknown.
 Strategy secretive() {
   StrategyEntry entry = find("ring")->entry();
   entry.communication = {};
@@ -136,7 +136,7 @@ TEST(RankCounts, OfAnUnknownShapeAreAskedOfEveryRankUpToDozens) {
   EXPECT_FALSE(rank_counts_of(strategy, Pass::backward, problem, partition, counted));
 }
 
-/// A strategy whose queries travel is counted rank by rank up to dozens of them; beyond, its work is an estimate.
+/// A strategy whose queries travel is counted rank by rank for some dozens of ranks; for more, work is an estimate.
 TEST(RankCounts, OfQueriesThatTravelEqualThePredictionsOfAllRanks) {
   std::mt19937_64 random(35);
   const Strategy& strategy = *find("pass_q");
@@ -165,8 +165,8 @@ TEST(RankCounts, OfQueriesThatTravelEqualThePredictionsOfAllRanks) {
     EXPECT_NEAR(counts->kept[std::size_t(p)], double(strategy.predict(dense, partition, p).kept), 1e-6);
 }
 
-/// Exact but for rings across groups, where all K/V heads are taken to move equally many rows; those of groups with
-/// windows of their own do not.
+/// Counts are exact except for rings across groups of ranks: there all K/V heads are assumed to move equally many rows.
+/// With semantics grouped they do not, if a group of heads has a window of its own.
 TEST(RankCounts, OfHeadExchangesAreNearThePredictionsOfTheBusiestRank) {
   std::mt19937_64 random(32);
   int compared = 0;

@@ -1,4 +1,4 @@
-// The simulation of free-running ranks: cases worked out by hand, and how delays spread.
+// The simulation of ranks that wait only for messages: cases worked out by hand, and how delays spread.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ TEST(Simulation, WorkedExample) {
   HopSchedule two = uniform(2, Coupling::neighbours, 0, 2);
   two.compute = [](int rank, int) { return rank == 0 ? 3.0 : 1.0; };
   EXPECT_EQ(simulate(two, 0, 1), (std::vector<double>{6, 3}));
-  two.overlap = 0;  // rank 0's block is there 2 s after its rows, rank 1's after 1 + 2; both wait for their sends, too
+  two.overlap = 0;  // blocks arrive at 3 + 2 s and at 1 + 2 s; both ranks also wait for their sends, until 5 s
   EXPECT_EQ(simulate(two, 0, 1), (std::vector<double>{5 + 3, 5 + 1}));
 }
 
@@ -56,7 +56,7 @@ TEST(Simulation, OneSlowHopReachesNeighboursOnePerHopAndOneSidedReadersNotAtAll)
     }
     return ranks;
   };
-  EXPECT_EQ(late(slow_start(Coupling::neighbours)), (std::vector<int>{1, 2, 3})) << "hop 1 reads from and sends to it";
+  EXPECT_EQ(late(slow_start(Coupling::neighbours)), (std::vector<int>{1, 2, 3})) << "they exchange with rank 2";
   EXPECT_EQ(late(slow_start(Coupling::rotation)), (std::vector<int>{0, 2, 4})) << "its peers of hop 1 are two away";
   EXPECT_EQ(late(slow_start(Coupling::one_sided)), (std::vector<int>{2}));
 }
@@ -65,7 +65,7 @@ TEST(Simulation, JitterCostsCoupledRanksMoreThanFreeOnesAndFarLessThanABarrierPe
   const int ranks = 256;
   const double ring = slowest(simulate(uniform(ranks, Coupling::neighbours, 1, 0.1), 0.2, 5));
   const double free = slowest(simulate(uniform(ranks, Coupling::one_sided, 1, 0.1), 0.2, 5));
-  double harmonic = 0;  // mean of the largest of P exponentials: what a barrier would wait for at every hop
+  double harmonic = 0;  // mean of the largest of P exponentials: a barrier waits this long at every hop
   for (int p = 1; p <= ranks; ++p) harmonic += 1.0 / p;
   EXPECT_GT(ring, 1.01 * free);
   EXPECT_LT(ring, 0.7 * ranks * (1 + 0.2 * harmonic));
@@ -78,7 +78,7 @@ TEST(Simulation, OfAPlanAgreesWithTheCostModelWhereRanksDoNotWait) {
   problem.documents = {0, 4096};
   problem.partition = pattern::PartitionKind::contiguous;
   core::Machine machine = core::default_machine();
-  machine.seconds_per_row = 0;  // which the simulation does not know
+  machine.seconds_per_row = 0;  // the simulation has no such time
   const Strategy& rotation = *find("rotation");
   const auto partition = rotation.partition(problem, 4);
   const auto counts = rank_counts_of(rotation, Pass::forward, problem, partition, count(problem, partition));

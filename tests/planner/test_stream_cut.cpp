@@ -1,4 +1,4 @@
-// How strategy stream is cut and priced, and when `auto` takes it.
+// Into which blocks strategy stream is cut, what it is predicted to cost, and when `auto` takes it.
 #include <gtest/gtest.h>
 
 #include "annulus/planner/stream_cut.hpp"
@@ -42,7 +42,7 @@ TEST(StreamCut, FitsAndKeepsUnitsShort) {
       EXPECT_LE(cut.unit_seconds, most_unit_seconds);
       EXPECT_GE(cut.units, 8) << "four for each rank";
       EXPECT_EQ(cut.blocks, core::ceil_div(Index(1) << 24, cut.block_rows));
-      EXPECT_GE(cut.memory_bytes, 0.05 * memory) << "no smaller than need be";
+      EXPECT_GE(cut.memory_bytes, 0.05 * memory) << "no smaller than necessary";
       const double inputs = 3.0 * 128 * double(Index(1) << 24);
       EXPECT_GE(cut.bytes_read, inputs);
       EXPECT_LE(cut.bytes_read, (gradients ? 12 : 4) * inputs);
@@ -84,7 +84,7 @@ TEST(StreamCut, OfGranulesIsNoSmallerThanPlacesAreApart) {
 
 TEST(StreamOffers, AreTakenWhereNothingElseFits) {
   Problem problem = problem_of(1 << 18, {{2048, 1}, {pattern::whole_document, 64}}, true);
-  problem.shape.heads = problem.shape.kv_heads = 1;  // nothing to be had by passes over heads
+  problem.shape.heads = problem.shape.kv_heads = 1;  // passes over heads would save nothing
   const double room = 16 * mib;
   for (const int ranks : {1, 2}) {
     const core::Machine machine = machine_of(room);

@@ -1,4 +1,4 @@
-// A pass that fails: of what all ranks know they tell their caller, in good order.
+// run_pass(): an error that all ranks agree on reaches the caller on every rank; a pass returns its time and metrics.
 #include "annulus/report/measurements.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(Pass, AnErrorThatAllRanksKnowIsThrownOn) {
     EXPECT_EQ(error.kind(), core::ErrorKind::usage);
     EXPECT_NE(std::string(error.what()).find("no room"), std::string::npos) << error.what();
   }
-  EXPECT_EQ(comm.sum(core::Index(1)), comm.size());  // every rank goes on
+  EXPECT_EQ(comm.sum(core::Index(1)), comm.size());  // all ranks can still communicate
 }
 
 TEST(Pass, TellsItsTimeAndItsWork) {

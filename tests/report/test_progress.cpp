@@ -1,4 +1,4 @@
-// Words of the progress line.
+// The text of the progress line.
 #include "annulus/report/progress.hpp"
 
 #include <gtest/gtest.h>

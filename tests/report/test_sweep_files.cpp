@@ -1,4 +1,4 @@
-// What launches of a sweep leave on disk: part files that survive being cut off, and the table.
+// Files that launches of a sweep leave on disk: part files, of which whole lines survive a cut, and the table.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-// The trace of all ranks in one file: complete, in order, and as JSON whatever names have in them.
+// The trace of all ranks in one file: complete, in order, and valid JSON whatever characters names contain.
 #include "annulus/report/trace_file.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using core::SpanKind;
 using nlohmann::json;
 using test::SharedFolder;
 
-/// What a rank does in these tests: rank r has r + 1 steps.
+/// Makes the spans of these tests: rank r makes r + 1 steps.
 void work(const comm::Communicator& comm) {
   const Span pass("a \"pass\" of \\ \xff", SpanKind::pass);
   for (int s = 0; s <= comm.rank(); ++s) {
@@ -68,13 +68,13 @@ TEST_F(Trace, HasTheSpansOfEveryRank) {
     std::vector<std::string> names;
     std::vector<int> steps;
     for (const json& event : events_of(trace, rank, "X")) {
-      if (event["cat"] == "call") continue;  // of MPI, where one took its time
+      if (event["cat"] == "call") continue;  // a call of MPI that took long
       names.push_back(event["name"]);
       if (names.back() == "step") steps.push_back(event["args"]["number"]);
       EXPECT_GE(event["ts"], 0);
       EXPECT_GE(event["dur"], 0);
     }
-    std::vector<std::string> expected{"a \"pass\" of \\ \xef\xbf\xbd"};  // what is no UTF-8 is replaced
+    std::vector<std::string> expected{"a \"pass\" of \\ \xef\xbf\xbd"};  // bytes that are not UTF-8 are replaced
     for (int s = 0; s <= rank; ++s) expected.insert(expected.end(), {"step", "pack"});
     EXPECT_EQ(names, expected) << "rank " << rank;  // an outer span comes before those inside
     ASSERT_EQ(steps.size(), std::size_t(rank + 1));
@@ -83,7 +83,7 @@ TEST_F(Trace, HasTheSpansOfEveryRank) {
   EXPECT_EQ(events_of(trace, comm.size(), "X").size(), 0u);
 }
 
-/// Viewers nest spans in the order of the file: of those that begin together, the longest comes first.
+/// Viewers nest spans in the order of the file, so of spans that begin together the longest must come first.
 TEST_F(Trace, ASpanComesBeforeThoseThatItHolds) {
   TraceFile file(path, false, comm);
   const double now = core::wall_seconds();

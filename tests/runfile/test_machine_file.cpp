@@ -1,4 +1,4 @@
-// The machine file: what is written reads back, and every mistake is told with its place.
+// Machine files: a file that was written reads back the same; an error message gives the line and column of a mistake.
 #include <gtest/gtest.h>
 
 #include "annulus/runfile/machine_file.hpp"
@@ -51,7 +51,7 @@ TEST(MachineFile, WhatIsWrittenReadsBack) {
   }
 }
 
-/// `good` with a piece replaced.
+/// `good` with `piece` replaced by `by`.
 std::string with(const std::string& piece, const std::string& by) {
   std::string text = good;
   const std::size_t at = text.find(piece);

@@ -1,4 +1,4 @@
-// One way to read numbers, in the run file and on the command line.
+// The functions that read numbers, both in the run file and on the command line.
 #include "annulus/runfile/user_words.hpp"
 
 #include <gtest/gtest.h>

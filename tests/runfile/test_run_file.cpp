@@ -1,4 +1,4 @@
-// Good run files: what they mean, and input/reference.yaml against the code.
+// Valid run files and what they mean; input/reference.yaml agrees with the code.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -122,7 +122,7 @@ TEST(RunFile, GradientsOfTheInput) {
   const Settings s = parse_run_file(text + "compute: {backward: true}\n", "/data/run.yaml", {}).settings;
   EXPECT_EQ(s.input.dout, "/g/dout");
   EXPECT_EQ(s.input.dlse, "/g/dlse");
-  // A dataset dout without backward is one that is not read.
+  // Without compute.backward input.dout is not read, so it is not among the differences.
   const Settings forward = parse_run_file(text, "/data/run.yaml", {"input.dlse=none"}).settings;
   EXPECT_EQ(forward.input.dlse, std::nullopt);
   EXPECT_EQ(differences(s, forward),
@@ -138,9 +138,9 @@ TEST(RunFile, StatisticsAreSomeOfTheirWords) {
   EXPECT_TRUE(none.output.statistics.empty());
   EXPECT_FALSE(one.output.has(Statistic::entropy));
   EXPECT_TRUE(one.output.has(Statistic::received));
-  EXPECT_EQ(all.output.statistics, (std::vector{Statistic::entropy, Statistic::top})) << "however they are written";
+  EXPECT_EQ(all.output.statistics, (std::vector{Statistic::entropy, Statistic::top})) << "in the order of the enum";
   EXPECT_EQ(all.output.top_keys, 3);
-  EXPECT_EQ(resolved_text(one).find("top_keys"), std::string::npos) << "of no use";
+  EXPECT_EQ(resolved_text(one).find("top_keys"), std::string::npos) << "unused without top";
   EXPECT_NE(resolved_text(all).find("  statistics: [entropy, top]\n  top_keys: 3\n"), std::string::npos);
   EXPECT_TRUE(differences(all, settings({"output.statistics=[entropy, top]", "output.top_keys=3"})).empty());
   EXPECT_EQ(differences(none, one), std::vector<std::string>{"output.statistics: [] -> [received]"});
@@ -185,7 +185,7 @@ TEST(RunFile, LayerAndTrain) {
   EXPECT_EQ(s.train->target, "/t");
   EXPECT_EQ(s.train->checkpoint, "/data/sub/c.h5");
   EXPECT_EQ(s.train->save_every, 3);
-  // What a checkpoint must have in common with the run that goes on from it.
+  // differences() lists keys that must be equal to go on from a checkpoint: of those changed here, only train.rate.
   const Settings longer = parse_run_file(good + text, "/data/run.yaml",
                                          {"train.steps=40", "train.save_every=1", "layer.sharding=tensor",
                                           "train.checkpoint=other.h5", "train.rate=1"})
@@ -212,7 +212,7 @@ TEST(RunFile, ResolvedTextHasEveryKey) {
   EXPECT_EQ(resolved.find("input:\n  file: /data/a.h5\n  axes: bshd\n  q: /q\n"), 0u) << resolved;
   EXPECT_NE(resolved.find("\nattention:\n  semantics: longnet\n  segments: [all]\n"), std::string::npos) << resolved;
   for (const Key<Settings>& key : run_file_keys()) {
-    if (!key.has_section(Settings{}) || key.name == "output.top_keys") continue;  // with top alone
+    if (!key.has_section(Settings{}) || key.name == "output.top_keys") continue;  // only with statistic top
     EXPECT_NE(resolved.find(fmt::format("\n  {}: ", word_of(key.name))), std::string::npos) << key.name;
   }
 }
@@ -250,8 +250,8 @@ TEST(RunFile, AliasesAreValues) {
 TEST(RunFile, PlacesOfKeys) {
   const RunFile run = parse_run_file(good + "distribution:\n  strategy: rnig\n", "run.yaml", {"attention.causal=true"});
   EXPECT_EQ(run.where("distribution.strategy"), "run.yaml:4:3: ");
-  EXPECT_EQ(run.where("distribution.partition"), "run.yaml:3:1: ");  // not given: its section
-  EXPECT_EQ(run.where("compute.precision"), "run.yaml:1:1: ");       // no section either: the file
+  EXPECT_EQ(run.where("distribution.partition"), "run.yaml:3:1: ");  // not given: the place of its section
+  EXPECT_EQ(run.where("compute.precision"), "run.yaml:1:1: ");       // no section either: the start of the file
   EXPECT_EQ(run.where("attention.causal"), "--set attention.causal=true: ");
 }
 
@@ -262,7 +262,7 @@ TEST(RunFile, DifferencesThatDecideTheNumbers) {
                                      "output.overwrite=true"})
                          .settings;
   const std::vector<std::string> expected{"attention.causal: true -> false", "attention.scale: auto -> 0.5"};
-  EXPECT_EQ(differences(a, b), expected);  // the folder, the strategy and the output do not
+  EXPECT_EQ(differences(a, b), expected);  // folder, strategy and output decide no numbers
   const Settings c = parse_run_file(good, "/data/run.yaml", {"input.file=other.h5"}).settings;
   EXPECT_EQ(differences(a, c), std::vector<std::string>{"input.file: /data/a.h5 -> /data/other.h5"});
   EXPECT_TRUE(differences(a, c, true).empty()) << "known to hold the same numbers";
@@ -296,8 +296,8 @@ TEST(Suggest, NamesThatOtherProgramsUse) {
   EXPECT_EQ(suggest("on", {"auto", "on", "off"}), ", did you mean 'on'?");
 }
 
-/// reference.yaml shows behind "# " the keys of `generate`, which exclude input.file, and those of the sections layer,
-/// train and bench, which make another run.
+/// In reference.yaml "# " comments out two groups of keys: those of `generate`, which exclude input.file, and those of
+/// the sections layer, train and bench, which make another kind of run. The two functions remove this "# ".
 std::string with_generate(const std::string& text) {
   return std::regex_replace(text, std::regex("\n  # (generate:|  [a-z_]+:)"), "\n  $1");
 }
@@ -316,7 +316,7 @@ TEST(ReferenceFile, IsAccepted) {
   EXPECT_EQ(parse_run_file(generating, "/data/run.yaml", {}).settings.input.generate->shape.sequence, 65536);
 }
 
-// A run file in which every default is written out means what one without them means.
+// For every key reference.yaml gives the default as its value and, in a comment, the range of values, as the code does.
 TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
   std::stringstream lines(with_everything(text_of(ANNULUS_REFERENCE)));
   std::map<std::string, std::pair<std::string, std::string>> listed;  // key -> value, comment
@@ -333,7 +333,7 @@ TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
   }
   Settings defaults;
   defaults.input.generate.emplace();
-  const Settings alone = defaults;  // a layer makes q, k, v itself
+  const Settings alone = defaults;  // without a layer, which would make q, k and v itself
   defaults.layer.emplace();
   defaults.train.emplace();
   defaults.bench.emplace();
@@ -352,7 +352,7 @@ TEST(ReferenceFile, ListsEveryKeyWithDefaultUnitAndRange) {
   EXPECT_EQ(listed.size(), run_file_keys().size()) << "reference.yaml has keys the code does not know";
 }
 
-// What one key writes, it reads: also the words that a table adds later.
+// Every word that the range of a key lists can be read, and is written again. This includes words that are added later.
 TEST(RunFile, EveryWordOfAChoiceIsReadAndWritten) {
   const std::string generate = "input: {generate: {sequence: 4, heads: 2}}\noutput: {file: b.h5}\n";
   int words = 0;

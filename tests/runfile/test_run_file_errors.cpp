@@ -1,4 +1,4 @@
-// Every mistake in a run file is found with its exact place.
+// Every mistake in a run file is found, and its message gives the exact line and column.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -10,7 +10,7 @@
 namespace annulus::runfile {
 namespace {
 
-/// What the error says, without the file's name in front; fails when there is none.
+/// The message with which this text is refused; a test failure and "" if it is accepted.
 std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
     parse_run_file(text, "run.yaml", overrides);

@@ -1,4 +1,4 @@
-// Windows among attention.segments: both ways of writing them, and as the result keeps them. What changes scores.
+// Windows in attention.segments: both ways to write them, and the text that a result keeps. Keys that change scores.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

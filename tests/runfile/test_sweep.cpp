@@ -1,4 +1,4 @@
-// bench.sweep and bench.skip: which cases they mean, and every mistake with its place.
+// bench.sweep and bench.skip: which cases they mean; the message of a mistake gives its line and column.
 #include <gtest/gtest.h>
 
 #include "annulus/runfile/bench_file.hpp"
@@ -14,7 +14,7 @@ BenchFile bench(const std::string& sweep, const std::string& more = "", const st
       parse_run_file_tree(front + "bench:\n  file: s.h5\n" + more + "  sweep:\n" + sweep, "/data/run.yaml", {}));
 }
 
-/// "ring 4096", one line a case.
+/// One line for each case, with the values of the swept keys: "ring 4096".
 std::string listed(const BenchFile& file) {
   std::string text;
   for (const BenchCase& one : file.cases) {
@@ -134,7 +134,7 @@ struct Bad {
 std::ostream& operator<<(std::ostream& to, const Bad& bad) { return to << bad.name; }
 class BadSweep : public testing::TestWithParam<Bad> {};
 
-// Line 1 is the input, line 2 and 3 are bench and its file; `more` is line 4, the sweep follows.
+// In the run file, line 1 is the input, lines 2 and 3 are bench and its file, line 4 is `more`; the sweep follows.
 TEST_P(BadSweep, IsRefusedWithItsPlace) {
   const Bad& bad = GetParam();
   std::string message;
@@ -197,7 +197,7 @@ TEST(BadCase, IsNamed) {
   file.run_file(file.cases[0]);
   try {
     file.run_file(file.cases[1]);
-    ADD_FAILURE() << "3 K/V heads divide no 4 heads";
+    ADD_FAILURE() << "3 K/V heads do not divide 4 heads";
   } catch (const core::Error& error) {
     EXPECT_EQ(std::string(error.what()).find("bench: case 1 (input.generate.sequence=16, input.generate.kv_heads=3): "),
               0u)
@@ -229,7 +229,7 @@ TEST(Identity, TellsWhatDiffers) {
   const std::string sweep = "    - input.generate.sequence: [8, 16]\n";
   const std::string made = bench(sweep).identity();
   EXPECT_EQ(identity_differences(made, bench(sweep).identity()), std::vector<std::string>());
-  // Where the table goes, and how long a stall may last, make no other sweep.
+  // bench.json and distribution.stall_timeout may differ between launches of the same sweep.
   EXPECT_EQ(made, bench(sweep, "  json: s.json\n", shared + "distribution: {stall_timeout: 5}\n").identity());
   const auto of = [&](const BenchFile& other) {
     return fmt::format("{}", fmt::join(identity_differences(made, other.identity()), "; "));

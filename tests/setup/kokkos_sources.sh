@@ -93,7 +93,7 @@ machine() {
   printf 'deb http://vendor/%s %s-tools main\n' "$id" "$codename" >"$scratch/etc/apt/sources.list.d/vendor.list"
   sed -i "s|^etc=/etc |etc=$scratch/etc |" "$scratch"/tools/sources.sh
 }
-# mirror LINE...: what it lists, and what of it is there; then tools/setup runs and sets $status and $output.
+# setup_with_mirror LINE...: what the mirror lists, and what of it exists; runs tools/setup; sets $status and $output.
 setup_with_mirror() {
   printf '%s\n' "$@" >"$scratch/mirror"
   touch "$scratch/tried"

@@ -20,7 +20,7 @@ cat >"$scratch/fake/dpkg-query" <<'FAKE'
 case " $installed " in *" ${*: -1} "*) printf installed ;; *) exit 1 ;; esac
 FAKE
 chmod +x "$scratch"/fake/*
-cd "$scratch"  # the user may not enter this folder, of which compilers of Open MPI 5 complain
+cd "$scratch"  # the user may not enter the old one: compilers of Open MPI 5 complain of that
 # A machine with the bare tools of a shell, and no compiler.
 for name in bash sh id sed awk grep cat mktemp mkdir rm dirname head tail sort getent cut env sleep; do
   ln -s "$(command -v "$name")" "$scratch/few/$name"
@@ -95,7 +95,7 @@ expect "$spack"
 expect_not "administrator"
 expect_no_tries
 
-# Of a Kokkos built earlier setup only looks at the names of two files.
+# tools/setup recognizes a Kokkos that it built earlier by the names of two files.
 mkdir -p "$scratch"/cache/kokkos-9/lib/cmake/{Kokkos,KokkosKernels}
 touch "$scratch"/cache/kokkos-9/lib/cmake/{Kokkos/KokkosConfig,KokkosKernels/KokkosKernelsConfig}.cmake
 case="all packages there"

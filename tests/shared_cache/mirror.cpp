@@ -49,7 +49,7 @@ int rename_file(const char* from, const char* to, unsigned flags) {
 }
 int make_link(const char* from, const char* to) { return result(link(real(from).c_str(), real(to).c_str())); }
 
-/// The kernel reads pages to fill up those that are written in part.
+/// Opens files for reading, too: the kernel must read a page of which only a part is written.
 int for_reading_too(int flags) {
   flags &= ~O_APPEND;
   return (flags & O_ACCMODE) == O_WRONLY ? (flags & ~O_ACCMODE) | O_RDWR : flags;

@@ -1,5 +1,5 @@
-// Rounds in which all ranks write one file, each through a mount of its own (run.sh): with pwrite as it comes, and as
-// the program does it. Prints how many bytes were lost; ends with 0 where the first way lost some and the second none.
+// In each round all ranks write one file, each through its own mount (run.sh): with plain pwrite, and as the program
+// does it. Prints how many numbers each way lost; ends with 0 if the first way lost some and the second none.
 //
 //   rounds FOLDER BACKING ROUNDS: FOLDER is this rank's mount, BACKING the folder behind all of them
 #include <fcntl.h>
@@ -48,7 +48,7 @@ Index lost_by_pwrite(const std::string& folder, const std::string& backing, Inde
   comm.barrier();
   const int file = open((folder + name).c_str(), O_RDWR);
   (void)!pwrite(file, mine.data(), mine.size() * 4, off_t(rows.begin * row_numbers * 4));
-  comm.barrier();  // both have dirty pages
+  comm.barrier();  // now all ranks have dirty pages
   fsync(file), close(file);
   comm.barrier();
   if (!comm.is_root()) return 0;

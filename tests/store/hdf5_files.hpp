@@ -1,4 +1,4 @@
-// HDF5 files made by hand, as other programs would write them: right ones and wrong ones.
+// Helpers that make HDF5 files as other programs would: valid files and faulty ones.
 #pragma once
 
 #include <hdf5.h>
@@ -28,8 +28,8 @@ class SharedFolder {
   std::string path_;
 };
 
-/// Makes (or extends) a file by one dataset of any type and shape; zeros when `data` is null. Numbers of `data` have
-/// the type `memory`; where it is not given, the dataset's. With `chunk` the dataset is chunked so. On one rank.
+/// Adds a dataset to a file, which is made if it does not exist. `data` has numbers of type `memory` (default: `type`);
+/// null: zeros. `chunk`: extents of the dataset's chunks; empty: it is contiguous. Call this on one rank only.
 inline void add_dataset(const std::string& path, const std::string& name, hid_t type,
                         const std::vector<hsize_t>& extents, const void* data = nullptr, hid_t memory = -1,
                         const std::vector<hsize_t>& chunk = {}) {
@@ -41,7 +41,7 @@ inline void add_dataset(const std::string& path, const std::string& name, hid_t 
   H5Pset_create_intermediate_group(links, 1);
   const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
   if (!chunk.empty()) H5Pset_chunk(creation, int(extents.size()), chunk.data());
-  H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);  // zeros that are in the file
+  H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);  // zeros are stored in the file, too
   const hid_t dataset = H5Dcreate2(file, name.c_str(), type, space, links, creation, H5P_DEFAULT);
   if (data != nullptr) H5Dwrite(dataset, memory < 0 ? type : memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
   H5Dclose(dataset);
@@ -51,7 +51,7 @@ inline void add_dataset(const std::string& path, const std::string& name, hid_t 
   H5Fclose(file);
 }
 
-/// Adds an attribute of some numbers, stored in a type, to a dataset. On one rank.
+/// Adds an attribute with these numbers, stored as `type`, to a dataset. Call this on one rank only.
 inline void add_attribute(const std::string& path, const std::string& dataset, const std::string& name, hid_t type,
                           const std::vector<double>& values) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
@@ -65,7 +65,7 @@ inline void add_attribute(const std::string& path, const std::string& dataset, c
   H5Fclose(file);
 }
 
-/// The error that `work` throws on this rank, and that it is the same on every rank; "" and a failure when none.
+/// The error that `work` throws; checks that all ranks throw the same. Without an error: "" and a test failure.
 template <class Work>
 std::string common_error(const comm::Communicator& comm, Work&& work) {
   std::string message;

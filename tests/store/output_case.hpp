@@ -1,4 +1,4 @@
-// Rows of output files, dealt to the ranks, and what lies in a folder.
+// Which rows of output files the ranks have, and the names of the files in a folder.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace annulus::store {
 
-/// Blocks of `block` rows dealt to the ranks in turn: rows of this rank.
+/// Rows of this rank, if the ranks get blocks of `block` rows in turn (block-cyclic).
 inline std::vector<core::Interval> dealt(Index rows, Index block, const comm::Communicator& comm) {
   const pattern::Partition all = pattern::block_cyclic_partition(rows, comm.size(), block);
   return all[std::size_t(comm.rank())].intervals();
 }
-/// The same of all ranks.
+/// The rows of all ranks in the same partition.
 inline RowOwners owners(Index rows, Index block, const comm::Communicator& comm) {
   return RowOwners(pattern::block_cyclic_partition(rows, comm.size(), block));
 }

@@ -1,4 +1,4 @@
-// Input files whose numbers tell their places, and which rows of them a rank takes.
+// Input files in which each number shows its own position, and the rows of them that a rank reads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,14 +10,14 @@
 
 namespace annulus::test {
 
-/// A test of an input file that does not exist yet.
+/// A fixture with the path of an input file, which the test itself makes.
 class InputFileTest : public testing::Test {
  protected:
   const comm::Communicator comm{MPI_COMM_WORLD};
   const SharedFolder folder{comm};
   const std::string path = folder / "in.h5";
 
-  /// `work` throws the same error on every rank, which begins with the file and what it says.
+  /// Checks that `work` throws the same error on every rank, and that it begins with "FILE: SAYS".
   template <class Work>
   void expect_error(const std::string& file, const std::string& says, Work&& work) const {
     const std::string message = common_error(comm, work), start = file + ": " + says;
@@ -31,7 +31,7 @@ inline runfile::InputSettings settings_for(const std::string& path) {
   return settings;
 }
 
-/// A file with some of its datasets as they are now, axes in the order bshd; collective.
+/// The present state of a file and of some of its datasets, whose axes have the order bshd; collective.
 inline store::InspectedFile inspected_file(const comm::Communicator& comm, const std::string& path,
                                            const std::vector<std::string>& datasets) {
   store::InspectedFile seen{path, store::agreed_state(path, comm), {}};
@@ -44,7 +44,7 @@ inline core::Interval share(core::Index rows, const comm::Communicator& comm) {
   return {rows * comm.rank() / comm.size(), rows * (comm.rank() + 1) / comm.size()};
 }
 
-/// Numbers 0, 1, 2, ... so that a misplaced one names its place.
+/// The numbers first, first + 1, ...: a misplaced one shows where it belongs.
 template <class T>
 std::vector<T> counting(std::size_t count, T first = 0) {
   std::vector<T> numbers(count);
@@ -79,7 +79,7 @@ inline void make_input(const comm::Communicator& comm, const std::string& path, 
   comm.barrier();
 }
 
-/// The same with all three of one shape and with one content.
+/// Makes q, k and v on rank 0, all three with these extents and this content.
 inline void make_input(const comm::Communicator& comm, const std::string& path, hid_t type,
                        const std::vector<hsize_t>& extents, const void* data) {
   if (comm.is_root()) {

@@ -62,7 +62,7 @@ class AtomicFiles : public testing::Test {
     file.write(text.substr(1));
     file.publish();
   }
-  /// Runs `work` in a process of its own, which ends without a word as if it had been killed; returns its number.
+  /// Runs `work` in a child process, which ends without cleaning up, as if it had been killed; returns its process id.
   template <class Work>
   static pid_t in_a_process_that_dies(Work&& work) {
     const pid_t child = fork();
@@ -111,7 +111,7 @@ TEST_F(AtomicFiles, HandOnPermissions) {
   chmod(path.c_str(), 0600);
   {
     AtomicFile file(path, true);
-    EXPECT_EQ(mode_of(file.unfinished().path()), 0600u) << "nobody else may read it while it is made";
+    EXPECT_EQ(mode_of(file.unfinished().path()), 0600u) << "no other user may read it unfinished";
     file.write("again");
     file.publish();
   }
@@ -124,7 +124,7 @@ TEST_F(AtomicFiles, HandOnPermissions) {
     unlink(path.c_str());
     file.publish();
   }
-  EXPECT_EQ(mode_of(path), 0640u) << "it replaces none";
+  EXPECT_EQ(mode_of(path), 0640u) << "it replaces no file";
   umask(mask);
 }
 
@@ -162,7 +162,7 @@ TEST_F(AtomicFiles, ReplaceOnlyFiles) {
   for (const bool overwrite : {false, true}) {
     for (const auto& [name, word] : {std::pair("folder", "a folder"), {"fifo", "a FIFO"}, {"socket", "a socket"}}) {
       std::filesystem::remove(path);
-      std::filesystem::create_symlink(name, path);  // through a link or not
+      std::filesystem::create_symlink(name, path);  // `path` is a link, `real` is not
       const std::string real = runfile::follow_links(path);
       const std::string expected = real + ": is " + word + ", expected a file";
       EXPECT_EQ(error([&] { AtomicFile(real, overwrite); }), expected);
@@ -243,7 +243,7 @@ TEST_F(AtomicFiles, ADeadProcessLeavesNothingForLong) {
 
 TEST_F(AtomicFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   std::string dead;
-  // The child's own name, with its number and start.
+  // The name that the child would give a temporary file. It contains the child's process id and start time.
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = in_a_process_that_dies([&] {
@@ -259,7 +259,7 @@ TEST_F(AtomicFiles, OnlyWhatDeadProcessesOfThisMachineLeftIsRemoved) {
   const auto replaced = [](std::string text, const std::string& what, const std::string& by) {
     return text.replace(text.find(what), what.size(), by);
   };
-  const std::string reborn = replaced(alive, process, process + "9");  // the same number, started at another time
+  const std::string reborn = replaced(alive, process, process + "9");  // the same process id, another start time
   const std::string machine = alive.substr(alive.find(".tmp.") + 5, 12);
   const std::string elsewhere = replaced(dead, machine, "0123456789ab");
   const std::string other_file = replaced(dead, "out.tmp.", "out2.tmp.");
@@ -295,7 +295,7 @@ TEST_F(AtomicFiles, AProcessThatNobodyWaitedForIsDead) {
   const std::string left(name, std::size_t(std::max<ssize_t>(0, read(ends[0], name, sizeof name))));
   close(ends[0]), close(ends[1]);
   siginfo_t about;
-  ASSERT_EQ(waitid(P_PID, id_t(child), &about, WEXITED | WNOWAIT), 0);  // it has ended, and stays
+  ASSERT_EQ(waitid(P_PID, id_t(child), &about, WEXITED | WNOWAIT), 0);  // it has ended, but is a zombie
   std::ofstream(left) << "half";
   put(path, true, "whole");
   EXPECT_FALSE(std::filesystem::exists(left)) << left;

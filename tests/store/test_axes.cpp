@@ -20,7 +20,7 @@ using test::settings_for;
 
 class AxesTest : public test::InputFileTest {
  protected:
-  /// Blocks of `block` rows dealt to the ranks; the last rank of several gets none.
+  /// The ranks get blocks of `block` rows in turn; if there are several ranks, the last one gets none.
   pattern::Partition dealt_to_all(Index rows, Index block) const {
     pattern::Partition all = pattern::block_cyclic_partition(rows, std::max(1, comm.size() - 1), block);
     all.resize(std::size_t(comm.size()));
@@ -47,7 +47,7 @@ std::vector<T> transposed(const std::vector<T>& all, Index batch, Index x, Index
   return other;
 }
 
-/// Storage types of 8, 4 and 2 bytes, with numbers of the same size that tell their places.
+/// Writes and reads tensors of storage type `type`; T has as many bytes, and each number shows its position.
 template <class T>
 void expect_round_trip(const comm::Communicator& comm, const std::string& path, DType type, const Shape& s,
                        const std::vector<Interval>& rows, const RowOwners& owners) {
@@ -64,7 +64,7 @@ void expect_round_trip(const comm::Communicator& comm, const std::string& path, 
   file.write({{"q", mine.data()}, {"k", mine.data()}, {"v", mine.data()}}, rows, owners);
   file.publish({});
 
-  // What lies in the file, as one rank sees it, taken for the other order.
+  // The stored numbers, read by each rank as if the axes in the file had the order bshd.
   InspectedFile seen = test::inspected_file(comm, path, {"q", "k"});
   EXPECT_EQ(seen.at("q").extents, (std::vector<Index>{s.batch, s.heads, s.sequence, s.head_dim}));
   EXPECT_EQ(seen.at("k").extents, (std::vector<Index>{s.batch, s.sequence, s.heads, s.head_dim}));
@@ -72,7 +72,7 @@ void expect_round_trip(const comm::Communicator& comm, const std::string& path, 
   read_rows(seen, {"q", stored.data()}, {{0, s.heads}});
   EXPECT_EQ(stored, transposed(q, s.batch, s.sequence, s.heads));
 
-  // Its own rows, by bytes and by HDF5, and some that other ranks have written.
+  // Each rank reads its own rows, and rows that other ranks have written, first by byte offsets, then by HDF5.
   seen.datasets["q"].order = core::AxisOrder::bhsd;
   for (const Index offset : {DatasetInfo::not_known, DatasetInfo::by_hdf5}) {
     seen.datasets["q"].offset = offset;
@@ -84,7 +84,7 @@ void expect_round_trip(const comm::Communicator& comm, const std::string& path, 
     read_rows(seen, {"q", others.data()}, {some});
     EXPECT_EQ(others, rows_of(q, s.batch, row, {some}));
   }
-  comm.barrier();  // the next file takes its place
+  comm.barrier();  // before the next file gets this name
 }
 
 TEST_F(AxesTest, GoesOutAndComesBackInEveryTypeAndCut) {
@@ -94,7 +94,7 @@ TEST_F(AxesTest, GoesOutAndComesBackInEveryTypeAndCut) {
       const std::vector<Interval> rows = dealt(s.sequence, block);
       const RowOwners owners(dealt_to_all(s.sequence, block));
       expect_round_trip<float>(comm, path, DType::float32, s, rows, owners);
-      if (s.sequence != 23) continue;  // the types once
+      if (s.sequence != 23) continue;  // the other types with one shape only
       expect_round_trip<double>(comm, path, DType::float64, s, rows, owners);
       expect_round_trip<std::uint16_t>(comm, path, DType::float16, s, rows, owners);
       expect_round_trip<std::uint16_t>(comm, path, DType::bfloat16, s, rows, owners);
@@ -122,7 +122,7 @@ TEST_F(AxesTest, LseHasNoLastAxis) {
 
 TEST_F(AxesTest, RowNumbersAreWhole) {
   const Shape s{2, 13, 3, 3, 5};
-  constexpr Index far = (Index(1) << 53) + 1;  // as a double it would be even
+  constexpr Index far = (Index(1) << 53) + 1;  // odd: no double has this value
   auto all = counting<Index>(2 * 13 * 3 * 4);
   for (Index& number : all) number = number % 5 == 0 ? -1 : far + 2 * number;
   const std::vector<Interval> rows = dealt(13, 2);
@@ -139,11 +139,11 @@ TEST_F(AxesTest, RowNumbersAreWhole) {
     std::vector<Index> found(mine.size());
     read_rows(seen, {"top_rows", found.data()}, rows, Wanted::any_numbers);
     EXPECT_EQ(found, mine);
-    comm.barrier();  // the next file takes its place
+    comm.barrier();  // before the next file gets this name
   }
 }
 
-/// More than one buffer's worth: 40 MiB on every rank.
+/// The tensor has 40 MiB, more than the buffer through which rows are written and read.
 TEST_F(AxesTest, LargeTensorsGoThroughASmallBuffer) {
   const Shape s{1, 2048, 5, 5, 1024};
   std::vector<float> all = counting<float>(std::size_t(s.sequence * s.heads * s.head_dim));

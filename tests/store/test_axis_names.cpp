@@ -1,4 +1,4 @@
-// Which order of axes an input file is taken to have, and where that is refused.
+// How a run finds out the order of axes in an input file, and which files are refused.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +13,7 @@ using test::settings_for;
 
 using AxisNamesTest = test::InputFileTest;
 
-/// q (B, 6, 8, D), k and v (B, 2, 8, D) or (B, 6, 2, D): GQA of 6 rows or of 6 heads. Fit for both where kv is 6, 8.
+/// Makes q with extents `q`, k and v with `kv`, and dout if it has any. With GQA `kv` has fewer heads than `q`.
 void make(const std::string& path, const std::vector<hsize_t>& q, const std::vector<hsize_t>& kv,
           const std::vector<hsize_t>& dout = {}) {
   add_dataset(path, "q", H5T_IEEE_F32LE, q);
@@ -27,7 +27,7 @@ hid_t text_type(std::size_t size) {
   return type;
 }
 
-/// An attribute of one text, or of several, in one of HDF5's two kinds of text.
+/// Adds an attribute: one text, or with `extents` a list. HDF5 has two kinds of `type`: fixed and variable length.
 void add_text(const std::string& path, const std::string& dataset, const std::string& name, hid_t type,
               const std::vector<hsize_t>& extents, const void* data) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
@@ -40,25 +40,25 @@ void add_text(const std::string& path, const std::string& dataset, const std::st
   H5Dclose(object);
   H5Fclose(file);
 }
-/// As this program writes it.
+/// Names the axes as annulus does.
 void name_axes(const std::string& path, const std::string& dataset, const char* axes) {
   const hid_t type = text_type(0);
   add_text(path, dataset, "axes", type, {}, &axes);
   H5Tclose(type);
 }
-/// As h5py's `dataset.dims[i].label = ...` does.
+/// Names the axes as h5py's `dataset.dims[i].label = ...` does.
 void label_axes(const std::string& path, const std::string& dataset, std::vector<const char*> labels) {
   const hid_t type = text_type(0);
   add_text(path, dataset, "DIMENSION_LABELS", type, {labels.size()}, labels.data());
   H5Tclose(type);
 }
-/// Text of a fixed length, padded.
+/// Names the axes by texts of a fixed length: `labels` has four padded names of the same length.
 void label_fixed(const std::string& path, const std::string& dataset, const std::string& labels) {
   const hid_t type = text_type(labels.size() / 4);
   add_text(path, dataset, "DIMENSION_LABELS", type, {4}, labels.data());
   H5Tclose(type);
 }
-/// As netCDF and xarray do: lists of references to datasets of these names.
+/// Names the axes as netCDF and xarray do: each axis has a list of references to datasets with these names.
 void attach_scales(const std::string& path, const std::string& dataset, const std::vector<std::string>& scales) {
   for (const std::string& scale : scales) {
     const hid_t there = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -68,7 +68,7 @@ void attach_scales(const std::string& path, const std::string& dataset, const st
   }
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   std::vector<hobj_ref_t> references(scales.size());
-  struct List : hvl_t {};  // with a name: nvcc 13.0 breaks off at vectors of unnamed structs
+  struct List : hvl_t {};  // named, because nvcc 13.0 cannot compile vectors of unnamed structs
   std::vector<List> lists;
   for (std::size_t i = 0; i < scales.size(); ++i) {
     H5Rcreate(&references[i], file, scales[i].c_str(), H5R_OBJECT, -1);

@@ -1,4 +1,4 @@
-// Files that change while a run reads them: found, whoever reads what, and no buffer is overrun whatever the file says.
+// Files that change while a run reads them: every way of reading notices it, and no buffer is overrun.
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ class ChangedFileTest : public test::InputFileTest {
  protected:
   ChangedFileTest() { make_input(comm, path, H5T_IEEE_F32LE, {1, 12, 2, 2, 4}); }
 
-  /// Puts a file with other extents or another type in the place of in.h5, by renaming or by writing it anew.
+  /// Replaces in.h5 by a file with this type and these extents, by renaming or by overwriting the old file.
   void replace(hid_t type, const std::vector<hsize_t>& extents, bool rename = true) const {
     if (comm.is_root()) {
       const std::string other = folder / "other.h5";
@@ -41,10 +41,10 @@ class ChangedFileTest : public test::InputFileTest {
     }
     comm.barrier();
   }
-  /// One number of q becomes another one, in place.
+  /// Overwrites the numbers of q in the same file.
   void write_in_place() const {
     if (comm.is_root()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // file systems keep times in ticks
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // file systems store times only to some milliseconds
       const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
       const hid_t data = H5Dopen2(file, "q", H5P_DEFAULT);
       const std::vector<float> ones(12 * 2 * 4, 1.0f);
@@ -54,7 +54,7 @@ class ChangedFileTest : public test::InputFileTest {
     }
     comm.barrier();
   }
-  /// What reading q together, and alone, says; nothing is written behind the rows' own memory.
+  /// Errors of reading q collectively, and on each rank alone; checks that nothing is written after the rows' memory.
   std::vector<std::string> read_errors(const InputFile& file) const {
     const Interval rows = share(12, comm);
     const std::size_t own = std::size_t(rows.size() * 8);
@@ -118,7 +118,7 @@ TEST_F(ChangedFileTest, LinksAndRightsAreNoChange) {
   EXPECT_NO_THROW(file.read({{"/q", q.data()}}, {rows}, comm));
 }
 
-/// What an InspectedFile says of a dataset is all that buffers are made for, so it counts beside the file's identity.
+/// Buffers are as large as an InspectedFile says, so a read compares extents and type, not only the file's identity.
 TEST_F(ChangedFileTest, ExtentsAndTypeAreHeldAgainstTheFirstLook) {
   std::vector<float> host(12 * 2 * 4 + 4096, -1.0f);
   for (const DatasetInfo& info :
@@ -194,7 +194,7 @@ TEST_F(ChangedFileTest, AChangeBetweenOpeningAndTheLastReadIsFoundToo) {
   };
   EXPECT_EQ(common_error(comm, [&] { comm::agree(comm, [&] { while_unchanged(seen, change); }); }).find(changed), 0u);
 
-  // A read that fails because of it is told by its cause.
+  // If a read fails because the file has changed, the error names this cause.
   const InspectedFile again = test::inspected_file(comm, path, {"/q"});
   const auto fail_after_change = [&] {
     change();
@@ -230,7 +230,7 @@ TEST_F(ChangedFileTest, APipeIsNoFileAndNobodyWaitsForIt) {
 }
 
 TEST_F(ChangedFileTest, OneThatIsOpenForWritingSaysSo) {
-  // HDF5 locks files it writes to by flock(2); every open descriptor is an owner of its own.
+  // HDF5 locks files that it writes to by flock(2). A second descriptor of this process counts as another owner.
   const int descriptor = comm.is_root() ? open(path.c_str(), O_RDONLY) : -1;
   if (comm.is_root()) {
     EXPECT_EQ(flock(descriptor, LOCK_EX | LOCK_NB), 0);

@@ -20,7 +20,7 @@ using test::SharedFolder;
 
 TEST(Convert, IsExactUpwardsAndRoundsToNearestDownwards) {
   std::vector<Half> halves;
-  for (unsigned bits = 0; bits < 0x7c00; ++bits) halves.push_back({std::uint16_t(bits)});  // all that are not negative
+  for (unsigned bits = 0; bits < 0x7c00; ++bits) halves.push_back({std::uint16_t(bits)});  // all finite ones from 0 up
   std::vector<double> doubles(halves.size());
   convert({halves.data(), DType::float16}, {doubles.data(), DType::float64}, core::Index(halves.size()));
   for (std::size_t i = 0; i < halves.size(); ++i) ASSERT_EQ(doubles[i], double(core::to_float(halves[i])));
@@ -36,10 +36,10 @@ TEST(Convert, IsExactUpwardsAndRoundsToNearestDownwards) {
 
 const Shape shape{2, 29, 3, 3, 5};  // 870 numbers
 
-/// Number i of the tensor (B, S, H, D): no half of them is another's.
+/// Number i of the tensor (B, S, H, D); no two of them are equal.
 Half half_of(std::size_t i) { return {std::uint16_t(0x3c00 + i)}; }
 
-/// Rows dealt in twos, so that every rank has several intervals.
+/// The ranks get two rows in turn, so that every rank has several intervals.
 pattern::Partition dealt(const comm::Communicator& comm) {
   return pattern::block_cyclic_partition(shape.sequence, comm.size(), 2);
 }
@@ -78,7 +78,7 @@ TEST(OutputType, PartsOfMatricesToo) {
   constexpr Index rows = 11, columns = 6;
   std::vector<double> all = test::counting<double>(rows * columns, 0.1);
   OutputFile file(output_plan({path, false}, {{"dw", DType::float32, {rows, columns}, "width q_width"}}), comm);
-  // Every rank keeps the matrix without its first row and column, and writes some of its rows; rank 0 writes the rest.
+  // Every rank keeps the matrix without first row and column, and writes some of its rows. Rank 0 also writes these.
   const Rectangle kept{{1, rows}, {1, columns}};
   std::vector<double> inner;
   for (Index r = 1; r < rows; ++r) {
@@ -110,7 +110,7 @@ TEST(OutputType, NumbersBeyondItsRangeAreEveryonesError) {
   const SharedFolder folder(comm);
   const std::string path = folder / "out.h5";
   std::vector<double> all(870, 1);
-  all.back() = 4e38;  // the last rank's, or that of another one
+  all.back() = 4e38;  // one rank has this number
   const std::vector<double> rows = test::rows_of(all, 2, 15, mine(comm));
   {
     OutputFile file(output_plan({path, false}, {tensor_spec("out", DType::float32, shape)}), comm);

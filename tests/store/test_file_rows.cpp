@@ -1,4 +1,4 @@
-// Rows of datasets read by bytes, by HDF5 and from a seed: every number must be the one of its global place.
+// Rows are read by byte offsets or by HDF5, or made from a seed: every number must be that of its global position.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ InspectedFile make_file(const std::string& path, Kind kind, core::AxisOrder orde
   return {path, state_of(path), {{"/q", {extents, core::DType::float32, order}}}};
 }
 
-/// A piece with memory of its own, gaps between rows and heads included.
+/// A piece to read and its memory, which may have gaps between rows and between heads.
 struct Wanted {
   RowPiece piece;
   std::vector<float> memory;
@@ -66,7 +66,7 @@ struct Wanted {
     memory.assign(std::size_t(count * row + 1), -1.0f);
     piece = {batch, first, stride, count, heads, memory.data(), row * 4, head * 4};
   }
-  /// Rows after the last one of an entry are those of the next entry; those in `left_out` are zeros.
+  /// Checks the numbers. Rows from S on are rows of the next batch entry; rows in `left_out` must be zeros.
   void check(const std::vector<core::Interval>& left_out = {}) const {
     std::vector<float> expected(memory.size(), -1.0f);
     for (Index i = 0; i < piece.count; ++i) {
@@ -129,7 +129,7 @@ TEST(FileRows, GoOnFromEntryToEntryAndLeaveOutRowsThatDoNotExist) {
 TEST(RowPieces, AreCutWhereEntriesEnd) {
   std::vector<std::byte> memory(3);
   const RowPiece piece{.first = 2, .stride = 2, .count = 3, .heads = {0, 1}, .memory = memory.data(), .pitch = 1};
-  const std::vector<RowPiece> parts = in_entries(piece, 5);  // the worked example
+  const std::vector<RowPiece> parts = in_entries(piece, 5);  // worked example of in_entries()
   ASSERT_EQ(parts.size(), 2u);
   EXPECT_EQ(std::tuple(parts[0].batch, parts[0].first, parts[0].count), std::tuple(0, 2, 2));
   EXPECT_EQ(std::tuple(parts[1].batch, parts[1].first, parts[1].count), std::tuple(1, 1, 1));

@@ -1,4 +1,4 @@
-// Inputs that are stored with filters which are not here.
+// Inputs that are stored with HDF5 filters whose plugins are not installed.
 #include <gtest/gtest.h>
 
 #include "annulus/store/hdf5/dataset_storage.hpp"
@@ -8,9 +8,9 @@
 namespace annulus::store {
 namespace {
 
-constexpr H5Z_filter_t ours = 305;  // of the numbers that HDF5 leaves to tests
+constexpr H5Z_filter_t ours = 305;  // HDF5 leaves the numbers 256 to 511 to tests
 
-/// Turns every byte round; the first `stored_as_they_are` chunks cannot be made "smaller", as HDF5 calls that.
+/// turn_bits inverts all bits, but fails for the first `stored_as_they_are` chunks, which HDF5 then stores unfiltered.
 int stored_as_they_are = 0;
 std::size_t turn_bits(unsigned flags, std::size_t, const unsigned*, std::size_t bytes, std::size_t*, void** buffer) {
   if ((flags & H5Z_FLAG_REVERSE) == 0 && stored_as_they_are-- > 0) return 0;
@@ -18,7 +18,7 @@ std::size_t turn_bits(unsigned flags, std::size_t, const unsigned*, std::size_t 
   return bytes;
 }
 
-/// While this lives HDF5 knows the filter.
+/// HDF5 knows the filter while such an object exists.
 class Filter {
  public:
   Filter() {
@@ -48,7 +48,7 @@ void add_filtered(const std::string& path, const std::string& name, hid_t type, 
 
 class Filters : public test::InputFileTest {
  protected:
-  /// q of the input is filtered; its first `plain` rows are stored as they are.
+  /// Makes an input whose q is filtered, except for its first `plain` rows.
   void make_filtered_input(int plain) const {
     test::make_input(comm, path, H5T_IEEE_F32LE, {1, 6, 2, 2, 4});
     if (comm.is_root()) {

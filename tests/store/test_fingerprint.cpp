@@ -1,4 +1,4 @@
-// Fingerprints of data: of the numbers and their places alone.
+// Fingerprints of data depend on the numbers and their positions only.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@ class FingerprintTest : public testing::Test {
  protected:
   const comm::Communicator comm{MPI_COMM_WORLD};
 
-  /// Of (B, S, row) numbers, of which this rank holds these rows.
+  /// Fingerprint of the numbers `all` (B, S, row), of which this rank holds `rows`.
   template <class T>
   std::uint64_t of(const std::vector<T>& all, Index batch, Index row, const std::vector<Interval>& rows) const {
     const std::vector<T> held = test::rows_of(all, batch, row, rows);
@@ -27,7 +27,7 @@ class FingerprintTest : public testing::Test {
   std::uint64_t of(const std::vector<T>& all, Index batch, Index row) const {
     return of(all, batch, row, {test::share(Index(all.size()) / batch / row, comm)});
   }
-  /// Rows p, p + P, ...
+  /// Rows p, p + P, ... of rank p of P.
   std::vector<Interval> dealt(Index rows) const {
     std::vector<Interval> mine;
     for (Index x = comm.rank(); x < rows; x += comm.size()) mine.push_back({x, x + 1});
@@ -36,13 +36,13 @@ class FingerprintTest : public testing::Test {
 };
 
 TEST_F(FingerprintTest, DoesNotDependOnRanksAndCuts) {
-  // Rows of 3 (a part of a block), 16 (one) and 37 numbers.
+  // Rows of 3 numbers (less than a block of 64 bytes), of 16 (one block) and of 37.
   const std::pair<Index, std::uint64_t> cases[] = {
       {3, 370295814291561648u}, {16, 3697385687474216202u}, {37, 11938009137079476356u}};
   for (const auto& [row, expected] : cases) {
     const auto all = counting<float>(std::size_t(2 * 11 * row));
     EXPECT_EQ(of(all, 2, row, dealt(11)), of(all, 2, row)) << row;
-    EXPECT_EQ(of(all, 2, row), expected) << row << ": checkpoints hold it, so it stays what it is";
+    EXPECT_EQ(of(all, 2, row), expected) << row << ": checkpoints store it, so it must not change";
   }
 }
 
@@ -63,25 +63,25 @@ TEST_F(FingerprintTest, OfBytesInAFileIsTheSumOverItsLinesAndEveryBitCounts) {
     std::swap_ranges(bytes.begin(), bytes.begin() + line, bytes.begin() + 3 * line);
     EXPECT_NE(share(0, 7), whole) << line << ": a line that has moved";
   }
-  std::vector<std::byte> large(std::size_t(1) << 20);  // by several threads
+  std::vector<std::byte> large(std::size_t(1) << 20);  // enough for several threads
   EXPECT_EQ(fingerprint_at(1 << 20, large.data(), 1 << 20, 64), 0u) << "zeros add nothing";
   large[77777] = std::byte(1);
   EXPECT_EQ(fingerprint_at(1 << 20, large.data(), 1 << 20, 64),
             fingerprint_at((1 << 20) + 77760, large.data() + 77760, 32, 32));
-  // The signs of two numbers, whose bits are the highest of their words.
+  // The sign bits of two numbers are the highest bits of their 64-bit words.
   std::vector<std::byte> signs(16);
   signs[7] = signs[15] = std::byte(128);
   EXPECT_NE(fingerprint_at(0, signs.data(), 16, 16), 0u);
 }
 
 TEST_F(FingerprintTest, OfAMatrixIsTheSumOverItsPartsAndEveryBitCounts) {
-  // 5 x 7 numbers: whole, and in four parts, two of which lie in a memory that has more than they are.
+  // 5 x 7 numbers: the whole matrix, four parts of it in the same memory, and one corner in memory of its own.
   std::vector<float> all = counting<float>(5 * 7);
   const auto share = [&](Interval rows, Interval columns, std::uint64_t matrix = 2) {
     return fingerprint_share({"wq", {rows, columns}, {{0, 5}, {0, 7}}, all.data(), core::DType::float32}, matrix);
   };
   const std::uint64_t whole = share({0, 5}, {0, 7});
-  EXPECT_EQ(whole, 6008254559132532773u) << "checkpoints hold it, so it stays what it is";
+  EXPECT_EQ(whole, 6008254559132532773u) << "checkpoints store it, so it must not change";
   EXPECT_EQ(share({0, 2}, {0, 3}) + share({0, 2}, {3, 7}) + share({2, 5}, {0, 6}) + share({2, 5}, {6, 7}), whole);
   std::vector<float> corner(all.end() - 1, all.end());
   EXPECT_EQ(fingerprint_share({"wq", {{4, 5}, {6, 7}}, {{4, 5}, {6, 7}}, corner.data(), core::DType::float32}, 2),
@@ -127,7 +127,7 @@ TEST_F(FingerprintTest, PlacesCount) {
     EXPECT_TRUE(seen.insert(of(numbers, 2, row)).second) << what;
   };
   auto other = all;
-  for (double& x : other) x = -x;  // sign bits alone, in all of a lane
+  for (double& x : other) x = -x;  // only sign bits change, in all lanes
   expect_new("negated", other);
   other = all;
   std::swap_ranges(other.begin(), other.begin() + row, other.begin() + row);
@@ -136,7 +136,7 @@ TEST_F(FingerprintTest, PlacesCount) {
   std::swap_ranges(other.begin(), other.begin() + 6 * row, other.begin() + 6 * row);
   expect_new("batch entries swapped", other);
   other = all;
-  std::swap(other[3], other[11]);  // of one lane
+  std::swap(other[3], other[11]);  // of one lane (fingerprint.cpp)
   expect_new("numbers of a row swapped", other);
   other.assign(all.size(), 0);
   expect_new("zeros", other);

@@ -36,15 +36,15 @@ TEST(Generated, DependsOnTheGlobalIndexOnly) {
       EXPECT_EQ(all[(b * 5 + 4) * 6 + i], test::random_normal(3, TensorId::k, Index((b * 5 + 4) * 6 + i)));
     }
   }
-  // q has the query heads; tensors and seeds differ.
+  // q has the query heads. Another tensor and another seed have other numbers.
   const auto q = made<double>(what, TensorId::q, {{4, 5}}, 2 * 12);
   EXPECT_EQ(q[12], test::random_normal(3, TensorId::q, (5 + 4) * 12));
   EXPECT_NE(made<double>(what, TensorId::v, {{0, 5}}, 60), all);
   EXPECT_NE(made<double>({what.shape, what.type, 4}, TensorId::k, {{0, 5}}, 60), all);
 }
 
-// More numbers than one thread makes at a time, rows that begin inside a pair, a tensor of odd rows: with the threads
-// of this run (one, or four) every number is the definition's.
+// More numbers than one thread makes at a time, intervals that begin inside a pair of numbers, an odd number of rows:
+// every number is that of the definition, with one thread or with four (the test runs with both).
 TEST(Generated, IsTheDefinitionWhoeverMakesIt) {
   const runfile::GenerateSettings what{{2, 1501, 7, 7, 33}, DType::float32, 11};
   const std::vector<Interval> rows{{0, 1}, {3, 900}, {901, 902}, {1000, 1501}};
@@ -84,7 +84,7 @@ TEST(Generated, ObjectsToShapesThatCannotBe) {
   EXPECT_EQ(runfile::objection_to({1, Index(1) << 40, 1 << 20, 1, 64})->extent, "sequence");
 }
 
-/// The first number that is none, and no false alarm for the largest, the smallest and negative ones.
+/// Finds the first NaN or infinity, and does not take a very large, tiny or negative number for one.
 template <class T, class Make>
 void expect_found(DType type, Make number) {
   std::vector<T> numbers(10000, number(1.0));
@@ -95,7 +95,7 @@ void expect_found(DType type, Make number) {
   EXPECT_FALSE(find());
   const double largest = type == DType::float16 ? 65504 : 3e38;
   EXPECT_NEAR(largest_magnitude(numbers.data(), type, 10000) / largest, 1, 0.01);
-  numbers[9998] = number(-4.0);  // exact in every type; beside it only 1
+  numbers[9998] = number(-4.0);  // exact in every type; the others are at most 1
   EXPECT_EQ(largest_magnitude(numbers.data() + 2, type, 9998), 4);
   EXPECT_EQ(largest_magnitude(numbers.data(), type, 0), 0);
   numbers[9999] = number(std::numeric_limits<double>::quiet_NaN());

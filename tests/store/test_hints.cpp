@@ -1,5 +1,5 @@
-// output.hints and output.alignment: what MPI is told when a file is made, that a file is still made exclusively, and
-// where datasets start. MPI_File_open is ours and notes what it is called with.
+// output.hints and output.alignment: which hints MPI gets when a file is made, that an existing file is not opened
+// instead, and where datasets start. This program defines MPI_File_open itself, and so records its arguments.
 #include <gtest/gtest.h>
 #include <hdf5.h>
 #include <mpi.h>
@@ -16,7 +16,7 @@ namespace {
 struct Opened {
   std::string name;
   int mode;
-  std::string hint;  // "mine"
+  std::string hint;  // value of the hint "mine"
   bool alone;
 };
 std::vector<Opened> opened;
@@ -79,12 +79,12 @@ class Hints : public ::testing::Test {
 TEST_F(Hints, ReachMpiWhenTheFileIsMade) {
   opened.clear();
   make({path("made.h5"), false, {}, {{"mine", "7"}, {"striping_factor", "2"}}}, comm);
-  ASSERT_EQ(opened.size(), comm.is_root() ? 1U : 0U) << "rows are moved without MPI";
+  ASSERT_EQ(opened.size(), comm.is_root() ? 1U : 0U) << "rows are written without MPI";
   for (const Opened& one : opened) {
     EXPECT_EQ(one.hint, "7") << one.name;
     EXPECT_TRUE(one.alone);
     EXPECT_NE(one.mode & MPI_MODE_CREATE, 0);
-    EXPECT_NE(one.mode & MPI_MODE_EXCL, 0) << "else it would take a file that is there";
+    EXPECT_NE(one.mode & MPI_MODE_EXCL, 0) << "otherwise it would open an existing file";
   }
   EXPECT_TRUE(std::filesystem::exists(path("made.h5")));
   const auto files = std::filesystem::directory_iterator(folder);

@@ -1,4 +1,4 @@
-// The journal of a long run: what counts after whatever end of the processes that wrote it.
+// The journal of a long run: which of its lines count, however the processes that wrote it ended.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -71,7 +71,7 @@ TEST(Journal, SaysWhatWasWritten) {
   EXPECT_TRUE(other->is_stopped(99));
   EXPECT_FALSE(other->is_stopped(98));
   EXPECT_EQ(other->worker(), "process 1");
-  EXPECT_FALSE(other->worker(3).has_value()) << "it is of this launch";
+  EXPECT_FALSE(other->worker(3).has_value()) << "it belongs to launch 3";
 }
 
 TEST(Journal, AUnitThatIsToBeDoneAgainTakesLaterPhasesWithIt) {
@@ -177,7 +177,7 @@ TEST(Journal, OthersFilesAreLeftAlone) {
   EXPECT_NE(error_of([&] { Journal journal(path); }).find("FIFO"), std::string::npos);
 }
 
-/// A journal of ours that can be read no more is not taken for an empty one: that would be emptied.
+/// A journal that is damaged must not be taken for an empty file, which a run would overwrite.
 TEST(Journal, ADamagedOneIsLeftAlone) {
   const ScratchFolder folder;
   const std::string path = folder / "out.h5.journal";
@@ -193,7 +193,7 @@ TEST(Journal, ADamagedOneIsLeftAlone) {
   EXPECT_EQ(content(path), damaged);
 }
 
-/// Else what it said is finished would be made again and again.
+/// Otherwise the units that the journal recorded as finished would be computed again and again.
 TEST(Journal, OneThatIsCutShortMeanwhileIsNoticed) {
   const ScratchFolder folder;
   Journal journal(folder / "out.h5.journal");

@@ -1,4 +1,4 @@
-// Layer inputs: what is taken, what a bad one gets, and parts of matrices on their way in and out.
+// Inputs of layers: which are accepted, what errors say of bad ones, and how parts of matrices are read and written.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -19,7 +19,7 @@ using test::counting;
 using LayerFileTest = test::InputFileTest;
 using PartsTest = test::InputFileTest;
 
-/// Datasets of a layer of width 6 with 4 heads (2 K/V heads) of 3 over 2 x 5 rows; `change` may replace extents.
+/// Extents of the datasets of a layer: 2 batch entries of 5 rows, width 6, 4 heads (2 K/V heads) of size 3.
 struct Extents {
   std::map<std::string, std::vector<hsize_t>> of{
       {"x", {2, 5, 6}}, {"dy", {2, 5, 6}}, {"target", {2, 5, 6}}, {"wq", {6, 12}}, {"wk", {6, 6}}, {"wv", {6, 6}},
@@ -98,7 +98,7 @@ TEST_F(LayerFileTest, NamesWhatIsWrong) {
   }
 }
 
-/// Deals a matrix of `rows` x `columns` to the ranks by rows or by columns.
+/// A rank's part of a matrix of `rows` x `columns` that is cut by rows or by columns.
 Rectangle part_of(bool by_rows, Index rows, Index columns, int ranks, int rank) {
   if (by_rows) return {core::even_part(rows, ranks, rank), {0, columns}};
   return {{0, rows}, core::even_part(columns, ranks, rank)};
@@ -112,7 +112,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
   const Index rows = 7, columns = 5;
   for (const bool by_rows : {true, false}) {
     const Rectangle kept = part_of(by_rows, rows, columns, comm.size(), comm.rank());
-    std::vector<float> mine;  // number = its place in the matrix
+    std::vector<float> mine;  // each number is its position
     for (Index r = kept.rows.begin; r < kept.rows.end; ++r) {
       for (Index c = kept.columns.begin; c < kept.columns.end; ++c) mine.push_back(float(r * columns + c));
     }
@@ -132,7 +132,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
                      rank_of);
     file.publish({"", {}, {}});
 
-    // Every rank reads everything, by bytes and by HDF5; then again its part alone, out of the middle of memory.
+    // Every rank reads all numbers, by byte offsets and by HDF5; then only its part, into its place in a whole matrix.
     const Rectangle whole{{0, rows}, {0, columns}};
     const auto expected = counting<float>(std::size_t(rows * columns));
     InspectedFile seen = test::inspected_file(comm, path, {"w", "b"});
@@ -153,7 +153,7 @@ TEST_F(PartsTest, GoOutAndComeBack) {
         EXPECT_EQ(inside[std::size_t(r * columns + c)], own) << r << ", " << c;
       }
     }
-    comm.barrier();  // the next file takes its place
+    comm.barrier();  // before the next file gets this name
   }
 }
 

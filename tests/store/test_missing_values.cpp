@@ -1,4 +1,4 @@
-// Attributes of netCDF on inputs: packed numbers, and numbers that stand for missing ones, are not computed with.
+// netCDF attributes of inputs: packed numbers, and fill values that stand for missing numbers, are refused.
 #include <gtest/gtest.h>
 
 #include "annulus/core/storage.hpp"
@@ -17,7 +17,7 @@ using test::add_attribute;
 const std::vector<std::string> tensors{"/q", "/k", "/v", "/dout", "/dlse"};
 const core::Shape shape{2, 7, 3, 3, 4};
 
-/// All five tensors, whose numbers count from 1 on.
+/// A file with all five tensors; each has the numbers 1, 2, 3, ...
 class MissingValuesTest : public test::InputFileTest {
  protected:
   MissingValuesTest() { settings_.dlse = "/dlse"; }
@@ -43,7 +43,7 @@ class MissingValuesTest : public test::InputFileTest {
     if (comm.is_root()) add_attribute(path, dataset, attribute, type, values);
     comm.barrier();
   }
-  /// What reading all of a dataset says; "" where nothing is wrong with it.
+  /// The error of reading a whole dataset; "" if there is none.
   std::string error_of_reading(const std::string& dataset) const {
     const InputFile file = tensor_file(settings_, comm, true);
     std::vector<double> memory(4096);
@@ -56,7 +56,7 @@ class MissingValuesTest : public test::InputFileTest {
     for (const std::string& other : comm.gather_all(said)) EXPECT_EQ(other, said);
     return said;
   }
-  /// The same of single rows that are read ahead.
+  /// The error of reading rows `first` and `first` + 1 of batch entry 1 by FileRows; "" if there is none.
   std::string error_of_rows(core::StoredTensor tensor, const std::string& dataset, Index first) const {
     const InputFile file = tensor_file(settings_, comm, true);
     FileRows rows;
@@ -98,7 +98,7 @@ TEST_F(MissingValuesTest, PackedNumbersAreRefused) {
 
 TEST_F(MissingValuesTest, WhatIsNotReadMayBePacked) {
   make(H5T_IEEE_F32LE);
-  mark("/q", "scale_factor", {1});  // these two change no number
+  mark("/q", "scale_factor", {1});  // factor 1 and offset 0 change no number
   mark("/k", "add_offset", {0});
   mark("/dout", "scale_factor", {0.5});
   mark("/dlse", "add_offset", {1});
@@ -134,7 +134,7 @@ TEST_F(MissingValuesTest, EveryTypeOfTensorsAndAttributes) {
       EXPECT_NE(says.find("dataset /k holds 25 at [0, 2, 0, 0]"), std::string::npos) << core::name_of(type) << says;
     }
   }
-  // 100.001 is no number of a float16 tensor; it was meant as what is nearest to it.
+  // float16 has no number 100.001, so the fill value means the nearest number that float16 has, 100.
   make(file_type(DType::float16));
   mark("/v", "_FillValue", {100.001});
   EXPECT_NE(error_of_reading("/v").find("dataset /v holds 100 at [1, 1, 0, 3]"), std::string::npos);

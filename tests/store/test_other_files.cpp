@@ -1,4 +1,4 @@
-// Inputs whose datasets lie in other files than input.file: they are read from there, and these files are known.
+// Inputs whose datasets lie in other files than input.file: they are read from there, and the run knows these files.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -23,7 +23,7 @@ class OtherFiles : public test::InputFileTest {
  protected:
   const std::string other = folder / "other.h5", third = folder / "third.h5", raw = folder / "k.raw";
 
-  /// q and v count from 0 and from 1000 on; `add_k` puts k, which counts from 500 on, in other files. On rank 0.
+  /// Rank 0 makes q, which counts from 0, and v, from 1000; then `add_k` puts k, which counts from 500, in other files.
   void make(const std::function<void(hid_t file)>& add_k) {
     comm.barrier();
     if (comm.is_root()) {
@@ -36,14 +36,14 @@ class OtherFiles : public test::InputFileTest {
     }
     comm.barrier();
   }
-  /// In another file, after some bytes, so that its offset is none of the first file.
+  /// Puts k into a file after other numbers, so that no dataset of the first file has the same offset.
   static void put_k(const std::string& file, const std::string& name = "k", const std::vector<hsize_t>& chunk = {}) {
     const std::vector<float> pad(5000, -1);
     add_dataset(file, "pad", H5T_IEEE_F32LE, {5000}, pad.data());
     add_dataset(file, name, H5T_IEEE_F32LE, extents, test::counting<float>(all, 500).data(), -1, chunk);
   }
 
-  /// k reads as it should, and these are the files that it needs.
+  /// Checks the numbers of k, and that the input needs exactly these other files.
   void expect_k(const std::string& what, std::vector<std::string> files) const {
     SCOPED_TRACE(what);
     const InputFile file = tensor_file(settings_for(path), comm);
@@ -113,7 +113,7 @@ TEST_F(OtherFiles, VirtualDatasetsAndRawStorageHaveTheirNumbersThere) {
   expect_k("raw storage", {raw});
 }
 
-/// HDF5 would follow a circle until its stack ends.
+/// HDF5 itself would follow a cycle of virtual datasets until the stack overflows.
 TEST_F(OtherFiles, AVirtualDatasetMadeOfItselfIsRefused) {
   for (const bool by_another : {false, true}) {
     make([&](hid_t file) {
@@ -143,7 +143,7 @@ TEST_F(OtherFiles, AVirtualDatasetMadeOfItselfIsRefused) {
   }
 }
 
-/// HDF5 would wait for whoever writes into it.
+/// HDF5 itself would open a FIFO, and wait until some process writes into it.
 TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
   const std::string fifo = folder / "fifo";
   if (comm.is_root()) {
@@ -161,7 +161,7 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
   });
   const std::string message = "names " + fifo + " as a file with numbers of its datasets, which is no regular file";
   expect_error(path, message, [&] { tensor_file(settings_for(path), comm); });
-  make([&](hid_t file) {  // HDF5 opens the source of a mapping without an end when it is asked for extents
+  make([&](hid_t file) {  // for the extents of an unlimited mapping HDF5 opens its source file
     const hsize_t unlimited[] = {1, H5S_UNLIMITED, heads, dim}, start[] = {0, 0, 0, 0}, one[] = {1, 1, 1, 1};
     const hid_t space = H5Screate_simple(4, extents.data(), unlimited), creation = H5Pcreate(H5P_DATASET_CREATE);
     const hid_t source = H5Screate_simple(4, extents.data(), unlimited);
@@ -175,7 +175,7 @@ TEST_F(OtherFiles, AFifoIsNoFileOfNumbers) {
   expect_error(path, message, [&] { tensor_file(settings_for(path), comm); });
 }
 
-/// What a file claims need not be in it: sizes are looked at before memory is taken.
+/// A file may state larger sizes than it holds: they are checked before memory is allocated.
 TEST_F(OtherFiles, ClaimsAreNoReasonToTakeMemory) {
   make([&](hid_t) { put_k(path); });
   if (comm.is_root()) {
@@ -223,7 +223,7 @@ TEST_F(OtherFiles, MustStayAsTheyAre) {
   });
 }
 
-/// sink, coordinates, documents and lengths are held against what other datasets are held against.
+/// sink, coordinates, documents and lengths get the same checks as q, k and v.
 TEST_F(OtherFiles, SmallDatasetsAreCheckedAsLargeOnes) {
   const std::vector<double> numbers(2 * rows, 3);
   const auto name_it = [&](runfile::InputSettings& settings, const std::string& name) {

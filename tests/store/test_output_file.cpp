@@ -1,5 +1,5 @@
-// Files that are made: what is written comes back bit by bit, and nothing half-written ever stands under the final
-// name.
+// Output files: what was written is read back with the same bits, and an unfinished file never has the final name of
+// the output.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ using test::common_error;
 using test::FileSizeLimit;
 using test::SharedFolder;
 
-/// A communicator of the first `size` ranks; one of its own on each other rank.
+/// A communicator of the first `size` ranks. Every other rank has a communicator of itself alone.
 class FirstRanks {
  public:
   FirstRanks(const comm::Communicator& all, int size) {
@@ -97,7 +97,7 @@ TEST(OutputFile, WrittenByThreeRanksAndReadByTwo) {
 TEST(OutputFile, RanksWithoutRows) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
-  const Shape shape{1, 1, 1, 1, 3};  // one row: the others have none
+  const Shape shape{1, 1, 1, 1, 3};  // one row: only one rank has a row
   const std::string path = folder / "out.h5";
   OutputFile file(output_plan({path, false},
                               {tensor_spec("out", DType::float32, shape), tensor_spec("lse", DType::float32, shape)}),
@@ -189,7 +189,7 @@ TEST(OutputFile, FindsABadPlaceBeforeTheComputation) {
             path +
                 ": the output exists already; set output.overwrite: true (generate, plan --calibrate: --overwrite) or "
                 "name another file");
-  const Shape huge{1, Index(1) << 44, 1, 1, 64};  // 4 PiB, and 16 TiB of the name of the rows
+  const Shape huge{1, Index(1) << 44, 1, 1, 64};  // 4 PiB, and a dimension scale of 16 TiB
   path = folder / "huge.h5";
   const std::string message = error(path, false, {tensor_spec("out", DType::float32, huge)});
   EXPECT_EQ(message.find(path + ".part: needs 45"), 0u) << message;
@@ -278,7 +278,7 @@ TEST(OutputFile, AnExchangedPartFileIsNotWrittenNorRemoved) {
   }
 }
 
-/// A process that makes the same file and then ends without a word.
+/// A child process begins to make the same file, and ends without cleaning up.
 void begin_and_vanish(const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {

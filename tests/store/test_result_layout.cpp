@@ -21,7 +21,7 @@ namespace {
 using core::DType;
 using core::Shape;
 
-/// Standard output of a command, and that it ended well.
+/// Standard output of a command; checks that its exit status is 0.
 std::string output_of(const std::string& command) {
   FILE* pipe = popen(command.c_str(), "r");
   std::string text;
@@ -125,7 +125,7 @@ TEST_F(ResultLayout, RunAndProvenance) {
   EXPECT_EQ(text_attribute(path, "/provenance", "empty"), "");
 }
 
-/// What HDF5's own tool finds attached to the axes of an object.
+/// What HDF5's tool h5dump prints of an object: among others the dimension scales of its axes.
 std::string scales_of(const std::string& path, const std::string& object) {
   return output_of("h5dump -A -d '" + object + "' '" + path + "'");
 }
@@ -206,7 +206,7 @@ TEST_F(ResultLayout, OtherProgramsSeeBfloat16AsNumbers) {
   const std::string dump = output_of("h5dump -d /out '" + path + "'");
   EXPECT_NE(dump.find("16-bit little-endian floating-point"), std::string::npos) << dump;
   EXPECT_NE(dump.find("1, 1.00781"), std::string::npos) << dump;
-  // HDF5 turns them into any float on its own.
+  // HDF5 itself converts bfloat16 to any other floating-point type.
   const std::vector<double> values = numbers(path, "/out", 8);
   EXPECT_EQ(values, (std::vector<double>{1, 1.0078125, -3.140625, 0, 0x1.fep127, 0x1p-133, -0.0, INFINITY}));
 }
@@ -223,10 +223,10 @@ TEST_F(ResultLayout, SameInputSameBytes) {
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   make_result(path, comm, {});
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5 would note the second at which it is made
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5 could store the second of creation
   make_result(folder / "again.h5", comm, {});
   EXPECT_EQ(content(path), content(folder / "again.h5"));
-  EXPECT_LT(content(path).size(), 16384u);  // nothing of the spare room stays
+  EXPECT_LT(content(path).size(), 16384u);  // reserved but unused space is given back
 }
 
 TEST_F(ResultLayout, AColumnHasAsManyNumbersAsItsExtentsSay) {

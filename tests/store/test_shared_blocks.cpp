@@ -1,5 +1,5 @@
 // Rows of all ranks written into one file: every number arrives, and every block of 64 KiB is written by one rank only.
-// pwrite is ours and notes what this rank writes.
+// This program defines pwrite itself, and so records what this rank writes.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 namespace {
 
-std::vector<annulus::core::Interval> written;  // bytes, by this rank
+std::vector<annulus::core::Interval> written;  // byte ranges that this rank wrote
 bool is_noting = false;
 
 }  // namespace
@@ -33,7 +33,7 @@ using core::Interval;
 using core::Shape;
 using test::SharedFolder;
 
-/// Which ranks have written which block, over all ranks: the largest number of ranks of one block.
+/// The largest number of ranks that have written into the same block; collective.
 Index most_writers(const comm::Communicator& comm) {
   std::map<Index, int> writers;
   std::string blocks;
@@ -57,7 +57,7 @@ struct Case {
   Shape shape;
   core::AxisOrder order;
   DType stored;
-  Index slices;  // of heads, written one after another
+  Index slices;  // parts of the heads, written one after another
 };
 
 float number_of(Index i) { return float(i % 8191) + 0.25f; }
@@ -112,7 +112,7 @@ void expect_right(const comm::Communicator& comm, const std::string& path, const
       EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin())) << name;
     }
   }
-  comm.barrier();  // the next file takes its place
+  comm.barrier();  // before the next file gets this name
 }
 
 TEST(SharedBlocks, EveryNumberArrivesAndEveryBlockHasOneWriter) {
@@ -120,11 +120,11 @@ TEST(SharedBlocks, EveryNumberArrivesAndEveryBlockHasOneWriter) {
   const SharedFolder folder(comm);
   const Case cases[] = {
       {{1, 4099, 3, 3, 40}, core::AxisOrder::bshd, DType::float32, 1},  // rows of 480 bytes, 2 MB
-      {{2, 8209, 2, 2, 65}, core::AxisOrder::bhsd, DType::float32, 1},  // 8.5 MB, four stretches a rank
+      {{2, 8209, 2, 2, 65}, core::AxisOrder::bhsd, DType::float32, 1},  // 8.5 MB, four byte ranges per rank
       {{1, 16411, 4, 4, 32},
        core::AxisOrder::bshd,
        DType::float64,
-       2},                                                          // 16.8 MB, stored wider, in two slices of heads
+       2},                                                          // 16.8 MB, stored as float64, two slices of heads
       {{3, 5, 2, 2, 8}, core::AxisOrder::bshd, DType::float32, 1},  // small: rank 0 writes all of it
       {{1, 300, 16, 16, 256}, core::AxisOrder::bshd, DType::float32, 1},  // rows of 16 KiB, 4.9 MB
   };
@@ -144,7 +144,7 @@ TEST(SharedBlocks, LargeDatasetsAreWrittenByAllRanks) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);
   const Case one{
-      {1, 65536, 1, 1, 64}, core::AxisOrder::bshd, DType::float32, 1};  // 16 MiB, from a multiple of 1 MiB on
+      {1, 65536, 1, 1, 64}, core::AxisOrder::bshd, DType::float32, 1};  // 16 MiB, begins at a multiple of 1 MiB
   const pattern::Partition partition = pattern::contiguous_partition(one.shape.sequence, comm.size());
   expect_right(comm, folder / "out.h5", one, partition);
   Index bytes = 0;

@@ -1,4 +1,4 @@
-// Input files: what is taken, and what a bad one gets.
+// Input files: which are accepted, and what errors say of bad ones.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,7 +52,7 @@ TEST_F(TensorFileTest, ReadsSeveralIntervalsPerRank) {
   const auto all = counting<float>(std::size_t(batch * sequence * heads * dim));
   make_input(comm, path, H5T_IEEE_F32LE, {2, 23, 3, 5}, all.data());
   const InputFile file = tensor_file(settings_for(path), comm);
-  // Rows dealt in blocks of two; the last rank gets none when there are several.
+  // The ranks get two rows in turn; if there are several ranks, the last one gets none.
   std::vector<Interval> rows;
   const int takers = std::max(1, comm.size() - 1);
   for (Index begin = 0; begin < sequence; begin += 2) {
@@ -69,7 +69,7 @@ TEST_F(TensorFileTest, ReadsRowsOnOneRankAlone) {
   const auto all = counting<double>(2 * 9 * 2 * 3);
   make_input(comm, path, H5T_IEEE_F64LE, {2, 9, 2, 3}, all.data());
   const InputFile file = tensor_file(settings_for(path), comm);
-  if (comm.rank() == comm.size() - 1) {  // nobody else takes part
+  if (comm.rank() == comm.size() - 1) {  // no other rank takes part
     std::vector<double> k(2 * 4 * 2 * 3);
     read_rows(file.inspected(), {"/k", k.data()}, {{3, 7}});
     EXPECT_EQ(k, rows_of(all, 2, 6, {{3, 7}}));
@@ -132,7 +132,7 @@ TEST_F(TensorFileTest, TakesChunkedCompressedDatasets) {
   EXPECT_EQ(q, rows_of(all, 1, 6, {rows}));
 }
 
-/// A file with something wrong, made by `make` on rank 0, and what is said about it.
+/// A bad input file, which `make` makes on rank 0, and what the error says of it.
 struct BadInput {
   const char* name;
   std::function<void(const std::string&)> make;
@@ -264,7 +264,7 @@ TEST_F(TensorFileTest, ReadsWhichRowsExist) {
   };
   const InputFile shorter = look(&runfile::InputSettings::documents, "documents");
   EXPECT_EQ(shorter.documents(), pattern::documents_at({{0, 4}, {4, 7}}, 9));
-  EXPECT_EQ(shorter.inspected().left_out, (std::vector<Interval>{{7, 9}})) << "of each entry";
+  EXPECT_EQ(shorter.inspected().left_out, (std::vector<Interval>{{7, 9}})) << "in each entry";
   EXPECT_FALSE(shorter.inspected().is_end_to_end);
   const InputFile ends = look(&runfile::InputSettings::lengths, "lengths");
   EXPECT_EQ(ends.documents(), pattern::documents_at({{0, 5}, {9, 18}}, 18)) << "entries end to end";
@@ -306,7 +306,7 @@ TEST_F(TensorFileTest, NamesWhatIsWrongWithLengths) {
   }
 }
 
-/// NaN and infinity at given global indices; the lowest one is named, whoever reads it.
+/// Puts `bad` (NaN or infinity) at three positions; the error names the first, whichever rank reads it.
 template <class T>
 void expect_named(DType type, hid_t file_type, T bad, const std::string& value) {
   const comm::Communicator comm(MPI_COMM_WORLD);
@@ -317,14 +317,14 @@ void expect_named(DType type, hid_t file_type, T bad, const std::string& value) 
     add_dataset(path, "k", file_type, {2, 9, 2, 3});
     std::vector<T> v(2 * 9 * 2 * 3, T(1));
     v[((1 * 9 + 8) * 2 + 1) * 3 + 2] = bad;  // the very last number
-    v[((0 * 9 + 7) * 2 + 1) * 3 + 0] = bad;  // [0, 7, 1, 0]: on the last rank, and before those of batch entry 1
+    v[((0 * 9 + 7) * 2 + 1) * 3 + 0] = bad;  // [0, 7, 1, 0]: before those of batch entry 1
     v[((1 * 9 + 0) * 2 + 0) * 3 + 1] = bad;
     add_dataset(path, "v", file_type, {2, 9, 2, 3}, v.data());
   }
   comm.barrier();
   const InputFile file = tensor_file(settings_for(path), comm);
   ASSERT_EQ(file.type(), type);
-  // Rank p holds rows p, p + 3 ..., so that neighbouring rows are on different ranks.
+  // Rank p of P holds rows p, p + P, ..., so that neighbouring rows are on different ranks.
   std::vector<Interval> rows;
   for (Index row = comm.rank(); row < 9; row += comm.size()) rows.push_back({row, row + 1});
   std::vector<T> k(rows.size() * 2 * 2 * 3), v = k;
@@ -354,7 +354,7 @@ TEST_F(TensorFileTest, OneRankThatCannotReadTheFileIsEveryonesError) {
   const std::string message = common_error(comm, [&] { file.read({{"/q", q.data()}}, wrong, comm); });
   EXPECT_NE(message.find("dataset /q: batch entry 0, rows 4 to 8, heads [0, 1) of (1, 8, 1, 2)"), std::string::npos)
       << message;
-  file.read({{"/q", q.data()}}, {rows}, comm);  // the ranks are still in step
+  file.read({{"/q", q.data()}}, {rows}, comm);  // all ranks can still communicate
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// dout and dlse beside q, k and v: read when asked for, and held against q.
+// dout and dlse in the file of q, k and v: read only if asked for, and their shapes are compared with that of q.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -59,7 +59,7 @@ TEST_F(TensorFileGradientsTest, NamesWhatIsWrongWithGradients) {
   };
   const hid_t f32 = H5T_IEEE_F32LE, f64 = H5T_IEEE_F64LE;
   const Case cases[] = {
-      // no vector: nvcc 13.0 loses inner braces of its initializer list
+      // not a vector: nvcc 13.0 loses inner braces of a vector's initializer list
       {"rows",
        f32,
        {2, 6, 4, 3},

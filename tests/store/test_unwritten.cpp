@@ -1,5 +1,5 @@
-// Inputs that a program has made and not, or only half, written: read as HDF5 reads them, by ranks that never wait for
-// one another; a dataset of which nothing was written is refused.
+// Datasets that a program has made, but has not written, or only a part of them. Missing parts are read as HDF5 reads
+// them, and no rank waits for another one. A dataset of which nothing was written is refused.
 #include <gtest/gtest.h>
 
 #include "store/tensor_inputs.hpp"
@@ -13,7 +13,7 @@ using test::settings_for;
 
 constexpr hsize_t rows = 12, heads = 2, dim = 4;
 
-/// A chunk for each row; rows [0, written) are written, with numbers from 1 on. `level` of gzip, 0: none.
+/// Adds a dataset with a chunk for each row. Rows [0, written) get numbers from 1 on. `level`: of gzip, 0 for none.
 void add_chunked(const std::string& path, const char* name, hsize_t written, unsigned level, bool is_chunked = true) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   const hsize_t extents[] = {1, rows, heads, dim}, chunk[] = {1, 1, heads, dim}, start[] = {0, 0, 0, 0};
@@ -59,7 +59,7 @@ TEST_F(Unwritten, ChunksThatAreMissingAreTheFillValue) {
       settings.v = fmt::format("v{}_{}", written, level);
       SCOPED_TRACE(settings.v);
       const InputFile file = tensor_file(settings, comm);
-      // Rank by rank other rows: all of them written, none of them, none at all.
+      // Rank 1 reads rows that may all be missing, rank 2 reads no rows.
       const Interval mine = comm.rank() == 1 ? Interval{6, 12} : comm.rank() == 2 ? Interval{} : Interval{0, 6};
       std::vector<float> found(std::size_t(mine.size()) * heads * dim, -1);
       file.read({{settings.v, found.data()}}, {mine}, comm);

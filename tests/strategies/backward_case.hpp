@@ -1,5 +1,5 @@
-// One case of a strategy's backward pass on the ranks of the launch, against the float64 definition. Each rank checks
-// its own rows of dq, dk and dv, and the cost that the strategy predicted.
+// Runs the backward pass of a case with a strategy on all ranks and compares it with the float64 definition. Each rank
+// checks its own rows of dq, dk and dv, and the cost that the strategy predicted.
 #pragma once
 
 #include <array>
@@ -18,10 +18,10 @@ struct Truth {
 
   AttentionCase numbers;
   kernels::ReferenceResult forward;
-  std::array<kernels::ReferenceGradients, 2> gradients;  ///< without dlse, with dlse
+  std::array<kernels::ReferenceGradients, 2> gradients;  ///< [0] without dlse, [1] with dlse
 };
 
-/// Adds the rank's rows of dout and dlse, and of what forward() makes, as the definition gives it.
+/// Adds the rank's rows of dout and dlse, and of the results of forward(): out, lse and normalizers by the definition.
 inline void add_backward_tensors(const Truth& truth, const Problem& problem, const pattern::StoredRows& rows,
                                  bool with_dlse, Tensors& tensors) {
   const core::Shape& s = problem.shape;

@@ -1,5 +1,5 @@
-// One case of a strategy on the ranks of the launch, against the float64 definition. Each rank checks its own rows of
-// out and lse, and the cost that the strategy predicted.
+// Runs a case with a strategy on all ranks and compares it with the float64 definition. Each rank checks its own rows
+// of out and lse, and the cost that the strategy predicted.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace annulus::strategies {
 
 using test::AttentionCase;
 
-/// A problem, described for strategies and for the reference.
+/// A problem for strategies; numbers() gives the same problem, with inputs, to the float64 reference.
 struct Case {
   std::string name;
   Problem problem;
@@ -35,7 +35,7 @@ struct Case {
     if (problem.rule.coordinates) pattern.coordinates = problem.rule.coordinates->numbers();
     return {problem.shape, pattern, problem.type, seed, 1};
   }
-  /// Sink logits below, among and above the scores, and none.
+  /// Sink logits below, among and above the scores, and -infinity (no sink).
   static double sink_of(Index head) {
     return std::array{0.5, 3.25, -std::numeric_limits<double>::infinity(), -6.0, 25.0}[std::size_t(head % 5)];
   }
@@ -54,7 +54,7 @@ inline Case make_case(const std::string& name, core::Shape shape, pattern::Patte
   return made;
 }
 
-/// A (B, S, ...) tensor with NaN in all rows of gaps; no result may contain it.
+/// Returns a (B, S, ...) tensor with NaN in all rows of gaps; no result may contain these NaN.
 inline std::vector<double> with_gaps(std::vector<double> whole, const Problem& problem) {
   const core::Shape& s = problem.shape;
   const auto row = whole.size() / std::size_t(s.batch * s.sequence);
@@ -66,7 +66,7 @@ inline std::vector<double> with_gaps(std::vector<double> whole, const Problem& p
   return whole;
 }
 
-/// Rows of K and of V as Tensors::kv has them.
+/// Rows of K and V, joined to the layout of Tensors::kv.
 inline std::vector<std::byte> kv_of(const Problem& problem, const std::vector<std::byte>& k,
                                     const std::vector<std::byte>& v) {
   std::vector<std::byte> all;
@@ -103,11 +103,11 @@ inline Tensors take_tensors(const AttentionCase& numbers, const Problem& problem
   return tensors;
 }
 
-/// Measures what a strategy uses from now on, and compares it with the prediction.
+/// Measures a pass from construction on; compares its memory, bytes and kept triples with the prediction.
 class Spending {
  public:
   Spending() {
-    kernels::device::release_kept_lists();  // an earlier case's coordinates
+    kernels::device::release_kept_lists();  // they may hold an earlier case's coordinates
     core::memory_ledger().reset_peak();
     scratch_before_ = by_purpose("kernel scratch");
   }
@@ -115,18 +115,18 @@ class Spending {
   void expect(const core::RankMetrics& metrics, const Prediction& predicted, const pattern::StoredRows& rows,
               const comm::Communicator& comm) const {
     const core::HopMetrics total = metrics.total();
-    // No second may count twice.
+    // No time may count both as waiting and as computing.
     EXPECT_LE(total.wait_seconds + total.compute_seconds, (core::wall_seconds() - start_) * (1 + 1e-9));
     EXPECT_EQ(metrics.rows, rows.count());
     EXPECT_EQ(total.kept, predicted.kept);
     EXPECT_EQ(total.bytes_received, predicted.bytes_received);
     EXPECT_EQ(total.bytes_sent, predicted.bytes_sent);
     EXPECT_EQ(comm.sum(total.bytes_sent), comm.sum(total.bytes_received)) << "what is sent arrives";
-    // Not counted: panels of an earlier, larger case, which threads keep; lists of integers; copies for NCCL, which are
-    // not predicted.
+    // Predictions include neither panels that threads keep from an earlier, larger case, nor work lists, nor copies
+    // that are packed for NCCL.
     const Index others = scratch_before_ + by_purpose("work list") + by_purpose("packed messages");
     EXPECT_LE(core::memory_ledger().peak() - others, predicted.memory_bytes)
-        << "more memory than was announced; peaks by purpose:" << peaks();
+        << "more memory than was predicted; peaks by purpose:" << peaks();
   }
 
  private:
@@ -138,7 +138,7 @@ class Spending {
     return text;
   }
 
-  Index scratch_before_ = 0;  // which the kernel's threads keep between calls
+  Index scratch_before_ = 0;  // bytes that the kernel's threads keep from earlier calls
   double start_ = core::wall_seconds();
 };
 

@@ -1,4 +1,4 @@
-// Problems with fewer queries than keys, or more: the results by the definition, and the passes of one strategy.
+// Problems with fewer or more queries than keys: the results by the definition, and the passes of one strategy.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace annulus::strategies {
 
-/// A problem whose queries place_queries() has placed.
+/// A problem for which place_queries() has set the rows of the queries.
 struct QueryCase {
   std::string name;
   Problem problem;
@@ -27,7 +27,7 @@ inline QueryCase make_queries(const std::string& name, core::Shape shape, patter
           square.problem, 1};
 }
 
-/// The definition, one query row after another. q is (B, Sq, H, D), k (B, S, Hkv, D); v and out have Dv numbers.
+/// Results by the definition, one query after another. q is (B, Sq, H, D), k (B, S, Hkv, D); v and out have Dv numbers.
 struct QueryTruth {
   explicit QueryTruth(const QueryCase& one) : problem(one.problem), count(problem.query_count()) {
     const core::Shape& s = problem.shape;
@@ -57,7 +57,7 @@ struct QueryTruth {
     for (Index at = 0; at < s.batch * count * s.heads; ++at) add_row(at);
   }
 
-  /// The row of the sequence of query i; without row numbers any row will do.
+  /// The row of the sequence at which query i is. Queries without row numbers see all keys: any row of these will do.
   Index row_of(Index i) const {
     if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
     return problem.has_queries_after_all_keys() ? 0 : problem.queries.value_or(core::Interval{}).begin + i;
@@ -67,10 +67,10 @@ struct QueryTruth {
   Index count;
   kernels::ReferencePattern pattern;
   std::vector<double> q, k, v, dout, dlse, out, lse, entropy, received, dq, dk, dv, dsink;
-  std::vector<std::vector<double>> weights;  ///< for (b, i, h): P of every key
+  std::vector<std::vector<double>> weights;  ///< for (b, i, h): the probability of every key
 
  private:
-  /// Adds everything that query row and head `at` contributes.
+  /// Adds what query row i of batch entry b contributes with head h; `at` is the index of (b, i, h).
   void add_row(Index at) {
     using kernels::detail::add, kernels::detail::dot;
     const core::Shape& s = problem.shape;
@@ -149,7 +149,7 @@ class QueryRun {
           [&] { return strategy_.backward(problem_, partition_, comm_, tensors_, {}); });
   }
 
-  /// Runs them, and checks their costs against the prediction and their results.
+  /// Runs the three passes; compares their costs with the predictions, and their results with the definition.
   void check() {
     looks_at_cost_ = true;
     run();
@@ -179,7 +179,7 @@ class QueryRun {
     check_lists(told);
   }
 
-  /// Checks that this rank's results have the same bytes as those rows in another run, which has all rows.
+  /// Checks that this rank's results have the same bytes as the same rows in `whole`, a run that has all rows.
   void expect_bits_of(const QueryRun& whole) const {
     SCOPED_TRACE(name_);
     const Index batch = problem_.shape.batch;
@@ -220,7 +220,7 @@ class QueryRun {
     core::copy_to_host(bytes.data(), buffer.data(), buffer.bytes());
     return bytes;
   }
-  /// Those rows of an array (parts, sequence, width).
+  /// Takes the given rows of an array (parts, sequence, width).
   static std::vector<std::byte> rows_of(const std::vector<std::byte>& whole, Index parts, Index sequence,
                                         const pattern::StoredRows& rows) {
     const Index width = Index(whole.size()) / (parts * sequence);
@@ -233,7 +233,7 @@ class QueryRun {
     }
     return taken;
   }
-  /// This rank's queries of a (B, Sq, ...) tensor, or its keys of two (B, S, ...) tensors.
+  /// own(): this rank's queries of a (B, Sq, ...) tensor. own_keys() and keys(): its keys of one, or two, (B, S, ...).
   std::vector<double> own(const std::vector<double>& whole) const {
     return test::take_rows(whole, problem_.shape.batch, truth_.count, queries_);
   }
@@ -291,7 +291,7 @@ class QueryRun {
   struct Told {
     std::vector<std::byte> entropy, received, top_rows, top_weights;
   };
-  Told told_;  // statistics, moved here: later passes do not need them
+  Told told_;  // bytes of the statistics; the backward pass runs without them
   bool looks_at_cost_ = false;
 };
 
@@ -320,7 +320,7 @@ inline std::vector<QueryCase> awkward_queries() {
   };
 }
 
-/// Semantics, causal or not, documents, grouped heads, windows, sinks; offsets at both ends and in between.
+/// Semantics, causal or not, documents, grouped heads, windows, sinks; queries at both ends of the keys and in between.
 inline std::vector<QueryCase> pattern_queries() {
   using pattern::Window;
   const Index all = pattern::whole_document;

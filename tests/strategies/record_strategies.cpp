@@ -1,10 +1,10 @@
-// Prints what every strategy does on the ranks of the launch: messages, metrics, predictions and bits of the results.
+// Prints what every strategy does on every rank: messages, metrics, predictions and bits of the results.
 // This is no test: to compare two versions of the program, compare their output.
 //
 //   mpirun -n 3 strategies_record > before.txt
 //
-// One line for each case, strategy, pass and rank. Bits that depend on the order in which messages arrive are left out,
-// and so are times.
+// It prints one line for each case, strategy, pass and rank. Times are left out, and so are bits that depend on the
+// order in which messages arrive.
 #include <mpi.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace {
 
-/// This rank's messages since the last forget(), as text. MPI calls are intercepted by the profiling
+/// This rank's messages since the list was last cleared, as text. MPI calls are intercepted by the profiling
 /// interface.
 std::vector<std::string> messages;
 

@@ -11,8 +11,8 @@ namespace annulus::strategies {
 
 using pattern::Partition;
 
-/// Bytes of out, lse, entropy, dq and the other statistics of some rows, (B, rows, heads x bytes) each; of dkv (2, B,
-/// rows, K/V heads x bytes), as stored; and dsink (H) of all rows.
+/// Results for some rows, as stored bytes: dkv is (2, B, rows, K/V heads x bytes), all others are (B, rows, heads x
+/// bytes). dsink (H) is that of all rows.
 struct Bits {
   std::vector<std::byte> out, lse, entropy, dq, dkv, received, top_rows, top_weights;
   std::vector<double> dsink = {};
@@ -25,7 +25,7 @@ inline std::vector<std::byte> bytes_of(const core::Buffer& buffer) {
   return bytes;
 }
 
-/// Those rows of an array (parts, S, width).
+/// Takes the given rows of an array (parts, S, width).
 inline std::vector<std::byte> rows_of(const std::vector<std::byte>& whole, Index parts, Index sequence,
                                       const pattern::StoredRows& rows) {
   const Index width = Index(whole.size()) / (parts * sequence);
@@ -40,7 +40,7 @@ inline std::vector<std::byte> rows_of(const std::vector<std::byte>& whole, Index
   return taken;
 }
 
-/// A case with its numbers as stored: q is (B, S, heads), K and V are (B, S, K/V heads) as in Tensors::kv.
+/// A case with its numbers as stored: q is (B, S, H, D), dout (B, S, H, Dv); kv is K and V, laid out as Tensors::kv.
 struct Stored {
   explicit Stored(const Case& one) : problem(one.problem) {
     const AttentionCase numbers = one.numbers();
@@ -54,7 +54,7 @@ struct Stored {
                bool gradients) const {
     Problem problem = this->problem;
     problem.gradients = gradients;
-    if (problem.granule == 1) problem.statistics = {true, gradients, gradients ? 3 : 0};  // granules allow none
+    if (problem.granule == 1) problem.statistics = {true, gradients, gradients ? 3 : 0};  // impossible with granules
     const core::Shape& s = problem.shape;
     const pattern::StoredRows& rows = partition[std::size_t(comm.rank())];
     Tensors tensors;

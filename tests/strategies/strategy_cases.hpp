@@ -9,8 +9,8 @@ namespace annulus::strategies {
 
 constexpr std::uint64_t seed = 20261121;
 
-/// Calls check(strategy, case, comm) for every case and every strategy, with every partition and with the one that
-/// `auto` chooses; or for one in `one_in` of these, chosen with a seed.
+/// Calls check(strategy, case, comm) for every case, every strategy and every partition, also the partition that a
+/// strategy chooses if none is named. If one_in > 1, only for one in `one_in` of these calls, drawn with a seed.
 template <class Check>
 void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& check) {
   const comm::Communicator comm(MPI_COMM_WORLD);
@@ -21,7 +21,7 @@ void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& chec
     const bool is_packed = one.problem.documents.size() > 2;
     for (const Strategy* strategy : available()) {
       for (const auto partition : kinds) {
-        if (partition == pattern::PartitionKind::documents && !is_packed) continue;  // the same as another one
+        if (partition == pattern::PartitionKind::documents && !is_packed) continue;  // zigzag or contiguous
         if (random() % std::uint64_t(one_in) != 0) continue;
         Case cut = one;
         cut.problem.partition = partition;
@@ -33,7 +33,7 @@ void for_every_strategy(const std::vector<Case>& cases, int one_in, Check&& chec
   }
 }
 
-/// Semantics x causal x grouped heads x documents; of causal torchscale, which equals longnet, only a few.
+/// Semantics x causal x grouped heads x documents. Causal torchscale equals longnet, so it is only here with Hkv = 2.
 inline std::vector<Case> semantics_cases() {
   std::vector<Case> cases;
   for (const auto& semantics : pattern::semantics_table) {
@@ -53,7 +53,7 @@ inline std::vector<Case> semantics_cases() {
   return cases;
 }
 
-/// Windows: causal and not, dilated, with first rows, larger than a rank or a document, together with segments.
+/// Windows: causal and not, dilated, with first rows, longer than a rank's rows or a document, mixed with segments.
 inline std::vector<Case> window_cases() {
   using pattern::Semantics, pattern::Window;
   const Index all = pattern::whole_document;
@@ -143,7 +143,7 @@ inline std::vector<Case> device_cases() {
   return {one, filled, windows};
 }
 
-/// Documents with gaps between them, and rows at both ends that do not exist.
+/// Documents with gaps between them and at both ends of the sequence. Rows in gaps belong to no document.
 inline std::vector<Case> gap_cases() {
   std::vector<Case> cases;
   for (const auto& semantics : pattern::semantics_table) {
@@ -159,7 +159,7 @@ inline std::vector<Case> gap_cases() {
   return cases;
 }
 
-/// Some of these cases with sink logits: GQA, documents, several pairs, rows without keys, filled-in keys.
+/// Every one_in-th case, with sink logits.
 inline std::vector<Case> with_sinks(std::vector<Case> cases, std::size_t one_in) {
   std::vector<Case> some;
   for (std::size_t i = 0; i < cases.size(); i += one_in) {
@@ -170,8 +170,8 @@ inline std::vector<Case> with_sinks(std::vector<Case> cases, std::size_t one_in)
   return some;
 }
 
-/// One of five score rules, the next one for each `number`: a cap, ALiBi by rows, ALiBi in the plane, with exempt rows,
-/// and cap with ALiBi. torchscale only takes a cap.
+/// Score rule `number` modulo 5: 0 a cap, 1 ALiBi by rows, 2 ALiBi in the plane with exempt rows, 3 ALiBi in the plane
+/// with a slope of 0, 4 a cap and ALiBi by rows with exempt rows and a slope of 0. torchscale always gets a cap.
 inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem) {
   kernels::ScoreRule rule;
   const std::size_t kind = problem.pattern.semantics == pattern::Semantics::torchscale ? 0 : number % 5;
@@ -189,7 +189,7 @@ inline kernels::ScoreRule rule_number(std::size_t number, const Problem& problem
   return rule;
 }
 
-/// Some of the cases with score rules.
+/// Every one_in-th case, with a score rule.
 inline std::vector<Case> with_rules(std::vector<Case> cases, std::size_t one_in) {
   std::vector<Case> some;
   for (std::size_t i = 0; i < cases.size(); i += one_in) {
@@ -200,7 +200,7 @@ inline std::vector<Case> with_rules(std::vector<Case> cases, std::size_t one_in)
   return some;
 }
 
-/// 60 random cases, others for every number of ranks.
+/// 60 random cases; each number of ranks draws other cases.
 inline std::vector<Case> random_cases() {
   const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
   std::mt19937_64 random(own_seed);
@@ -218,8 +218,8 @@ inline std::vector<Case> random_cases() {
   return cases;
 }
 
-/// Some of all of these with values of another head size than keys, smaller and larger in turn; where the back end
-/// takes them, which test_problem_checks.cpp holds it to.
+/// Every one_in-th case, with values whose head size is, in turn, smaller and larger than that of keys. Cases whose
+/// back end takes no such values are left out; test_problem_checks.cpp tests that they are refused.
 inline std::vector<Case> with_values(const std::vector<Case>& cases, std::size_t one_in) {
   std::vector<Case> some;
   for (std::size_t i = 0; i < cases.size(); i += one_in) {

@@ -1,13 +1,13 @@
 // The backward pass of every strategy in the registry, for the cases of the forward test, against the float64
-// definition. Each rank checks its own rows of dq, dk and dv. More than 2 ranks share few cores: they run a seeded
-// third of all this, more than 4 ranks a tenth.
+// definition. Each rank checks its own rows of dq, dk and dv. With more than 2 ranks, which share few cores, only a
+// third of these checks runs, drawn with a seed; with more than 4 ranks a tenth.
 #include "backward_case.hpp"
 #include "strategy_cases.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-/// Every second check has a gradient of the LSE.
+/// Every second check also has a gradient of the LSE as input.
 void check_all(const std::vector<Case>& cases) {
   const int ranks = comm::Communicator(MPI_COMM_WORLD).size();
   for (const Case& one : cases) {
@@ -43,8 +43,8 @@ TEST(Backward, ValuesOfAnotherSize) { check_all(value_cases()); }
 
 TEST(Backward, RandomSettings) { check_all(random_cases()); }
 
-/// The same cases, where gradients must have the same bits for every number of ranks. Their cost is checked,
-/// too.
+/// The same cases with `reproducible`: other code then adds up the gradients. Results and costs are checked;
+/// test_reproducible.cpp compares bits.
 void check_reproducible(const std::vector<Case>& cases) {
   const int ranks = comm::Communicator(MPI_COMM_WORLD).size();
   for (Case one : cases) {
@@ -67,7 +67,7 @@ TEST(BackwardInOrder, Windows) { check_reproducible(window_cases()); }
 
 TEST(BackwardInOrder, EveryStorageType) { check_reproducible(storage_cases()); }
 
-// Device tiles have no panels of the host's kernels, but the memory prediction includes some.
+// Device tiles need no panels of the host's kernels. The memory prediction includes such panels: it is an upper bound.
 TEST(BackwardInOrder, DeviceTilesServeEveryStrategyToo) { check_reproducible(device_cases()); }
 
 TEST(BackwardInOrder, RowsThatDoNotExist) { check_reproducible(gap_cases()); }

@@ -1,5 +1,5 @@
-// Memory of the backward pass compared with the forward pass: predicted for problems of usual size; for small ones also
-// predicted compared with measured.
+// Memory of the backward pass. For problems of usual size, its prediction is compared with that of the forward pass;
+// for small problems, it is measured and compared with its prediction.
 #include <algorithm>
 
 #include "backward_case.hpp"
@@ -30,7 +30,7 @@ std::vector<Size> sizes() {
   return sizes;
 }
 
-/// The largest ratio over the ranks.
+/// Predicted memory of the backward pass over that of the forward pass: the largest such ratio of all ranks.
 double ratio(const Strategy& strategy, const Problem& problem) {
   const pattern::Partition partition = strategy.partition(problem, ranks);
   double largest = 0;
@@ -65,7 +65,7 @@ TEST(BackwardMemory, OfGradientsInOrderIsMoreWhereSumsComeHomeWhileOthersPassBy)
         Case one = make_case(size.name, {1, 65536, 8, size.kv_heads, 64}, size.pattern, {}, type);
         one.problem.reproducible = one.problem.gradients = true;
         if (!why_not_reproducible(*strategy, one.problem, ranks).empty()) continue;
-        // Dense and causal, the second to last rank has three blocks of sums: arriving, leaving, and its own.
+        // If dense and causal, the last rank but one has three blocks of sums: arriving, leaving, and its own.
         const bool three = size.name.rfind("dense causal", 0) == 0;
         // Next to each block of sums is a block with the sums of the current query rows.
         const double limit = type == core::DType::float32 ? (three ? 3.4 : 2.6) : three ? 4.7 : 3.6;
@@ -84,7 +84,7 @@ Index peak_of(Call&& call) {
   return core::memory_ledger().peak() - core::memory_ledger().peak_by_purpose()["work list"];
 }
 
-/// Strategies whose kernel has seen all rows at the end: threads keep the largest panels that they needed.
+/// All strategies; those whose kernel sees all rows come last: threads keep the largest panels that they needed.
 std::vector<const Strategy*> by_rows() {
   std::vector<const Strategy*> strategies = available();
   std::stable_partition(strategies.begin(), strategies.end(), [](const Strategy* one) {
@@ -112,13 +112,13 @@ void expect_predicted_peaks(Index batch, Index rows_of_each, bool reproducible) 
       const Index backward = peak_of([&] { strategy->backward(one.problem, partition, comm, tensors, {}); });
       const Index predicted = strategy->predict_backward(one.problem, partition, comm.rank()).memory_bytes;
       EXPECT_LE(backward, predicted);
-      EXPECT_GE(double(backward), 0.9 * double(predicted)) << "the prediction is far too careful";
+      EXPECT_GE(double(backward), 0.9 * double(predicted)) << "the prediction is far too high";
     }
   }
 }
 
-// A single rank works on these in several blocks: 60 entries have 12 MB of sums. This test must come first, because
-// threads keep the panels that longer rows need.
+// A single rank computes 60 batch entries in several blocks, as they have 12 MB of sums. This test must come first,
+// because threads keep the larger panels that longer sequences need.
 TEST(BackwardMemory, MeasuredPeakIsThePredictedOneOfManyEntries) {
   for (const bool reproducible : {false, true}) expect_predicted_peaks(60, 64, reproducible);
 }

@@ -1,12 +1,12 @@
-// Every strategy in the registry x semantics x causal x documents x GQA x storage type, on the ranks of the launch,
-// against the float64 definition. Each rank checks its own rows of out and lse. More than 4 ranks share few cores: they
-// run a seeded tenth of all this.
+// Every strategy in the registry x semantics x causal x documents x GQA x storage type, on all ranks, against the
+// float64 definition. Each rank checks its own rows of out and lse. With more than 4 ranks, which share few cores, only
+// a tenth of these checks runs, drawn with a seed.
 #include "strategy_cases.hpp"
 
 namespace annulus::strategies {
 namespace {
 
-/// Checks the case as it is and, where this is possible, reproducible.
+/// Checks the case as it is and, where this is possible, with `reproducible`.
 void check_both(const Strategy& strategy, const Case& one, const comm::Communicator& comm) {
   check(strategy, one, comm);
   Case reproducible = one;

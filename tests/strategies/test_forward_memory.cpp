@@ -1,5 +1,5 @@
-// Memory of the forward pass compared with its tensors: predicted for problems of usual size; for small ones also
-// predicted compared with measured.
+// Memory of the forward pass. For problems of usual size, its prediction is compared with the size of the tensors; for
+// small problems, it is measured and compared with its prediction.
 #include "forward_case.hpp"
 
 namespace annulus::strategies {
@@ -13,7 +13,7 @@ Index tensor_bytes(const Problem& problem, Index rows) {
          (2 * problem.query_row_bytes() + 2 * problem.kv_row_bytes() + problem.lse_row_bytes());
 }
 
-/// Several pairs, 8 heads of 64.
+/// A causal problem of three pairs, with 8 heads of 64.
 Problem usual(core::DType type, Index rows, Index kv_heads) {
   return make_case("", {1, rows, 8, kv_heads, 64},
                    {Semantics::longnet, {{2048, 1}, {8192, 4}, {pattern::whole_document, 16}}, true, false}, {}, type)
@@ -59,13 +59,13 @@ TEST(ForwardMemory, MeasuredPeakIsThePredictedOne) {
         const Index found = peak_of([&] { strategy->forward(one.problem, partition, comm, tensors, {}); });
         const Index predicted = strategy->predict(one.problem, partition, comm.rank()).memory_bytes;
         EXPECT_LE(found, predicted);
-        EXPECT_GE(double(found), 0.85 * double(predicted)) << "too careful, panels that are not full apart";
+        EXPECT_GE(double(found), 0.85 * double(predicted)) << "the prediction is far too high";
       }
     }
   }
 }
 
-// A block of batch entries, whose size follows from the number of threads, cuts keys as the whole batch does.
+// A block of batch entries has a size that depends on the number of threads, but cuts keys as the whole batch does.
 TEST(ForwardMemory, KeyPartsAreThoseOfTheWholeBatch) {
   Problem whole = usual(core::DType::float32, 200'000, 8);
   whole.shape.batch = 4;
@@ -131,7 +131,7 @@ TEST(ForwardMemory, BlocksOfEntriesGiveWhatTheEntriesGiveAlone) {
   }
 }
 
-// After the tests that measure: threads keep the panels that they once needed.
+// This test comes after those that measure memory, because threads keep the panels that they once needed.
 TEST(ForwardMemory, SumsAreThereForBlocksOfRows) {
   // Many heads, so that a block has few rows.
   const comm::Communicator comm(MPI_COMM_WORLD);

@@ -60,7 +60,7 @@ struct Plan {
   std::vector<GradientHops> gradients;  // [P]
 };
 
-/// The sums that return to each rank if rank p adds `weight`(p) to every row that it reads.
+/// The sums that return to each rank if every rank p adds 2^p to every row that it reads.
 std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, const Plan& plan) {
   const Problem problem = problem_of(layout);
   const std::size_t ranks = partition.size();
@@ -96,7 +96,7 @@ std::vector<Sums> carry_home(const Layout& layout, const Partition& partition, c
   return back;
 }
 
-/// The same by the definition of what is read: a rank's weight counts once for each part that it reads with the row.
+/// The same sums by rows_read(), from readers that reached(distance, ranks) allows: 2^p once per part with the row.
 std::vector<Sums> expected(const Layout& layout, const Partition& partition, bool reached(int distance, int ranks)) {
   const Problem problem = problem_of(layout);
   const int ranks = int(partition.size());
@@ -133,7 +133,7 @@ Plan rotation(const Layout& layout, const Partition& partition) {
   return plan;
 }
 
-/// Rows of one head that all ranks together receive: of K and V, and of gradients.
+/// (row, head) pairs that all ranks together receive: of K and V, and of gradients.
 std::pair<Index, Index> rows_received(const Plan& plan) {
   Index keys = 0, gradients = 0;
   for (std::size_t p = 0; p < plan.hops.size(); ++p) {
@@ -191,7 +191,7 @@ void move(const PackedRows& sent, const PackedRows& received, Chains& from, Chai
   EXPECT_EQ(sent, received) << "sender and receiver disagree";
   for_each_row(sent, [&](const auto& row) {
     const auto found = from.find(row);
-    ASSERT_NE(found, from.end()) << "row " << row.first << " is not here";
+    ASSERT_NE(found, from.end()) << "row " << row.first << " is not with the sender";
     ASSERT_TRUE(to.emplace(row, found->second).second) << "row " << row.first << " comes twice";
     from.erase(found);
   });
@@ -290,7 +290,7 @@ TEST(GradientHops, MoveAsManyRowsAsKeysAndValues) {
 }
 
 TEST(GradientHops, StartBehindTheFirstReader) {
-  // Segments as long as two ranks: rank 1's rows pass ranks 2 and 3, which do not read them, on their way to rank 0.
+  // Segments span two ranks: rank 1's rows pass through ranks 2 and 3, which do not read them, on their way to rank 0.
   const Index n = 64;
   const Layout pairs = test::longnet_layout({{32, 1}}, false, n, 1);
   const auto [keys, gradients] = rows_received(ring(pairs, pattern::contiguous_partition(n, 4), 1, 3));

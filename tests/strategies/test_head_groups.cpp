@@ -1,5 +1,5 @@
-// Strategies that exchange rows for heads: what they move and store, for any rank, in one process; and more groups than
-// in test_forward.
+// Strategies that exchange rows for heads: what they move and store, on any number of ranks, counted in one process;
+// and groups of more sizes than in test_forward.cpp.
 #include "annulus/strategies/heads/head_groups.hpp"
 
 #include <mpi.h>
@@ -45,14 +45,14 @@ TEST(HeadGroups, DealHeadsAndJoinRows) {
   EXPECT_EQ(group.bytes_sent(), 4 * (2 * 3 * 4 + 2 * 2 * 4 + 2 * 2 * 4 + 2 * 2));
   EXPECT_EQ(group.bytes_received(), 4 * (2 * 2 * 4 + 2 * 2 * 4 + 2 * 3 * 4 + 2 * 3));
   EXPECT_EQ(group.rows_received(), 2);
-  // With gradients, the shifts and factors of the same rows return, too.
+  // With gradients, the normalizers of the same rows and heads return, too: two numbers for each.
   Problem with_gradients = one.problem;
   with_gradients.gradients = true;
   const HeadGroup back(with_gradients, partition, 2, 3);
   EXPECT_EQ(back.bytes_sent(), group.bytes_sent() + 4 * (2 * 2 * 2));
   EXPECT_EQ(back.bytes_received(), group.bytes_received() + 4 * (2 * 3 * 2));
   EXPECT_EQ(back.memory(0), group.memory(0) + 4 * 2 * (4 * 2 + 2 * 5));
-  // Own q, k, v; out and lse of its share of heads, then of its own rows; the kernel's panels stay.
+  // Memory: own q, k, v; out and lse of own heads for the group's rows, and of all heads for own rows; kernel panels.
   const Index outputs = 4 * (4 * 2 * (4 + 1)) + 4 * (2 * 5 * (4 + 1));
   EXPECT_EQ(group.memory(0), 4 * (2 * 5 * 4 + 2 * 2 * 4) + outputs + kernel_memory(group.narrow(), 4));
   EXPECT_EQ(group.memory(1 << 30), 4 * (2 * 5 * 4 + 2 * 2 * 4) + (1 << 30));
@@ -102,7 +102,7 @@ TEST(Hybrid, IsTheRingInGroupsOfOneAndUlyssesInOneGroup) {
 struct Results {
   std::vector<std::vector<std::byte>> bytes;
   Index moved = 0;                     ///< bytes of messages
-  Index moved_in_place = 0;            ///< the part that a rank sends to itself
+  Index moved_in_place = 0;            ///< bytes that a rank sends to itself
   std::map<std::string, Index> peaks;  ///< bytes, by purpose
 };
 

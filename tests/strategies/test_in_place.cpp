@@ -33,7 +33,7 @@ TEST(GradientsInPlace, EveryNumberComesToItsPlace) {
       problem.precision = precision;
       problem.backend = kernels::default_backend();
       problem.scale = 0.125;
-      // The factor that finish() applies to dk: it depends on the one that the kernels have left out.
+      // finish_keys() multiplies dk by the factor that kernels leave out: the scale on a device, ln 2 on a host.
       const double unit = problem.backend == kernels::Backend::device ? problem.scale : std::numbers::ln2;
       const Index each = problem.shape.batch * rows * problem.shape.kv_heads * problem.shape.head_dim;
       const std::vector<double> values = numbered(2 * each);

@@ -25,7 +25,7 @@ struct Part {
   Interval batch, rows, heads;
 };
 
-/// (B, S, H, bytes)
+/// An array (B, S, H, bytes of an element).
 struct Array {
   Index batch = 0, rows = 0, heads = 0;
   Bytes bytes;
@@ -153,7 +153,7 @@ Own one_document(const Problem& problem, std::size_t which) {
   return own;
 }
 
-/// The first rows of a causal problem, or of one where every segment ends at the cut: none of them sees a later row.
+/// The first rows of a causal problem, or of one where no segment crosses the cut: none of them sees a later row.
 /// Later rows may see them; then dk and dv are those of the whole problem only if later rows contribute nothing.
 Own first_rows(const Problem& problem, Index rows, bool with_key_sums) {
   Own own{fmt::format("the first {} rows", rows), problem, everything(problem.shape), with_key_sums};
@@ -170,7 +170,7 @@ Case make(const std::string& name, core::Shape shape, pattern::Pattern pattern, 
   return one;
 }
 
-/// dout of the rows from `first` on is 0.
+/// Sets dout of the rows from `first` on to 0.
 Inputs without_later_gradients(Inputs in, Index first) {
   const Index row = in.dout.heads * in.dout.width();
   for (Index b = 0; b < in.dout.batch; ++b) {
@@ -265,7 +265,7 @@ TEST_F(Invariance, FirstRowsUpToTheEndOfAllSegments) {
   }
 }
 
-/// Many tiles, whose borders are elsewhere in a part; a batch of documents with heads that share keys.
+/// Many tiles, whose borders are elsewhere if a part is computed alone; a batch, documents, and heads that share keys.
 TEST_F(Invariance, EveryStorageTypeAndPrecisionWithManyTiles) {
   for (const DType type : core::all_dtypes) {
     for (const bool causal : {false, true}) {
@@ -289,7 +289,7 @@ TEST_F(Invariance, EveryStorageTypeAndPrecisionWithManyTiles) {
   }
 }
 
-/// More keys than the smallest task of the gradients has, so that threads cut the whole and its parts differently.
+/// More keys than the smallest task of the backward pass has: threads cut the whole problem and its parts differently.
 TEST_F(Invariance, MoreKeysThanATask) {
   Case one = make("long", {2, 1000, 2, 1, 32}, {Semantics::longnet, {{}}, true, false}, {0, 200, 1000});
   expect_same_bits(one, {one_batch_entry(one.problem, 1), one_document(one.problem, 1)});
@@ -352,7 +352,7 @@ TEST_F(Invariance, RandomSettings) {
   }
 }
 
-/// Parts that the definition makes depend on the rest: so the comparison can fail for every result.
+/// By the definition, results of these parts depend on the rest. So the comparison can fail for every result.
 TEST_F(Invariance, EndsWhereTheDefinitionMakesAPartDependOnTheRest) {
   const auto differing_parts = [](const Case& one, const Own& own) {
     const Inputs in = inputs_of(one);

@@ -1,4 +1,4 @@
-// Gradients where scores are large, |lse| about 2,000 to 100,000: forward and backward pass of every strategy, against
+// Gradients where scores are large, |lse| about 200 to 100,000: forward and backward pass of every strategy, against
 // the float64 definition. The error may be three times that of a plain computation in the same precision, which keeps
 // the softmax's maximum and sum. A computation that gets probabilities from an lse rounded to float32 (at 2,000 in
 // steps of 1.2e-4) would have up to six times the plain error already at 2,000.
@@ -19,9 +19,9 @@ struct Inputs {
   Numbers q, k, v, dout;
 };
 
-/// Normal numbers, except that the last coordinate of every q is `height` and that of every k is `height` or -`height`.
-/// So all scores are about +-scale * height^2 and differ by a few units: many keys share each row. It is the last
-/// coordinate, so that sums get this large, and are rounded at this size, only once.
+/// Normally distributed numbers, but the last coordinate of every q is `height`, that of every k height * sign.
+/// So all scores are about sign * scale * height^2 and differ by a few units: in every row many keys have noticeable
+/// weights. Only the last addition makes a dot product this large, so it is rounded at this size only once.
 Inputs tall_inputs(const Problem& problem, double height, double sign) {
   const core::Shape& s = problem.shape;
   const auto values = [&](core::TensorId tensor, Index heads) {
@@ -37,7 +37,7 @@ Inputs tall_inputs(const Problem& problem, double height, double sign) {
   return inputs;
 }
 
-/// The gradients in arithmetic type T as textbooks have them: scores, largest score, exp(score - largest) / sum.
+/// The gradients as textbooks compute them, in arithmetic type T: scores, largest score, exp(score - largest) / sum.
 template <class T>
 class Plain {
  public:
@@ -130,7 +130,7 @@ double largest_difference(const Numbers& a, const Numbers& b) {
   return largest;
 }
 
-/// The same over all ranks, each of which has some rows.
+/// The largest difference over all ranks; `found` has the rows of this rank, `whole` has all rows.
 double error_of_rows(const Numbers& found, const Numbers& whole, const Problem& problem,
                      const pattern::StoredRows& rows, const comm::Communicator& comm) {
   const Numbers own = test::take_rows(whole, problem.shape.batch, problem.shape.sequence, rows.intervals());
@@ -181,7 +181,7 @@ void expect_plain_errors(Problem problem, double score) {
   const kernels::ReferenceGradients plain = plain_gradients(problem, inputs);
   const kernels::ReferenceResult forward = kernels::reference_forward(s, pattern, inputs.q, inputs.k, inputs.v);
   const auto [least, most] = std::minmax_element(forward.lse.begin(), forward.lse.end());
-  ASSERT_NEAR((score > 0 ? *most : *least) / score, 1, 0.1) << "not what is tested";
+  ASSERT_NEAR((score > 0 ? *most : *least) / score, 1, 0.1) << "scores are not as large as intended";
   for (const Strategy* strategy : available()) {
     if (!why_not_reproducible(*strategy, problem, comm.size()).empty()) continue;
     SCOPED_TRACE(fmt::format("{}, scores of {}, {}{}", strategy->name(), score, name_of(problem.precision),
@@ -232,8 +232,8 @@ TEST(LargeScores, ReproducibleGradientsAreAsGoodAsPlainOnes) {
   }
 }
 
-/// Rows 48 ... 60 and, for heads with offset 1, every other row have filled-in keys of score 0 besides their own keys:
-/// either only these count, or they do not count at all. The other rows have none.
+/// Rows 48 ... 60, and every other row of heads with offset 1, also have filled-in keys, whose score is 0. If the other
+/// scores are negative, only filled-in keys count; otherwise they do not count. The other rows have no filled-in keys.
 TEST(LargeScores, GradientsBesideFilledInKeysAreAsGoodAsPlainOnes) {
   Problem problem = usual(Precision::float32);
   problem.pattern.semantics = pattern::Semantics::torchscale;
@@ -245,8 +245,8 @@ TEST(LargeScores, GradientsBesideFilledInKeysAreAsGoodAsPlainOnes) {
   for (const double score : {-1e5, 1e5}) expect_plain_errors(problem, score);
 }
 
-/// Key y has y + 1 in coordinate 0, but keys 3 and 6 are equal and larger than all others. Queries are `height`, so
-/// that scores are height * (y + 1): as large as they may be, and only keys 3 and 6 count.
+/// In coordinate 0, key y is y + 1, but keys 3 and 6 are both 16; queries are `height`. So scores are |height| times
+/// these numbers: very large, and only keys 3 and 6 count, with the same weight.
 TEST(LargeScores, OfAnySizeKnowWhoIsFirstAndWhoShares) {
   const comm::Communicator comm(MPI_COMM_SELF);
   Problem problem = make_case("", {1, 8, 1, 1, 4}, {pattern::Semantics::longnet, {{}}, false, false}).problem;

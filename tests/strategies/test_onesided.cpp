@@ -34,7 +34,7 @@ namespace {
 
 constexpr int patience = 60;  // seconds: then a held rank is released even if others are not as far as expected
 
-/// One pair, not causal: on every rank Progress is called once per hop.
+/// Not causal: if there is one pair, Progress is called once per hop on every rank.
 Problem make_problem(Index n, std::vector<pattern::Pair> pairs) {
   Problem problem;
   problem.shape = {1, n, 2, 2, 8};
@@ -90,9 +90,9 @@ std::vector<double> backward(const char* name, Problem problem, const comm::Comm
   return all;
 }
 
-/// Runs the strategy. Holds rank `held` after its own rows until every other rank r has done reachable[r] hops. Returns
-/// the hops that every rank had done by then. With `helping` the held rank lets MPI make progress meanwhile, like a
-/// rank whose kernel polls; otherwise it makes no MPI calls.
+/// Runs the strategy. Holds rank `held` after its own rows until every other rank r has done reachable[r] hops. On that
+/// rank, returns the hops that every rank had done by then. With `helping` the held rank lets MPI make progress
+/// meanwhile, like a rank whose kernel polls; otherwise it makes no MPI calls.
 std::vector<int> hops_while_held(const char* name, const comm::Communicator& comm, int held, bool helping,
                                  const std::vector<int>& reachable, bool is_backward = false) {
   const comm::Communicator idle(comm.handle());  // a probe here finds no messages of the passes
@@ -117,7 +117,7 @@ std::vector<int> hops_while_held(const char* name, const comm::Communicator& com
     for (int i = 0; i < 1000; ++i) look_once();  // ranks that can go further get time to do so
     for (int r = 0; r < comm.size(); ++r) seen.push_back(done[r]);
   });
-  EXPECT_EQ(done[comm.rank()], comm.size()) << "let go, every rank does all its hops";
+  EXPECT_EQ(done[comm.rank()], comm.size()) << "once released, every rank does all its hops";
   comm.barrier();  // before counters are freed
   return seen;
 }
@@ -137,8 +137,8 @@ TEST(Onesided, RanksFinishAllTheirHopsWhileOneIsHeld) {
 }
 
 TEST(Ring, RanksWaitForTheOneThatIsHeld) {
-  // The held rank has sent its own rows but forwards nothing. So the rank k places after it gets rows k times and then
-  // waits; only the rank just before the held rank, which needs nothing more from it, finishes.
+  // The held rank has sent its own rows but forwards nothing. So the rank at distance k after it gets rows k times and
+  // then waits. Only the rank just before the held rank finishes, because it needs no rows that the held rank forwards.
   const comm::Communicator comm(MPI_COMM_WORLD);
   const int p = comm.size(), held = p / 2;
   std::vector<int> expected;
@@ -227,7 +227,7 @@ TEST(Errors, AnErrorInAHopLeavesWithoutWaitingForOthers) {
     const comm::Communicator world(MPI_COMM_WORLD);
     test::SharedCounters left(world);
     {
-      // Rank 0 fails after its own rows. The others are held until it has left, and then fail, too.
+      // Rank 0 fails after its own rows. The others are held until rank 0 has left the pass; then they fail, too.
       const comm::Communicator comm(MPI_COMM_WORLD);
       const auto fail = [&](double, const std::string&) {
         while (comm.rank() > 0 && left[0] == 0) sched_yield();

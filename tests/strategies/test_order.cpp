@@ -1,5 +1,5 @@
-// Which strategies can give the same bits for any number of ranks, which cuts they use for that, and the reasons for
-// which others are refused.
+// Which strategies can give the same bits for any number of ranks, which partitions they use for that, and the reasons
+// for which other partitions are refused.
 #include <gtest/gtest.h>
 
 #include "annulus/strategies/strategy.hpp"
@@ -32,11 +32,11 @@ TEST(ReproducibleOrder, DocumentsAreRefusedOnlyWhereACausalOneIsCut) {
   EXPECT_EQ(find("ring_blocking")->not_reproducible(problem, 4), "");
   problem.pattern.causal = true;
   problem.documents = {0, 16, 32, 48, 64};
-  EXPECT_EQ(find("ring_blocking")->not_reproducible(problem, 4), "") << "none is cut";
-  EXPECT_NE(find("ring_blocking")->not_reproducible(problem, 5), "") << "one is";
+  EXPECT_EQ(find("ring_blocking")->not_reproducible(problem, 4), "") << "no document is cut";
+  EXPECT_NE(find("ring_blocking")->not_reproducible(problem, 5), "") << "a document is cut";
 }
 
-/// Keys go up through the ranks and back down. Other cuts have no such order, nor have keys after the query.
+/// Zigzag, causal: keys follow one another up through the ranks and back down. Other cuts, or later keys, do not.
 TEST(ReproducibleOrder, RowsGoFromPartToPart) {
   Problem problem = make({1, 64, 4, 4, 8}, {Semantics::longnet, {{}}, true, false}).problem;
   for (const char* name : {"ring", "rotation"}) {
@@ -99,7 +99,7 @@ TEST(ReproducibleOrder, GradientsOfStrategiesThatKeepTheOrder) {
   EXPECT_NE(why_not_reproducible(*find("allgather"), problem, 4).find("contiguous"), std::string::npos);
   EXPECT_EQ(why_not_reproducible(*find("ulysses"), problem, 4), "") << "one group has all rows";
   problem.partition.reset();
-  problem.shape.kv_heads = 2;  // two query heads share one
+  problem.shape.kv_heads = 2;  // two query heads share each
   problem.ulysses_ranks = 4;
   EXPECT_NE(why_not_reproducible(*find("hybrid"), problem, 4).find("key/value head"), std::string::npos);
   EXPECT_NE(why_not_reproducible(*find("ulysses"), problem, 4).find("key/value head"), std::string::npos);

@@ -1,4 +1,4 @@
-// pass_q, besides the tests of all strategies: few queries of many keys, what that costs, and bits.
+// pass_q, in addition to the tests of all strategies: few queries with many keys, the cost of this, and bits.
 #include <algorithm>
 
 #include "query_case.hpp"
@@ -11,7 +11,7 @@ using pattern::Semantics;
 
 const Strategy& pass_q() { return *find("pass_q"); }
 
-/// 64 queries with 8 heads among `keys` rows, dense.
+/// 64 queries that see all of `keys` keys, or those up to their own row if causal; 8 heads of 16.
 QueryCase latents(Index keys, std::optional<Index> offset = std::nullopt, bool causal = false) {
   return make_queries(fmt::format("64 of {}{}", keys, causal ? ", causal" : ""), {1, keys, 8, 2, 16},
                       {Semantics::longnet, {{}}, causal, false}, offset, 64);
@@ -30,7 +30,7 @@ TEST(PassQ, FewQueriesOfManyKeys) {
   }
 }
 
-/// Messages of many bytes: ranks have different numbers of queries, and these see different keys.
+/// Messages of many bytes: ranks have different numbers of queries, and the queries see different keys.
 TEST(PassQ, ManyQueriesOfEveryBatchEntry) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   QueryCase one = make_queries("many", {3, 301, 6, 3, 40},
@@ -65,13 +65,13 @@ TEST(PassQ, WhatTravelsDoesNotGrowWithTheKeys) {
       }
     }
   }
-  // q of 64 rows, 8 heads of 16 float32, goes to the other rank; l, m and acc return; half of the rows each way.
+  // Each rank sends q of its 32 queries, 8 heads of 16 float32, to the other rank, which returns l, m and acc.
   Problem problem = latents(65536).problem;
   problem.statistics = {};
   EXPECT_EQ(received(pass_q(), problem, 2, false), 64 * 8 * (16 * 4 + (16 + 2) * 4));
 }
 
-/// What ranks made is merged in the order of ranks: the same run twice gives the same bits.
+/// Partial results of ranks are merged in the order of the ranks: the same run twice gives the same bits.
 TEST(PassQ, TheSameRunGivesTheSameBits) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   QueryCase one = latents(999, 500, true);
@@ -104,7 +104,7 @@ TEST(PassQ, TheSameRunGivesTheSameBits) {
   const std::vector<std::byte> first = bits();
   EXPECT_EQ(bits(), first);
   const bool any = std::any_of(first.begin(), first.end(), [](std::byte one_byte) { return one_byte != std::byte(0); });
-  EXPECT_EQ(comm.max(Index(any)), 1) << "a rank whose keys nobody sees has zeros";
+  EXPECT_EQ(comm.max(Index(any)), 1) << "all results of all ranks are 0";
 }
 
 TEST(PassQ, IsNotReproducibleAndSaysWhy) {

@@ -123,10 +123,10 @@ TEST(ProblemChecks, DisplacedRowsOfOneDocumentAndOfSeveral) {
     p.documents = {0, 8, 8, 40};
   };
   EXPECT_NE(objection(documents).find("document 3 (rows 8 to 39) of 32 rows"), std::string::npos);
-  EXPECT_EQ(objection(documents), objection(documents, Use::look_at)) << "numbers that are wrong whoever looks at them";
+  EXPECT_EQ(objection(documents), objection(documents, Use::look_at)) << "wrong numbers on every machine";
 }
 
-/// A result of another machine may be looked at here, even if this build lacks its back end.
+/// A result that another machine has computed may be looked at here, even if this build lacks its back end.
 TEST(ProblemChecks, ProductsAreAskedOfTheBackEndThatComputes) {
   const auto products = [](core::Precision precision, core::DType type) {
     return [=](Problem& p) {

@@ -1,6 +1,6 @@
 // Queries that are an interval of the sequence, or have no row numbers: every strategy and partition, forward, backward
-// and statistics, against the float64 definition. Each rank checks its rows of queries and of keys. Several ranks share
-// few cores: they run a seeded part of all this.
+// and statistics, against the float64 definition. Each rank checks its rows of queries and of keys. With several ranks,
+// which share few cores, only a part of these checks runs, drawn with a seed.
 #include <algorithm>
 #include <set>
 
@@ -26,7 +26,7 @@ void check_all(const std::vector<QueryCase>& cases, bool reproducible) {
   }
 }
 
-/// Queries that all exist, of keys of which only a range does.
+/// All queries exist, but only a range of the keys does.
 std::vector<QueryCase> ranged_queries() {
   const pattern::Pattern dense{pattern::Semantics::longnet, {{}}, false, false};
   std::vector<QueryCase> cases;
@@ -50,7 +50,7 @@ std::vector<QueryCase> ranged_queries() {
   return cases;
 }
 
-/// 60 random cases, others for every number of ranks.
+/// 60 random cases; each number of ranks draws other cases.
 std::vector<QueryCase> random_queries() {
   const std::uint64_t own_seed = seed + 100 * std::uint64_t(comm::Communicator(MPI_COMM_WORLD).size());
   std::mt19937_64 random(own_seed);
@@ -70,7 +70,7 @@ std::vector<QueryCase> random_queries() {
   return cases;
 }
 
-/// Some of all of them with values of another head size than keys.
+/// Every third of all these cases, with values of another head size than keys.
 std::vector<QueryCase> value_queries() {
   std::vector<QueryCase> some;
   for (const auto& cases : {awkward_queries(), pattern_queries(), stored_queries(), random_queries()}) {
@@ -106,8 +106,8 @@ TEST(QueriesInOrder, RandomSettings) { check_all(random_queries(), true); }
 
 TEST(QueriesInOrder, ValuesOfAnotherSize) { check_all(value_queries(), true); }
 
-/// A reproducible problem has the bits that one rank computes alone; and a query at some row has the same bits as where
-/// all rows are queries.
+/// A reproducible problem whose queries are an interval of the sequence, or whose keys are a range, has the bits that
+/// one rank computes alone.
 TEST(QueriesInOrder, BitsAreThoseOfOneRank) {
   const comm::Communicator comm(MPI_COMM_WORLD), self(MPI_COMM_SELF);
   int compared = 0;
@@ -167,7 +167,7 @@ TEST(Queries, WithoutRowNumbersStandAfterAllKeysOnlyWhereTheyAreMore) {
   EXPECT_EQ(rows[2].intervals(), (std::vector<core::Interval>{{8, 10}}));
 }
 
-/// `auto` spreads queries that are neighbours over the ranks; contiguous would give all of them to one rank.
+/// `auto` spreads queries at neighbouring rows over the ranks; contiguous would give all of them to one rank.
 TEST(Queries, AutoBalancesTheirWork) {
   QueryCase one =
       make_queries("latents", {1, 4096, 4, 4, 16}, {pattern::Semantics::longnet, {{}}, false, false}, 4032, 64);

@@ -1,6 +1,6 @@
-// Buffer races of strategies that move K and V in hops. Every receive buffer is filled with NaN when the next
-// receive gets it, and sends and receives start late at random hops. A strategy that reads a buffer before
-// its rows have arrived, or after it was reused, gets NaN instead of numbers. Results must not change by a
+// Buffer races of strategies that move K and V in hops. Every receive buffer is filled with NaN when a receive
+// into it is posted, and random sends and receives start late. A strategy that reads a buffer before its rows
+// have arrived, or after the buffer was reused, gets NaN instead of numbers. Results must not change by a
 // bit.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 namespace {
 
-/// While it lives, changes messages between this program and MPI. Delays differ between ranks and between seeds.
+/// While it lives, fills receive buffers with NaN and delays sends and receives. Delays depend on rank and seed.
 class Trouble {
  public:
   Trouble(std::uint64_t seed, int rank) : random_(seed * 1000 + std::uint64_t(rank)) { current = this; }
@@ -122,7 +122,7 @@ TEST_P(Races, PoisonedBuffersAndLateMessagesChangeNoBit) {
   const Problem problems[] = {
       make_problem({2, 97, 4, 2, 24}, {Semantics::longnet, {{all, 1}}, false, false}, PartitionKind::contiguous),
       make_problem({1, 203, 3, 3, 16}, {Semantics::longnet, {{64, 1}, {all, 3}}, true, false}, PartitionKind::zigzag),
-      // Messages much larger than MPI sends without a handshake: 2 x 2 x 700 rows x 64 numbers of 4 bytes.
+      // Messages much larger than those that MPI sends without a handshake: K and V, 2 heads, 700 rows, 64 float32.
       make_problem({1, 700 * comm.size(), 2, 2, 64}, {Semantics::longnet, {{all, 1}}, false, false},
                    PartitionKind::contiguous),
   };
@@ -139,7 +139,7 @@ TEST_P(Races, PoisonedBuffersAndLateMessagesChangeNoBit) {
   EXPECT_GE(receives, 3 * 8 * (comm.size() - 1)) << "nothing was poisoned";
 }
 
-/// In a dense backward pass `messages` messages with K and V or with gradients reach every rank.
+/// Every rank must receive at least `messages` messages, with K and V or with gradients, in each backward pass.
 void check_gradients(const Strategy& strategy, const comm::Communicator& comm, Index messages,
                      bool reproducible = false) {
   using pattern::PartitionKind;
@@ -150,7 +150,7 @@ void check_gradients(const Strategy& strategy, const comm::Communicator& comm, I
       // Rows whose sums leave in two directions: some are forwarded round the ring, some return.
       make_problem({1, 203, 3, 3, 16}, {Semantics::paper, {{64, 1}, {all, 3}, {120, 4}}, false, false},
                    PartitionKind::zigzag),
-      // Messages much larger than MPI sends without a handshake.
+      // Messages much larger than those that MPI sends without a handshake.
       make_problem({1, 300 * comm.size(), 2, 2, 64}, {Semantics::longnet, {{all, 1}}, true, false},
                    PartitionKind::zigzag),
   };
@@ -186,7 +186,7 @@ TEST(GatherRaces, GradientsKeepTheirBitsToo) {  // K and V do not come in hops
 TEST(OrderedRaces, GradientsKeepTheirBitsToo) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   for (const char* name : {"ring", "rotation", "ring_blocking", "allgather"}) {
-    // Causal: rank 0's sums only return, those of the last rank never leave it.
+    // Causal: rank 0 receives only its own sums when they return; sums of the last rank's rows never leave it.
     check_gradients(*find(name), comm, 1, true);
   }
 }

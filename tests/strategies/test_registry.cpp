@@ -77,7 +77,7 @@ TEST(Registry, StrategiesSayWhyTheyAreNotReproducible) {
   problem.ulysses_ranks = 2;
   problem.shape = {1, 64, 4, 4, 8};
   problem.documents = {0, 64};
-  problem.pattern.causal = false;  // causal, some strategies can use zigzag in parts
+  problem.pattern.causal = false;  // with a causal mask ring and rotation can use zigzag
   for (const pattern::PartitionKind kind : {pattern::PartitionKind::zigzag, pattern::PartitionKind::block_cyclic}) {
     problem.partition = kind;
     for (const char* name : {"ring", "ring_blocking", "rotation", "onesided", "hybrid"}) {

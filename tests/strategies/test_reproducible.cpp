@@ -1,6 +1,6 @@
 // Reproducible problems: out and lse, and gradients where the problem asks for them, have the bits that one rank
-// computes alone. Tested for every strategy that claims this, on the ranks of the launch, with any cuts. For each
-// comparison the same one without `reproducible` must fail somewhere: a comparison that cannot fail shows nothing.
+// computes alone. Tested for every strategy that claims this, on all ranks, with any cuts. In the same comparison
+// without `reproducible`, some bits must differ: a comparison that cannot fail shows nothing.
 #include <algorithm>
 #include <utility>
 
@@ -48,7 +48,7 @@ void expect_same_bits(const Stored& stored, const Bits& whole, const Way& way, c
   EXPECT_TRUE(found.top_rows == expected.top_rows && found.top_weights == expected.top_weights) << "top";
 }
 
-/// All ways that a user may choose: every strategy with every partition that it can use, and uneven cuts.
+/// All ways that can be reproducible: every strategy with every partition that it can use, and uneven cuts.
 std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
   std::vector<Way> all;
   const Partition uneven = on_grid(random_cuts(random, one.problem.shape.sequence, ranks), one.problem.grid());
@@ -71,12 +71,12 @@ std::vector<Way> ways(const Case& one, std::mt19937_64& random, int ranks) {
   return all;
 }
 
-/// Counts the cases whose results differ without `reproducible`.
+/// For each result, the number of cases in which it differs without `reproducible`.
 struct Differing {
   Index out = 0, entropy = 0, dq = 0, dkv = 0, received = 0, dsink = 0;
 };
 
-/// Compares this rank's rows; then those of a ring that is not reproducible with one rank that is not.
+/// Compares this rank's rows with those of one rank alone. Also compares, without `reproducible`, a ring with one rank.
 void compare(const Case& one, std::mt19937_64& random, const comm::Communicator& comm, Differing& differing) {
   const Stored stored(one);
   const Bits alone = stored.alone();
@@ -94,8 +94,8 @@ void compare(const Case& one, std::mt19937_64& random, const comm::Communicator&
   differing.dsink += found.dsink != expected.dsink;
 }
 
-/// Runs the cases, every second one with sinks, every third one with a score rule; on more than one rank some must
-/// differ without `reproducible`.
+/// Runs the cases, every second one with sinks, every third one with a score rule. On more than one rank, each result
+/// must differ in some case without `reproducible`.
 void compare_all(const std::vector<Case>& cases, std::uint64_t seed) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(seed);
@@ -159,7 +159,7 @@ TEST(Reproducible, EveryStorageTypeAndPrecision) {
           kernels::why_no_products(cases.back().problem.backend, core::Precision::bfloat16).empty()) {
         cases.push_back(cases.back());
         cases.back().problem.precision = core::Precision::bfloat16;
-        cases.back().name += ", products of it";
+        cases.back().name += ", products of bfloat16";
       }
       cases.push_back(cases.back());
       cases.back().problem.precision = core::Precision::float64;
@@ -226,8 +226,8 @@ TEST(Reproducible, RandomSettings) {
 }
 
 TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
-  // Nearly all values are zero, also those of the heaviest keys. So results show keys with weights down to the smallest
-  // float32 number. Without the states' exponent bias it would depend on the cuts whether these count.
+  // Nearly all values are zero, also those of the keys with the largest weights. So results show keys whose weights are
+  // as small as float32 allows. Without the exponent bias of running sums, cuts would decide whether these keys count.
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(5);
   for (const bool causal : {false, true}) {
@@ -248,7 +248,7 @@ TEST(Reproducible, KeysThatWeighNextToNothingCountAlike) {
   }
 }
 
-/// Rows that are cut only between granules; a matrix unit, if there is one, adds a granule at once (kernels::State).
+/// Problems whose rows are cut only between granules. A matrix unit, if any, adds a granule at once (kernels::State).
 std::vector<Case> granule_cases() {
   const pattern::Documents one{}, several{0, 90, 90, 101, 270}, dealt{0, 90, 200, 260, 320, 420};
   std::vector<Case> cases;
@@ -283,10 +283,10 @@ std::vector<Case> granule_cases() {
   return cases;
 }
 
-/// Hosts add key by key, except for products in bfloat16, so that any cut gives the same bits. There this test shows
+/// Hosts add key by key, except for products in bfloat16, so any cut gives the same bits. On hosts this test shows
 /// that no strategy cuts inside a granule, and that matrix units can read all tensors (kernels::check_granules()). With
-/// a GPU, real or emulated, it shows that the bits are the same; kernels_cuda_ordered shows that the bits of other cuts
-/// differ.
+/// a GPU, real or emulated, it shows that the bits are the same. kernels_cuda_ordered shows that cuts inside granules
+/// give other bits.
 TEST(Reproducible, CutsBetweenGranules) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   std::mt19937_64 random(7);
@@ -309,8 +309,8 @@ TEST(Reproducible, CutsInsideAGranuleAreRefused) {
   EXPECT_THROW(pattern::work_lists(one.problem.layout(), rows, pattern::KeyRows::raw(some)), core::Error);
 }
 
-/// Whole documents, and one that is cut, not causal: its rows follow one another from rank to rank, but the rows of a
-/// rank do not.
+/// Whole documents; and, if not causal, also a document that is cut: its rows follow one another from rank to rank, but
+/// the rows that a rank has of all documents do not.
 TEST(Reproducible, DocumentsDealtWhole) {
   std::vector<Case> cases;
   const pattern::Documents even{0, 30, 61, 90, 121, 150, 181, 210, 240}, uneven{0, 9, 30, 30, 150, 171, 180};

@@ -56,7 +56,7 @@ void expect_all_bytes_have_a_sender(const Schedule& schedule, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     const std::vector<Index> from = schedule.bytes_from(rank);
     ASSERT_EQ(from.size(), std::size_t(ranks));
-    EXPECT_EQ(from[std::size_t(rank)], 0) << "of itself";
+    EXPECT_EQ(from[std::size_t(rank)], 0) << "bytes from itself";
     Index received = 0;
     for (int p = 0; p < ranks; ++p) {
       received += from[std::size_t(p)];

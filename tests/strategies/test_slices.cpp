@@ -1,4 +1,4 @@
-// How a problem is cut into slices: every entry and head is in one slice, and there are as few slices as fit.
+// How a problem is cut into slices: every entry and head is in one slice, and there are as few slices as memory allows.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -26,12 +26,12 @@ TEST(Slices, HoldEveryHeadOfEveryEntryOnce) {
 
 TEST(Slices, AreTheFewestThatFitCutEvenly) {
   const core::Shape shape{4, 100, 10, 5, 16};
-  // At most this many heads, of all entries together, fit at a time.
+  // At most this many K/V heads, of all batch entries together, fit at a time.
   const auto most = [&](Index heads) {
     return largest_slices(shape, [=](const SliceSize& size) { return size.batch_entries * size.kv_heads <= heads; });
   };
   EXPECT_EQ(most(20), whole_of(shape));
-  EXPECT_EQ(most(19), (SliceSize{2, 5}));  // 3 entries would fit, but would need 2 passes, too
+  EXPECT_EQ(most(19), (SliceSize{2, 5}));  // slices of 3 entries would fit, but 2 slices would be needed, too
   EXPECT_EQ(most(9), (SliceSize{1, 5}));
   EXPECT_EQ(most(4), (SliceSize{1, 3}));
   EXPECT_EQ(most(2), (SliceSize{1, 2}));
@@ -50,7 +50,7 @@ TEST(Slices, KeepTheOffsetsOfTheWholeProblem) {
   EXPECT_EQ(twice.share->query, (core::Interval{5, 7}));
   EXPECT_EQ(twice.share->heads, 8);
   EXPECT_EQ(twice.share->kv_heads, 4);
-  EXPECT_FALSE(narrowed(whole, Slice{{0, 1}, {0, 4}}).share) << "all heads: as at once";
+  EXPECT_FALSE(narrowed(whole, Slice{{0, 1}, {0, 4}}).share) << "a slice with all heads";
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // entropy, received and top rows of every strategy, for the cases of the forward test, against the float64 definition.
-// Each rank checks its own rows, and the cost that the pass predicted. More than 2 ranks share few cores: they run a
-// seeded sixth of all this.
+// Each rank checks its own rows, and the predicted cost. With more than 2 ranks, which share few cores, only a sixth of
+// these checks runs, drawn with a seed.
 #include <algorithm>
 #include <set>
 
@@ -9,8 +9,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// P (B, H, S, S) by the definition, summed over the pairs. Filled-in keys and sinks have a share of lse but no entry
-/// here.
+/// Probabilities (B, H, S, S) by the definition, summed over the pairs. Filled-in keys and sinks count in lse, but have
+/// no entry here.
 struct Probabilities {
   explicit Probabilities(const Case& one) : shape(one.problem.shape) {
     const core::Shape& s = shape;
@@ -127,7 +127,7 @@ void check_statistics(const Strategy& strategy, const Case& one, const Probabili
     return test::take_rows(whole, s.batch, s.sequence, rows.intervals());
   };
   const Index numbers = s.batch * rows.count() * s.heads;
-  // Made from sums, and never stored in 16 bits, whatever type the tensors have.
+  // Statistics are made from sums and are never stored in 16 bits, whatever type the tensors have.
   const double tolerance =
       std::max(core::forward_tolerance(core::rounding_of(problem.precision)), core::forward_tolerance(type));
   // The entropy is the difference of two numbers that are as large as the LSE.
@@ -189,7 +189,7 @@ TEST(StatisticsInOrder, Windows) { check_all(window_cases(), true); }
 
 TEST(StatisticsInOrder, DeviceTilesServeEveryStrategyToo) { check_all(device_cases(), true); }
 
-/// Lists alone do not depend on the order of sums: they are the same with any partition.
+/// Top keys without `received` need no sums over queries: with any partition the lists are the same.
 TEST(StatisticsInOrder, ListsAloneGoWithEveryPartition) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   Case one =
@@ -220,7 +220,7 @@ TEST(StatisticsInOrder, ListsAloneGoWithEveryPartition) {
   });
 }
 
-/// Equal keys: among equal weights the smaller rows are listed, on whichever rank and in whichever order they are.
+/// Equal keys: of equal weights those of the smaller rows are listed, whichever rank has them and whenever they arrive.
 TEST(Statistics, TiesGoToTheSmallerRow) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   Case one = make_case("equal keys", {1, 200, 2, 1, 8},

@@ -1,5 +1,5 @@
-// Strategy stream, one unit after another, with a store in memory and blocks of any size: against the float64
-// definition; bit for bit against one rank that has all rows; and memory and bytes against the prediction.
+// Strategy stream, with a store in memory and blocks of any size. Results are compared with the float64 definition, and
+// bit for bit with one rank that has all rows; memory and bytes are compared with the prediction.
 #include "annulus/strategies/store/block_passes.hpp"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::vector<std::int64_t> run_unit(const BlockPasses& passes, int phase, Index u
   EXPECT_EQ(store.traffic().asked - before.asked, cost.bytes_read);
   EXPECT_EQ(store.bytes_written - written, cost.bytes_written);
   const Index others = there + core::memory_ledger().peak_by_purpose()["work list"];
-  EXPECT_LE(core::memory_ledger().peak() - others, cost.memory_bytes) << "more memory than was announced";
+  EXPECT_LE(core::memory_ledger().peak() - others, cost.memory_bytes) << "more memory than was predicted";
   Index received = 0;
   for (const auto& made : {metrics.forward, metrics.backward}) {
     if (made) received += made->total().bytes_received;
@@ -67,7 +67,7 @@ MemoryStore compute(const Problem& problem, const AttentionCase& numbers, bool d
   dsink = kernels::sink_gradients_of(sums);
   for (const auto& [tensor, stored] : store.all()) {
     EXPECT_TRUE(std::all_of(stored.written.begin(), stored.written.end(), [](int times) { return times == 1; }))
-        << name_of(tensor) << " is not whole";
+        << name_of(tensor) << " was not written exactly once";
   }
   return store;
 }
@@ -124,7 +124,7 @@ std::vector<Case> all_cases() {
 TEST(Stream, ForwardIsTheDefinition) { check_all(all_cases(), false); }
 TEST(Stream, GradientsAreTheDefinition) { check_all(all_cases(), true); }
 
-/// Few queries in many intervals: heads with different offsets, strides of 5 and 8, neither a multiple of the other.
+/// Few queries in many intervals: heads with different offsets, dilations of 5 and 24, neither a multiple of the other.
 TEST(Stream, SparseQueries) {
   for (const bool causal : {false, true}) {
     Case one = make_case("sparse", {1, 211, 4, 2, 8},
@@ -137,7 +137,7 @@ TEST(Stream, SparseQueries) {
   }
 }
 
-/// One process that has all rows.
+/// Computes both passes in this process alone, which has all rows.
 void compute_alone(const Problem& problem, const AttentionCase& numbers, Tensors& tensors) {
   const comm::Communicator self(MPI_COMM_SELF);
   const pattern::Partition whole = pattern::root_partition(problem.shape.sequence, 1);
@@ -193,7 +193,7 @@ TEST(Stream, ReproducibleBitsDependOnNoBlocks) {
   }
 }
 
-/// Blocks that are cut between granules, also if they read so few of each other's queries that single rows are stored.
+/// Blocks that are cut between granules, also with dilation 32: then a block needs only single rows of other blocks.
 TEST(Stream, ReproducibleBitsOfGranulesDependOnNoBlocks) {
   for (const bool causal : {false, true}) {
     for (const pattern::Pattern& pattern :
@@ -209,8 +209,8 @@ TEST(Stream, ReproducibleBitsOfGranulesDependOnNoBlocks) {
   }
 }
 
-/// Blocks whose normalizers (all rows and heads) do not have a multiple of 16 bytes. q after them must still begin
-/// where matrix units can read it (kernels::check_granules()).
+/// Blocks whose normalizers (all rows and heads) do not have a multiple of 16 bytes. q follows them in memory, and must
+/// still begin where matrix units can read it (kernels::check_granules()).
 TEST(Stream, TensorsOfABlockBeginWhereMatrixUnitsReadThem) {
   for (const core::DType type : {core::DType::bfloat16, core::DType::float64}) {
     Case one = make_case("odd", {1, 211, 3, 1, 8}, {pattern::Semantics::longnet, {{64, 2}, {}}, true, false},

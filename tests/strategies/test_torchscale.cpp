@@ -1,11 +1,11 @@
 // `torchscale` compared with torchscale's own numbers, and consequences of its definition.
 //
 // torchscale.h5 has 21 small inputs in float64, and the results of torchscale's DilatedAttention (torchscale/component/
-// dilated_attention.py in github.com/microsoft/torchscale) on one rank. For these its projections were the identity,
-// and its call of flash attention was replaced by an exact softmax in float64 that returns its log-sum-exp. q, k and v
-// are normal numbers rounded to 1/32. `out` is what the module returned. `lse` is the log-sum-exp of the pairs'
-// log-sum-exps, without those of rows that a pair does not pick. 3 cases are causal; 13 of the others have filled-in
-// keys, `filled` of them. Rows without a key have lse = -inf.
+// dilated_attention.py in github.com/microsoft/torchscale) on one rank. To record them, its projections were set to the
+// identity, and its call of flash attention was replaced by an exact float64 softmax that also returns its log-sum-exp.
+// q, k and v are normally distributed, rounded to 1/32. `out` is what the module returned. A row's `lse` is the
+// log-sum-exp over the log-sum-exps of the pairs that pick the row; without a key it is -inf. 3 cases are causal; 13 of
+// the others have filled-in keys. Attribute `filled` is their number.
 #include <algorithm>
 #include <cstring>
 
@@ -57,7 +57,7 @@ Tensors forward(const Strategy& strategy, const Problem& problem, const Inputs& 
   return tensors;
 }
 
-/// Calls check(strategy, its problem, its partition) for every strategy, also reproducible where that is possible.
+/// Calls check(strategy, its problem, its partition) for every strategy, and where possible again with `reproducible`.
 template <class Check>
 void for_each_way(Problem problem, const comm::Communicator& comm, Check&& check) {
   problem.ulysses_ranks = comm.size() % 2 == 0 ? 2 : 1;
@@ -75,8 +75,8 @@ void for_each_way(Problem problem, const comm::Communicator& comm, Check&& check
 struct Recorded {
   Problem problem;
   Inputs inputs;
-  kernels::ReferenceResult result;  ///< of torchscale
-  Index filled;                     ///< filled-in keys of all rows and heads, counted when it was recorded
+  kernels::ReferenceResult result;  ///< what torchscale returned
+  Index filled;                     ///< filled-in keys of all rows and heads, counted during the recording
 };
 
 /// An attribute of a group that is a list of integers.
@@ -227,7 +227,7 @@ TEST(Torchscale, FilledInKeysCountOncePerRow) {
       EXPECT_NEAR(lse[i], expected[i], 1e-6);
       ++with_filled;
     }
-    EXPECT_GT(comm.sum(with_filled), s.batch * s.sequence) << "not what is tested";
+    EXPECT_GT(comm.sum(with_filled), s.batch * s.sequence) << "too few rows have filled-in keys";
   });
 }
 

@@ -1,7 +1,7 @@
 // Every strategy, forward and backward, with rows that travel as if they were in device memory: one program is linked
 // with support/staged.cpp, one with support/by_nccl.cpp. Copies and messages happen late, while kernels run. A rank
 // that reads rows before they have arrived, or reuses memory of rows that have not been sent, gets NaN or wrong
-// numbers. More than 2 ranks run a seeded third of the cases.
+// numbers. With more than 2 ranks only a third of the checks runs, drawn with a seed.
 #include "backward_case.hpp"
 #include "strategy_cases.hpp"
 

@@ -31,7 +31,7 @@ class VerifyAttention : public testing::TestWithParam<bool> {
   VerifyAttention() : case_(problem(GetParam())), right_(case_.make()) {}
 
   Findings verify(const MadeResult& made) const { return case_.verify(made, comm_, case_.shape().sequence); }
-  /// Expects that of all datasets only this one is wrong once `spoil` was at it.
+  /// Expects that only this dataset is found wrong after `spoil` has changed it.
   void expect_found(const std::string& name, const std::string& what, const std::function<void(Made&)>& spoil) const {
     SCOPED_TRACE(name + ", " + what);
     MadeResult made = right_;
@@ -39,13 +39,13 @@ class VerifyAttention : public testing::TestWithParam<bool> {
     ASSERT_NE(made.at(name).values, right_.at(name).values) << "nothing was planted";
     EXPECT_EQ(wrong_of(name, verify(made)), std::vector<std::string>{name});
   }
-  /// Lists are judged by their weights: where these are wrong, the lists may be, too.
+  /// verify judges lists by their weights: if top_weights is wrong, top_rows may be found wrong, too.
   static std::vector<std::string> wrong_of(const std::string& name, const Findings& findings) {
     std::vector<std::string> names = wrong(findings);
     if (name == "top_weights") std::erase(names, "top_rows");
     return names;
   }
-  /// Swaps numbers [0, count) behind two places.
+  /// Swaps the `count` numbers from a on with the `count` numbers from b on.
   static void swap(Made& made, Index a, Index b, Index count) {
     std::swap_ranges(made.values.begin() + a, made.values.begin() + a + count, made.values.begin() + b);
   }
@@ -123,13 +123,13 @@ TEST_P(VerifyAttention, FindsListsThatAreNone) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   for (const double row : {-1.0, -5.0, 1e6, rows.values[std::size_t(first)], double(x + 1)}) {
-    if (row == x + 1 && !GetParam()) continue;  // it may be seen
+    if (row == x + 1 && !GetParam()) continue;  // if not causal, row x may see row x + 1
     EXPECT_TRUE(all(spoilt(1, row), "top_rows")) << row;
   }
   EXPECT_EQ(spoilt(1, rows.values[std::size_t(first + 2)]), (std::vector<std::string>{"top_rows", "top_weights"}));
 }
 
-/// Where nothing is left to list stands -1, and nothing else.
+/// Entries after the end of a list must be -1.
 TEST_P(VerifyAttention, FindsRowsBehindTheEndOfAList) {
   const Made& rows = right_.at("top_rows");
   const auto end = std::find(rows.values.begin(), rows.values.end(), -1.0);
@@ -154,7 +154,7 @@ TEST_P(VerifyAttention, SeesOfAFewRowsTheFirstAndTheLast) {
   }
 }
 
-/// On both sides of the first border of segments, and of the last one.
+/// The sample has rows on both sides of the first border of segments, and of the last one.
 TEST(VerifySample, HasTheRowsAtBorders) {
   strategies::Problem longer = problem(true);
   longer.shape.sequence = 1000;

@@ -36,7 +36,7 @@ class VerifyCase {
     return ((b * shape().sequence + x) * made.heads + h) * made.numbers + i;
   }
 
-  /// What the problem asks for, in float64.
+  /// All results that the problem asks for, by the definition in float64.
   MadeResult make() const {
     const core::Shape& s = shape();
     const auto all = [&](StoredTensor tensor) { return input_->rows(tensor, {0, s.sequence}); };

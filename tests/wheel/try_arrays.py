@@ -1,4 +1,4 @@
-"""Arrays against the definition, a file converted and opened, a picture, what the wheel is made of: as it is installed."""
+"""Tries the installed wheel: arrays against the definition, a converted file, a picture, the list of its parts."""
 import importlib.metadata
 import json
 import subprocess

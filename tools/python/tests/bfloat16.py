@@ -1,4 +1,4 @@
-"""bfloat16 datasets read with h5py alone: an independent way, to compare with."""
+"""Reads bfloat16 datasets with h5py alone, to compare with what the package reads."""
 import h5py
 import numpy as np
 
@@ -9,7 +9,7 @@ def is_bfloat16(dataset):
 
 
 def bits(dataset):
-    """uint16: the upper halves of the float32 numbers that HDF5 makes of them."""
+    """The numbers as uint16: the upper halves of the float32 numbers to which HDF5 converts the dataset."""
     words = dataset[...].astype(np.float32).view(np.uint32)
     assert not (words & 0xffff).any()
     return (words >> 16).astype(np.uint16)

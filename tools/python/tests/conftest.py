@@ -1,4 +1,4 @@
-"""Files for the tests, which the program makes once."""
+"""Functions that run the program and the command line, and files that the program makes once for all tests."""
 import contextlib
 import io
 import os
@@ -21,7 +21,7 @@ FOR_ONE_MACHINE = {
 
 
 def run(*command, folder=None, status=0, **more):
-    """Runs a command with a limit; returns what it printed (stdout, stderr)."""
+    """Runs a command, for 240 s at most, and checks its exit status; returns what it printed (stdout, stderr)."""
     done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=240,
                           env=os.environ | FOR_ONE_MACHINE | more)
     assert done.returncode == status, f"{command}: status {done.returncode}\n{done.stdout}{done.stderr}"

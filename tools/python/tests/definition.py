@@ -1,5 +1,5 @@
-"""Dilated attention composed of PyTorch's own operations, with its exact autograd: scores of all pairs of rows, and the
-logarithm of how often they meet. Small problems only."""
+"""Dilated attention composed of PyTorch's own operations, so that autograd gives exact gradients. It computes the
+scores of all pairs of rows, and adds the logarithm of how often the query sees the key. For small problems only."""
 import numpy as np
 import torch
 
@@ -25,8 +25,9 @@ def alibi(heads):
 
 
 def composed(q, k, v, counts, scale=None, sink=None, softcap=None, bias=None, coordinates=None):
-    """out (B, S, H, D) and lse (B, S, H) of (B, S, heads, D) tensors; every row must see a key. sink (H): scores of one
-    more key of value 0. softcap, bias and coordinates as attention() has them, in one document."""
+    """out (B, S, H, D) and lse (B, S, H) of (B, S, heads, D) tensors; every row must see a key. sink (H): for each head
+    the score of one more key, whose value is 0. softcap, bias and coordinates mean what they mean in
+    annulus.attention(), for one document."""
     group = q.shape[2] // k.shape[2]
     k, v = (x.repeat_interleave(group, dim=2) for x in (k, v))
     scores = torch.einsum("bxhd,bphd->bhxp", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)

@@ -17,7 +17,7 @@ LETTERS, ROWS, WIDTH, HEADS, LAYERS, STEPS, ACCUMULATED = 64, 253, 64, 4, 4, 6, 
 
 
 class Layer(Module):
-    """Attention and a multilayer perceptron, of this rank's rows: x (B, rows of this rank, WIDTH) -> the same."""
+    """Attention and a multilayer perceptron on this rank's rows: x (B, rows of this rank, WIDTH) -> the same shape."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,7 @@ class Layer(Module):
 
 
 class Model(Module):
-    """Letters (B, rows) and where they are (rows) -> scores of the next letters (B, rows, LETTERS)."""
+    """Letters (B, rows) and their row numbers (rows,) -> scores of the next letters (B, rows, LETTERS)."""
 
     def __init__(self):
         super().__init__()
@@ -55,7 +55,7 @@ class Model(Module):
 
 
 def texts(number):
-    """Two texts (2, ROWS + 1), other ones for each number: a letter is at most two after the one before."""
+    """Two texts (2, ROWS + 1), different for each number. Each letter is 0 to 2 letters after the letter before it."""
     generator = torch.Generator().manual_seed(number)
     return torch.randint(3, (2, ROWS + 1), generator=generator).cumsum(1) % LETTERS
 

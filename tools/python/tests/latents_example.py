@@ -1,4 +1,4 @@
-"""docs/queries.md: 64 latents against 8,192 rows, on one process and on several."""
+"""The program of docs/queries.md: 64 latents as queries of 8,192 rows, in one process and on several ranks."""
 import numpy as np
 from mpi4py import MPI
 

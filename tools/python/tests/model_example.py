@@ -1,4 +1,4 @@
-"""LongNet's attention in a model by one import, as docs/attention.md shows it; test_attention_page.py runs it."""
+"""A program of docs/attention.md, LongNet's attention in a model by one import; test_attention_page.py runs it."""
 import torch
 
 from annulus.torch import dilated_attention

@@ -1,4 +1,4 @@
-"""What docs/attention.md shows first; test_attention_page.py runs it."""
+"""The first program of docs/attention.md; test_attention_page.py runs it."""
 import numpy as np
 
 import annulus

@@ -1,6 +1,6 @@
-"""Run on several ranks by test_process_groups.py: process groups of PyTorch as comm=, and rows that change partitions.
+"""Run on several ranks by test_process_groups.py: process groups of PyTorch as comm=, and annulus.redistribute.
 
-PyTorch counts the ranks the other way round than MPI.
+The ranks of PyTorch are in the opposite order of MPI's: RANK is SIZE - 1 minus the MPI rank.
 """
 import sys
 from pathlib import Path
@@ -43,7 +43,7 @@ def expected_gradients(rows):
 
 
 def check(group, run=dilated_attention, rows=ROWS, comm=None):
-    """The group's ranks, in the group's order, together get the attention of the whole sequence."""
+    """The ranks of the group together compute the attention of the whole sequence. Rows are in the group's order."""
     mine = annulus.plan(rows, HEADS, 8, ranks=dist.get_world_size(group)).row_numbers(dist.get_rank(group))
     given = [x[:, mine].clone().requires_grad_() for x in whole]
     out = run(*given, comm=comm or group, **WORDS)
@@ -79,7 +79,7 @@ def names():
     assert said_by(communicator_name, WORLD, "other") == f"name is 'other', expected {name!r}: the communicator has it already"
     own = comm.Dup()
     assert communicator_name(own, "own") == "own"
-    if SIZE == 1:  # otherwise its ranks are in the other order
+    if SIZE == 1:  # on more ranks `own` has MPI's order of ranks, and WORLD the opposite order
         check(WORLD, comm="own")
     other = comm.Dup()
     assert said_by(communicator_name, other, "own").startswith("name is 'own', which is another communicator's")
@@ -114,7 +114,7 @@ def distributed_tensors():
 
 
 def the_rows_of_context_parallel():
-    """PyTorch's head-tail load balancer is our zigzag."""
+    """The head-tail load balancer of context_parallel gives a rank the rows that the partition zigzag gives it."""
     rows = torch.arange(12 * SIZE)[None].clone()
     plan = annulus.plan(12 * SIZE, HEADS, 8, ranks=SIZE, causal=True, partition="zigzag", strategy="ring")
     with context_parallel(init_device_mesh("cpu", (SIZE,)), buffers=[rows], buffer_seq_dims=[1]):
@@ -122,7 +122,7 @@ def the_rows_of_context_parallel():
 
 
 def plans(rows):
-    """Rows in several parts, in one, all on rank 0, and cut at documents."""
+    """Plans that give a rank two ranges of rows, one range, all rows or none, and blocks dealt round-robin."""
     more = {"heads": HEADS, "head_dim": 8, "ranks": SIZE, "causal": True}
     yield annulus.plan(rows, partition="zigzag", strategy="ring", **more)
     yield annulus.plan(rows, partition="contiguous", strategy="ring", **more)

@@ -1,4 +1,4 @@
-"""Run on several ranks by test_mpi.py: each has its own rows, and holds its results against the whole."""
+"""Run on several ranks by test_mpi.py. Each rank passes its rows; results are compared with the whole sequence's."""
 import sys
 
 import numpy as np
@@ -40,8 +40,8 @@ def gradients():
 
 
 def partition_that_is_chosen():
-    """With gradients, a sink, statistics, fewer key heads or another type, ranks still have the rows that plan()
-    gives."""
+    """Calls with gradients, a sink, statistics, fewer key heads or another type use the same partition as a plan()
+    without all of these."""
     words = {"segments": ["all", annulus.window([0, 0], first=2), annulus.window(32), annulus.window(64)],
              "dilations": [1, 1, 1, 16], "causal": True, "semantics": "paper", "partition": "auto"}
     chosen = set()
@@ -52,7 +52,7 @@ def partition_that_is_chosen():
         q, k = (torch.randn(2, sizes[0], heads, sizes[2], dtype=torch.float64, generator=torch.Generator().manual_seed(heads))
                 for heads in (sizes[1], sizes[1] // 2))
         expected = dilated_attention(q, k, k, **words)[:, mine]
-        sink = torch.full((sizes[1],), -np.inf)  # as without a sink
+        sink = torch.full((sizes[1],), -np.inf)  # a sink logit of -inf changes nothing
         for gradients in (False, True):
             for more in ({}, {"sink": sink}):
                 ours = q[:, mine].clone().requires_grad_(gradients)
@@ -64,7 +64,7 @@ def partition_that_is_chosen():
 
 
 def padded_batches():
-    """lengths: each rank has its rows of every entry."""
+    """With lengths=, each rank passes its rows of every batch entry."""
     rows, lengths = 36, [[4, 31], [0, 17]]
     mine = annulus.plan(rows, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
     padded = [x[:, :rows].copy() for x in whole]
@@ -78,7 +78,7 @@ def padded_batches():
         words = {"comm": comm, "lengths": lengths, "strategy": strategy} | WORDS
         ours = [torch.from_numpy(x[:, mine].copy()).requires_grad_() for x in padded]
         out, lse = dilated_attention(*ours, return_lse=True, **words)
-        for found, exact in zip((out, lse), expected):  # -inf equals -inf
+        for found, exact in zip((out, lse), expected):  # np.allclose takes -inf and -inf as equal
             assert np.allclose(found.detach().numpy(), exact[:, mine], rtol=0, atol=1e-12), strategy
         out.square().sum().backward()
         for found, exact in zip(ours, all_rows):
@@ -89,7 +89,7 @@ def padded_batches():
 
 
 def keys_that_do_not_exist():
-    """lengths with query_offset='none', and masks of keys: every query exists. NaN stays out, and the rest is the definition."""
+    """With query_offset='none', lengths and masks hide keys, not queries. NaN in hidden keys has no effect."""
     for queries, lengths in ((9, [[4, 31], [0, 17]]), (41, [[40, 41], [0, 0]]), (50, [[0, 41], [13, 13]])):
         given = [np.random.default_rng(i).standard_normal((2, n, h, 8)) for i, (n, h) in enumerate(((queries, HEADS), (ROWS, 2), (ROWS, 2)))]
         out, dq, dk, dv, lse = [np.zeros_like(x) for x in (given[0], *given)] + [np.full((2, queries, HEADS), -np.inf)]
@@ -154,7 +154,7 @@ def mistakes():
 
 
 def one_rank_with_no_array():
-    """No other rank waits for it."""
+    """If one rank passes a list in place of an array, all ranks get the error, and no rank waits for that rank."""
     mine = annulus.plan(ROWS, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
     q, k, v = (x[:, mine] for x in whole)
     try:
@@ -209,7 +209,7 @@ def ranks_without_rows():
 
 
 def fewer_queries_or_more():
-    """Every rank passes its rows of q and of k; some may have no query."""
+    """Every rank passes its rows of q and of k. Some ranks may have no query."""
     for queries, offset, pattern in ((5, 20, WORDS), (1, "auto", WORDS), (7, "none", {}), (60, "none", {})):
         words = pattern | {"query_offset": offset}
         q, k, v = np.random.default_rng(queries).standard_normal((2, queries, HEADS, 8)), *whole[1:]
@@ -234,7 +234,7 @@ def all_together():
     """Problems that test_combined draws have the same results on these ranks as in one process."""
     for seed in range(24):
         q, k, v, words = drawn(seed)
-        if "lengths" in words:  # padded_batches() tests them: there rows are a multiple of the ranks
+        if "lengths" in words:  # padded_batches() tests lengths, which need rows that are a multiple of the ranks
             continue
         sink = words.pop("sink", None)
         partition = ("contiguous", "zigzag")[seed % 2]

@@ -1,4 +1,4 @@
-"""What docs/python.md shows; test_docs.py runs it in a folder of its own."""
+"""A program of docs/python.md; test_docs.py runs it in the folder of the page's commands."""
 import annulus
 
 result = annulus.open_result("result.h5")      # an xarray.Dataset; numbers are read when they are used

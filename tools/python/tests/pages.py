@@ -1,4 +1,4 @@
-"""Pages of docs/ as programs: their blocks, and a folder like a clone in which their commands are run."""
+"""Runs pages of docs/ as programs: their fenced blocks, in a folder like a clone of the repository."""
 import os
 import re
 import shutil
@@ -28,7 +28,7 @@ def clone(folder):
 
 
 def shell(command, folder):
-    """What the command prints to stdout and stderr."""
+    """Runs a command, which must succeed; returns what it prints to stdout and stderr."""
     environment = os.environ | FOR_ONE_MACHINE | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600, check=False)

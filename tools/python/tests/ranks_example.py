@@ -1,4 +1,4 @@
-"""Ranks that compute together, as docs/attention.md shows it; test_attention_page.py runs it."""
+"""A program of docs/attention.md, ranks that compute together; test_attention_page.py runs it."""
 import numpy as np
 from mpi4py import MPI
 

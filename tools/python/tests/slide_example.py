@@ -1,4 +1,4 @@
-"""What docs/slides.md shows; test_slides.py runs it in a folder of its own, beside a program `annulus`."""
+"""The program of docs/slides.md; test_slides.py runs it in a temporary folder, with a program `annulus` on PATH."""
 import math
 import subprocess
 
@@ -13,7 +13,7 @@ SEGMENTS, DILATIONS = [1024, 5792, 32768, 185363, 1048576], [1, 2, 4, 8, 16]
 
 
 class DilatedAttention(nn.Module):
-    """Stands for torchscale's, with its names, and random weights."""
+    """Stands for the class of torchscale: the same names of attributes, random weights."""
 
     def __init__(self, width=768, heads=16):
         super().__init__()
@@ -58,7 +58,7 @@ subprocess.run(["annulus", "run", "slide.yaml"], check=True)
 
 
 def in_pytorch(q, k, v):
-    """The same with whole matrices of scores, torchscale's zeros among the keys: for slides of some thousand tiles."""
+    """The same attention for some thousand tiles: with whole matrices of scores, and padding as keys of score 0."""
     (B, H, n, D), total = q.shape, 0
     for w, r in zip(SEGMENTS, DILATIONS):
         s = min(w, n)

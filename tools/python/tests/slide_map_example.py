@@ -1,4 +1,4 @@
-"""Maps of docs/slides.md; test_slides.py runs it where slide_out.h5 and coords.h5 are."""
+"""Draws the maps of docs/slides.md; test_slides.py runs it in a folder with slide_out.h5 and coords.h5."""
 import annulus
 
 result = annulus.open_result("slide_out.h5")

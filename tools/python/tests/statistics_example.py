@@ -1,4 +1,4 @@
-"""Statistics by the definition in docs/semantics.md, with whole matrices in float64; and results that hold them."""
+"""Computes statistics by the definition in docs/semantics.md, with whole matrices in float64; writes result files."""
 import h5py
 import numpy as np
 
@@ -9,7 +9,7 @@ TENSORS = {"out": "batch sequence head dim", "lse": "batch sequence head", "entr
 
 
 def filled_in(pattern, rows, head, heads):
-    """(rows,): keys of score 0 that a row sees beside rows, as torchscale pads; docs/semantics.md."""
+    """(rows,): how many keys of score 0 torchscale's padding adds for each row (docs/semantics.md)."""
     row, count = np.arange(rows), np.zeros(rows)
     if pattern.semantics != "torchscale" or pattern.causal:
         return count
@@ -45,7 +45,7 @@ def statistics(q, k, v, pattern, top_keys, documents=None):
     for entry in range(len(q)):
         P, lse, entropy = probabilities(q[entry], k[entry], pattern, documents)
         v_of_head = np.repeat(v[entry], q.shape[2] // k.shape[2], axis=1)
-        order = np.argsort(-P, axis=2, kind="stable")[:, :, :top_keys]  # if equal, the smaller row
+        order = np.argsort(-P, axis=2, kind="stable")[:, :, :top_keys]  # stable: of equal weights the smaller row first
         weights = np.take_along_axis(P, order, axis=2)
         for name, numbers in (("out", np.einsum("hxp,phd->xhd", P, v_of_head)), ("lse", lse), ("entropy", entropy),
                               ("received", P.sum(axis=1).T), ("top_rows", np.where(weights > 0, order, -1).swapaxes(0, 1)),
@@ -55,7 +55,7 @@ def statistics(q, k, v, pattern, top_keys, documents=None):
 
 
 def write_result(path, found, element="f4", leave_out=()):
-    """A result as `annulus run` lays it out, of numbers by the definition; `element` is that of out and lse."""
+    """Writes the numbers to a file like a result of `annulus run`; `element`: type of all but received and top_rows."""
     kinds = {"received": "f8", "top_rows": "i8"}
     with h5py.File(path, "w") as file:
         for name, numbers in found.items():
@@ -76,7 +76,7 @@ def random_tensors(rows, heads, kv_heads, dim=8, batch=1, seed=0):
 
 
 def example(path, rows=40, heads=4, batch=2, top_keys=3, leave_out=(), **of_pattern):
-    """(numbers, path) of a small result with two pairs, in which keys are met twice, and GQA."""
+    """(numbers, path) of a small result with GQA and two pairs, where rows see some keys in both pairs."""
     pattern = Pattern(**({"segments": (8, "all"), "dilations": (1, 2), "causal": False} | of_pattern))
     q, k, v = random_tensors(rows, heads, heads // 2, batch=batch)
     found = statistics(q, k, v, pattern, top_keys)

@@ -16,7 +16,7 @@ from annulus.errors import AnnulusError
 from annulus.results import statistics
 
 ROWS = 12
-FORTY = [(256 * (i % 8), 256 * (i // 8)) for i in range(40)]  # tiles of the example's rows
+FORTY = [(256 * (i % 8), 256 * (i // 8)) for i in range(40)]  # coordinates of tiles, one for each row of the result
 
 
 class Anything:
@@ -190,7 +190,7 @@ def public():
 
 
 def outcome(function, words):
-    """"" if the call succeeds, otherwise the text of the AnnulusError, or what else was raised."""
+    """Empty if the call succeeds, otherwise the text of the AnnulusError. A text that begins with ! is a fault."""
     try:
         function(**words)
         return ""
@@ -224,7 +224,7 @@ def test_whatever_is_wrong_is_an_error_of_one_line(calls, tmp_path, monkeypatch)
 
 def test_words_that_there_are_not(calls):
     for name, (function, words) in calls.items():
-        if name not in ("capture", "Pattern.checked"):  # lambdas of this file
+        if name not in ("capture", "Pattern.checked"):  # functions of this file, which take any argument
             assert "'casual'" in outcome(function, words | {"casual": True}), name
 
 
@@ -244,7 +244,7 @@ REFUSED = [
     ("attention", "top_keys", 1.5, "top_keys is 1.5, expected a whole number, 1 to 1024"),
     ("attention", "top_keys", 2000, "top_keys is 2000, expected a whole number, 1 to 1024"),
     ("attention", "top_keys", 10**12, "top_keys is 1000000000000, expected a whole number, 1 to 1024"),
-    ("attention", "segments", [np.bool_(True), 4], "segments[0] is "),  # its name depends on NumPy
+    ("attention", "segments", [np.bool_(True), 4], "segments[0] is "),  # NumPy's version decides what follows
     ("attention", "segments", [True, 4], "segments[0] is True, expected a whole number"),
     ("attention", "scale", "0.5", "scale is '0.5', expected a finite number"),
     ("attention", "q", quantized(), "q has numbers of type quint8, expected float64, float32, float16, bfloat16"),

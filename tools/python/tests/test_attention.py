@@ -1,4 +1,4 @@
-"""annulus.attention on arrays of NumPy and JAX: results by the definition, layouts, memory, mistakes, threads, Ctrl-C."""
+"""annulus.attention on arrays of NumPy and JAX: results by definition, memory layouts, mistakes, threads, Ctrl-C."""
 import os
 import pathlib
 import signal
@@ -36,7 +36,7 @@ def error(found, expected):
 
 def by_composition(q, k, v, causal=True, documents=None, scale=None, segments=SEGMENTS, dilations=DILATIONS, sink=None,
                    **scores):
-    """The same results from PyTorch's own operations in float64."""
+    """[out, lse] of annulus.attention, computed by PyTorch's own operations in float64."""
     import torch
     sink = None if sink is None else torch.from_numpy(np.asarray(sink, np.float64))
     counts = often(q.shape[1], q.shape[2], pattern_of(segments, dilations, causal), documents)
@@ -44,7 +44,7 @@ def by_composition(q, k, v, causal=True, documents=None, scale=None, segments=SE
                                          **scores)]
 
 
-# In this pattern every row sees itself: heads of offset 0 in pair 1.
+# In this pattern every row sees itself: the pair (8, 1) picks all rows.
 @pytest.mark.parametrize("kind", TOLERANCE)
 def test_every_type_gives_the_definition(kind):
     q, k, v = arrays(kind)
@@ -52,7 +52,7 @@ def test_every_type_gives_the_definition(kind):
     expected = by_composition(q, k, v)
     assert out.dtype == q.dtype and lse.dtype == (np.float64 if kind == "float64" else np.float32)
     assert error(out, expected[0]) <= TOLERANCE[kind]
-    # If the CPU has products of bfloat16, rows add rounded weights.
+    # On CPUs with products of bfloat16 the LSE is that of rounded weights, so its error is larger.
     assert error(lse, expected[1]) <= {"float64": 1e-12, "bfloat16": TOLERANCE["bfloat16"]}.get(kind, 1e-5)
 
 
@@ -270,7 +270,7 @@ def test_progress_is_told_and_may_end_it():
         raise ValueError("enough")
     with pytest.raises(ValueError, match="^enough$"):
         annulus.attention(x, x, x, progress=enough)
-    assert np.allclose(annulus.attention(x, x, x)[0], 1)  # the next call is as good as new
+    assert np.allclose(annulus.attention(x, x, x)[0], 1)  # the next call works as if nothing had happened
 
 
 def python(text, status=0, **environment):
@@ -323,10 +323,10 @@ def test_other_threads_wait_their_turn_and_python_goes_on():
 
 
 def test_ctrl_c_ends_it():
-    """The call would take minutes."""
+    """Ctrl-C ends a call that would take minutes, and the next call works."""
     process = subprocess.Popen([sys.executable, "-P", "-c", textwrap.dedent("""
         import annulus, signal, numpy as np
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs with SIGINT ignored
         x = np.ones((1, 1, 1, 1), "f4")
         annulus.attention(x, x, x)
         x = np.zeros((1, 400_000, 4, 64), "f4")
@@ -375,4 +375,4 @@ def test_importing_it_starts_nothing():
         annulus.attention
         print(len(os.listdir("/proc/self/task")), "torch" in sys.modules, "matplotlib" in sys.modules, "mpi4py" in sys.modules)
         """)
-    assert told.split()[1:] == ["False", "False", "False"] and int(told.split()[0]) <= 3  # MPI's library may have one
+    assert told.split()[1:] == ["False", "False", "False"] and int(told.split()[0]) <= 3  # MPI may add some

@@ -1,4 +1,4 @@
-"""docs/attention.md: its programs run and equal the files that it names; examples in docstrings are right."""
+"""Runs the programs that docs/attention.md quotes, and the examples in docstrings."""
 import doctest
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""capture on real PyTorch models, against what their attention computes; then through the program."""
+"""annulus.capture writes what the attention of PyTorch models reads, and the program computes the same from it."""
 import h5py
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ ROWS, WIDTH, HEADS = 24, 32, 4
 
 
 class Attention(nn.Module):
-    """How models spell it: F.name, an imported name, torch.nn.functional.name."""
+    """Calls scaled_dot_product_attention in the ways of models: F.name, an imported name, torch.nn.functional.name."""
 
     def __init__(self, spelling, causal=True, **options):
         super().__init__()
@@ -81,7 +81,7 @@ def test_every_spelling_layer_by_layer(tmp_path):
 
 
 def test_the_program_computes_what_the_model_did(tmp_path):
-    """From a model to a result: out, and with dout the gradients, as PyTorch has them."""
+    """From a model to a result: out and the gradients (dout is captured, too) equal PyTorch's."""
     model, x = Model("F", "import").double(), batch().double()
     with annulus.capture(model, tmp_path / "tokens.h5", layer=-1, dout=True) as captured:
         (model(x) ** 2).sum().backward()
@@ -112,7 +112,7 @@ def test_dout_is_the_gradient_of_the_output(tmp_path):
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("training", [True, False])
 def test_multi_head_attention(tmp_path, weights, training):
-    """Also in eval mode, where PyTorch would take its fast path, and where weights are asked for."""
+    """Captures the module also in eval mode, where PyTorch would take its fast path, and if weights are asked for."""
     module = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True).train(training)
     x = batch()
     with torch.no_grad():
@@ -144,7 +144,7 @@ def test_transformer_encoder(tmp_path, causal):
 
 
 def test_no_run_file_of_a_mask_that_has_no_words(tmp_path):
-    """Padding and a bias are captured, but a run would compute something else. A window has a run file."""
+    """Layers with padding or a bias are captured, but run_file() refuses their masks. A window has a run file."""
     class Masked(nn.Module):
         def __init__(self, *masks):
             super().__init__()
@@ -230,10 +230,10 @@ class Capped(nn.Module):
 
 @pytest.mark.parametrize("window", [None, 5])
 def test_scores_with_a_cap(tmp_path, window):
-    """The program computes what the model did, gradients included."""
+    """From the captured tensors the program computes the output of the model, and its gradients."""
     mask = torch.ones(ROWS, ROWS, dtype=torch.bool).tril().triu(-ROWS if window is None else 1 - window)
     model = Capped(2.5, torch.zeros(ROWS, ROWS, dtype=torch.float64).masked_fill(~mask, torch.finfo(torch.float64).min))
-    q, k, v = (3 * batch(2, HEADS, ROWS, 8).double().requires_grad_() for _ in range(3))
+    q, k, v = ((3 * batch(2, HEADS, ROWS, 8).double()).requires_grad_() for _ in range(3))
     with annulus.capture(model, tmp_path / "t.h5", layer=0, dout=True) as captured:
         out = model(q, k, v)
         (out ** 2).sum().backward()
@@ -244,8 +244,10 @@ def test_scores_with_a_cap(tmp_path, window):
         assert torch.equal(found, tensor.detach())
     (tmp_path / "run.yaml").write_text(captured.run_file("t.h5", "r.h5"))
     program("run", "run.yaml", folder=tmp_path)
-    found, = held(tmp_path / "r.h5", "out")
-    assert (found - out.detach()).abs().max() < 1e-6, "the model's softmax is of float32"
+    out_of_program, *gradients = held(tmp_path / "r.h5", "out", "dq", "dk", "dv")
+    assert (out_of_program - out.detach()).abs().max() < 1e-6, "the model's softmax is of float32"
+    for found, tensor in zip(gradients, (q, k, v)):
+        assert (found - tensor.grad).abs().max() < 1e-5 * tensor.grad.abs().max()
 
 
 def test_gemma(tmp_path):

@@ -1,5 +1,5 @@
-"""Random combinations of windows, lengths, queries, caps, biases, sinks and older settings. Results are compared with
-annulus.reference, which shares nothing with the kernels, gradients with differences of results."""
+"""Random combinations of windows, lengths, queries, caps, biases, sinks, documents and semantics. Results are compared
+with annulus.reference, which shares no code with the kernels, and gradients with differences of results."""
 import numpy as np
 import pytest
 import torch
@@ -11,7 +11,7 @@ ROWS, HEADS, DIM = 23, 4, 6
 
 
 def drawn(seed):
-    """Arrays q, k, v and the words of a call."""
+    """Arrays q, k and v, and keyword arguments for annulus.attention."""
     draw = np.random.default_rng(seed)
     one_of = lambda *choices: choices[draw.integers(len(choices))]  # noqa: E731
     kv_heads, queries = one_of(1, 2, 4), one_of(ROWS, ROWS, 5, 1)

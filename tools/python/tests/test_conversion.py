@@ -1,4 +1,4 @@
-"""convert: numbers, names and order stay the same through any chain of formats; files that are no input are refused."""
+"""convert: numbers, names and positions stay the same in any chain of formats. Files that are no input are refused."""
 import json
 import signal
 import subprocess
@@ -22,7 +22,7 @@ FORMATS = (".npz", ".safetensors", ".pt", ".zarr", ".h5")
 
 
 def arrays(path):
-    """{name: (numbers, axes)} of an HDF5 file, bfloat16 as bits, read in h5py's own way."""
+    """{name: (numbers, axes)} of an HDF5 file, read with h5py alone; numbers of bfloat16 as their bits."""
     with h5py.File(path) as file:
         return {name: (bf.bits(tensor) if bf.is_bfloat16(tensor) else tensor[...],
                        tensor.attrs["axes"].replace("kv_head", "head")) for name, tensor in file.items()
@@ -59,7 +59,7 @@ def test_the_program_computes_the_same_from_it(inputs, tmp_path, suffix, dtype):
 
 
 def test_random_chains(tmp_path, monkeypatch):
-    """Any shape and type, through three formats and orders of axes, in pieces of some bytes, back to the same bits."""
+    """Random shapes and types go through three formats and orders of axes, in small pieces. No bit changes."""
     generator = np.random.default_rng(np.random.SeedSequence(20261122))
     for round_number in range(40):
         monkeypatch.setattr(tensors, "PIECE_BYTES", int(generator.integers(1, 4000)))
@@ -100,7 +100,7 @@ def test_other_libraries_agree(results, tmp_path):
     content = torch.load(tmp_path / "r.pt", weights_only=True)
     assert content["dk"].dtype == torch.bfloat16
     np.testing.assert_array_equal(content["out"].float().numpy(), out)
-    # the other direction
+    # convert reads what the other libraries write
     q = np.arange(2 * 6 * 4 * 8, dtype=np.float32).reshape(2, 6, 4, 8)
     save_file({"q": q, "k": q, "v": q}, tmp_path / "own.safetensors")
     zarr.save_group(str(tmp_path / "own.zarr"), q=q, k=q, v=q)
@@ -155,7 +155,7 @@ def test_heads(tmp_path, monkeypatch, piece_bytes):
     some = arrays(tmp_path / "some.h5")
     np.testing.assert_array_equal(some["q"][0], found["q"][:, :, [4, 5, 0, 1]])
     np.testing.assert_array_equal(some["v"][0], found["v"][:, :, [2, 0]])
-    # interleaved: 0 3 | 1 4 | 2 5
+    # interleaved: query heads 0 3 | 1 4 | 2 5 read K/V heads 0 | 1 | 2
     annulus.convert(tmp_path / "split.h5", tmp_path / "inter.h5", interleaved=True, to_axes="bhsd")
     inter = arrays(tmp_path / "inter.h5")
     np.testing.assert_array_equal(inter["q"][0].transpose(0, 2, 1, 3), found["q"][:, :, [0, 3, 1, 4, 2, 5]])
@@ -173,7 +173,7 @@ def test_types(inputs, tmp_path):
     values = np.concatenate([special, np.random.default_rng(1).standard_normal(989).astype(np.float32)])
     values = values.reshape(1, 125, 1, 8)
     for name, there in (("bfloat16", torch.bfloat16), ("float16", torch.float16), ("float64", torch.float64)):
-        values[0, 0, 0, 7] = 65519 if name == "float16" else 3.3895e38  # nearly too large for it
+        values[0, 0, 0, 7] = 65519 if name == "float16" else 3.3895e38  # nearly too large for the 16-bit type
         np.savez(tmp_path / "v.npz", q=values, k=values, v=values)
         annulus.convert(tmp_path / "v.npz", tmp_path / "v.safetensors", type=name, overwrite=True)
         with safe_open(str(tmp_path / "v.safetensors"), "pt") as file:
@@ -257,7 +257,7 @@ def test_existing_targets(inputs, tmp_path):
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_is_complete_or_not_there(inputs, tmp_path, monkeypatch, suffix):
-    """An error in the middle of the numbers leaves what was there before, and nothing else."""
+    """If writing fails after some pieces, the folder has the files that it had before, and no others."""
     tokens = inputs()
     target = tmp_path / f"t{suffix}"
     annulus.convert(tokens, target)
@@ -284,7 +284,7 @@ def failing(pieces):
 
 def test_ended_by_term_leaves_nothing(tmp_path):
     source, target = tmp_path / "q.npy", tmp_path / "big.npz"
-    np.lib.format.open_memmap(source, "w+", np.float32, (1, 1 << 21, 4, 64))  # 2 GiB, a hole on disk
+    np.lib.format.open_memmap(source, "w+", np.float32, (1, 1 << 21, 4, 64))  # 2 GiB, a sparse file
     process = subprocess.Popen([sys.executable, "-m", "annulus", "convert", source, target], cwd=ROOT / "tools/python")
     while not list(tmp_path.glob(".big.npz.tmp-*/big.npz")) and process.poll() is None:
         time.sleep(0.01)
@@ -294,7 +294,7 @@ def test_ended_by_term_leaves_nothing(tmp_path):
 
 
 def test_memory_stays_small(tmp_path):
-    """A tensor of 512 MiB moves through far less memory, transposed too."""
+    """A process with at most 300 MiB of data converts and transposes a tensor of 512 MiB."""
     source = tmp_path / "q.npy"
     np.lib.format.open_memmap(source, "w+", np.float32, (1, 1 << 17, 16, 64))
     program_text = ("import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (300 << 20, 300 << 20)); import annulus;"

@@ -1,4 +1,4 @@
-"""Foreign files: those that the fuzzer of the readers starts with, and those that it has found."""
+"""Reads the files that the fuzzer of the Python readers starts with, and the files in which it has found faults."""
 import importlib.util
 from pathlib import Path
 

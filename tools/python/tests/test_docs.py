@@ -19,7 +19,7 @@ PACKAGES = [path for path in site.getsitepackages() if os.path.isdir(path)]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with what the page assumes: a user's tensors, a run file, a second result, the sources."""
+    """A folder with the files that the page assumes: a user's tensors, a run file, a second result, the sources."""
     folder = tmp_path_factory.mktemp("docs")
     generator = np.random.default_rng(0)
     np.savez(folder / "tokens.npz", **{name: generator.standard_normal((1, 4, 256, 16)).astype("f4") for name in "qkv"})
@@ -58,7 +58,7 @@ def test_every_command_of_the_page(place, output):
     assert "hop_wait_seconds" in output and "result.html" in output
     for made in ("result.safetensors", "out.npy", "timeline.png", "lse.svg", "pattern.png", "strategies.png"):
         assert (place / made).stat().st_size > 1000, made
-    # the installed package is a copy, and has its version
+    # the package is installed in the new environment, in the version of this source
     version = shell("annulus-env/bin/annulus-tools --version", place).strip()
     assert version == annulus.__version__
     where = shell("annulus-env/bin/python -c 'import annulus; print(annulus.__file__)'", place)
@@ -68,7 +68,7 @@ def test_every_command_of_the_page(place, output):
 
 
 def test_every_program_of_the_page(place, output):
-    assert "result.html" in output  # result.h5 is there
+    assert "result.html" in output  # so the commands have run, and result.h5 exists
     quoted = re.findall(r"^<!-- tools/python/tests/(\w+_example.py) -->$", PAGE, re.MULTILINE)
     assert sorted(quoted) == ["capture_example.py", "open_example.py"]
     for name in quoted:
@@ -79,7 +79,7 @@ def test_every_program_of_the_page(place, output):
 
 
 def test_commands_in_tables_are_commands():
-    """Options named in the page are options of the command."""
+    """Every option that the page names is an option of annulus-tools."""
     from annulus.commands import parser
     helps = "".join(part.format_help() for part in parsers(parser()))
     for option in set(re.findall(r"`(--[a-z-]+)", PAGE)):

@@ -44,7 +44,7 @@ def test_the_definition_in_numpy_is_that_of_autograd(tmp_path, pattern, causal):
     exact.make(asdict(case), tmp_path / "input.h5", tmp_path / "exact.h5")
     counts = often(case.sequence, 4, Pattern(tuple(pattern[0]), tuple(pattern[1]), causal, pattern[2]).checked())
     q, k, v = (torch.from_numpy(tensors[name]).requires_grad_() for name in ("q", "k", "v"))
-    counts[counts.sum(-1) == 0] = torch.nan  # rows without a key: autograd gives no 0 for them
+    counts[counts.sum(-1) == 0] = torch.nan  # marks rows without a key, for which autograd does not give 0
     out, _ = composed(q, k, v, counts)
     seen = ~out.detach().isnan()
     with h5py.File(tmp_path / "exact.h5") as found:
@@ -93,7 +93,7 @@ def passes(forward, backward):
 
 
 class Peers:
-    """Workers with correct, wrong and broken peers; they note the order of the commands."""
+    """Stands for the workers: one peer is wrong, one fails, others are right. `order` lists the peers as measured."""
 
     python, order = None, []
 
@@ -137,7 +137,7 @@ def test_wrong_and_missing_peers_stay_in_the_table(monkeypatch):
 def test_memory_has_a_column_for_each_number_of_ranks():
     cases = [Case("memory", 64, ranks=ranks) for ranks in (1, 2)]
     table = field.Table("Memory", cases, [field.ALLGATHER, *field.ours("ring")], "memory")
-    annulus = {"extra": {"forward+backward extra": 7 << 20, "forward extra": 2 << 20}}  # in no particular order
+    annulus = {"extra": {"forward+backward extra": 7 << 20, "forward extra": 2 << 20}}  # not in the order of the table
     records = {field.ALLGATHER.name: {"left out": "not installed"}, "annulus, `ring`": annulus}
     lines = field.printed(table, [(case, records) for case in cases])
     assert "| annulus, `ring` | 2; 7 | 2; 7 |" in lines

@@ -1,6 +1,6 @@
-"""Files of the program as others open them: xarray (h5netcdf), netCDF4, h5py and h5dump; and the page about it.
+"""Opens files of the program with xarray (h5netcdf), netCDF4, h5py and h5dump, and runs docs/results.md.
 
-The program is $ANNULUS_PROGRAM, else build/test/annulus or build/release/annulus.
+The program is $ANNULUS_PROGRAM, or without it build/test/annulus or build/release/annulus.
 """
 import json
 import os
@@ -56,7 +56,7 @@ def grouped(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def layer(tmp_path_factory):
-    """A layer's result with all gradients, and a trained one."""
+    """A layer's result with all gradients, and a trained layer."""
     folder = tmp_path_factory.mktemp("layer")
     must(folder, "annulus generate --output in.h5 --sequence 20 --heads 4 --kv-heads 2 --head-dim 8 --layer 24 --biases")
     layer = "input: {file: in.h5}\nlayer: {heads: 4, kv_heads: 2, bq: /bq, bk: /bk, bv: /bv, bo: /bo}\n"
@@ -142,7 +142,7 @@ def test_xarray_sees_layers_and_trainings(layer):
 
 
 def test_netcdf4_reads_float32(grouped, layer):
-    # In its own process, because the library ends the process if it does not understand a file.
+    # netCDF4 runs in its own process, because the library ends the process if it does not understand a file.
     must(grouped, "annulus run run.yaml --set output.type=float32 --set output.file=float32.h5")
     script = """
 import sys, netCDF4, numpy

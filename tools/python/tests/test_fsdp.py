@@ -1,4 +1,4 @@
-"""The script of docs/fsdp.md on ranks, beside one process with the definition in place of annulus, without fully_shard."""
+"""Compares the script of docs/fsdp.md on ranks with one process that uses the definition, and no fully_shard."""
 import re
 import sys
 
@@ -43,13 +43,13 @@ def expected(example, bfloat16):
 
 
 def rounded(text):
-    """Numbers with a point to four digits."""
+    """The text, with numbers that have a point rounded to three decimals."""
     return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.3f}", text)
 
 
 @pytest.fixture(scope="module")
 def one_process():
-    """{bfloat16: (losses, norms)}"""
+    """{whether with autocast to bfloat16: (losses, norms)}"""
     import fsdp_example
     return {bfloat16: expected(fsdp_example, bfloat16) for bfloat16 in (False, True)}
 
@@ -62,8 +62,8 @@ def test_losses_and_gradients_are_those_of_one_process(ranks, bfloat16, one_proc
     tolerance = 4e-3 if bfloat16 else 1e-5
     assert losses == pytest.approx(one_process[bfloat16][0], rel=tolerance, abs=0)
     assert norms == pytest.approx(one_process[bfloat16][1], rel=10 * tolerance, abs=0)
-    assert losses[-1] < losses[0] - 1  # it learns
-    if bfloat16:  # and its numbers show that
+    assert losses[-1] < losses[0] - 1  # the model learns
+    if bfloat16:  # autocast changes the losses
         assert losses != pytest.approx(one_process[False][0], rel=1e-6, abs=0)
     here, everywhere = map(int, re.search(rf"^rank 0 of {ranks} keeps (\d+) of (\d+) weights$", told, re.MULTILINE).groups())
     assert everywhere / ranks <= here < 1.05 * everywhere / ranks if ranks > 1 else here == everywhere

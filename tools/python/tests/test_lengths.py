@@ -1,4 +1,4 @@
-"""lengths= of annulus.attention and annulus.torch: padded batches, each entry by the definition of its rows alone."""
+"""lengths= of annulus.attention and annulus.torch: each entry of a padded batch is computed from its own rows alone."""
 import ml_dtypes
 import numpy as np
 import pytest
@@ -108,7 +108,7 @@ def as_tensors(lengths, **more):
 @pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize("causal", [True, False])
 def test_gradients_are_those_of_the_definition(lengths, form, causal):
-    """With sink logits. The gradients of rows that do not exist are not compared."""
+    """With sink logits. NaN in dout and dlse of rows that do not exist has no effect; gradients of these rows are 0."""
     said = form(lengths) if form is not torch.tensor else torch.as_tensor(np.array(lengths))
     sink = torch.tensor([0.5, -1, 2, 0], dtype=torch.float64, requires_grad=True)
     given, there = as_tensors(lengths), exists(lengths)

@@ -1,4 +1,4 @@
-"""What pip installs for tests, peers and wheels: the lock has one version and hashes for each package and its needs."""
+"""tools/venv/packages.lock has one version and hashes of each package for tests, peers and wheels, and of its needs."""
 import re
 import sys
 import tomllib
@@ -56,7 +56,7 @@ def test_needs_of_needs_are_locked():
         try:
             requirements = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
-            continue  # it is for another system
+            continue  # the package is for another system
         for need in map(Requirement, requirements):
             if need.marker is None or need.marker.evaluate({"extra": ""}):
                 needed = canonicalize_name(need.name)

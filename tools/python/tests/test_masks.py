@@ -1,4 +1,4 @@
-"""attn_mask of annulus.torch.scaled_dot_product_attention: masks that are a window, causal, or padding, as PyTorch has them."""
+"""attn_mask of annulus.torch.scaled_dot_product_attention: windows, causal masks and padding give PyTorch's results."""
 import pytest
 import torch
 
@@ -19,7 +19,7 @@ def tensors(batch=(B,), heads=4, kv_heads=2):
 
 
 def padded(window, pairs):
-    """A mask (B, 1, S, S): the window, between rows that exist."""
+    """A mask (B, 1, S, S): the window, where query and key exist."""
     there = torch.stack([(torch.arange(S) >= begin) & (torch.arange(S) < end) for begin, end in pairs])
     return (window & there[:, :, None] & there[:, None])[:, None]
 

@@ -35,7 +35,7 @@ def make(path, kind="f4", **attributes):
 
 
 def refusals(path):
-    """What convert says, and what open_input says when k is read."""
+    """Two error texts: of convert, and of open_input when k is read. Empty if there is no error."""
     for act in (lambda: annulus.convert(path, path.with_name("converted.h5"), overwrite=True),
                 lambda: annulus.open_input(path).k.load()):
         try:
@@ -81,14 +81,14 @@ def test_packed_numbers_are_refused(tmp_path, name, value, text):
     for said in refusals(path):
         assert said.startswith(f"{path}: dataset ") and f"k: attribute {name} is {text}, so that its numbers" in said
     with pytest.raises(AnnulusError, match=f"attribute {name}"):
-        annulus.open_input(path)  # without being read
+        annulus.open_input(path)  # is refused before a number is read
     assert not (tmp_path / "converted.h5").exists()
 
 
 def test_what_attributes_change_nothing_is_fine(tmp_path):
     path = make(tmp_path / "in.h5", scale_factor=1.0, add_offset=0, _FillValue=np.float32(1e36), missing_value="none")
     assert list(refusals(path)) == ["", ""]
-    with h5py.File(path, "r+") as file:  # in a dataset that is not read
+    with h5py.File(path, "r+") as file:  # convert and k.load() do not read this dataset
         file["other"] = np.array([1, 2], "i2")
         file["other"].attrs["scale_factor"] = 0.1
     assert list(refusals(path)) == ["", ""]
@@ -127,7 +127,7 @@ def test_missing_numbers_in_bfloat16(tmp_path):
 
 
 def test_what_xarray_writes_of_missing_numbers(tmp_path):
-    """to_netcdf and to_zarr: packed, and with gaps."""
+    """What to_netcdf and to_zarr write is refused if numbers are packed or missing."""
     dims = ("batch", "sequence", "head", "dim")
     whole = xarray.Dataset({name: (dims, numbers()) for name in "qkv"})
     gaps = whole.assign(k=whole.k.where(whole.k < 1.5))
@@ -162,7 +162,7 @@ def test_a_result_that_another_run_has_replaced(tmp_path):
         again = pickle.loads(pickle.dumps(opened)) if what == "a pickle" else annulus.open_result(path)
         assert np.array_equal(again.lse, before)
         again = pickle.loads(pickle.dumps(opened))
-        if what == "overwritten":  # in place: the inode stays
+        if what == "overwritten":  # in place: the file keeps its inode
             shutil.copyfile(other, path)
         else:
             os.replace(other, path)
@@ -177,7 +177,7 @@ def test_numbers_too_large_for_a_narrower_type(tmp_path):
                                       ("f8", "float32", 1e39, 3.4e38), ("f8", "bfloat16", 3.4e38, 3.38e38),
                                       ("f4", "bfloat16", 3.4e38, -np.inf)):
         q, k = numbers(wide), numbers(wide)
-        q[0, 0, 0, 0], k[0, 0, 0, 0] = fits, np.nan  # what fits, and what is no number anyway
+        q[0, 0, 0, 0], k[0, 0, 0, 0] = fits, np.nan  # these are no mistakes: a number that fits, and NaN
         np.savez(tmp_path / "t.npz", q=q, k=k, v=q)
         tools("convert", "t.npz", "o.h5", "--type", narrow, "--overwrite", folder=tmp_path)
         q[1, 7, 1, 2] = large
@@ -228,7 +228,7 @@ def test_more_key_heads_than_rows_in_files(tmp_path):
     assert said == "annulus-tools: error: t.npz: k" + "--axes, or axes=,".join(unnamed(24, 8)) + "\n"
     for axes, named in (("bshd", "batch sequence head dim"), ("bhsd", "batch head sequence dim")):
         tools("convert", "t.npz", "o.h5", "--axes", axes, "--overwrite", folder=tmp_path)
-        tools("convert", "o.h5", "again.h5", "--overwrite", folder=tmp_path)  # the file has the order of axes
+        tools("convert", "o.h5", "again.h5", "--overwrite", folder=tmp_path)  # o.h5 says the order of its axes
         with h5py.File(tmp_path / "again.h5") as file:
             assert file["k"].attrs["axes"] == named
     np.savez(tmp_path / "t.npz", q=k, k=k[:, :, :8], v=k[:, :, :8])
@@ -241,7 +241,7 @@ def test_a_file_whose_writer_was_killed(tmp_path):
         file["q"] = numbers()
         file.flush()
         content = path.read_bytes()
-    path.write_bytes(content)  # the file before the writer closed it, marked as open
+    path.write_bytes(content)  # as it was before the writer closed it: marked as open for writing
     for act in (lambda: annulus.open_input(path), lambda: annulus.convert(path, tmp_path / "o.npz"),
                 lambda: annulus.cases(path)):
         with pytest.raises(AnnulusError, match=f"^{path}: another process has it open for writing, or ended without "

@@ -84,7 +84,7 @@ def program_result(folder):
 
 
 def foreign_results(folder):
-    """{file: what is wrong with it} for files that look like results."""
+    """{file that looks like a result: (command, a part of its error text, None if it succeeds)}"""
     def make(name, **datasets):
         with h5py.File(folder / name, "w") as file:
             for place, numbers in ({"out": np.zeros((1, 8, 2, 4)), "lse": np.zeros((1, 8, 2))} | datasets).items():
@@ -103,7 +103,7 @@ def foreign_results(folder):
     make("list.h5", **ranks, run__settings="- 1\n- 2\n")
     make("none.h5", **ranks)
     return {"flat.h5": (("show",), "dataset out has shape (9,) and axes"),
-            "run.h5": (("show",), None),  # without /run this is an input file
+            "run.h5": (("show",), None),  # no group /run: `show` prints the tensors of any such file
             "ranks.h5": (("show",), "dataset /run/kept has shape (3,); expected an entry for each of 2 ranks"),
             "deep.h5": (("show",), "dataset /run/hop_kept has shape (2, 2, 2); expected an entry for each of 2 ranks"),
             "hops.h5": (("plot", "timeline"), "hop_compute_seconds of shape (2, 2) and hop_wait_seconds of (2, 3)"),
@@ -158,7 +158,7 @@ def test_files_that_are_still_to_come(tmp_path):
 
 
 def tensors_of_no_use(folder):
-    """{file: what is wrong with it}."""
+    """{file that convert refuses: a part of the error text}"""
     arrays = {"objects": {"q": np.array([{"a": 1}], dtype=object)}, "text": {"q": np.array(["a"])},
               "complex": {"q": Q.astype("c8")}, "without_k": {"q": Q, "v": Q}, "five_axes": {n: Q[None] for n in "qkv"},
               "no_rows": {n: Q[:, :0] for n in "qkv"}, "bhsd": {n: np.moveaxis(Q, 1, 2).copy() for n in "qkv"},
@@ -298,7 +298,7 @@ def outcome(words, folder):
 
 
 def test_nothing_is_left_aside(tmp_path):
-    """A refusal leaves no unfinished file, in this folder or in that for temporary files."""
+    """A refusal leaves no unfinished file, in this folder or in the system's folder for temporary files."""
     before = set(os.listdir(tempfile.gettempdir()))
     np.savez_compressed(tmp_path / "t.npz", q=Q, k=Q, v=Q[:, :8])
     assert "expected (1, 16, 2, 4) to fit q" in refused(tmp_path, "convert", "t.npz", "o.h5")

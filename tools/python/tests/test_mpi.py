@@ -1,4 +1,4 @@
-"""annulus.attention(..., comm=): mpi4py's ranks, each with its own rows."""
+"""annulus.attention(..., comm=) on several ranks of mpi4py, each of which passes its own rows."""
 import sys
 from pathlib import Path
 

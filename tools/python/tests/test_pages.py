@@ -1,5 +1,5 @@
-"""Every command of docs/training.md, strategies.md and sweeps.md works as it stands there, one after another; what the
-pages quote is what the program prints."""
+"""Runs every command of six pages of docs/, in the order of the page. What the pages quote is what the program
+prints."""
 import re
 
 import h5py
@@ -32,7 +32,8 @@ def test_training(folder):
         y, target = (np.array(file[name], "f8") for file, name in ((result, "y"), (given, "target")))
     assert (folder / "loss.png").stat().st_size > 10_000
     assert len(loss) == 61 and (np.diff(loss) < 0).all()
-    assert 0.5 * np.mean((y - target) ** 2) == pytest.approx(loss[-1], rel=1e-5)  # of the trained weights
+    # y was computed with the trained weights.
+    assert 0.5 * np.mean((y - target) ** 2) == pytest.approx(loss[-1], rel=1e-5)
     for name in ("out", "lse", "dq", "dk", "dv"):
         assert re.search(rf"^  {name} .* ok", printed, re.MULTILINE), printed
     text, = quoted("training.md")
@@ -94,12 +95,12 @@ def test_strategies(with_own_tensors):
     assert annulus.settings(annulus.open_result(folder / "auto.h5"))["distribution"]["machine"].endswith("/this_machine.yaml")
     dry_run, schedule, plan = quoted("strategies.md")
     for line in dry_run.splitlines():
-        assert line in printed[1] or line.startswith("# memory for a rank"), line  # that of the machine at hand
+        assert line in printed[1] or line.startswith("# memory for a rank"), line  # depends on the machine
     for line in schedule.splitlines():
         assert line in printed[2], line
     heading, *rows = re.findall(r"^[* ] .*$", plan, re.MULTILINE)
     assert heading in printed[3] and len(rows) == 7
-    for row in rows:  # times are those of a cost model that learns; memory and bytes are counted
+    for row in rows:  # times depend on the machine's calibration; memory and bytes are counted
         strategy, partition = row[2:].split()[:2]
         counts = row.split()[-5:]
         assert any(line[2:].split()[:2] == [strategy, partition] and line.split()[-5:] == counts
@@ -107,7 +108,7 @@ def test_strategies(with_own_tensors):
 
 
 def test_memory_and_bytes_of_strategies_are_those_of_the_table(folder):
-    """Every number of the table is what `--dry-run` prints; measurements agree with it exactly."""
+    """Every number of the table is what `--dry-run` prints, up to rounding."""
     text, = (text for language, text in blocks("strategies.md") if text.startswith("# far.yaml"))
     (folder / "far.yaml").write_text(text)
 

@@ -41,7 +41,8 @@ def sweep(tmp_path):
 
 def test_table_of_a_sweep_and_of_results(sweep, results):
     table = annulus.cases([sweep, results["rotation4"]])
-    assert len(table) == 9 and list(table["strategy"].unique()) == ["ring", "rotation", "ulysses"]  # one had failed
+    # The failed case of the sweep is left out.
+    assert len(table) == 9 and list(table["strategy"].unique()) == ["ring", "rotation", "ulysses"]
     assert set(table["sequence"]) == {65536, 96}
     row = table.iloc[-1]
     with h5py.File(results["rotation4"]) as file:
@@ -90,7 +91,8 @@ def test_strategies_fastest_first(sweep):
 
 @pytest.fixture
 def grid(tmp_path):
-    """A sweep over rows, a mask, ranks and strategies: 3 x 2 x 2 x 2 cases; more rows and ranks take more time."""
+    """A sweep over rows, causal masks or none, ranks and strategies: 3 x 2 x 2 x 2 cases, without those of 4,096 rows
+    on 2 ranks. A case takes rows / ranks milliseconds."""
     cases = [(rows, causal, ranks, strategy) for rows in (1024, 2048, 4096) for causal in (1, 0) for ranks in (1, 2)
              for strategy in ("ring", "ulysses") if not (rows == 4096 and ranks == 2)]
     rows, causal, ranks, strategy = zip(*cases)
@@ -175,7 +177,7 @@ def test_timeline(results):
 
 
 def test_traffic(results):
-    """Bytes received and sent by all ranks have the same sum; ring and rotation have other senders."""
+    """The sums of rows and columns are the bytes received and sent. Ring and rotation have different senders."""
     for name in ("float32", "rotation4", "ring2"):
         result = annulus.open_result(results[name])
         matrix, _ = rank_plots.traffic_of(result)
@@ -183,9 +185,9 @@ def test_traffic(results):
         np.testing.assert_array_equal(matrix.sum(axis=0), result.bytes_sent)
         assert (np.diag(matrix) == 0).all()
     ring, _ = rank_plots.traffic_of(annulus.open_result(results["float32"]))
-    assert np.argwhere(ring).tolist() == [[1, 0], [2, 1]]  # rank 0, with the first rows, needs no other's
+    assert np.argwhere(ring).tolist() == [[1, 0], [2, 1]]  # rank 0 has the first rows, and needs none of other ranks
     rotation, _ = rank_plots.traffic_of(annulus.open_result(results["rotation4"]))
-    assert (rotation > 0).tolist() == np.tri(4, k=-1, dtype=bool).tolist()  # from all with earlier rows
+    assert (rotation > 0).tolist() == np.tri(4, k=-1, dtype=bool).tolist()  # from all ranks with earlier rows
     assert not rank_plots.traffic_of(annulus.open_result(results["ring1"]))[0].any()
     axes = plots.traffic(annulus.open_result(results["rotation4"])).axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("sending rank", "receiving rank")
@@ -213,7 +215,7 @@ def test_traffic_of_every_strategy_is_what_is_written_down(written_down, strateg
     matrix = [[0, 5 << 20], [7 << 20, 0]]
     result = annulus.open_result(written_down("ulysses2", strategy, matrix))
     assert result.bytes_from.dims == ("rank", "sender") and list(result.sender) == [0, 1]
-    assert result.hop_kept.dims == ("rank", "hop")  # the same number as senders, but another axis
+    assert result.hop_kept.dims == ("rank", "hop")  # there are as many hops as senders, but the axis is another
     assert rank_plots.traffic_of(result)[0].tolist() == matrix
     axes = plots.traffic(result).axes[0]
     assert axes.get_title() == f"keys and values moved, {strategy}"
@@ -225,11 +227,12 @@ def test_traffic_of_more_ranks_than_hops_and_of_the_backward_pass(written_down, 
     matrix, backward = np.arange(16).reshape(4, 4) * (1 - np.eye(4)), 2 * np.ones((4, 4))
     copy = written_down("rotation4", "onesided", matrix, backward)
     result = annulus.open_result(copy)
-    np.testing.assert_array_equal(rank_plots.traffic_of(result)[0], matrix)  # from the file, not computed from hops
+    np.testing.assert_array_equal(rank_plots.traffic_of(result)[0], matrix)  # of the file, not computed from hops
     np.testing.assert_array_equal(rank_plots.traffic_of(result, backward=True)[0], backward)
     tools("plot", "traffic", "--backward", copy, "traffic.png", folder=tmp_path)
     assert (tmp_path / "traffic.png").stat().st_size > 10_000
-    assert annulus.cases(copy)["strategy"].tolist() == ["onesided"]  # the one that ran, not the one asked for
+    # This is the strategy that ran; the settings in the file name another one.
+    assert annulus.cases(copy)["strategy"].tolist() == ["onesided"]
     row = annulus.open_result(copy).drop_vars(["bytes_from", "backward_bytes_from"])
     with pytest.raises(AnnulusError, match="does not follow from onesided strategy; expected /run/bytes_from"):
         plots.traffic(row)
@@ -247,7 +250,7 @@ def test_lse_map(results):
 
 
 def definition(pattern, rows, head, heads):
-    """mult(x, p), row by row and key by key, as docs/semantics.md says it."""
+    """mult(x, p), row by row and key by key, as docs/semantics.md defines it."""
     seen = np.zeros((rows, rows), int)
     for i, (w, r) in enumerate(zip(pattern.segments, pattern.dilations)):
         w = rows if w == "all" else w
@@ -312,7 +315,7 @@ def test_colours_are_told_apart():
     colours = np.array([matplotlib.colors.to_rgb(c) for c in style.CYCLE])
     for sight in (np.eye(3), protan, deutan):
         seen = (np.linalg.inv(to_lms) @ sight @ to_lms @ colours.T ** 2.2).T.clip(0, 1) ** (1 / 2.2)
-        for i in range(4):  # markers tell further ones apart, too
+        for i in range(4):  # only the first four: further lines also have different markers
             for j in range(i):
                 assert np.abs(seen[i] - seen[j]).max() > 0.12, (style.CYCLE[i], style.CYCLE[j])
     assert all(contrast(colour) > 2 for colour in style.CYCLE)

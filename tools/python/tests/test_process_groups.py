@@ -42,7 +42,7 @@ def test_the_script_of_the_page(ranks, tmp_path):
 
 
 def test_torchrun_alone():
-    """torchrun starts ranks that MPI does not join. Both write to one pipe, so their lines may be mixed."""
+    """torchrun starts ranks that MPI does not join. Both ranks write to one pipe, so their lines may be mixed."""
     script = ("import torch.distributed as dist, torch, annulus\n"
               "dist.init_process_group('gloo')\n"
               "x = torch.ones(1, 4, 2, 8)\n"
@@ -57,7 +57,7 @@ def test_torchrun_alone():
 
 
 def test_two_mpi_libraries_in_one_process(tmp_path):
-    """The address of MPI_Send distinguishes them, because this library has no version."""
+    """check_library() distinguishes libraries by the address of MPI_Send."""
     other = tmp_path / "libmpi.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", other], input="int MPI_Send(void) { return 0; }", text=True,
                    check=True)

@@ -51,7 +51,7 @@ def test_they_stand_where_they_are_said_to(queries, offset, documents, words):
     assert (torch.isfinite(found[1]) == seen).all() and seen.any()
     assert (found[0] - expected[0])[seen].abs().max() <= 1e-12 and (found[1] - expected[1])[seen].abs().max() <= 1e-12
     assert (found[0][~seen] == 0).all()
-    if not seen.all():  # by composition, rows that see nothing get NaN
+    if not seen.all():  # composed() gives NaN for rows that see no key
         return
     for mine, theirs in zip(gradients_of(*found, (q, k, v), seen), gradients_of(*expected, (q, k, v), seen)):
         assert (mine - theirs).abs().max() <= 1e-11

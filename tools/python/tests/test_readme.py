@@ -1,4 +1,4 @@
-"""The README's way from own tensors to a picture: its commands, one after another, in a folder like a clone."""
+"""Runs the README's commands from one's own tensors to a picture, one after another, in a folder like a clone."""
 import re
 import shlex
 import shutil
@@ -49,4 +49,4 @@ def test_the_picture_is_what_its_command_draws(tmp_path):
     assert abs(committed - drawn).mean() < 0.005, "draw it again, into docs/pictures"
     tools(*shlex.split(command.replace("16,64,all", "32,64,all").replace("pattern.png", "other.png")), folder=tmp_path)
     assert abs(committed - coarse(tmp_path / "other.png")).mean() > 0.01  # another pattern would be noticed
-    assert (imread(ROOT / shown)[:5, :, :3] == 1).all()  # white behind it, also on a dark page
+    assert (imread(ROOT / shown)[:5, :, :3] == 1).all()  # the background is white, also for dark pages

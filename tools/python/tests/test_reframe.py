@@ -14,7 +14,7 @@ REFRAME = Path(sys.executable).parent / "reframe"
 
 
 def reframe(folder, program, *options, status=0):
-    """Runs ReFrame and returns its output. It finds the launcher on PATH, so that of the linked MPI is put first."""
+    """Runs ReFrame and returns its output. It takes the first launcher on PATH: here that of the linked MPI."""
     launcher = folder / "bin/mpirun"
     launcher.parent.mkdir(exist_ok=True)
     if not launcher.exists():
@@ -36,7 +36,7 @@ def test_jobs_run_with_figures_of_merit(tmp_path):
 
 
 @pytest.mark.parametrize("change, stage", [
-    ('[ "$1" = verify ] && set -- "$@" --set attention.causal=false', "sanity"),   # another definition
+    ('[ "$1" = verify ] && set -- "$@" --set attention.causal=false', "sanity"),   # verify gets another mask
     ('set -- "$@" --set distribution.strategy=allgather', "performance"),          # twice the bytes
 ])
 def test_what_is_wrong_fails(tmp_path, change, stage):

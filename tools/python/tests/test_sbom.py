@@ -31,7 +31,7 @@ def sbom(*words):
 
 
 def parts(done):
-    """Checks that the list is valid; returns it, {name: component} and {how: name}."""
+    """Checks that the list is valid; returns the list, {name: component}, and {how a component is used: its name}."""
     assert done.returncode == 0, done.stderr
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(done.stdout) is None
     made = json.loads(done.stdout)
@@ -100,7 +100,7 @@ def test_the_list_of_a_wheel_is_put_into_it(tmp_path):
         archive.writestr("annulus/__init__.py", b"bytes")
         archive.writestr("annulus-0.1.0.dist-info/METADATA", METADATA)
         archive.writestr("annulus-0.1.0.dist-info/RECORD", "annulus/__init__.py,,\nannulus-0.1.0.dist-info/RECORD,,\n")
-    for _ in range(2):  # again: it takes the place of the first
+    for _ in range(2):  # the second list takes the place of the first
         done = sbom(wheel, "--add")
         assert done.returncode == 0 and not done.stdout, done.stderr
     with zipfile.ZipFile(wheel) as archive:

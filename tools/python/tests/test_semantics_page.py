@@ -1,4 +1,4 @@
-"""The NumPy program of docs/semantics.md, run as it stands there, against annulus.attention."""
+"""Compares the NumPy program in docs/semantics.md with annulus.attention."""
 import numpy as np
 import pytest
 from pages import blocks
@@ -57,14 +57,15 @@ def test_scores(program, plane, documents):
 
 
 def test_worked_example_of_scores(program):
-    """Row 7 sees row 4, with score 3 before softcap and bias, and itself: the LSE gives the changed score."""
+    """Row 7 sees row 4, whose score is 3 before softcap and bias, and itself, with score 0. The changed score of row 4
+    follows from the LSE."""
     q, k = np.zeros((8, 1, 1)), np.zeros((8, 1, 1))
     q[7], k[4], places = 3, 1, np.zeros((8, 2))
     places[4] = 3, 4
     words = {"segments": [{"window": [1, 0]}], "dilations": [3], "softcap": 2, "slopes": [0.5]}
     for more, expected in ({}, 0.310), ({"coordinates": places}, -0.690), ({"exempt": 5}, 1.810):
         lse = program(q, k, k, **words, **more)[1][7, 0]
-        of_key = np.log(np.exp(lse) - 1)  # row 7 also sees itself, with score 0
+        of_key = np.log(np.exp(lse) - 1)  # takes away the key of score 0
         assert abs(of_key - expected) < 1e-3
 
 
@@ -84,8 +85,8 @@ def test_worked_example_of_rows_that_do_not_exist():
 
 
 def test_worked_examples(program):
-    """What the page's table of windows says: with equal scores the LSE is the logarithm of how many keys a row sees, and
-    with the key's number as its value out is their mean."""
+    """The page's table of windows says which keys a row sees. All scores are equal, so the LSE is the logarithm of the
+    number of these keys. Each key's value is its row number, so out is the mean of these numbers."""
     rows = 12
     nothing, number = np.zeros((rows, 1, 1)), np.arange(float(rows)).reshape(rows, 1, 1)
     for segments, dilations, row, keys in [

@@ -39,11 +39,11 @@ def on_path(folder, *command):
 
 def test_every_command_of_the_page(place):
     blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2  # the other one makes maps, below
+    assert len(blocks) == 2  # the second block makes maps: test_the_maps_of_the_page()
     printed, _ = on_path(place, "bash", "-euo", "pipefail", "-c", blocks[0])
     assert "torchscale, 5 pairs" in printed and "WRONG" not in printed
-    # Padding that head 0 (offset 0) sees: from row 9216 on, 239 zeros of pair 1; rows that pair 2 picks also see the
-    # 2,896 - 2,105 zeros of its last segment.
+    # Padding that head 0 (offset 0) sees from row 9216 on: 239 keys of score 0 of the pair (1024, 1). Rows that the
+    # pair (5792, 2) picks also see 2,896 - 2,105 = 791 such keys in its last segment.
     program("run", "input/gigapath.yaml", "--set", "attention.semantics=longnet", "--set", "output.file=longnet.h5",
             ranks=2, folder=place)
     with h5py.File(place / "build/gigapath.h5") as padded, h5py.File(place / "input/longnet.h5") as plain:
@@ -62,7 +62,7 @@ def test_the_program_of_the_page(place):
 
 
 def test_the_maps_of_the_page(tmp_path):
-    """Of a small slide, with a class token in front and statistics by the definition."""
+    """The slide is small, with a class token in front; its statistics are computed by the definition."""
     found, _ = by_definition.example(tmp_path / "slide_out.h5", rows=61, batch=1, semantics="torchscale", segments=(16, 64),
                                      dilations=(1, 4))
     assert found["received"].sum() < 4 * 61 - 1  # the padding receives the rest

@@ -21,7 +21,7 @@ def made(tmp_path_factory):
 
 
 def test_the_reference_agrees_with_the_worked_example():
-    """docs/semantics.md: with equal scores a row's attention goes to keys by how often they are met."""
+    """docs/semantics.md: with equal scores a key's weight is proportional to how often the row sees the key."""
     pattern = annulus.pattern.Pattern((4, 8), (1, 2))
     q = np.zeros((10, 4, 2))
     P, lse, entropy = by_definition.probabilities(q, q, pattern)
@@ -31,7 +31,7 @@ def test_the_reference_agrees_with_the_worked_example():
     assert by_definition.filled_in(padded, 10, 0, 2).tolist() == [0] * 8 + [3, 0]
     P, lse, entropy = by_definition.probabilities(q[:, :2], q[:, :2], padded)
     assert P[0, 8, 8] == pytest.approx(1 / 4) and P[0, 8].sum() == pytest.approx(1 / 4)
-    assert entropy[8, 0] == pytest.approx(np.log(4))  # filled-in keys are counted
+    assert entropy[8, 0] == pytest.approx(np.log(4))  # keys that torchscale fills in are counted
     assert np.all(P[0, 9] == 0) and lse[9, 0] == -np.inf and entropy[9, 0] == 0
 
 
@@ -59,7 +59,7 @@ def test_are_opened_lazily_with_names(made, tmp_path):
 
 
 def test_are_opened_in_the_order_of_pytorch(made, tmp_path):
-    """input.axes: bhsd writes (B, H, S) and (B, H, S, k)."""
+    """With input.axes: bhsd a run writes (B, H, S) and (B, H, S, k)."""
     found, path = made
     swapped = tmp_path / "bhsd.h5"
     with h5py.File(path) as source, h5py.File(swapped, "w") as target:
@@ -96,7 +96,7 @@ def test_of_rows_and_of_heads(made):
 
 
 def test_lists_of_two_heads_are_added():
-    """The example of listed(); of equal sums the smaller row first."""
+    """The example in the docstring of listed(). Of rows with equal sums the smaller comes first."""
     rows, weights = np.array([[[[3, 5], [7, 5]]]]), np.array([[[[0.6, 0.2], [0.4, 0.4]]]], "f4")
     result = xr.Dataset({name: (("batch", "sequence", "head", "top"), np.repeat(numbers, 8, axis=1))
                          for name, numbers in (("top_rows", rows), ("top_weights", weights))})
@@ -125,7 +125,8 @@ def test_heat_maps_of_heads_and_rows(made, tmp_path):
     axes = plots.received(result, batch=1).axes[0]
     np.testing.assert_allclose(axes.images[0].get_array(), found["received"][1].T)
     most = axes.images[0].get_clim()[1]
-    assert (found["received"][1] > most).sum() == 2 and axes.get_xlabel() == "key row"  # of 160, one in a hundred
+    # The scale ends where 1 % of the 160 numbers are larger: here two.
+    assert (found["received"][1] > most).sum() == 2 and axes.get_xlabel() == "key row"
     with pytest.raises(AnnulusError, match="batch entry 2: expected 0 to 1"):
         plots.entropy(result, batch=2)
     for kind in ("entropy", "received"):
@@ -139,7 +140,7 @@ def test_ends_of_scales():
     assert style.extend(np.array([1.0, 2.0]), 1.5) == "max" and style.extend(np.array([1.0]), 1) == "neither"
 
 
-# Tiles of a slide: a ring of tissue 256 pixels apart, one part with a grid of its own, as rows 1 to 39.
+# Coordinates of 39 tiles, rows 1 to 39: 36 tiles 256 pixels apart around a hole, and 3 that are not on their grid.
 def ring_of_tiles():
     places = [(x, y) for y in range(7) for x in range(7) if (x, y) != (3, 3)][:36]
     return np.array([(1024 + 256 * x, 2048 + 256 * y) for x, y in places] + [(5000, 5000), (5256, 5000), (5000, 5256)])
@@ -154,9 +155,9 @@ def test_grid_of_tiles():
     assert np.isnan(image[3, 3]) and np.isfinite(image).sum() == 39
     for (x, y), value in zip(coords, values):
         assert image[(y - 2048) // 256, (x - 1024) // 256] == value
-    np.testing.assert_array_equal(grid.of(coords[None]).image(values), image)  # of a batch of one
+    np.testing.assert_array_equal(grid.of(coords[None]).image(values), image)  # coordinates with a batch axis of 1
     coarse = grid.of(coords, 512)
-    assert coarse.shape == (7, 9) and coarse.image(values)[0, 0] == np.mean([0, 1, 7, 8])  # four tiles in one place
+    assert coarse.shape == (7, 9) and coarse.image(values)[0, 0] == np.mean([0, 1, 7, 8])  # the mean of four tiles
     assert coarse.image(np.where(values == 7, np.nan, values))[0, 0] == 3
     assert grid.of([[5.0, 7.0]]).shape == (1, 1)
     assert grid.distance(np.array([[0, 0], [0, 300.0], [900, 0]])) == 300
@@ -179,7 +180,7 @@ def test_slide_shows_what_tiles_receive(made):
     found, path = made
     result, coords = annulus.open_result(path), ring_of_tiles()
     for head, expected in ((2, found["received"][1, 1:, 2]), (None, found["received"][1, 1:].mean(axis=1))):
-        axes = plots.slide(result, coords, batch=1, head=head).axes[0]  # a row more than tiles: row 0 is none
+        axes = plots.slide(result, coords, batch=1, head=head).axes[0]  # 40 rows, 39 tiles: row 0 is no tile
         image = axes.images[0]
         np.testing.assert_allclose(image.get_array().filled(np.nan), grid.of(coords).image(expected))
         assert image.get_array().mask[3, 3] and image.get_extent() == [1024, 1024 + 17 * 256, 2048 + 13 * 256, 2048]
@@ -204,13 +205,13 @@ def test_slide_shows_what_a_row_looks_at(made):
     frame, = figure.axes[0].patches
     assert frame.get_xy() == tuple(coords[11])
     assert f"{found['top_weights'][0, 12, 1].sum():.3g} of its attention is shown" in figure.axes[0].get_title()
-    # of the class token, row 0, which is no tile: nothing is framed; and over all heads it is "at least"
+    # Row 0, the class token, is no tile, so nothing is framed. Over all heads the title says "at least".
     figure = plots.slide(annulus.open_result(path), coords, query=0)
     assert not figure.axes[0].patches and "at least" in figure.axes[0].get_title()
 
 
 def test_few_tiles_of_many_are_marked(made):
-    """Where a tile is a dot of a large picture, a larger mark lies on it, with its weight's shade."""
+    """If a tile is one small dot of a large picture, a larger mark with the shade of its weight is drawn over it."""
     found, path = made
     coords = ring_of_tiles() * 10
     figure = plots.slide(annulus.open_result(path), coords, head=1, query=12, tile=256)
@@ -218,7 +219,7 @@ def test_few_tiles_of_many_are_marked(made):
     rows, weights = found["top_rows"][0, 12, 1], found["top_weights"][0, 12, 1]
     order = np.argsort(rows)
     np.testing.assert_allclose(marks.get_array(), weights[order], rtol=1e-6)
-    corners = coords[0] + (coords[rows[order] - 1] - coords[0]) // 256 * 256  # of the dots
+    corners = coords[0] + (coords[rows[order] - 1] - coords[0]) // 256 * 256  # upper left corners of the dots
     np.testing.assert_array_equal(marks.get_offsets(), corners + 128)
     x, y = figure.axes[0].patches[0].get_center()
     assert abs(np.array([x, y]) - coords[11] - 128).max() <= 256
@@ -274,7 +275,7 @@ def test_statistics_in_the_report(made, tmp_path):
 
 
 def test_statistics_elsewhere(made, tmp_path):
-    """convert takes them along, with their types."""
+    """convert copies statistics, with their types."""
     found, path = made
     tools("convert", path, "r.npz", folder=tmp_path)
     tools("convert", path, "only.h5", "--only", "received,top_rows", folder=tmp_path)

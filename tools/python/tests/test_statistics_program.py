@@ -1,4 +1,4 @@
-"""The program's statistics are those of the definition, and docs/statistics.md works as it stands there."""
+"""The program's statistics are those of the definition, and the commands of docs/statistics.md work as written."""
 import contextlib
 import re
 import shlex
@@ -19,7 +19,7 @@ TOLERANCE = {"f4": 1e-5, "f8": 1e-12}
 
 
 def check_against_the_definition(tokens, output, axes="bshd"):
-    """All four datasets of `output`, made of the q, k, v and documents in `tokens`."""
+    """Checks all four datasets of the result `output`, made from the file `tokens`; returns the expected numbers."""
     result = annulus.open_result(output)
     told = annulus.settings(result)
     documents = told["input"].get("documents", "none")
@@ -40,9 +40,9 @@ def check_against_the_definition(tokens, output, axes="bshd"):
     assert result.received.dtype == np.float64 and result.top_rows.dtype == np.int64
     assert result.entropy.attrs["units"] == "nats"
     listed, weights = (result[name].transpose(*rows, ...).values for name in ("top_rows", "top_weights"))
-    order, sorted_weights = expected["top_rows"], expected["top_weights"]  # of all rows
+    order, sorted_weights = expected["top_rows"], expected["top_weights"]  # lists of all keys
     # In float32 two keys with almost the same weight may swap. So the weights of the listed keys are compared.
-    of_row = np.zeros((*order.shape[:3], order.shape[3] + 1))  # the last one is that of row -1
+    of_row = np.zeros((*order.shape[:3], order.shape[3] + 1))  # the last entry is the weight of row -1
     np.put_along_axis(of_row, order % of_row.shape[3], sorted_weights, axis=3)
     there = listed >= 0
     np.testing.assert_array_equal(there, sorted_weights[..., :top_keys] > 0)
@@ -73,8 +73,8 @@ def play_here(name, folder):
 
 
 def test_the_page(tmp_path):
-    """In float32 with GQA, causal, two pairs with keys in both; and with documents, the first of them too short for
-    whole lists."""
+    """The page computes in float32, causal, with GQA and two pairs that share keys; then also with documents, the first
+    of which has too few rows to fill the lists."""
     folder = clone(tmp_path)
     printed = play_here("statistics.md", folder)
     assert "within tolerance" in printed and "WRONG" not in printed
@@ -90,11 +90,11 @@ def test_the_page(tmp_path):
 
 
 @pytest.mark.parametrize("semantics, ranks, more", [
-    ("torchscale", 2, ()),                                    # filled-in keys are in entropy, and are no rows
+    ("torchscale", 2, ()),                                    # keys filled in count in entropy, and are not listed
     ("paper", 3, ("--set", "distribution.strategy=rotation")),
 ])
 def test_other_semantics_in_the_order_of_pytorch(tmp_path, semantics, ranks, more):
-    """In float64, where lists are equal row by row. 90 rows: 26 of segments of 64 have keys filled in."""
+    """In float64 the lists have the same rows. torchscale fills up the last segment: 26 of 64 rows."""
     program("generate", "--output", "bshd.h5", "--sequence", "90", "--heads", "6", "--kv-heads", "3", "--head-dim", "8",
             "--batch", "2", "--dtype", "float64", folder=tmp_path)
     with h5py.File(tmp_path / "bshd.h5") as source, h5py.File(tmp_path / "tokens.h5", "w") as target:

@@ -20,7 +20,8 @@ def python(text, processors=None, **environment):
     return done.stdout
 
 
-# Counts the threads that compute: those that neither Python nor MPI has started.
+# Prints how many threads and which processors annulus says that it uses, and the processors of the threads that have
+# started since the import of annulus.
 COMPUTE = """
     import os
     {first}
@@ -101,7 +102,7 @@ WORK = {"attention": "annulus.attention(x, x, x)",
 
 @pytest.mark.parametrize("work", WORK)
 def test_python_may_end_while_a_daemon_thread_computes(work):
-    """Two of them: one computes for minutes, one waits its turn."""
+    """Two daemon threads: one computes for minutes, the other waits until that call ends."""
     assert python(f"""
         import annulus, numpy as np, threading, time
         x = np.zeros((1, 400_000, 4, 64), "f4")

@@ -29,7 +29,7 @@ def spans(page):
 
 
 def shares(strip, colour):
-    """How far each token's shade is from white to the colour: 0 to 1."""
+    """The shade of each token: 0 is white, 1 the colour."""
     parts = np.array([int(colour[i:i + 2], 16) for i in (1, 3, 5)])
     shades = np.array([shade for _, shade, _, _ in strip])
     return (255 - shades[:, 0]) / (255 - parts[0]) if parts[0] < 200 else (255 - shades[:, 2]) / (255 - parts[2])
@@ -39,7 +39,7 @@ def test_tokens_are_shaded_by_what_they_receive(made, tmp_path):
     found, path = made
     annulus.token_page(path, WORDS, tmp_path / "t.html", head=1, batch=1)
     page = (tmp_path / "t.html").read_text(encoding="utf-8")
-    Page(page)  # what is opened is closed
+    Page(page)  # every tag that is opened is closed
     strip, = spans(page)
     received = found["received"][1, :, 1]
     expected = np.clip(received / np.sort(received)[-2], 0, 1)

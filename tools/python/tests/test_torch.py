@@ -1,4 +1,4 @@
-"""annulus.torch: gradients, the drop-in, models, both OpenMP runtimes in one process."""
+"""annulus.torch: gradients, calls in place of PyTorch's, models, two OpenMP runtimes in one process."""
 import subprocess
 import sys
 import textwrap
@@ -25,7 +25,7 @@ def tensors(kind=torch.float64, rows=12, heads=4, kv_heads=2, dim=3, grad=True):
 def test_gradcheck(semantics, causal):
     def both(q, k, v):
         out, lse = dilated_attention(q, k, v, causal=causal, semantics=semantics, return_lse=True, **PAIRS)
-        return out, torch.where(torch.isinf(lse), 0, lse)  # rows without keys have no difference quotient
+        return out, torch.where(torch.isinf(lse), 0, lse)  # for rows without keys, -inf has no difference quotient
     assert torch.autograd.gradcheck(both, tensors())
     assert torch.autograd.gradcheck(lambda q, k, v: dilated_attention(
         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=causal, semantics=semantics, axes="bhsd",
@@ -46,7 +46,7 @@ def test_gradcheck_of_sink_logits(semantics, causal):
 
 @pytest.mark.parametrize("kind,limit", [(torch.float64, 1e-11), (torch.float32, 3e-5), (torch.bfloat16, 2e-2)])
 def test_many_short_entries(kind, limit):
-    """One rank works on them block after block: 50 entries of 64 rows have 15 MB of sums of dq, dk and dv and more."""
+    """One rank works on blocks of entries. 50 entries of 64 rows need 15 MB for gradients: more than one block."""
     whole = [torch.randn(50, 4, 64, 64, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(kind)
              for seed in range(4)]
     *given, weight = [x.requires_grad_() for x in whole[:3]] + whole[3:]
@@ -214,7 +214,7 @@ class Block(torch.nn.Module):
 
 
 def train(attention, steps=20, rows=96):
-    """Losses of a small LongNet-like model of bytes that learns to say what it read four bytes ago."""
+    """Losses of a small LongNet-like model of bytes that learns to repeat the byte that it read four bytes ago."""
     torch.manual_seed(0)
     embedding, head = torch.nn.Embedding(32, 32), torch.nn.Linear(32, 32)
     model = torch.nn.Sequential(embedding, Block(32, 4, attention), Block(32, 4, attention), head)
@@ -240,7 +240,7 @@ def test_a_model_learns_the_same():
 
 @pytest.mark.parametrize("first", ["torch", "annulus"])
 def test_two_openmp_runtimes_in_one_process(first):
-    """PyTorch's wheel brings a libgomp of its own; whichever comes first, both compute, in turns and at once."""
+    """PyTorch's wheel has its own libgomp. Whichever library is imported first, both compute, also at the same time."""
     done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent(f"""
         import {first if first == "torch" else "annulus"}
         import numpy as np, threading

@@ -1,5 +1,5 @@
-"""Features that PyTorch's users combine with a function. Each is run with annulus' attention and with PyTorch's, and
-outputs and gradients are compared. Mistakes give one line each."""
+"""PyTorch's compile, export, vmap, autocast and others, each with annulus' attention and with PyTorch's. Outputs and
+gradients are compared. A mistake gives an error of one line."""
 import copy
 
 import pytest
@@ -141,7 +141,7 @@ def test_vmap(in_dims):
 
 
 def test_vmap_without_transforms_in_reverse():
-    """The reverse: autograd outside, vmap inside."""
+    """autograd outside, vmap inside: the reverse of test_vmap()."""
     results = []
     for one in (ours, theirs):
         given = [torch.stack([x, 2 * x]).requires_grad_() for x in tensors()]
@@ -152,7 +152,7 @@ def test_vmap_without_transforms_in_reverse():
 
 
 def test_sink_logits_and_windows():
-    """They are arguments of the same operator: a tensor with a gradient of its own, and a part of the settings."""
+    """Sink logits are a tensor with a gradient, windows a part of the settings. Both are arguments of one operator."""
     sink = torch.tensor([0.5, -1, 2, 0], dtype=torch.float64)
     words = {"is_causal": True, "segments": [annulus.window(5, first=2)], "dilations": [1]}
 
@@ -172,9 +172,10 @@ def test_sink_logits_and_windows():
 
 
 def test_softcap_and_alibi():
-    """They are parts of the settings; gradients are those of PyTorch's own operations."""
+    """A softcap and a bias are parts of the settings. Gradients are those of PyTorch's own operations."""
     q, k, v = (x.clone().requires_grad_() for x in tensors())
-    places = torch.stack([torch.arange(q.shape[2]) % 3, torch.arange(q.shape[2]) // 3], 1).tolist()  # a list: torch.compile has no numbers of tensors
+    # A list of numbers, because torch.compile cannot read the numbers of a tensor.
+    places = torch.stack([torch.arange(q.shape[2]) % 3, torch.arange(q.shape[2]) // 3], 1).tolist()
     words = {"softcap": 1.5, "bias": {"alibi": "auto", "exempt": 1}, "coordinates": places}
     counts = often(q.shape[2], q.shape[1], pattern_of(["all"], [1], True))
 
@@ -204,7 +205,7 @@ def test_checkpointed(reentrant):
 
 
 def test_what_is_saved_is_tensors():
-    """Saved tensors may be stored elsewhere, and are freed with the graph."""
+    """saved_tensors_hooks see all that is kept for the backward pass, and may store it elsewhere."""
     stored = []
 
     def store(tensor):

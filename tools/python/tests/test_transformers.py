@@ -46,8 +46,8 @@ def equal(found, expected, tolerance=1e-10):
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
-    """transformers asks PyTorch whether a GPU is recording; a build for GPUs with stand-ins for their libraries
-    (tools/venv/stubs.py) cannot answer that."""
+    """transformers asks PyTorch whether a GPU stream is being captured. PyTorch's wheel for GPUs cannot answer this if
+    stand-ins replace the GPU libraries (tools/venv/stubs.py)."""
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     register()
 
@@ -60,7 +60,7 @@ def test_the_same_as_sdpa(model, mask):
 
 @pytest.mark.parametrize("model", [llama, bert])
 def test_compiled_as_one_graph(model):
-    """Llama runs with a cache, its default. Compiled without one, transformers assumes packed texts."""
+    """Llama runs with a key/value cache, which is its default: compiled without, transformers assumes packed texts."""
     torch.compiler.reset()
     chosen, words = model("annulus"), {"use_cache": True} if model is llama else {}
     equal(trained(chosen, torch.compile(chosen, fullgraph=True, backend="aot_eager"), **words), trained(model("sdpa")))
@@ -68,7 +68,7 @@ def test_compiled_as_one_graph(model):
 
 @pytest.mark.parametrize("model", [llama, bert])
 def test_dilated(model):
-    """Against the definition as a third attention function."""
+    """The same results as the definition, which is registered as an attention function, too."""
     words = {"segments": (8, "all"), "dilations": (1, 3)}
 
     def definition(module, query, key, value, attention_mask, scaling=None, **_):
@@ -81,7 +81,7 @@ def test_dilated(model):
     found, dense = trained(model("dilated")), trained(model("annulus"))
     equal(found, trained(model("definition")))
     assert (found[0] - dense[0]).abs().max() > 1e-3
-    register(**words)  # in place of the dense one
+    register(**words)  # replaces the dense "annulus"
     equal(trained(model("annulus")), found)
 
 
@@ -98,7 +98,7 @@ def mistral(attention, window=8, **words):
 
 
 def equal_at_tokens(model, mask, **words):
-    """Logits of tokens, and gradients of a loss that sums over these alone."""
+    """Compares logits at tokens, not at padding, and gradients of a loss that is a sum over these logits."""
     found = []
     for attention in ("annulus", "sdpa"):
         chosen = model(attention)
@@ -211,7 +211,7 @@ def bert_decoder(attention, rows):
 @pytest.mark.parametrize("rows", [ROWS, 7])
 @pytest.mark.parametrize("model", [bart, bert_decoder])
 def test_cross_attention_to_padded_texts(model, rows):
-    """The encoder's padding hides keys; no query of the decoder is padding, though there may be as many rows."""
+    """The encoder's padding hides keys. No query of the decoder is padding, even if both have as many rows."""
     mask = torch.ones(2, ROWS, dtype=torch.long)
     mask[1, 10:] = 0
     found = []
