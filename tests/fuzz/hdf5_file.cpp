@@ -211,8 +211,8 @@ void add_attributes(Draw& draw, hid_t object) {
   }
 }
 
-/// Writes numbers 0, 2, 4, ..., one of which is odd at times (-1, NaN); a run file's text as strings of variable
-/// length; 'a' as other strings, compound, opaque and array types. Sometimes, and for all other types, it writes nothing.
+/// Writes numbers 0, 2, 4, ..., at times with an odd one (-1, NaN); a run file's text as strings of variable length;
+/// 'a' as other strings and in compound, opaque and array types. Writes nothing for other types, and at times.
 void write_numbers(Draw& draw, hid_t dataset, hid_t type, const Extents& extents) {
   if (!is_small(extents) || draw.once_in(16)) return;  // never written
   const std::size_t count =
