@@ -211,7 +211,8 @@ void add_attributes(Draw& draw, hid_t object) {
   }
 }
 
-/// Writes 0, 2, 4, ... for types of numbers, a run file's text for strings, 'a' otherwise; sometimes nothing.
+/// Writes numbers 0, 2, 4, ..., at times with an odd one (-1, NaN); a run file's text as strings of variable length;
+/// 'a' as other strings and in compound, opaque and array types. Writes nothing for other types, and at times.
 void write_numbers(Draw& draw, hid_t dataset, hid_t type, const Extents& extents) {
   if (!is_small(extents) || draw.once_in(16)) return;  // never written
   const std::size_t count =

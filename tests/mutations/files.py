@@ -44,8 +44,8 @@ mutation("fingerprint-place", "a fingerprint does not see that two rows were exc
          "std::uint64_t all = mixed(number);", "std::uint64_t all = mixed(number / 2);",
          "store_fingerprint.np1")
 mutation("layout-unsafe", "rows are written before the journal has their places on the disk", STORE + "output_file.cpp",
-         "    turn.write(\"part \" + layout.text());\n    if (plan_.keeps_units) turn.flush();\n",
-         "    turn.write(\"part \" + layout.text());\n",
+         "    lock.write(\"part \" + layout.text());\n    if (plan_.keeps_units) lock.flush();\n",
+         "    lock.write(\"part \" + layout.text());\n",
          "program_long_runs:*NothingIsSaidBeforeItIsOnDisk*")
 mutation("missing-value", "a missing value is compared unrounded, and not found in narrower numbers",
          STORE + "finite.cpp",

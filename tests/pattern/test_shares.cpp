@@ -114,7 +114,7 @@ TEST(Union, JoinsTheRowsOfRanksAndSaysWhereEachIs) {
   EXPECT_EQ(stored_intervals(first, zigzag[0]), (std::vector<Interval>{{0, 2}, {6, 8}}));
   EXPECT_EQ(stored_intervals(first, zigzag[1]), (std::vector<Interval>{{2, 4}, {4, 6}}));
   EXPECT_EQ(united(zigzag, {0, 4}).intervals(), (std::vector<Interval>{{0, 16}}));
-  EXPECT_TRUE(places(first, StoredRows()).empty());
+  EXPECT_TRUE(stored_intervals(first, StoredRows()).empty());
 }
 
 TEST(Union, OfAnyRanksHoldsEachOfTheirRowsAtItsPlace) {
@@ -125,7 +125,7 @@ TEST(Union, OfAnyRanksHoldsEachOfTheirRowsAtItsPlace) {
       Index count = 0;
       for (int p = 1; p < ranks; ++p) {
         const StoredRows& part = partition[std::size_t(p)];
-        const std::vector<Interval> stored = places(whole, part);
+        const std::vector<Interval> stored = stored_intervals(whole, part);
         ASSERT_EQ(stored.size(), part.intervals().size());
         for (std::size_t i = 0; i < stored.size(); ++i) {
           for (Index j = 0; j < stored[i].size(); ++j) {

@@ -24,11 +24,11 @@ class Scope {
   Scope& operator=(const Scope&) = delete;
 };
 
-/// While such an object lives, this rank counts as inside a call that may never return: a call of MPI that itself waits
-/// for other ranks, or a file operation. A call that takes longer than the time-out counts as hung. Scopes may nest.
+/// While such an object lives, this rank counts as inside a call that may never return: a call of MPI or NCCL that
+/// waits for other ranks, or a file operation. A call longer than the time-out counts as hung. Scopes may nest.
 class BlockingScope {
  public:
-  /// `what` is the name of MPI's function, which begins with MPI_ ("MPI_Comm_split"), or what is done with which file.
+  /// `what`: the name of the function ("MPI_Comm_split", "ncclCommDestroy"), or what is done with which file.
   explicit BlockingScope(std::string what);
   ~BlockingScope();
   BlockingScope(const BlockingScope&) = delete;
@@ -43,7 +43,7 @@ class BlockingScope {
 /// its calls (TCP), other ranks cannot know otherwise that this rank works. Throws Error(failure) when MPI fails.
 void watchdog_progress();
 
-/// Calls function(args...), a function of MPI or HDF5 that may block, inside a BlockingScope, and returns its result.
+/// Calls function(args...), of MPI, HDF5 or NCCL, which may block, inside a BlockingScope. Returns its result.
 /// Use it in destructors. Elsewhere use blocking(), which also reports progress when the call has returned.
 /// tools/check_layout.py finds calls that use neither.
 template <class Function, class... Args>

@@ -1,4 +1,4 @@
-// If rows do not follow one another from rank to rank, splits each rank into two parts: from part to part rows do.
+// Where rows do not ascend from rank to rank, splits the rows of each rank into two parts, which do ascend.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace annulus::pattern {
 
 /// A partition in parts: each part has at most one interval of every document, and later parts have later rows. If the
 /// rows of documents follow one another from rank to rank, it is `partition` itself. If they go up through the ranks
-/// and back down, as in zigzag, it has 2 P parts, which keep the stored rows that they have in their rank. Otherwise it
+/// and back down, as in zigzag, it has 2 P parts; a row keeps its number in its rank's tensors. Otherwise it
 /// is empty. If the rank where the rows turn back has only one interval of a document, `grid` cuts it near its middle.
 ///
 /// Worked example: zigzag of 8 rows on 2 ranks is {[0, 2), [6, 8)}, {[2, 6)}. Its parts are [0, 2) and [2, 4) upwards,

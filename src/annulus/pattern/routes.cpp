@@ -8,8 +8,9 @@ using core::wrap;
 
 namespace {
 
-constexpr std::size_t kept_owners = 4;       // how many owners' Legs are kept
-constexpr std::size_t named_intervals = 16;  // owners with more are not compared: keys grow with the square of this
+constexpr std::size_t kept_owners = 4;  // how many owners' Legs are kept
+constexpr std::size_t named_intervals =
+    16;  // owners with more are not looked up in classes_: its keys grow as the square
 
 }  // namespace
 
@@ -153,7 +154,7 @@ Index Routes::rows_carried(int q, int distance) const {
 bool Routes::passes_on_all(int q, int distance) const {
   const Owner& owner = this->owner(q);
   const std::size_t i = leg(owner.ends, distance);
-  if (i >= owner.ends.size()) return true;  // nothing is carried so far
+  if (i >= owner.ends.size()) return true;  // nothing is carried to this distance
   if (distance + 1 < owner.ends[i]) return true;
   return owner.owner_class->passes_on_all[i] || owner.owner_class->carried[i] == 0;
 }

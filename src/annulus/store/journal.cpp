@@ -184,9 +184,9 @@ std::optional<std::string> Journal::worker(std::uint64_t launch) const {
 void Journal::sign_on(const JournalOwner& owner, Lock& lock) {
   self_ = owner.id;
   if (locks_) {
-    std::optional<ByteLock> lock = ByteLock::without_waiting(file_, byte_of(owner.id));
-    core::require(lock.has_value(), [&] { return path_ + ": two processes have one id"; });
-    alive_.emplace(std::move(*lock));
+    std::optional<ByteLock> alive = ByteLock::without_waiting(file_, byte_of(owner.id));
+    core::require(alive.has_value(), [&] { return path_ + ": two processes have one id"; });
+    alive_.emplace(std::move(*alive));
   }
   lock.write(fmt::format("owner {} {} {} {}", owner.id, owner.launch, this_process(), owner.about));
 }

@@ -21,8 +21,8 @@ struct Objection {
 
 using pattern::QueryOffset;
 
-/// Why queries cannot be without row numbers with this pattern, and with or without documents: such queries must see
-/// every key exactly once. Empty: they can.
+/// Why the queries of a problem with this pattern, or with documents, must have row numbers: queries without them must
+/// see every key exactly once. Empty: they need none.
 std::string why_not_without_rows(const pattern::Pattern& pattern, bool has_documents);
 
 /// Places `count` queries in a problem whose pattern and documents are set, or returns what is wrong with them.

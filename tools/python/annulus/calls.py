@@ -1,4 +1,4 @@
-"""Attention of arrays in memory: annulus.attention, Plan, plan, and what they share. The core is the module _core."""
+"""Attention of arrays in memory: annulus.attention, annulus.plan, and what they share. The core is the module _core."""
 import functools
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from annulus.axes import refuse_unnamed
 from annulus.communicators import core_communicator, mpi_of
 from annulus.errors import AnnulusError
 from annulus.options import WORDS, coordinate_list, settings_of, without_trivial_lengths
+from annulus.plans import INT_MOST, Plan
 from annulus.processors import THREADS, thread_arguments
 
 try:
@@ -22,8 +23,6 @@ except ImportError as problem:
 AXES = {None: (0, 1, 2, 3), "bshd": (0, 1, 2, 3), "bhsd": (0, 2, 1, 3)}
 ORDER = optional(choice("bshd", "bhsd", expected="'bshd' (batch, rows, heads, numbers) or 'bhsd'"))
 PROGRESS = optional(function("a function of (share, where)"))
-INT_MOST = 2**31 - 1  # the core has a C int
-RANK = whole(0, INT_MOST)
 OFFSETS = {"auto": -1, "none": -2}  # the core's numbers for these words
 STATISTICS_OF_CORE = ("entropy", "received", "top_weights", "top_rows", "normalizers")
 NOTHING = {"lse": -np.inf, "top_rows": -1}  # what queries without a key get; all other results are 0
@@ -274,9 +273,10 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
         number of rows may differ from that of q: see query_offset. v may have another head size, and be columns of k.
     segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every
         r-th row sees every such row; 'all' is one segment with all rows. annulus.window(...), or {'window': [left,
-        right], 'first': f}, makes a pair a window of rows around each row. Without them attention is dense.
+        right], 'first': f}, makes a pair a window: a row sees `left` rows before it, `right` after it, and the first f
+        rows. Without pairs attention is dense.
     causal : row x sees no row after it.
-    semantics : how heads pick other rows of a segment: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
+    semantics : which rows of a segment each head picks: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
     documents : offsets 0 ... S of packed documents: rows of different documents do not see each other (FlashAttention's
         cu_seqlens). If the last offset is below S, rows from there on do not exist.
     lengths : (B,): how many rows of each batch entry exist, counted from the first; or (B, 2): the first row and the
@@ -323,64 +323,6 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     return (out, lse, found) if found else (out, lse)
 
 
-class Plan:
-    """Which rank holds which rows, and what ranks receive; annulus.plan() makes it."""
-
-    def __init__(self, made, sequence):
-        self._made, self._sequence = made, sequence
-
-    strategy = property(lambda self: self._made.strategy)
-    partition = property(lambda self: self._made.partition)
-    reason = property(lambda self: self._made.reason, doc="one line: which strategy was chosen, and why")
-    ranks = property(lambda self: self._made.ranks)
-
-    @checked(rank=RANK)
-    def rows(self, rank):
-        """[(first, last + 1), ...]: rows of k and v that the rank holds, in the order of its arrays."""
-        # With lengths the plan is of all entries, concatenated; the rank has the same rows of each entry.
-        return [(begin, min(end, self._sequence)) for begin, end in self._made.rows(rank) if begin < self._sequence]
-
-    @checked(rank=RANK)
-    def row_numbers(self, rank):
-        """rows() as an array of row numbers: k[:, plan.row_numbers(rank)] are the rank's rows of a whole k."""
-        return np.concatenate([np.arange(*part) for part in self.rows(rank)] or [np.arange(0)])
-
-    @checked(rank=RANK)
-    def query_rows(self, rank):
-        """[(first, last + 1), ...]: rows of q that the rank holds; the same as rows() where q has as many rows as k."""
-        return self._made.query_rows(rank)
-
-    @checked(rank=RANK)
-    def query_row_numbers(self, rank):
-        """query_rows() as an array of row numbers: q[:, plan.query_row_numbers(rank)]."""
-        return np.concatenate([np.arange(*part) for part in self.query_rows(rank)] or [np.arange(0)])
-
-    @checked(rank=RANK)
-    def kept(self, rank):
-        """(query, key, head) triples of the rank's queries: its share of the work, 2 (D + Dv) flops each."""
-        return self._made.kept(rank)
-
-    @checked(rank=RANK)
-    def received(self, rank):
-        """Bytes that the rank receives in the forward pass."""
-        return self._made.received(rank)
-
-    @checked(rank=RANK)
-    def memory(self, rank):
-        """Peak bytes of the rank's arrays and buffers in the forward pass."""
-        return self._made.memory(rank)
-
-    def __repr__(self):
-        lines = [f"{self.strategy}, {self.partition}, {self.ranks} ranks: {self.reason}",
-                 "rank      rows     work share   receives MiB   memory MiB"]
-        work = sum(self.kept(rank) for rank in range(self.ranks)) or 1
-        for rank in range(min(self.ranks, 16)):
-            rows = sum(end - begin for begin, end in self.rows(rank))
-            lines.append(f"{rank:4} {rows:9} {self.kept(rank) / work:14.3f} {self.received(rank) / 2**20:14.2f} "
-                         f"{self.memory(rank) / 2**20:12.2f}")
-        return "\n".join(lines + ["..."] * (self.ranks > 16))
-
-
 @checked(sequence=whole(1), heads=whole(1), head_dim=whole(1), ranks=whole(1, INT_MOST), batch=whole(1),
          kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)), value_dim=optional(whole(1)))
 def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, value_dim=None,
@@ -397,4 +339,4 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     if settings.query_offset == "none":  # which rank has which rows does not depend on lengths of k
         settings = settings._replace(lengths=())
     extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence, value_dim or head_dim)
-    return Plan(core_plan(extents, type, settings, ranks, False), sequence)
+    return Plan(core_plan(extents, type, settings, ranks, False), sequence, queries or sequence)

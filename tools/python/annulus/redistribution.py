@@ -12,10 +12,10 @@ from annulus.arguments import anything, checked, refuse_masked, whole, wrong
 from annulus.arrays import dense
 from annulus.communicators import core_communicator, mpi_of
 from annulus.errors import AnnulusError
+from annulus.plans import Plan
 
 
 def _plan(value, name):
-    from annulus.calls import Plan
     if not isinstance(value, Plan):
         raise wrong(value, name, "a plan, which annulus.plan() makes")
     return value

@@ -11,8 +11,8 @@ import torch
 import annulus
 import annulus.torch
 from annulus import grid
-from annulus.calls import Plan
 from annulus.errors import AnnulusError
+from annulus.plans import Plan
 from annulus.results import statistics
 
 ROWS = 12

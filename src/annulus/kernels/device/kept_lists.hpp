@@ -25,8 +25,8 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
   return buffer;
 }
 /// A buffer of `bytes` bytes that `fill` has filled from `source`, which must not change: the buffer of an earlier call
-/// with the same source and as many bytes, otherwise a new one. Only the last buffer for a purpose is kept, until the
-/// first call after its source is destroyed.
+/// with the same source and as many bytes, otherwise a new one. A buffer is kept until the first call after its source
+/// is destroyed. A new buffer also ends the keeping of those for the same purpose that nobody uses.
 core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,
                        const std::function<void(void* device)>& fill);
 

@@ -28,7 +28,7 @@ class HeadGroup {
   /// The problem that this rank computes on the group's rows, with its own heads only.
   const Problem& narrow() const { return narrow_; }
 
-  /// Bytes that this rank sends and receives in both exchanges; and those received, for each rank of the group.
+  /// Bytes of take_heads() and return_heads() together: sent, received, and [m]: received from rank m of the group.
   Index bytes_sent() const;
   Index bytes_received() const;
   std::vector<Index> bytes_from() const;
@@ -39,11 +39,11 @@ class HeadGroup {
 
   /// Receives q and kv of the group's rows for this rank's heads; collective over the group.
   Tensors take_heads(const comm::Communicator& group, const Tensors& own) const;
-  /// Makes own.out, lse and normalizers from these tensors of the group's rows; collective over the group.
+  /// Makes own.out, lse and what else the pass makes from these tensors of the group's rows; collective over the group.
   void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
 
-  // The same for a pass that makes Problem::sums. In the backward pass delta and the sums for K/V rows travel too; in
-  // the pass that makes statistics, lists of top rows and sums.
+  // The same for the second pass, which makes Problem::sums. If it makes gradients, dout, delta, dq and the sums for
+  // K/V rows travel, too; if it makes statistics, the lists of top rows and the sums do.
   Index backward_bytes_sent() const;
   Index backward_bytes_received() const;
   std::vector<Index> backward_bytes_from() const;
@@ -75,7 +75,7 @@ class HeadGroup {
   };
   TwoForms forms(Index parts, Index unit_bytes, Index all_heads, const std::vector<core::Interval>& heads,
                  const GroupRows& rows) const;
-  /// The tensors that forward() makes.
+  /// The tensors that the forward pass makes.
   std::vector<const TwoForms*> outputs() const;
   /// The tensors that a pass with sums reads, and those that it makes.
   std::vector<const TwoForms*> sum_inputs() const;

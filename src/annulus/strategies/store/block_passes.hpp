@@ -2,12 +2,12 @@
 // earlier phases, so its numbers are the same whichever process computes it.
 //
 //   phase 0  for a block's queries: out, lse and, if asked for, entropy; with gradients also dq and the normalizers,
-//            which go into the store for phase 1. Reads q, k, v (dout, dlse) of the block. In each pass it also reads,
-//            once, the K and V rows of other blocks that the queries see
-//   phase 1  only with gradients, for a block's keys: dk and dv. Reads k and v of the block, and q, out, dout and
-//            normalizers (dlse) of the query rows that see its keys
+//            which go into the store for phase 1. Reads q, k, v of the block, with gradients also dout, dlse. In each
+//            pass it also reads, once, the K and V rows of other blocks that the queries see
+//   phase 1  only with gradients, for a block's keys: dk and dv. Reads k and v of the block, and q, out, dout,
+//            normalizers and, if there is one, dlse of the query rows that see its keys
 //
-// Units of a phase are numbered block after block, then batch entry after batch entry.
+// Units of a phase are numbered with the block varying fastest, then the batch entry.
 #pragma once
 
 #include <memory>
