@@ -198,7 +198,7 @@ TEST_F(Bench, TasksOfAnArrayShareTheSweep) {
   expect_all_once(9);
   const Outcome odd = run(9, 2, 1);  // --array=1,9
   EXPECT_EQ(odd.status, 2);
-  EXPECT_NE(odd.err.find("expected a range: sbatch --array=0-1"), std::string::npos) << odd.err;
+  EXPECT_NE(odd.err.find("expected an array that is a range: sbatch --array=0-1"), std::string::npos) << odd.err;
 }
 
 TEST_F(Bench, LaunchesAtTheSameTimeMakeOneWholeTable) {

@@ -91,7 +91,6 @@ TEST(Windows, OnlyRowsThatAreReadTravel) {
   Index moved = 0;
   for (int round = 0; round < 200; ++round) {
     test::RandomLayout drawn = test::draw_layout(random, 60);
-    if (drawn.layout.pattern.semantics == Semantics::torchscale) drawn.layout.pattern.semantics = Semantics::longnet;
     const Index dilation = 1 + Index(random() % 4);
     drawn.layout.pattern.semantics = Semantics::longnet;
     drawn.layout.pattern.pairs = {window_pair(test::draw_window(random, drawn.n, dilation), dilation)};
@@ -120,7 +119,7 @@ TEST(Windows, AHaloTravels) {
     for (const Hop& hop : test::rotation_hops(layout, partition, rank)) all = join(std::move(all), hop.receive);
     return all;
   };
-  // 5 contiguous rows before the rank's own rows; with left = 2 and dilation 3 the 6 rows before them.
+  // left = 5: the 5 rows before the rank's own rows. left = 2 with dilation 3: the 6 rows before its own rows.
   EXPECT_EQ(received(test::longnet_layout({window_pair({5, 0})}, true, 64, 1), 2),
             (PackedRows{{{16, 32}, {{{27, 1, 5}}}}}));
   EXPECT_EQ(received(test::longnet_layout({window_pair({2, 0}, 3)}, true, 64, 1), 2),
@@ -135,7 +134,7 @@ TEST(Windows, HaloesBeginWithAGranule) {
   Layout layout = test::longnet_layout({window_pair({5, 0})}, true, 64, 1);
   layout.granule = 4;
   const PackedRows read = rows_read(layout, StoredRows({{16, 32}}), StoredRows({{32, 48}}));
-  EXPECT_EQ(read, (PackedRows{{{16, 32}, {{{24, 1, 8}}}}})) << "row 27, and all rows of its granule";
+  EXPECT_EQ(read, (PackedRows{{{16, 32}, {{{24, 1, 8}}}}})) << "rows 27 to 31, and the others of row 27's granule";
   const StoredRows queries({{32, 48}});
   const auto lists = work_lists(layout, queries, KeyRows::packed(read));
   EXPECT_EQ(kept_triples(lists), 5 + 4 + 3 + 2 + 1);
@@ -177,14 +176,15 @@ TEST(Windows, LimitsMayBeLargerThanAnySequence) {
     for (const Hop& hop : test::rotation_hops(layout, partition, p)) received += head_rows(hop.receive);
     EXPECT_EQ(received, 2 * 30) << "all other rows, of two heads";
   }
-  EXPECT_EQ(traffic_counts(layout, partition).accuracy, Accuracy::estimate) << "10 rows, a dilation of 40";
+  EXPECT_EQ(traffic_counts(layout, partition).accuracy, Accuracy::estimate)
+      << "a rank's 10 rows are fewer than the dilation";
 }
 
 TEST(Parts, InCommonAndLeftOver) {
   using Ranges = std::vector<StridedRange>;
   EXPECT_EQ(common({0, 6, 5}, {4, 2, 6}), (StridedRange{6, 6, 2})) << "of 0 6 12 18 24 those among 4 6 8 10 12 14";
   EXPECT_EQ(common({0, 6, 5}, {5, 2, 6}).count, 0) << "odd rows";
-  EXPECT_EQ(common({0, 3, 5}, {0, 2, 9}).count, 0) << "rows that do not follow one another in the part";
+  EXPECT_EQ(common({0, 3, 5}, {0, 2, 9}).count, 0) << "0 6 12 are not neighbours in 0 3 6 9 12";
   EXPECT_EQ(common({4, 3, 1}, {0, 1, 5}), (StridedRange{4, 3, 1}));
   EXPECT_EQ(difference(Ranges{{0, 3, 5}, {1, 3, 5}}, {{6, 3, 1}, {1, 3, 5}}), (Ranges{{0, 3, 2}, {9, 3, 2}}));
   EXPECT_EQ(difference(Ranges{{0, 1, 10}}, {{8, 1, 4}, {2, 1, 3}}), (Ranges{{0, 1, 2}, {5, 1, 3}}));

@@ -1,4 +1,4 @@
-// The hops of one rank as lists; and the same lists by the definition, for which every owner goes through all ranks.
+// A rank's hops as a list; and the hops of all ranks from the definition: for each owner, rank after rank in the ring.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,8 @@ inline GradientHopList ordered_gradients(const pattern::Layout& layout, const pa
   return list;
 }
 
-/// By the definition: which rows of `owner` the neighbour ring brings to the rank at distance d = 1 ... reach (element
-/// d - 1), and which of them the ranks up to that distance read.
+/// Element d - 1, for d = 1 ... reach. carried: the rows of `owner` that arrive at the rank at distance d in a ring.
+/// read_until: the rows of `owner` that any rank at distance 1 ... d reads.
 struct DefinedRoute {
   std::vector<PackedRows> carried, read_until;
 };

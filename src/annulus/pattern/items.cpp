@@ -19,10 +19,10 @@ using core::WorkList;
 /// The comb rows with indices `t`, as a range.
 StridedRange piece_of(const Comb& comb, Interval t) { return {comb.row(t.begin), comb.stride, t.size()}; }
 
-/// The rows from the first to the last comb row of `window`.
-Interval hull_of(const Comb& comb, Interval window) {
-  if (window.empty()) return {};
-  return {comb.row(window.begin), comb.row(window.end - 1) + 1};
+/// All rows from the first to the last comb row with indices `t`.
+Interval hull_of(const Comb& comb, Interval t) {
+  if (t.empty()) return {};
+  return {comb.row(t.begin), comb.row(t.end - 1) + 1};
 }
 
 /// Comb indices to be worked on: ascending, disjoint intervals.
@@ -96,8 +96,8 @@ class ItemMaker {
             WorkList& list)
       : layout_(layout), queries_(queries), keys_(keys), visible_(visible), list_(list) {}
 
-  /// Adds the items of one comb of the document that begins at row `document`: one item per key/value head that the
-  /// comb's query heads in the share read.
+  /// Adds the items of one comb of the document that begins at row `document`: one item for each key/value
+  /// head that some query heads of the comb read. Only query heads of the share count.
   void append(const Comb& comb, Index document, const HeadSet& heads) {
     for_each_key_head(layout_, heads, [&](Index kv, const HeadSet& served) { append(comb, document, kv, served); });
   }
@@ -127,7 +127,7 @@ class ItemMaker {
   bool find_ranges(const Comb& comb, Index kv) {
     const std::size_t mark = list_.runs.size();
     const Band& band = visible_.band;
-    // If some rows are not keys, the comb is the whole sequence, and its indices are rows.
+    // Layout::keys has rows, and `seen` comb indices. If some rows are not keys, both are the same: one comb has all.
     const Interval seen = core::intersect({0, std::min(comb.count, visible_.keys)}, layout_.keys);
     query_ranges_.assign(1, {0, comb.count});
     key_ranges_.assign(1, seen);
@@ -184,10 +184,6 @@ Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift
   return upto;
 }
 
-}  // namespace
-
-namespace {
-
 /// Appends the items of one pair to `list`, which is the list of one of its visible parts.
 void append_pair(const Layout& layout, Index i, const PairCombs& combs, const StoredRows& queries, const KeyRows& keys,
                  const VisiblePart& visible, WorkList& list) {
@@ -202,7 +198,7 @@ void append_pair(const Layout& layout, Index i, const PairCombs& combs, const St
       done = segment.end;
       if (core::intersect(segment, key_hull).empty()) continue;
       const Index document = document_of(layout.documents, segment.begin).begin;
-      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // the segment's queries
+      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // visit() cuts it
       combs.visit(segment, held, [&](const UsedOffset& used, std::size_t) {
         items.append(comb_of(segment, pair.dilation, used.offset), document, used.heads);
       });
