@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "annulus/comm/communicator.hpp"
 
 namespace annulus::app {
@@ -23,6 +25,14 @@ TEST(SelfAlone, TellsWhatWentWrong) {
   if (!comm.is_root()) return;
   EXPECT_EQ(run_self_alone("--gtest_filter=No.SuchTest", 60), "ended with status 1");
   EXPECT_EQ(run_self_alone("--gtest_filter=Child.IsARankOfItsOwn", 0), "took more than 0 s");
+}
+
+TEST(SelfAlone, AStatusThatTheKernelDoesNotKeepIsNoSuccess) {
+  const Communicator comm(MPI_COMM_WORLD);
+  if (!comm.is_root()) return;
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  EXPECT_EQ(run_self_alone("--gtest_filter=No.SuchTest", 60), "could not be waited for: No child processes");
+  std::signal(SIGCHLD, before);
 }
 
 TEST(Child, IsARankOfItsOwn) {

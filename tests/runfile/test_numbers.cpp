@@ -78,8 +78,8 @@ TEST(Numbers, BytesTakeUnitsOfTwoToTheTen) {
   EXPECT_EQ(parse_bytes("512MiB").number, Index(512) << 20);
   EXPECT_EQ(parse_bytes("2GiB").number, Index(2) << 30);
   EXPECT_EQ(parse_bytes("1TiB").number, Index(1) << 40);
-  for (const char* text :
-       {"", "0", "-1", "2GB", "2 GiB", "2gib", "1.5GiB", "GiB", "9223372036854775807KiB", "010MiB"}) {
+  for (const char* text : {"", "0", "-1", "2GB", "2 GiB", "2gib", "1.5GiB", "GiB", "9223372036854775807KiB", "010MiB",
+                           "2MiBGiB", "1KiBMiB"}) {
     EXPECT_FALSE(parse_bytes(text).number) << text;
   }
   EXPECT_EQ(bytes_text(Index(3) << 30), "3GiB");

@@ -216,6 +216,20 @@ TEST(FileRows, NumbersThatAreNoneAreNamed) {
   }
 }
 
+/// A tensor in chunks is read at once by start(). Later calls end with the same error.
+TEST(FileRows, AFailedReadEndsLaterOnesToo) {
+  const ScratchFolder folder;
+  std::vector<float> numbers = all_numbers(core::AxisOrder::bshd);
+  numbers[0] = std::numeric_limits<float>::quiet_NaN();
+  const InspectedFile file = make_file(folder / "q.h5", Kind::chunked, core::AxisOrder::bshd, numbers);
+  FileRows rows;
+  rows.put(StoredTensor::q, origin_of(file, "/q"));
+  Wanted first(0, 0, 1, 5, {0, 3}, 0, 0), second(1, 0, 1, 5, {0, 3}, 0, 0);
+  EXPECT_THROW(rows.start(StoredTensor::q, {first.piece}), core::Error);
+  EXPECT_THROW(rows.start(StoredTensor::q, {second.piece}), core::Error);
+  EXPECT_THROW(rows.wait(1), core::Error);
+}
+
 TEST(FileRows, AFileThatWasCutShortIsNamed) {
   const ScratchFolder folder;
   const InspectedFile file =

@@ -42,6 +42,28 @@ void begin(Journal& journal) {
   lock.flush();
 }
 
+/// Two launches find the journal of a run that was killed. One begins it anew after the other has read it.
+TEST(Journal, TheFirstLockReadsWhatAnotherLaunchHasBegunAnew) {
+  for (const int claims : {0, 40}) {  // the new journal is shorter, or longer, than the 10 claims of the old one
+    const ScratchFolder folder;
+    const std::string path = folder / "out.h5.journal";
+    const auto write = [&](Journal& journal, const std::string& head, int count) {
+      Journal::Lock lock(journal);
+      lock.begin_anew();
+      lock.write("head " + head);
+      lock.write("part {}");
+      for (int unit = 0; unit < count; ++unit) lock.write(fmt::format("claim 0 {} {}", unit, 7 << 20));
+    };
+    Journal killed(path), first(path);
+    write(killed, "{\"a\":1}", 10);
+    Journal second(path);
+    EXPECT_EQ(second.head(), "{\"a\":1}");
+    write(first, "{\"a\":2}", claims);
+    { const Journal::Lock lock(second); }
+    EXPECT_EQ(second.head(), "{\"a\":2}") << claims;
+  }
+}
+
 TEST(Journal, SaysWhatWasWritten) {
   const ScratchFolder folder;
   const std::string path = folder / "out.h5.journal";

@@ -273,6 +273,11 @@ TEST(LookAtDataset, NamesWhatIsWrong) {
   EXPECT_EQ(error([&] { look_at_dataset(path, "two texts"); }),
             path + ": dataset two texts is text, expected float64, float32, float16, bfloat16 or int64");
   EXPECT_EQ(error([&] { look_at_dataset(path, "out"); }), path + ": no dataset out (in the file: /ints, /two texts)");
+  const hid_t fixed = H5Tcopy(H5T_C_S1);
+  H5Tset_size(fixed, 8);
+  test::add_dataset(path, "fixed", fixed, {1}, "a: 1\n\0\0");
+  H5Tclose(fixed);
+  EXPECT_EQ(read_text_dataset(path, "fixed"), "a: 1\n") << "text of fixed length, as h5py may write it";
   for (const std::string name : {"ints", "two texts"}) {
     EXPECT_EQ(
         error([&] { read_text_dataset(path, name); }).find(fmt::format("{}: dataset {} holds no text", path, name)),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <string_view>
@@ -54,7 +55,9 @@ std::string run_self_alone(const char* word, double patience_seconds) {
 
   int status = 0;
   const double end = core::wall_seconds() + patience_seconds;
-  while (waitpid(child, &status, WNOHANG) == 0) {
+  for (pid_t ended = 0; (ended = waitpid(child, &status, WNOHANG)) != child;) {
+    // If whoever started this process has it ignore SIGCHLD, the kernel keeps no status.
+    if (ended < 0) return fmt::format("could not be waited for: {}", std::strerror(errno));
     if (core::wall_seconds() > end) {
       kill(child, SIGKILL);
       waitpid(child, &status, 0);

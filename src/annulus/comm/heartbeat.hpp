@@ -32,8 +32,8 @@ class Heartbeat {
   /// If the last read of rank 0's numbers is complete, starts another. Returns the latest numbers, zeros at first.
   const Numbers& look();
 
-  /// Starts a read of every other rank's beats, except while the last such read is in flight. Returns true if the last
-  /// two reads from some rank differ. These are P - 1 small reads: only one rank should call this, and seldom.
+  /// Starts a read of every other rank's beats, except while the last such read is in flight. Returns true if a read
+  /// that has completed since the last call differs from the one before. Seldom, on one rank: these are P - 1 reads.
   bool hear();
   /// Forgets the numbers that were read: if a number differs from one read long ago, the rank need not be working now.
   void forget_beats();

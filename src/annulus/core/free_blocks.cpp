@@ -42,8 +42,11 @@ void FreeBlocks::clear() {
 }
 
 void FreeBlocks::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    keeps_ = false;  // from here on give() keeps nothing
+  }
   clear();
-  keeps_ = false;
 }
 
 /// Releases kept blocks until `bytes` more fit below the largest total ever in use, or below the total that is now in

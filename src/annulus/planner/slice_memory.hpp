@@ -5,7 +5,7 @@
 
 namespace annulus::planner {
 
-/// Peak bytes of the fullest rank's tensors and buffers, over all slices (strategies/slices.hpp) and both passes.
+/// Peak bytes of the fullest rank's tensors and buffers, over all slices (strategies/slices.hpp) and all passes.
 ///   alone  a slice's tensors are read when they are needed
 ///   ahead  all inputs of a slice are in memory when it begins, and those of the next slice are read while it runs
 struct SliceMemory {

@@ -122,6 +122,7 @@ Parsed<core::Index> parse_bytes(std::string_view text) {
     if (!text.ends_with(one.name)) continue;
     unit = one.bytes;
     text.remove_suffix(one.name.size());
+    break;
   }
   const Parsed<core::Index> count = parse_whole(text, {1, INT64_MAX / unit});
   if (!count.number) return {std::nullopt, expected};

@@ -164,7 +164,12 @@ core::RowSource::Ticket FileRows::start(core::StoredTensor tensor, std::vector<R
   wait(begun_);  // reads end in the order in which they began
   ++begun_;
   core::RowTraffic moved;
-  read_rows(found->second, pieces, moved);
+  try {
+    read_rows(found->second, pieces, moved);
+  } catch (...) {
+    note_done(moved, std::current_exception());  // a later wait() for this read must not wait for ever
+    throw;
+  }
   note_done(moved, nullptr);
   return begun_;
 }

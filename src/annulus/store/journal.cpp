@@ -107,6 +107,18 @@ void Journal::read_new() {
   read_ += Index(begin);
 }
 
+void Journal::forget() {
+  read_ = 0;
+  head_.clear();
+  part_.clear();
+  making_ = recording_ = false;
+  owners_.clear();
+  claims_.clear();
+  done_.clear();
+  checks_.clear();
+  stopped_.clear();
+}
+
 void Journal::take(const std::string& line) {
   std::istringstream words(line);
   std::string word;
@@ -212,6 +224,8 @@ Journal::Lock::Lock(Journal& journal) : journal_(journal) {
   if (!journal.is_there()) {
     fail(ErrorKind::failure, "{}: the journal of this run was removed or replaced meanwhile", journal.path_);
   }
+  // Another launch may have begun the journal anew after this process opened and read it, and before this lock.
+  if (journal.self_ == 0) journal.forget();
   struct stat about {};
   if (fstat(journal.file_.id(), &about) == 0 && Index(about.st_size) < journal.read_) {
     fail(ErrorKind::failure, "{}: the journal of this run was cut short meanwhile: {} bytes, expected at least {}",
@@ -240,15 +254,7 @@ void Journal::Lock::begin_anew() {
   if (ftruncate(journal_.file_.id(), 0) != 0) {
     fail(ErrorKind::failure, "{}: emptying failed: {}", journal_.path_, std::strerror(errno));
   }
-  journal_.read_ = 0;
-  journal_.head_.clear();
-  journal_.part_.clear();
-  journal_.making_ = journal_.recording_ = false;
-  journal_.owners_.clear();
-  journal_.claims_.clear();
-  journal_.done_.clear();
-  journal_.checks_.clear();
-  journal_.stopped_.clear();
+  journal_.forget();
 }
 
 }  // namespace annulus::store

@@ -111,6 +111,7 @@ class Journal {
  private:
   Journal(const std::string& path, Descriptor file);
   void read_new();
+  void forget();  // all that was read
   void take(const std::string& line);
 
   std::string path_;

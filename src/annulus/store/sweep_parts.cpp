@@ -38,13 +38,13 @@ std::map<std::string, Index> part_files(const std::string& table) {
   std::map<std::string, Index> files;
   std::error_code error;
   fs::directory_iterator entry(folder_of_parts(table), error);
-  if (error && error != std::errc::no_such_file_or_directory) {
-    fail(ErrorKind::failure, "{}: cannot be read: {}", folder_of_parts(table), error.message());
-  }
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     std::error_code gone;
     const auto bytes = entry->file_size(gone);
     if (!gone && entry->path().extension() == ".jsonl") files[entry->path().string()] = Index(bytes);
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    fail(ErrorKind::failure, "{}: cannot be read: {}", folder_of_parts(table), error.message());
   }
   return files;
 }
@@ -59,6 +59,7 @@ std::vector<std::string> whole_lines(const std::string& path) {
     if (file.eof()) break;  // the last line is incomplete
     lines.push_back(line);
   }
+  if (file.bad()) fail(ErrorKind::failure, "{}: reading failed: {}", path, std::strerror(errno));
   return lines;
 }
 

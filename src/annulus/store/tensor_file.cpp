@@ -294,6 +294,13 @@ std::string read_text_dataset(const std::string& path, const std::string& name) 
     fail(ErrorKind::failure, "{}: dataset {} is {} of {} bytes, expected text of at most {}", path, name,
          describe_type(stored), H5Tget_size(stored), most_text);
   }
+  if (H5Tis_variable_str(stored) <= 0) {  // HDF5 does not convert text of fixed length to text of variable length
+    std::string fixed(H5Tget_size(stored), '\0');
+    check_hdf5(comm::blocking("H5Dread", H5Dread, dataset, stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, fixed.data()),
+               "{}: dataset {} holds no text", path, name);
+    fixed.resize(std::min(fixed.size(), fixed.find('\0')));
+    return fixed;
+  }
   const TypeId type = text_type();
   char* text = nullptr;  // HDF5 allocates it
   check_hdf5(comm::blocking("H5Dread", H5Dread, dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text),

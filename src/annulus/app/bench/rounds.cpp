@@ -70,7 +70,8 @@ class Rounds {
     if (!trial) return;
     const bool last = run + 1 == runs_;
     const std::string what =
-        fmt::format("case {} of {}, run {} of {}", measured_.cases + measured_.failed + 1, cases_, run + 1, runs_);
+        fmt::format("{} of {} cases done; case {}, run {} of {}", measured_.cases + measured_.failed, cases_,
+                    planned.one->number, run + 1, runs_);
     const double weight = seconds_of(planned) / double(runs_);
     const auto shown = [&](double share, const std::string&) { line_.show((done_ + share * weight) / all_, what); };
     store::CaseRecord record;

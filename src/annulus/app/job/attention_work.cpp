@@ -202,7 +202,7 @@ class AttentionWork final : public Work {
     return one;
   }
 
-  /// start_inputs() begins to read q, k and v; start_gradients() begins to read dout and dlse. Both are collective.
+  /// Begins to read q, k and v; start_gradients() begins to read dout and dlse. Both are collective.
   void start_inputs() {
     comm::agree(comm_, [&] {
       tensors_.q = core::Buffer("q", bytes_of(StoredTensor::q));

@@ -167,7 +167,7 @@ std::string coarse_scores(const Job& job, const report::LseFindings& lse) {
   const core::Precision precision = job.problem.precision;
   const double step = std::ldexp(lse.largest, 1 - range_of(precision).digits);
   return fmt::format(
-      "|lse| reaches {:.3g}, where {} tells scores apart by {:.2g} at best: rounding decides which keys "
+      "|lse| reaches {:.3g}, where {} tells scores apart by about {:.2g}: rounding decides which keys "
       "have weight",
       lse.largest, core::name_of(precision), step);
 }

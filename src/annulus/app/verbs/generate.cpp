@@ -165,7 +165,7 @@ double bytes_of(const Dataset& dataset) {
   return double(of.batch) * double(of.sequence) * double(of.row_numbers) * double(core::bytes_of(of.type));
 }
 
-/// Limit of the bytes of a tensor that a rank has in memory at once, however large the tensor is.
+/// Limit of the bytes of a tensor that a rank has in memory at once; at least one row of all batch entries.
 constexpr Index piece_bytes = Index(256) << 20;
 
 /// Each rank makes its own rows, a piece at a time, and all ranks write a piece together. Calls `shown` with the
