@@ -220,6 +220,7 @@ TEST(Journal, OneThatIsCutShortMeanwhileIsNoticed) {
   const ScratchFolder folder;
   Journal journal(folder / "out.h5.journal");
   begin(journal);
+  journal.sign_on({7 << 20, 3, "process 1"});
   put(folder / "out.h5.journal", "");
   EXPECT_NE(error_of([&] { Journal::Lock lock(journal); }).find("was cut short"), std::string::npos);
 }
