@@ -293,8 +293,8 @@ class TwinMachine {
   TwinBlock::Lane& mine() const { return block_.lanes_[std::size_t(thread_)]; }
 
   /// A sum as matrix units make it (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). Each addend is cut
-  /// off two binary digits behind the last digit that a float as large as the largest addend has; then the sum is cut
-  /// off behind the last digit of a float.
+  /// off two binary digits after the last digit that a float as large as the largest addend has; then the sum is cut
+  /// off after the last digit of a float.
   template <int count>
   static float sum_cut_off(const double (&addends)[count]) {
     double sum = 0, largest = 0;

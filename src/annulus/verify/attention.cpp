@@ -134,8 +134,8 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   const SampledRows rows = sample_rows(input, sample.rows);
   const std::vector<Index> mine = own_share(rows.queries, comm.rank(), comm.size());
   const std::vector<Index> my_keys = own_share(rows.keys, comm.rank(), comm.size());
-  const strategies::Statistics& has = sample.statistics;  // what the result has
-  const KeySums sums{sample.gradients, has.received};
+  const strategies::Statistics& asked = sample.statistics;  // what the result has
+  const KeySums sums{sample.gradients, asked.received};
   const bool has_sums = sums.gradients || sums.received;
   const bool recompute = has_sums && comm.max(Index(!can_recompute_viewers(input, my_keys))) == 0;
   const bool checks_sums = has_sums && (recompute || sample.file != nullptr);
@@ -148,8 +148,8 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
   comm::agree(comm, [&] {
     const double half = has_sums ? 0.5 : 1;  // compare_keys() takes about as long as the work before it
     const std::vector<QueryRow> queries = recompute_rows(input, mine, shown(0, half, "out and lse"));
-    compare_forward(input, sample.result, queries, has.entropy, all);
-    if (has.top_keys > 0) compare_top(input, sample.result, queries, has.top_keys, all);
+    compare_forward(input, sample.result, queries, asked.entropy, all);
+    if (asked.top_keys > 0) compare_top(input, sample.result, queries, asked.top_keys, all);
     if (sums.gradients) compare_dq(input, sample.result, queries, all);
     if (checks_sums)
       compare_keys(input, sample.result, my_keys, sums, recompute, all, shown(half, 1, "sums over queries"));

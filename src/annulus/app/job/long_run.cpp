@@ -251,7 +251,7 @@ WhyUnfinished LongRun::why_unfinished() const {
   if (stopped_) return {"stopped on request: " + there + "; run again to continue", stopped_status};
   if (const auto worker = journal().worker(output_.launch()))
     return {fmt::format("{}; {} works on the rest", there, *worker)};
-  return {there + "; run again for the rest, which a process began that has ended", stopped_status};
+  return {there + "; run again for the rest: a process that has ended had begun it", stopped_status};
 }
 
 /// Claims the first unit that no process has claimed. If there is none, `wait` says whether a later phase may have one.

@@ -26,7 +26,7 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
 }
 /// A buffer of `bytes` bytes that `fill` has filled from `source`, which must not change: the buffer of an earlier call
 /// with the same source and as many bytes, otherwise a new one. A buffer is kept until the first call after its source
-/// is destroyed. A new buffer also ends the keeping of those for the same purpose that nobody uses.
+/// is destroyed. A new buffer replaces those for the same purpose that are not in use.
 core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,
                        const std::function<void(void* device)>& fill);
 
