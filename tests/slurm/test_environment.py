@@ -7,9 +7,9 @@ from cluster import until
 WAITS_FOR_A_WARNING = """\
 #!/bin/bash
 if [ "$1" = info ]; then echo "srun --mpi=none"; exit; fi
-echo "task $SLURM_ARRAY_TASK_ID begins"
 if [ "$SLURM_JOB_ID" != "$SLURM_ARRAY_JOB_ID" ] || [ -n "${SLURM_RESTART_COUNT-}" ]; then exit 0; fi
 trap 'exit 75' USR1
+echo "task $SLURM_ARRAY_TASK_ID waits"
 for _ in {1..120}; do sleep 0.5; done
 exit 1
 """
@@ -34,6 +34,8 @@ class Environment(ClusterTest):
                           options=["--array=0-3", *ONE_RANK])
         until(60, lambda: len(job.details()) == 4 and sorted(job.states()) == ["COMPLETED"] * 3 + ["RUNNING"],
               lambda: f"three tasks to end and one to wait, not {job.states()}\n{job.output()}")
+        # A running job's shell may not have reached its trap yet, and the signal would end it.
+        until(60, lambda: " waits\n" in job.output(), lambda: "the task's first words\n" + job.output())
         (last,) = [each["ArrayTaskId"] for each in job.details() if each["JobState"] == "RUNNING"]
         self.cluster.run("scancel", "--batch", "--signal=USR1", f"{job.number}_{last}")
         until(60, lambda: any(each["Restarts"] == "1" for each in job.details()),
