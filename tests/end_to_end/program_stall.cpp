@@ -87,6 +87,17 @@ TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
   }
 }
 
+TEST_F(Stall, ARankThatHasSaidThatTheRunStalledIsSilentAboutTheLaunchersSignal) {
+  write("run.yaml", long_deck());
+  Launched run(folder, launch(2));
+  ASSERT_TRUE(run.reaches("%  own rows", 2)) << run.err();
+  run.send(1, SIGSTOP);
+  ASSERT_TRUE(run.reaches("annulus: stalled: rank 0:", 2)) << run.err();
+  run.send(0, SIGTERM);
+  EXPECT_EQ(run.status(120), 4) << run.err();
+  EXPECT_EQ(count(run.err(), "annulus: error: rank 0: "), 0) << run.err();
+}
+
 TEST_F(Stall, RankThatComputesForLongerThanTheTimeoutIsNotStalled) {
   // Rank 0 holds and computes everything, rank 1 waits for it many times the time-out.
   write("run.yaml", deck);

@@ -18,26 +18,32 @@ def start(case, words, **variables):
     return case.start(0, words, before=[TWO_HOSTS, *launch], OMPI_MCA_btl="self,vader,tcp", **variables)
 
 
-def on_second_host(run, *words, text=None):
-    """Runs a command in the second host's network."""
-    environment = Path(f"/proc/{run.ranks()[0]}/environ").read_text()
-    host = re.search(r"(?:^|\0)ANNULUS_SECOND_HOST=(\d+)", environment)[1]
-    done = subprocess.run(["nsenter", "--target", host, "--net", *words], input=text, capture_output=True, text=True,
+def on_host(pid, *words, text=None):
+    """Runs a command in the network of the host on which process `pid` runs."""
+    done = subprocess.run(["nsenter", "--target", str(pid), "--net", *words], input=text, capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
+
+
+def second_host(run):
+    """The process that holds the second host's network."""
+    environment = Path(f"/proc/{run.ranks()[0]}/environ").read_text()
+    return re.search(r"(?:^|\0)ANNULUS_SECOND_HOST=(\d+)", environment)[1]
 
 
 @fault()
 def network_cut(case):
     """The ranks of both hosts end by themselves, unless the launcher notices the cut first. They cannot inform Open
-    MPI's launcher, which would wait eight minutes for its daemon on the other host. The variables below make the
-    launcher check more often; its exit status is then 205."""
+    MPI's launcher, which would wait eight minutes for its daemon on the other host, or a quarter of an hour for what it
+    has sent. With the settings below both give up sooner; the launcher's exit status is then 205."""
     case.write("run.yaml", LONG)
     often = {f"OMPI_MCA_oob_tcp_keepalive_{name}": str(value)
              for name, value in (("time", 2 * STALL), ("intvl", 1), ("probes", 3))}
     run = start(case, "run run.yaml", **often).reaches(MIDDLE)
     pids = set(run.ranks().values())
-    on_second_host(run, "ip", "link", "set", "cable", "down")
+    for pid in (run.ranks()[0], second_host(run)):
+        on_host(pid, "sysctl", "-q", "-w", "net.ipv4.tcp_retries2=3")  # sends a packet again for some 3 s, not 15 min
+    on_host(second_host(run), "ip", "link", "set", "cable", "down")
     run.hit()
     until(PATIENCE, lambda: not pids & set(processes()), lambda: f"the end of all ranks: {run.output()}")
     files = [f"result.h5.stalled.{rank}.jsonl" for rank in range(4)]
@@ -53,7 +59,7 @@ def network_loses(case):
     words = "--set input.generate.sequence=4096"
     run = start(case, f"run run.yaml {words}").reaches("float32")
     run.hit()
-    on_second_host(run, "nft", "-f", "-", text="table inet lossy { chain in { type filter hook input priority 0;\n"
-                   "numgen random mod 10 0 drop\n }\n}\n")
+    on_host(second_host(run), "nft", "-f", "-", text="table inet lossy { chain in { type filter hook input priority 0;\n"
+            "numgen random mod 10 0 drop\n }\n}\n")
     case.ended(run, "the network loses a tenth of its packets", "", 0, keeps=["result.h5"])
     case.is_right(words=words)

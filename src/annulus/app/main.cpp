@@ -111,6 +111,6 @@ int main(int argc, char** argv) {
     return annulus::comm::send_device_memory_to_self();
   }
   const int status = annulus::app::finish_printing(annulus::app::main(argc, argv, launch));
-  annulus::app::end_quietly_on_signals(status);
+  annulus::comm::set_final_status(status);
   return status;
 }

@@ -17,7 +17,6 @@ namespace annulus::app {
 namespace {
 
 volatile std::sig_atomic_t requested = 0;
-volatile std::sig_atomic_t final_status = -1;  // exit status of a verb that has finished; -1: it still runs
 
 unsigned patience = 0;     // seconds from a request to stop until the process ends; 0: no limit
 double stall_seconds = 0;  // seconds that ranks may wait for one another after TERM
@@ -56,9 +55,16 @@ void clean_up() {
   if (!alone) poll(nullptr, 0, /*ms=*/500);
 }
 
+/// If this process has printed its last message, ends it with the status that belongs to that message.
+void end_if_all_is_said() {
+  if (comm::final_status() < 0) return;
+  clean_up();
+  _exit(comm::final_status());
+}
+
 /// Handles the alarm of note_request(). Calls only functions that POSIX allows in a signal handler.
 extern "C" void end_stopped(int) {
-  if (final_status >= 0) _exit(final_status);
+  end_if_all_is_said();
   stop_line.write();
   clean_up();
   _exit(stopped_status);
@@ -87,7 +93,7 @@ bool comes_to_all_ranks(const siginfo_t* info) {
 
 /// Handles the signals of `endings`. Calls only functions that POSIX allows in a signal handler.
 extern "C" void end_process(int signal, siginfo_t* info, void*) {
-  if (final_status >= 0) _exit(final_status);
+  end_if_all_is_said();
   int status = int(core::ErrorKind::failure);
   for (const Ending& ending : endings) {
     if (ending.signal != signal) continue;
@@ -135,8 +141,6 @@ void end_on_signals(const comm::Communicator& comm, const std::string& consequen
   }
   end_on_signals_from_the_start();  // again, because libraries may have replaced the handlers
 }
-
-void end_quietly_on_signals(int status) { final_status = status; }
 
 void watch_for_stop(double seconds) {
   stall_seconds = seconds;

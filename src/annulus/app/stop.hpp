@@ -18,10 +18,6 @@ void end_on_signals(const comm::Communicator& comm, const std::string& consequen
 /// The same for the time before there is a communicator. Prints no line: the launcher says which signal it passed on.
 void end_on_signals_from_the_start();
 
-/// Call it when the verb has finished and its message is printed: these signals then end the process with `status`, and
-/// print no line. When a rank has failed, launchers send TERM to ranks that have finished but have not yet ended.
-void end_quietly_on_signals(int status);
-
 /// From now on USR1 and TERM do not end the process, but stop_requested() returns true. Launchers pass USR1 on to the
 /// ranks. Open MPI's mpirun passes TERM on, too, but kills the ranks a second later, and returns 1 whatever status they
 /// return. A batch system kills ranks half a minute after TERM. So after TERM, a rank waits at most `stall_seconds` for

@@ -27,6 +27,8 @@ std::atomic<double> timeout{default_stall_timeout};
 static_assert(std::atomic<double>::is_always_lock_free, "a signal handler changes it");
 std::atomic<const char*> source_of_timeout{"distribution.stall_timeout"};
 std::atomic<bool> is_shortened{false};
+std::atomic<int> status_at_end{-1};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler reads it");
 Guard* guard = nullptr;  // used by the thread that owns MPI
 
 std::chrono::duration<double> seconds(double number) { return std::chrono::duration<double>(number); }
@@ -46,6 +48,8 @@ void shorten_stall_timeout(double seconds) {
 }
 const char* stall_timeout_source() { return is_shortened ? "shortened by SIGTERM" : source_of_timeout.load(); }
 double stall_timeout() { return timeout; }
+void set_final_status(int status) { status_at_end = status; }
+int final_status() { return status_at_end; }
 double look_interval() { return std::min(longest_interval, timeout / 8); }
 double counted(double seconds) { return std::min({seconds, longest_step, timeout / 8}); }
 

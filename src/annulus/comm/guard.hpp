@@ -24,6 +24,11 @@ void set_stall_timeout(double seconds, const char* source = "distribution.stall_
 /// will be killed if it does not end in time. A signal handler may call it.
 void shorten_stall_timeout(double seconds);
 double stall_timeout();
+/// From now on a signal that ends this process ends it with `status`, and prints no line (app/stop.hpp). Called when
+/// this process has printed its last message, or is about to: launchers send TERM to the ranks that are left.
+void set_final_status(int status);
+/// -1 before set_final_status(). A signal handler may call it.
+int final_status();
 /// What set the time-out: the source of set_stall_timeout(), or a signal ("shortened by SIGTERM").
 const char* stall_timeout_source();
 /// Seconds between two checks of the watched thread and of the other ranks: at most an eighth of the time-out.

@@ -65,6 +65,7 @@ Runtime::~Runtime() {
 }
 
 void abort_job(int status) {
+  set_final_status(status);
   core::remove_unfinished_files_within(2);  // s; this may be the last rank that can remove them
   blocking_quietly("MPI_Abort", MPI_Abort, MPI_COMM_WORLD, status);
   std::_Exit(status);
