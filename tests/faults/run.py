@@ -40,9 +40,9 @@ process, shared memory or temporary file is left, and that the run ended within 
 message once. If one of these is not so, it fails. `./tools/test` tries the faults that take seconds,
 `./tools/test --full` all of them.
 
-The last run of all faults printed this table, with commit {commit} on {date} ({machine}). The stall time-out was
-{stall} seconds unless the table names another. The column `s` has the seconds from the fault to the end of all
-processes.
+The last run of all faults printed this table, with commit {commit} on {date} ({machine}).
+The stall time-out was {stall} seconds unless the table names another. The column `s` has the seconds from the fault to
+the end of all processes.
 
 {table}
 {notes}"""
