@@ -108,6 +108,10 @@ TEST_F(Errors, ARelativePathStartsAtTheRunFile) {
   expect("run decks/run.yaml", 1, {"decks/absent.h5: cannot be opened"}, {0});
 }
 
+TEST_F(Errors, ARunFileThatCannotBeReadIsNotAnEmptyOne) {
+  expect("run /proc/self/mem", 2, {"/proc/self/mem: reading failed: Input/output error"});
+}
+
 TEST_F(Errors, RunFile) {
   const std::string rest = "output: {file: o.h5}\n";
   const std::vector<int> alone{0};  // every rank parses the same text; only two mistakes are tried on 3 ranks, too

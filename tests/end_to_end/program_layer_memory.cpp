@@ -52,6 +52,22 @@ TEST_F(Layers, MemoryIsWhatTheDryRunPredicts) {
   }
 }
 
+TEST_F(Layers, MoreThanTheLimitIsRefused) {
+  ASSERT_EQ(annulus(0, "generate --output wide.h5 --layer 192 --sequence 3000 --heads 6 --head-dim 32").status, 0);
+  write("wide.yaml",
+        "input: {file: wide.h5}\nlayer: {heads: 6}\ncompute: {memory_limit: 4MiB}\n"
+        "train: {steps: 2, rate: 1, checkpoint: check.h5}\noutput: {file: result.h5}\n");
+  for (const char* verb : {"run", "train"}) {
+    const Outcome refused = annulus(2, fmt::format("{} wide.yaml", verb));
+    EXPECT_EQ(refused.status, 2) << verb;
+    for (const char* word : {"wide.yaml:3:11: compute.memory_limit: ",
+                             "on the fullest of 2 ranks; each may use 4.0 MiB", "a layer is not computed in passes"}) {
+      EXPECT_NE(refused.err.find(word), std::string::npos) << word << " is missing in: " << refused.err;
+    }
+  }
+  EXPECT_EQ(annulus(2, "run wide.yaml --set compute.memory_limit=64MiB").status, 0);
+}
+
 TEST_F(Layers, MemoryOfTrainingIsWhatTheDryRunPredicts) {
   ASSERT_EQ(annulus(0, "generate --output wide.h5 --layer 192 --sequence 3000 --heads 6 --head-dim 32").status, 0);
   write("wide.yaml",

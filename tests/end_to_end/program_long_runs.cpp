@@ -169,6 +169,11 @@ TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
   EXPECT_EQ(other.status, 1);
   EXPECT_NE(other.err.find("attention.causal: true -> false"), std::string::npos) << other.err;
   EXPECT_NE(other.err.find("--restart"), std::string::npos) << other.err;
+  if (GetParam().name == std::string("slices")) {
+    const Outcome rows = run(2, "", "--set distribution.partition=contiguous");
+    EXPECT_EQ(rows.status, 1);
+    EXPECT_NE(rows.err.find("distribution.partition: auto -> contiguous"), std::string::npos) << rows.err;
+  }
   const Outcome device = run(1, "", "--set compute.backend=device");  // its sums have other bits
   EXPECT_EQ(device.status, 1);
   EXPECT_NE(device.err.find("compute.backend: "), std::string::npos) << device.err;

@@ -130,6 +130,26 @@ TEST_F(Passes, SayWhatIsMissingWhereNotOneHeadFits) {
   EXPECT_EQ(files(), (std::vector<std::string>{"in.h5", "run.yaml"})) << "nothing was begun";
 }
 
+TEST_F(Passes, AreTheSmallestWhereNotEvenTheseSeemToFit) {
+  ASSERT_EQ(setenv("SLURM_MEM_PER_NODE", "1", 1), 0);  // MiB; as sbatch --mem=1M: an estimate of what is free
+  const Outcome dry = annulus(0, "run --dry-run run.yaml"), ran = annulus(0, "run run.yaml");
+  unsetenv("SLURM_MEM_PER_NODE");
+  EXPECT_NE(dry.out.find("# passes over the input: 9, of 1 batch entry and 1 key/value head each"), std::string::npos)
+      << dry.out;
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.err.find("annulus: warning: run.yaml"), std::string::npos) << ran.err;
+  EXPECT_EQ(passes(), 9);
+}
+
+TEST_F(Passes, OfAFolderWhoseNameIsNotUtf8AreContinued) {
+  const std::filesystem::path other = folder / "caf\xe9";
+  std::filesystem::create_directory(other);
+  for (const char* name : {"in.h5", "run.yaml"}) std::filesystem::rename(folder / name, other / name);
+  const std::string limit = "run 'caf\xe9/run.yaml' --set compute.memory_limit=3000KiB";
+  EXPECT_EQ(annulus(2, limit).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(other / "whole.h5"));
+}
+
 TEST_F(Passes, TellWhatWasReadAndWritten) {
   ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
   double read = 0, written = 0;

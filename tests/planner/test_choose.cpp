@@ -149,6 +149,8 @@ TEST(Auto, NeverTakesBlockCyclicUnlessItIsNamed) {
     Problem problem = problem_of(1 << 14, {{1024, 1}, {0, 4}}, true);
     problem.block_size = block;
     EXPECT_NE(choose(problem, 8, 0, machine).partition(), PartitionKind::block_cyclic) << block;
+    EXPECT_EQ(choose(problem, 8, 0, machine).reason.find("block_cyclic"), std::string::npos)
+        << "it is not the next, either";
     problem.partition = PartitionKind::block_cyclic;
     EXPECT_EQ(choose(problem, 8, 0, machine).partition(), PartitionKind::block_cyclic) << block;
   }

@@ -81,6 +81,41 @@ TEST(Auto, LeavesOutWindowsThatHaveNoRoom) {
   }
 }
 
+TEST(Auto, TakesPassesWhoseWindowsFitAndWhoseBitsAreTheSame) {
+  core::Machine machine = core::default_machine();
+  machine.seconds_per_copied_byte = 1;  // windows need one copy: onesided is the fastest
+  Problem problem = problem_of(1 << 12, {{}}, false);
+  problem.partition = PartitionKind::contiguous;
+  const Candidate onesided = candidate(candidates(problem, 8, machine), "onesided");
+  machine.memory_per_rank = 0.6 * onesided.cost->memory_bytes;
+  machine.window_per_rank = onesided.cost->window_bytes;
+  const auto cut = cut_to_fit(onesided, problem, 8, machine);
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->slices, 2);
+  machine.window_per_rank = 0.9 * cut->cost.window_bytes;
+  EXPECT_EQ(cut_to_fit(onesided, problem, 8, machine)->slices, 4) << "windows of two heads do not fit";
+  machine.window_per_rank = 0;
+  EXPECT_FALSE(cut_to_fit(onesided, problem, 8, machine));
+
+  problem.shape = {1, 1 << 12, 8, 4, 16};
+  problem.gradients = problem.reproducible = true;
+  const Candidate ulysses = candidate(candidates(problem, 4, machine), "ulysses");
+  machine.memory_per_rank = 0.6 * ulysses.cost->memory_bytes;
+  EXPECT_FALSE(cut_to_fit(ulysses, problem, 4, machine)) << "ranks would share a head of fewer than four";
+  problem.reproducible = false;
+  EXPECT_TRUE(cut_to_fit(ulysses, problem, 4, machine));
+}
+
+TEST(Auto, CutsNothingIntoPassesThatTheCallerCannotCut) {
+  core::Machine machine = core::default_machine();
+  const Problem problem = problem_of(1 << 16, {{}}, true);
+  machine.memory_per_rank = 0.8 * candidate(candidates(problem, 8, machine), "ring").cost->memory_bytes;
+  EXPECT_TRUE(choose(problem, 8, 0, machine).fits);
+  const Choice whole = choose(problem, 8, 0, machine, /*in_slices=*/false);
+  EXPECT_FALSE(whole.fits);
+  EXPECT_NE(whole.reason.find("needs the least memory"), std::string::npos) << whole.reason;
+}
+
 TEST(Auto, SaysWhatSetsTheBoundOnMemory) {
   core::Machine machine = core::default_machine();
   machine.memory_per_rank = 1000;

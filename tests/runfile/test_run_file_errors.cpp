@@ -295,6 +295,11 @@ TEST(RunFileOverrides, AreNamedInErrors) {
             "--set atention.causal=true: unknown key 'atention', did you mean 'attention'?");
   EXPECT_EQ(error_of(good, {"attention.causal.x=true"}),
             "--set attention.causal.x=true: attention.causal: found a section, expected true or false");
+  EXPECT_EQ(error_of(good, {"input.file.x=1"}),
+            "--set input.file.x=1: expected a section before '.x', found 'a.h5' (run.yaml:1:15)");
+  EXPECT_EQ(
+      error_of(good, {"attention.segments=[4, all]", "attention.segments.0=5"}),
+      "--set attention.segments.0=5: expected a section before '.0', found a list (--set attention.segments=[4, all])");
   EXPECT_EQ(error_of(good, {"attention.causal"}), "--set attention.causal: expected --set section.key=value");
   EXPECT_EQ(error_of(good, {"=3"}), "--set =3: expected --set section.key=value");
   EXPECT_EQ(error_of(good, {"attention.scale="}),
@@ -313,8 +318,18 @@ TEST(RunFileOverrides, AreNamedInErrors) {
 }
 
 TEST(RunFileOverrides, OfAWordInPlaceOfASectionAreRefused) {
-  EXPECT_EQ(error_of("input: 5\noutput: {file: b.h5}\n", {"input.file=a.h5"}).find("run.yaml:1:8: input: found '5'"),
-            0u);
+  EXPECT_EQ(error_of("input: 5\noutput: {file: b.h5}\n", {"input.file=a.h5"}),
+            "--set input.file=a.h5: expected a section before '.file', found '5' (run.yaml:1:8)");
+}
+
+TEST(RunFilePaths, AboveALinkIsAboveTheFolderToWhichItLeads) {
+  const test::ScratchFolder folder;
+  std::filesystem::create_directories(folder / "sub/real");
+  std::filesystem::create_directory_symlink("sub/real", folder / "link");
+  const std::string text = "input: {file: ../a.h5}\noutput: {file: b.h5}\n";
+  const RunFile run = parse_run_file(text, folder / "link/run.yaml", {});
+  EXPECT_EQ(run.settings.input.file, std::filesystem::canonical(folder / "sub") / "a.h5");
+  EXPECT_EQ(run.settings.output.file, folder / "link/b.h5") << "a link that is not left stays as it is";
 }
 
 TEST(RunFilePaths, OneFileUnderTwoNamesIsOneFile) {

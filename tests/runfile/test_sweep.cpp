@@ -185,6 +185,8 @@ INSTANTIATE_TEST_SUITE_P(
             "", "5:7", "90000 cases with 32 values each, expected at most 2000000 values in all"},
         Bad{"NoRanks", rows + "    - ranks: [0]\n", "", "6:15", "ranks: found '0'"},
         Bad{"SkipOfAnother", rows, "  skip: [{attention.causal: true}]\n", "4:10", "attention.causal is not swept"},
+        Bad{"SkipOfNoCase", rows, "  skip: [{input.generate.sequence: 9}]\n", "4:10",
+            "bench.skip: input.generate.sequence never has the value 9; expected one of 8, 16"},
         Bad{"SkipsAll", rows, "  skip: [{input.generate.sequence: 8}, {input.generate.sequence: 16}]\n", "4:3",
             "bench.skip leaves no case"},
         Bad{"NoRepeats", rows, "  repeats: 0\n", "4:12", "bench.repeats: found '0', expected"},

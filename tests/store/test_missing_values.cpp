@@ -17,12 +17,12 @@ using test::add_attribute;
 const std::vector<std::string> tensors{"/q", "/k", "/v", "/dout", "/dlse"};
 const core::Shape shape{2, 7, 3, 3, 4};
 
-/// A file with all five tensors; each has the numbers 1, 2, 3, ...
+/// A file with all five tensors; each has the numbers first, first + 1, ...; `first` is 1 unless named.
 class MissingValuesTest : public test::InputFileTest {
  protected:
   MissingValuesTest() { settings_.dlse = "/dlse"; }
 
-  void make(hid_t type, bool is_chunked = false) {
+  void make(hid_t type, bool is_chunked = false, double first = 1) {
     comm.barrier();  // no rank still reads the earlier file
     if (comm.is_root()) {
       const hid_t lse = H5Tget_size(type) == 8 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
@@ -31,7 +31,7 @@ class MissingValuesTest : public test::InputFileTest {
         std::vector<hsize_t> extents{2, 7, 3};
         if (name != "/dlse") extents.push_back(4);
         std::vector<double> numbers(2 * 7 * 3 * (name == "/dlse" ? 1 : 4));
-        std::iota(numbers.begin(), numbers.end(), 1.0);
+        std::iota(numbers.begin(), numbers.end(), first);
         test::add_dataset(path, name, name == "/dlse" ? lse : type, extents, numbers.data(), H5T_NATIVE_DOUBLE,
                           is_chunked ? std::vector<hsize_t>{1, 3, 2, 4} : std::vector<hsize_t>{});
       }
@@ -123,6 +123,23 @@ TEST_F(MissingValuesTest, AFillValueThatDoesNotOccurIsFine) {
   for (const std::string& name : tensors) mark(name, "_FillValue", {-9999});
   for (const std::string& name : tensors) EXPECT_EQ(error_of_reading(name), "");
   EXPECT_EQ(error_of_rows(core::StoredTensor::q, "/q", 1), "");
+}
+
+/// In memory such rows are zeros, whatever the file has there.
+TEST_F(MissingValuesTest, RowsThatDoNotExistAreNotMissingZeros) {
+  const std::vector<std::int64_t> offsets{0, 5};  // rows 5 and 6 belong to no document
+  settings_.documents = "documents";
+  for (const double first : {1.0, -3.0}) {
+    for (const bool is_chunked : {false, true}) {
+      make(H5T_IEEE_F32LE, is_chunked, first);
+      if (comm.is_root()) test::add_dataset(path, "documents", H5T_STD_I64LE, {2}, offsets.data(), H5T_NATIVE_INT64);
+      mark("/q", "_FillValue", {0});
+      const std::string says = error_of_reading("/q");
+      EXPECT_EQ(says.empty(), first > 0) << says;
+      const bool is_named = says.find("dataset /q holds 0 at [0, 0, 0, 3], which stands for") != std::string::npos;
+      EXPECT_EQ(is_named, first < 0) << says;
+    }
+  }
 }
 
 TEST_F(MissingValuesTest, EveryTypeOfTensorsAndAttributes) {

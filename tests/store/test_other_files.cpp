@@ -113,6 +113,49 @@ TEST_F(OtherFiles, VirtualDatasetsAndRawStorageHaveTheirNumbersThere) {
   expect_k("raw storage", {raw});
 }
 
+/// HDF5 itself would read its fill value, 0.
+TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
+  const auto make_virtual = [&](const char* source) {
+    make([&](hid_t file) {
+      const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+      put_k(other);
+      H5Pset_virtual(creation, space, source, "k", space);
+      H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+      H5Pclose(creation);
+      H5Sclose(space);
+    });
+  };
+  make_virtual("third.h5");
+  expect_error(path,
+               "dataset /k is made of dataset k of third.h5, which does not exist: HDF5 would read its fill value "
+               "instead",
+               [&] { tensor_file(settings_for(path), comm); });
+  make_virtual("other.h5");
+  if (comm.is_root()) {
+    const hid_t file = H5Fopen(other.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Ldelete(file, "k", H5P_DEFAULT);
+    H5Fclose(file);
+  }
+  comm.barrier();
+  expect_error(path,
+               "dataset /k is made of dataset k of " + other +
+                   ", which does not exist: HDF5 would read its fill "
+                   "value instead",
+               [&] { tensor_file(settings_for(path), comm); });
+  make([&](hid_t file) {
+    std::ofstream(raw, std::ios::binary) << std::string(all * 4 - 1, 'x');
+    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(creation, raw.c_str(), 0, all * 4);
+    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    H5Sclose(space);
+  });
+  expect_error(path,
+               fmt::format("dataset /k: its numbers are in {}, which has {} bytes, expected at least {}", raw,
+                           all * 4 - 1, all * 4),
+               [&] { tensor_file(settings_for(path), comm); });
+}
+
 /// HDF5 itself would follow a cycle of virtual datasets until the stack overflows.
 TEST_F(OtherFiles, AVirtualDatasetMadeOfItselfIsRefused) {
   for (const bool by_another : {false, true}) {

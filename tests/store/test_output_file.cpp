@@ -313,6 +313,18 @@ TEST(OutputFile, OneAtATimeAndADeadOwnersIsTakenOver) {
   comm.barrier();
 }
 
+TEST(OutputFile, ARefusedLaunchRemovesWhatAKilledOneLeft) {
+  const comm::Communicator comm(MPI_COMM_WORLD);
+  const SharedFolder folder(comm);
+  const std::string path = folder / "out.h5";
+  if (comm.is_root()) begin_and_vanish(path), std::ofstream(path) << "an earlier result";
+  comm.barrier();
+  const std::string message = common_error(comm, [&] { OutputFile(output_plan({path, false}, small_specs), comm); });
+  EXPECT_NE(message.find("exists already"), std::string::npos) << message;
+  EXPECT_EQ(names_in(folder / ""), std::vector<std::string>{"out.h5"}) << "a part file without a journal is in the way";
+  comm.barrier();
+}
+
 TEST(OutputFile, APartFileWithoutAJournalIsInTheWay) {
   const comm::Communicator comm(MPI_COMM_WORLD);
   const SharedFolder folder(comm);

@@ -45,6 +45,10 @@ TEST(ProblemChecks, NameTheSettingAndWhatWasExpected) {
             "attention.semantics: grouped gives every pair heads of its own; 2 pairs, 1 heads");
   EXPECT_EQ(objection([](Problem& p) { p.shape.sequence = Index(1) << 50; }).substr(0, 30),
             "input: q of 1 x 11258999068426");
+  EXPECT_EQ(objection([](Problem& p) {
+              p.queries = core::Interval{40, 40 + (Index(1) << 50)};
+            }).substr(0, 30),
+            "input: q of 1 x 11258999068426");
   EXPECT_EQ(objection([](Problem& p) { p.statistics.top_keys = Index(1) << 48; }).substr(0, 40),
             "output.top_keys: lists of 28147497671065");
 }

@@ -165,7 +165,9 @@ std::string Communicator::broadcast(const std::string& from_root) const {
   broadcast_bytes(&length, 1, MPI_INT64_T, comm_);
   std::string text = from_root;
   text.resize(std::size_t(length));
-  broadcast_bytes(text.data(), int(length), MPI_CHAR, comm_);
+  constexpr std::int64_t most = std::int64_t(1) << 30;  // a count is an int
+  for (std::int64_t begin = 0; begin < length; begin += most)
+    broadcast_bytes(text.data() + begin, int(std::min(most, length - begin)), MPI_CHAR, comm_);
   return text;
 }
 

@@ -89,7 +89,10 @@ bool Heartbeat::hear() {
 }
 
 void Heartbeat::forget_beats() {
-  for (Heart& heart : hearts_) heart.known = -1;
+  for (Heart& heart : hearts_) {
+    heart.known = -1;
+    heart.asked = false;  // also what the read that is under way will find
+  }
 }
 
 }  // namespace annulus::comm

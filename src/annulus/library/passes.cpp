@@ -325,7 +325,7 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
   const PassLock lock("attention");
   const Pass pass("attention", comm, plan);
   pass.check_plan();
-  check_sink("attention", "sink", pass.plan(), given.sink);
+  comm::agree(pass.comm(), [&] { check_sink("attention", "sink", pass.plan(), given.sink); });
   std::vector<Argument> arguments = arguments_of(pass, given);
   const bool keeps = is_given(given.normalizers) && pass.plan().problem.gradients;
   if (keeps) arguments.push_back(normalizers_of(pass, given.normalizers, true));
@@ -356,8 +356,14 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
   pass.check_plan();
   const auto* kept = static_cast<const Kept*>(normalizers.kept().get());
   const bool has_tensor = is_given(given.normalizers);
-  comm::agree(pass.comm(), [&] { check_normalizers(pass, kept, has_tensor); });
-  check_sink("attention_backward", "dsink", pass.plan(), given.dsink);
+  comm::agree(pass.comm(), [&] {
+    check_normalizers(pass, kept, has_tensor);
+    check_sink("attention_backward", "dsink", pass.plan(), given.dsink);
+  });
+  if (pass.plan().problem.sink) {  // only with a tensor of normalizers do ranks compare their sink logits
+    library::check_same("attention_backward", fmt::format("normalizers {}\n", has_tensor ? "a tensor" : "kept"),
+                        pass.comm());
+  }
   std::vector<Argument> arguments = arguments_of(pass, given);
   if (has_tensor) arguments.push_back(normalizers_of(pass, given.normalizers, false));
   if (has_tensor && pass.plan().problem.sink) arguments.push_back({"sink", given.sink, pass.heads(), given.sink.type});

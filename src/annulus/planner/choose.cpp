@@ -83,7 +83,7 @@ void decide(Choice& choice, const Problem& problem, const core::Machine& machine
   choice.fits = false;
 }
 
-std::string describe(const Choice& choice, const core::Machine& machine) {
+std::string describe(const Choice& choice, const Problem& problem, const core::Machine& machine) {
   const Candidate& taken = choice.candidates[choice.taken];
   constexpr double mib = 1024 * 1024;
   const std::string& source = machine.memory_source.empty() ? machine.source : machine.memory_source;
@@ -105,7 +105,7 @@ std::string describe(const Choice& choice, const core::Machine& machine) {
     if (one.cost && !fits_window(one, machine)) {
       window = window > 0 ? std::min(window, one.cost->window_bytes) : one.cost->window_bytes;
     }
-    if (one.strategy == taken.strategy || !fits(one, machine)) continue;
+    if (one.strategy == taken.strategy || !is_offered(one, problem) || !fits(one, machine)) continue;
     if (next == nullptr || one.cost->seconds < next->cost->seconds) next = &one;
   }
   std::string text = fmt::format("{}: predicted {:.3g} s", name_of(taken), taken.cost->seconds);
@@ -205,10 +205,13 @@ std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& 
     comm::watchdog_progress();
     return *predict(*candidate.strategy, narrowed(cut, slice_of(cut.shape, size, 0)), partition, machine);
   };
-  const auto size = strategies::largest_slices(cut.shape, [&](const strategies::SliceSize& tried) {
+  auto size = strategies::largest_slices(cut.shape, [&](const strategies::SliceSize& tried) {
     if (cut.has_own_keys() && tried.batch_entries > 1) return false;
-    return tried != strategies::whole_of(cut.shape) && cost(tried).memory_bytes <= machine.memory_per_rank;
+    if (tried == strategies::whole_of(cut.shape)) return false;
+    const Cost one = cost(tried);
+    return one.memory_bytes <= machine.memory_per_rank && one.window_bytes <= machine.window_per_rank;
   });
+  if (size) size = largest_that_keeps_bits(*candidate.strategy, cut, *size, ranks);
   if (!size) return std::nullopt;
   SlicedCost sliced{*size, strategies::slices_of(cut.shape, *size), cost(*size)};
   for (const auto number :
@@ -223,11 +226,12 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
   Choice choice;
   choice.candidates = std::move(candidates);
   decide(choice, problem, machine);
-  choice.reason = describe(choice, machine);
+  choice.reason = describe(choice, problem, machine);
   return choice;
 }
 
-Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine) {
+Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine,
+              bool in_slices) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
   // With tens of thousands of ranks the search for slices takes a second for each candidate. With many ranks we search
@@ -236,7 +240,7 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
   const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(),
                                     [&](const Candidate& one) { return fits(one, machine); });
   for (Candidate& one : choice.candidates) {
-    if (ranks <= many_ranks || !any_fits) one.sliced = cut_to_fit(one, problem, ranks, machine);
+    if (in_slices && (ranks <= many_ranks || !any_fits)) one.sliced = cut_to_fit(one, problem, ranks, machine);
   }
   const Strategy* single = strategies::find("single");
   const auto local = std::find_if(choice.candidates.begin(), choice.candidates.end(),

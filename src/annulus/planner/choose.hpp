@@ -50,13 +50,14 @@ std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, co
 /// the candidate with the fewest bytes on the network.
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine);
 
-/// The cut into the fewest slices that fit; empty if the candidate fits at once, or if no slices fit.
+/// The cut into the fewest slices that fit; empty if the candidate fits at once, or if no slices fit or keep bits.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine);
 
 /// Chooses `single` on one rank; also for fewer than `local_below` rows, if that is not empty and `single` fits.
-/// Otherwise calls choose_among() with all candidates.
+/// Otherwise calls choose_among() with all candidates. `in_slices`: the caller can compute the problem in slices.
 /// A pure function: all ranks that call it with the same arguments get the same answer.
-Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine);
+Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine,
+              bool in_slices = true);
 
 }  // namespace annulus::planner

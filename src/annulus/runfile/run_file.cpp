@@ -42,8 +42,11 @@ void put(YamlNode& root, const std::string& key, YamlNode value, const std::stri
   YamlNode* node = &root;
   std::stringstream path(key);
   for (std::string word; std::getline(path, word, '.');) {
-    // Makes the section if the file lacks it. If a plain value or a list is there, check_words() refuses it.
-    if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;
+    if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;  // the file lacks it
+    if (node->kind != YamlNode::Kind::section) {
+      fail(ErrorKind::usage, "{}expected a section before '.{}', found {} ({})", location, word, describe(*node),
+           node->location.substr(0, node->location.size() - 2));
+    }
     const auto same = [&](const YamlNode::Entry& entry) { return entry.key == word; };
     auto found = std::find_if(node->entries.begin(), node->entries.end(), same);
     if (found == node->entries.end()) {

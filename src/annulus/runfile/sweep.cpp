@@ -166,11 +166,13 @@ std::string text_of(const YamlNode& node) {
 }
 
 void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCondition>& skip) {
-  std::map<std::string, std::string> swept;  // from key to location
+  std::map<std::string, std::string> swept;                // from key to location
+  std::map<std::string, std::vector<std::string>> values;  // from key to what it has
   Index cases = 1;
   for (const SweepAxis& axis : sweep) {
     for (const SweptKey& key : axis) {
       check_key(key);
+      for (const SweptValue& value : key.values) values[key.name].push_back(value.text);
       const auto [first, is_new] = swept.emplace(key.name, key.location);
       if (is_new) continue;
       fail(ErrorKind::usage, "{}bench.sweep: {} is swept twice, first at {}", key.location, key.name,
@@ -187,7 +189,12 @@ void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCond
   }
   for (const SkipCondition& condition : skip) {
     for (const auto& [name, value] : condition.values) {
-      if (swept.contains(name)) continue;
+      if (swept.contains(name)) {
+        const auto& known = values[name];
+        if (std::find(known.begin(), known.end(), value.text) != known.end()) continue;
+        fail(ErrorKind::usage, "{}bench.skip: {} never has the value {}; expected one of {}", condition.location, name,
+             value.text, fmt::join(known, ", "));
+      }
       std::vector<std::string> names;
       for (const auto& entry : swept) names.push_back(entry.first);
       fail(ErrorKind::usage, "{}bench.skip: {} is not swept{}; expected {}", condition.location, name,

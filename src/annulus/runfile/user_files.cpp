@@ -37,6 +37,7 @@ std::string read_text_file(const std::string& path, const std::string& expected,
   constexpr std::size_t most = std::size_t(16) << 20;
   std::string text(most + 1, '\0');
   text.resize(std::size_t(file.read(text.data(), std::streamsize(text.size())).gcount()));
+  if (file.bad()) fail(ErrorKind::usage, "{}: reading failed: {}", path, std::strerror(errno));
   if (text.starts_with("\x89HDF\r\n\x1a\n")) {
     fail(ErrorKind::usage, "{}: is an HDF5 file, expected {}{}", path, expected, instead_of_hdf5);
   }

@@ -19,7 +19,8 @@ void InputFile::read(const std::vector<RowsIn>& tensors, const std::vector<core:
       count *= axis == sequence_axis(info.order) ? 1 : info.extents[axis];
     }
     check_finite(fmt::format("{}: dataset {}", file_.path, tensor.dataset),
-                 find_non_finite(tensor.host, *info.type.dtype(), count, info.missing), rows, info, comm);
+                 find_non_finite(tensor.host, *info.type.dtype(), count, file_.missing_after_reading(info)), rows, info,
+                 comm);
   }
 }
 

@@ -66,6 +66,12 @@ void check_unchanged(const std::string& path, const FileState& seen) {
        path, changes(seen, now));
 }
 
+MissingValues InspectedFile::missing_after_reading(const DatasetInfo& info) const {
+  MissingValues found = info.missing;
+  std::erase_if(found, [&](const MissingValue& one) { return has_left_out(info) && one.value == 0; });
+  return found;
+}
+
 void check_unchanged(const InspectedFile& file) {
   check_unchanged(file.path, file.state);
   for (const auto& [path, state] : file.others) check_unchanged(path, state);

@@ -73,6 +73,12 @@ struct InspectedFile {
     core::require(found != datasets.end(), [&] { return path + ": dataset was never looked at: " + dataset; });
     return found->second;
   }
+  /// Whether memory that is read from the dataset has zeros for rows that do not exist.
+  bool has_left_out(const DatasetInfo& info) const {
+    return info.extents.size() >= 3 && !info.has_all_rows && !left_out.empty() && left_out.back().end > info.first_row;
+  }
+  /// The missing values that can be looked for in rows that were read: not 0 if rows that do not exist are zeros.
+  MissingValues missing_after_reading(const DatasetInfo& info) const;
 };
 
 /// As check_unchanged() above, for a file and for all its `others`.

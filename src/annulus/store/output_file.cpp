@@ -143,8 +143,8 @@ bool OutputFile::lay_out(const MayContinue& may_continue) {
 bool OutputFile::begin(Journal::Lock& lock) {
   if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
+    discard(part_path_, *journal_);  // first: without its journal no later launch would know that it may be removed
     check_can_be_made(final_path_, plan_.where.overwrite);
-    discard(part_path_, *journal_);
     lock.begin_anew();
     lock.write("head " + plan_.head);
     lock.write("making");

@@ -84,7 +84,7 @@ RowLayout layout_of(const InspectedFile& seen, const std::string& dataset) {
   layout.type = layout.memory = info.type.dtype().value_or(bits_of_int64);
   layout.is_finite = info.type.dtype().has_value();
   layout.missing = info.missing;
-  if (layout.axes < 3 || info.has_all_rows) return layout;  // matrices and vectors have no missing rows
+  if (!seen.has_left_out(info)) return layout;
   layout.is_left_out_by_entry = seen.is_left_out_by_entry;
   for (const core::Interval& rows : seen.left_out) {
     if (rows.end <= info.first_row) continue;

@@ -33,7 +33,9 @@ struct RowLayout {
 
   void allow(Wanted wanted) {
     if (wanted != Wanted::finite_numbers) is_finite = false;
-    if (wanted == Wanted::any_numbers) missing.clear();
+    if (wanted != Wanted::any_numbers) return;
+    // Afterwards rows that do not exist are zeros in memory: only while it reads can one tell them from a missing 0.
+    std::erase_if(missing, [&](const MissingValue& one) { return left_out.empty() || one.value != 0; });
   }
   Index heads() const { return extents[2]; }
   Index head_numbers() const { return extents[3]; }

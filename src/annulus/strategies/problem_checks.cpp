@@ -18,15 +18,16 @@ constexpr double most_bytes = 0x1p55;
 
 Found check_size(const Problem& problem) {
   const core::Shape& s = problem.shape;
-  const double rows = double(s.batch) * double(s.sequence),
+  const Index longest = std::max(s.sequence, problem.query_count());
+  const double rows = double(s.batch) * double(longest),
                bytes = rows * double(std::max(problem.query_row_bytes(), problem.out_row_bytes()));
   if (bytes > most_bytes) {
     const bool of_q = s.head_dim >= s.dim_of_values();
-    return Objection{
-        "input", fmt::format("{} of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
-                             "most {:.3g}",
-                             of_q ? "q" : "out", s.batch, s.sequence, s.heads, of_q ? s.head_dim : s.dim_of_values(),
-                             core::name_of(problem.type), bytes, most_bytes)};
+    return Objection{"input",
+                     fmt::format("{} of {} x {} rows, {} heads of {}, {}, would have {:.3g} bytes; expected at "
+                                 "most {:.3g}",
+                                 of_q ? "q" : "out", s.batch, longest, s.heads, of_q ? s.head_dim : s.dim_of_values(),
+                                 core::name_of(problem.type), bytes, most_bytes)};
   }
   const double top_keys = double(problem.statistics.top_keys);
   const double lists = rows * double(s.heads) * top_keys * double(sizeof(Index) + sizeof(double));
@@ -34,7 +35,7 @@ Found check_size(const Problem& problem) {
   return Objection{"output.top_keys",
                    fmt::format("lists of {} rows for {} x {} rows of {} heads would have {:.3g} "
                                "bytes; expected at most {:.3g}",
-                               problem.statistics.top_keys, s.batch, s.sequence, s.heads, lists, most_bytes)};
+                               problem.statistics.top_keys, s.batch, longest, s.heads, lists, most_bytes)};
 }
 
 Found check_precision(const Problem& problem, Use use) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "annulus/strategies/strategy.hpp"
+
 namespace annulus::strategies {
 namespace {
 
@@ -44,6 +46,29 @@ std::optional<SliceSize> largest_slices(const core::Shape& shape, const std::fun
   if (good == 0) return std::nullopt;
   const SliceSize largest = size(good);
   return SliceSize{even(shape.batch, largest.batch_entries), even(heads, largest.kv_heads)};
+}
+
+bool keeps_bits(const Strategy& strategy, const Problem& problem, const SliceSize& size, int ranks) {
+  if (!problem.reproducible) return true;
+  for (Index i = 0; i < core::ceil_div(problem.shape.kv_heads, size.kv_heads); ++i) {
+    const Problem slice = narrowed(problem, slice_of(problem.shape, size, i));
+    if (!why_not_reproducible(strategy, slice, ranks).empty()) return false;
+  }
+  return true;
+}
+
+std::optional<SliceSize> largest_that_keeps_bits(const Strategy& strategy, const Problem& problem, SliceSize size,
+                                                 int ranks) {
+  for (; size.kv_heads > 0; size = {1, size.kv_heads - 1}) {
+    if (keeps_bits(strategy, problem, size, ranks)) return size;
+  }
+  return std::nullopt;
+}
+
+SliceSize smallest_slices(const Strategy& strategy, const Problem& problem, int ranks) {
+  SliceSize size;
+  while (size.kv_heads < problem.shape.kv_heads && !keeps_bits(strategy, problem, size, ranks)) ++size.kv_heads;
+  return size;
 }
 
 }  // namespace annulus::strategies

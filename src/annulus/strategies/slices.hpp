@@ -12,6 +12,8 @@
 
 namespace annulus::strategies {
 
+class Strategy;
+
 /// The most that a slice holds: some batch entries with all heads; or, of one entry, some K/V heads and the query heads
 /// that read them.
 struct SliceSize {
@@ -40,5 +42,13 @@ Problem narrowed(const Problem& whole, const Slice& slice);
 /// The size with the fewest slices among the sizes that fit; slices are as equally large as possible. Empty if not even
 /// one K/V head of one entry fits. Assumes that every size below one that fits also fits.
 std::optional<SliceSize> largest_slices(const core::Shape& shape, const std::function<bool(const SliceSize&)>& fits);
+
+/// Whether slices of a reproducible problem are reproducible, too: if a slice has few heads, ranks may share a head.
+bool keeps_bits(const Strategy& strategy, const Problem& problem, const SliceSize& size, int ranks);
+/// `size`, or a slice of fewer heads of one entry, that keeps bits; empty if there is none.
+std::optional<SliceSize> largest_that_keeps_bits(const Strategy& strategy, const Problem& problem, SliceSize size,
+                                                 int ranks);
+/// The smallest slice that keeps bits.
+SliceSize smallest_slices(const Strategy& strategy, const Problem& problem, int ranks);
 
 }  // namespace annulus::strategies

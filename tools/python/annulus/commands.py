@@ -244,7 +244,7 @@ def plot_pattern(options):
     if options.result:
         with open_result(options.result) as result:
             run_settings = settings(result)
-            chosen = Pattern.of_settings(run_settings)
+            chosen = Pattern.of_result(run_settings)
             rows = rows_of(result) if options.rows is None else options.rows
             heads = result.sizes.get("head") or (run_settings.get("layer") or {}).get("heads", 1)
     else:

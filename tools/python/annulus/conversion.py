@@ -78,6 +78,9 @@ def _gathered(paths, opened, wishes):
         for name, tensor in tensors_here.items():
             if name in called or name not in wishes.names:  # skips a tensor that is called q if another one is to be q
                 found.setdefault(called.get(name, name), []).append(tensor)
+    if len(found.get("q", ())) > 1 and any("documents" in here and wishes.names.get("q", "q") in here for here in opened):
+        raise AnnulusError("the sources become the entries of a batch, and documents of one of them would cut all entries; "
+                           "expected sources without documents, or documents in a source of its own")
     for target, source in wishes.names.items():
         if target not in found:
             there = ", ".join(sorted({name for here in opened for name in here})) or "nothing"
@@ -108,7 +111,8 @@ def _shaped(name, parts, wishes):
     if role not in FOUR_AXES + THREE_AXES:
         if len(parts) > 1:
             raise AnnulusError(f"{parts[1].where}: is there twice; only tensors of attention can be stacked to a batch")
-        return parts[0]
+        wanted = wishes.element if parts[0].element.is_float else None
+        return tensors.cast(parts[0], wanted) if wanted not in (None, parts[0].element) else parts[0]
     parts = [_entry(role, part, wishes) for part in parts]
     for part in parts[1:]:
         if part.shape[1:] != parts[0].shape[1:] or part.element != parts[0].element or part.axes != parts[0].axes:
@@ -125,11 +129,12 @@ def _entry(role, tensor, wishes):
     if wishes.element and tensor.element != wishes.element:
         tensor = tensors.cast(tensor, wishes.element)
     ndim = 4 if role in FOUR_AXES else 3
-    own = tensor.axes if len(tensor.shape) == ndim else None
+    own = tensor.axes if len(tensor.axes or ()) == len(tensor.shape) else None
     if wishes.split_heads and role in FOUR_AXES:
         tensor, own = _split(role, tensor, wishes.split_heads), axes_of_tensors.NAMES["bshd"]
     if len(tensor.shape) == ndim - 1:
         tensor = tensors.with_batch(tensor)
+        own = ("batch", *own) if own and len(own) == ndim - 1 else own
     if len(tensor.shape) != ndim or 0 in tensor.shape:
         raise AnnulusError(f"{tensor.where}: has shape {tensor.shape}; expected (batch, sequence, head"
                            f"{', dim' if ndim == 4 else ''}), none of them 0")

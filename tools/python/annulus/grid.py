@@ -60,11 +60,12 @@ def of(coords, tile=None):
     if not 0 < tile < np.inf:
         raise AnnulusError(f"tile size {tile:g}: expected a number above 0, the distance of neighbouring tiles")
     origin = coords.min(axis=0)
-    extents = np.floor((coords.max(axis=0) - origin) / tile) + 1
+    places = np.floor((coords - origin) / tile + 1e-3)  # tiles lie on the borders of dots: x = 2.9999 is dot 3
+    extents = places.max(axis=0) + 1
     if extents.prod() > DOTS_MOST:
         raise AnnulusError(f"tile size {tile:g} makes {extents[0]:.0f} x {extents[1]:.0f} dots of {len(coords)} tiles; "
                            f"expected at most {DOTS_MOST}: give the distance of neighbouring tiles")
-    column, row = np.floor((coords - origin) / tile).astype(int).T
+    column, row = places.astype(int).T
     return Grid(column, row, tile, tuple(origin))
 
 

@@ -95,10 +95,8 @@ def _pictures(result, run_settings, path):
 
 
 def _pattern(result, run_settings):
-    if (run_settings.get("input") or {}).get("documents", "none") != "none":
-        raise AnnulusError("packed documents are part of the pattern, and the result does not contain them")
     count = result.sizes.get("head") or (run_settings.get("layer") or {}).get("heads", 1)
-    return patterns.pattern(Pattern.of_settings(run_settings), min(rows_of(result), PATTERN_ROWS), 0, count)
+    return patterns.pattern(Pattern.of_result(run_settings), min(rows_of(result), PATTERN_ROWS), 0, count)
 
 
 def _rank_table(result):

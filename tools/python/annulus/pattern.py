@@ -34,6 +34,15 @@ class Pattern(NamedTuple):
         chosen = {key: section[key] for key in cls._fields if key in section}
         return cls(**chosen).checked()
 
+    @classmethod
+    def of_result(cls, settings):
+        """The pattern of a result with these settings. Raises AnnulusError if the run has documents or lengths: they are
+        part of its pattern, and the result does not contain them."""
+        for key in ("documents", "lengths"):
+            if (settings.get("input") or {}).get(key, "none") != "none":
+                raise AnnulusError(f"input.{key} is part of the run's pattern, and the result does not contain it")
+        return cls.of_settings(settings)
+
     def checked(self):
         """The same pattern, with tuples. Raises AnnulusError if it is not a valid pattern."""
         taken = Pattern(*(kind(value, name) for (name, kind), value in zip(KINDS.items(), self)))

@@ -30,6 +30,10 @@ def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
 
 
+# The type whose tolerance results of a precision meet (core/tolerance.hpp).
+ROUNDED_AS = {"float32": "float32", "3xtf32": "float32", "tf32": "float16", "bfloat16": "bfloat16"}
+
+
 class Verified(NamedTuple):
     """What verify() found; true if both errors are within the tolerance."""
     error_out: float
@@ -76,4 +80,6 @@ def verify(q, k, v, out, lse, *, rows=8, axes=None, **words):
             raise AnnulusError(f"{name} is {shape}, expected ({', '.join(map(str, wanted))})")
     errors = [_error(np.take(_doubles(found, name), looked_at, axis=along), by_definition)
               for name, found, by_definition in (("out", out, expected[0]), ("lse", lse, expected[1]))]
-    return Verified(*errors, TOLERANCES[as_numpy(q, "q").type], tuple(looked_at.tolist()))
+    q_type, out_type = as_numpy(q, "q").type, as_numpy(out, "out").type
+    rounded = ROUNDED_AS.get(words.get("precision"), q_type)
+    return Verified(*errors, max(TOLERANCES[one] for one in (q_type, out_type, rounded)), tuple(looked_at.tolist()))

@@ -74,12 +74,19 @@ class Worker {
 
   void run(Job& job) {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return job_ == nullptr || closing_; });  // one at a time
+    std::optional<nb::python_error> interrupt;
+    while (!changed_.wait_for(lock, ear, [&] { return job_ == nullptr || closing_; })) {  // one job at a time
+      lock.unlock();  // the GIL may be held by a thread that waits for the lock
+      if (has_signal(interrupt)) {
+        const nb::gil_scoped_acquire gil;
+        throw nb::python_error(std::move(*interrupt));
+      }
+      lock.lock();
+    }
     if (closing_) rest(lock);
     start(job.threads);
     job_ = &job;
     changed_.notify_all();
-    std::optional<nb::python_error> interrupt;
     while (!changed_.wait_for(lock, ear, [&] { return job.done; })) {
       if (closing_) continue;
       lock.unlock();  // the GIL may be held by a thread that waits for the lock

@@ -79,6 +79,14 @@ def test_every_setting_gives_the_definition(words):
     assert not annulus.verify(q, k, v, out, lse, rows=37, **words)
 
 
+def test_verify_knows_how_products_are_rounded():
+    x = arrays("float64")[0]
+    out, lse = annulus.attention(x, x, x, precision="float32")
+    found = annulus.verify(x, x, x, out, lse, precision="float32")
+    assert found and found.tolerance == TOLERANCE["float32"] and found.error_out > TOLERANCE["float64"]
+    assert not annulus.verify(x, x, x, out, lse)
+
+
 @pytest.mark.parametrize("kind", TOLERANCE)
 @pytest.mark.parametrize("sink_kind", ["float64", "float32", "bfloat16"])
 def test_sink_logits(kind, sink_kind):
@@ -320,6 +328,26 @@ def test_other_threads_wait_their_turn_and_python_goes_on():
     for worker in workers:
         worker.join(60)
     assert not errors and len(found) == 80 and all(np.array_equal(x, expected) for x in found)
+
+
+def test_ctrl_c_ends_the_wait_for_another_threads_call():
+    process = subprocess.Popen([sys.executable, "-P", "-c", textwrap.dedent("""
+        import annulus, os, signal, threading, time, numpy as np
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        x = np.zeros((1, 400_000, 4, 64), "f4")
+        threading.Thread(target=annulus.attention, args=(x, x, x), daemon=True).start()
+        time.sleep(1)
+        print("begins", flush=True)
+        try:
+            annulus.attention(*[np.ones((1, 1, 1, 1), "f4")] * 3)
+        except KeyboardInterrupt:
+            print("ended", flush=True)
+            os._exit(0)
+        """)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begins\n"
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[0] == "ended\n" and process.returncode == 0
 
 
 def test_ctrl_c_ends_it():

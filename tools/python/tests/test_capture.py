@@ -109,6 +109,29 @@ def test_dout_is_the_gradient_of_the_output(tmp_path):
     assert torch.equal(held(tmp_path / "t.h5", "dout")[0], model.out.grad)
 
 
+class Two(nn.Module):
+    """Two attentions, of which the first has a scale; returns both outputs."""
+
+    def forward(self, q):
+        return scaled_dot_product_attention(q, q, q, scale=0.5), scaled_dot_product_attention(q, q, q)
+
+
+def test_dout_of_the_last_layer_is_not_that_of_another(tmp_path):
+    """The loss uses only the first layer, so no gradient arrives at the last one."""
+    model, q = Two(), batch(1, HEADS, ROWS, 8).requires_grad_()
+    with pytest.raises(AnnulusError, match="no gradient arrived"):
+        with annulus.capture(model, tmp_path / "t.h5", layer=-1, dout=True):
+            model(q)[0].sum().backward()
+
+
+def test_a_scale_is_not_that_of_another_layer(tmp_path):
+    model = Two()
+    with annulus.capture(model, tmp_path / "t.h5", layer=-1):
+        model(batch(1, HEADS, ROWS, 8))
+    with h5py.File(tmp_path / "t.h5") as file:
+        assert "scale" not in file.attrs
+
+
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("training", [True, False])
 def test_multi_head_attention(tmp_path, weights, training):
@@ -226,6 +249,19 @@ class Capped(nn.Module):
             scores = scores + self.mask
         weights = F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
         return torch.matmul(F.dropout(weights, p=0.0, training=self.training), v)
+
+
+def test_scores_that_are_changed_in_place_are_refused(tmp_path):
+    class Changed(nn.Module):
+        def forward(self, q):
+            scores = torch.tanh(torch.matmul(q, q.transpose(2, 3)) / 2.5) * 2.5
+            scores[:, :, torch.ones(ROWS, ROWS, dtype=torch.bool).triu(1)] = -torch.inf
+            return torch.matmul(F.softmax(scores, dim=-1), q)
+
+    model = Changed()
+    with pytest.raises(AnnulusError, match="its scores have a cap and go through __setitem__"):
+        with annulus.capture(model, tmp_path / "t.h5", layer=0):
+            model(batch(1, HEADS, ROWS, 8))
 
 
 @pytest.mark.parametrize("window", [None, 5])

@@ -139,6 +139,31 @@ def test_npy_files_and_a_batch_of_three_axes(tmp_path):
         annulus.convert([tmp_path / "0.npz", tmp_path / "1.npz"], tmp_path / "no.h5")
 
 
+def test_three_axes_with_names(tmp_path):
+    entry = qkv((4, 10, 8))
+    with h5py.File(tmp_path / "named.h5", "w") as file:
+        for name, array in entry.items():
+            file[name] = array
+            file[name].attrs["axes"] = "head sequence dim"
+    annulus.convert(tmp_path / "named.h5", tmp_path / "batch.h5")
+    found, axes = arrays(tmp_path / "batch.h5")["q"]
+    assert axes == "batch head sequence dim"
+    np.testing.assert_array_equal(found[0], entry["q"])
+    with pytest.raises(AnnulusError, match="which is bhsd; --axes says bshd"):
+        annulus.convert(tmp_path / "named.h5", tmp_path / "no.h5", axes="bshd")
+
+
+def test_documents_of_one_text_do_not_cut_others(tmp_path):
+    np.savez(tmp_path / "a.npz", **qkv((1, 16, 2, 8)))
+    np.savez(tmp_path / "b.npz", **qkv((1, 16, 2, 8)), documents=np.array([0, 5, 16]))
+    with pytest.raises(AnnulusError, match="documents of one of them would cut all entries"):
+        annulus.convert([tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "no.h5")
+    np.save(tmp_path / "documents.npy", np.array([0, 5, 16]))
+    annulus.convert([tmp_path / "a.npz", tmp_path / "documents.npy"], tmp_path / "one.h5")
+    with h5py.File(tmp_path / "one.h5") as file:
+        assert list(file["documents"]) == [0, 5, 16]
+
+
 @pytest.mark.parametrize("piece_bytes", [tensors.PIECE_BYTES, 100])
 def test_heads(tmp_path, monkeypatch, piece_bytes):
     """Projections are split, heads are picked, and interleaved heads are put into annulus' order; in pieces of any
@@ -178,6 +203,10 @@ def test_types(inputs, tmp_path):
         annulus.convert(tmp_path / "v.npz", tmp_path / "v.safetensors", type=name, overwrite=True)
         with safe_open(str(tmp_path / "v.safetensors"), "pt") as file:
             assert torch.equal(file.get_tensor("q"), torch.from_numpy(values).to(there))
+    np.savez(tmp_path / "l.npz", wq=np.eye(4), heads=np.arange(3))
+    annulus.convert(tmp_path / "l.npz", tmp_path / "l.safetensors", only=["wq", "heads"], type="float32")
+    with safe_open(str(tmp_path / "l.safetensors"), "np") as file:
+        assert file.get_tensor("wq").dtype == np.float32 and file.get_tensor("heads").dtype == np.int64
     nan = tmp_path / "nan.npz"
     np.savez(nan, q=np.full((1, 2, 1, 4), np.nan, np.float32), k=values[:, :2, :, :4], v=values[:, :2, :, :4])
     annulus.convert(nan, tmp_path / "nan.pt", type="bfloat16")

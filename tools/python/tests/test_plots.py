@@ -338,5 +338,8 @@ def test_command_line_draws_every_kind(results, sweep, tmp_path):
     assert "exists already" in message
     _, message = tools("plot", "lse", results["float32"], "lse.gif", folder=tmp_path, status=2)
     assert "ending in .png, .svg, .pdf" in message
+    for key in ("documents", "lengths"):
+        with pytest.raises(AnnulusError, match=f"input.{key} is part of the run's pattern, and the result does not"):
+            annulus.Pattern.of_result({"input": {key: f"/{key}"}, "attention": {"segments": [8], "dilations": [1]}})
     _, message = tools("plot", "pattern", "--segments", "x", "p2.png", folder=tmp_path, status=2)
     assert "--segments x: expected numbers of rows or all" in message

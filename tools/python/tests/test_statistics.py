@@ -163,6 +163,13 @@ def test_grid_of_tiles():
     assert grid.distance(np.array([[0, 0], [0, 300.0], [900, 0]])) == 300
 
 
+@pytest.mark.parametrize("begin, step, kind", [(1000 / 224, 1, float), (1.1, 0.256, float), (3.3, 115.2, np.float32)])
+def test_tiles_whose_coordinates_are_rounded_have_dots_of_their_own(begin, step, kind):
+    coords = np.array([(begin + step * x, begin + step * y) for y in range(6) for x in range(8)]).astype(kind)
+    places = grid.of(coords)
+    assert places.shape == (6, 8) and np.isfinite(places.image(np.ones(48))).all()
+
+
 @pytest.mark.parametrize("coords, tile, expected", [
     (np.zeros((4, 3)), None, r"have shape \(4, 3\); expected \(tiles, 2\)"),
     (np.zeros((0, 2)), None, r"have shape \(0, 2\)"),

@@ -109,6 +109,26 @@ def equal_at_tokens(model, mask, **words):
     equal(*found, tolerance=1e-9)
 
 
+@pytest.mark.parametrize("padding", [False, True])
+def test_a_bidirectional_mask_wins_over_is_causal(padding):
+    """As in LightGlue, whose layers say is_causal=True and whose mask is bidirectional, even without padding."""
+    from transformers import masking_utils
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+    layer, config = torch.nn.Module(), LlamaConfig(**SIZES)
+    layer.is_causal, layer.training, layer.num_key_value_groups = True, False, 1
+    q, k, v = torch.randn(3, 2, 4, ROWS, 8, dtype=torch.float64)
+    there = padded(False) if padding else torch.ones(2, ROWS, dtype=torch.long)
+    found = []
+    for attention in ("annulus", "sdpa"):
+        config._attn_implementation = attention
+        mask = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS[attention](
+            batch_size=2, cache_position=torch.arange(ROWS), q_length=ROWS, kv_length=ROWS, q_offset=0, kv_offset=0,
+            mask_function=masking_utils.bidirectional_mask_function, attention_mask=there.bool(), dtype=q.dtype,
+            device=q.device, config=config, allow_is_bidirectional_skip=False, allow_is_causal_skip=False)
+        found.append(ALL_ATTENTION_FUNCTIONS[attention](layer, q, k, v, mask, scaling=0.25)[0][there.bool()])
+    assert (found[0] - found[1]).abs().max() < 1e-10
+
+
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("model", [llama, bert, mistral])
 def test_padding(model, left):

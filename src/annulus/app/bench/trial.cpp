@@ -111,18 +111,10 @@ double predicted_seconds(const Job& job) {
 
 /// Predicted bytes on the rank that needs most; local.
 double predicted_bytes(const Job& job) {
-  const bool gradients = job.problem.gradients;
+  if (job.layer) return job.slice_bytes;
   Index most = 0;
-  if (job.layer) {
-    const pattern::Partition rows = layer::partition_of(*job.layer, *job.strategy, job.ranks);
-    for (int rank = 0; rank < job.ranks; ++rank) {
-      const auto memory = layer::predict_memory(*job.layer, *job.strategy, rows, rank);
-      most = std::max(most, gradients ? memory.backward : memory.forward);
-    }
-    return double(most);
-  }
-  const auto schedule = gradients ? job.strategy->backward_schedule(job.problem, job.partition)
-                                  : job.strategy->forward_schedule(job.problem, job.partition);
+  const auto schedule = job.problem.gradients ? job.strategy->backward_schedule(job.problem, job.partition)
+                                              : job.strategy->forward_schedule(job.problem, job.partition);
   for (int rank = 0; rank < job.ranks; ++rank) most = std::max(most, schedule->predict(rank).memory_bytes);
   return double(most);
 }
@@ -144,10 +136,17 @@ Job JobMaker::job(const runfile::BenchCase& one) const {
     options.nodes = &nodes(run.settings.distribution.machine, *options.ranks);
     Job job = make_job(make_request(std::move(run), Purpose::run, comm_), options, comm_);
     comm::agree(comm_, [&] {
-      if (!job.problem.has_own_keys()) return;
-      refuse(job.run, "input.lengths",
-             ": with input.query_offset: none a run computes one batch entry after another, and bench computes all at "
-             "once; expected none, or one batch entry");
+      if (job.problem.has_own_keys()) {
+        refuse(job.run, "input.lengths",
+               ": with input.query_offset: none a run computes one batch entry after another, and bench computes all "
+               "at once; expected none, or one batch entry");
+      }
+      check_memory_limit(job);
+      if (job.run.settings.compute.memory_limit && job.slice_count() > 1) {
+        refuse(job.run, "compute.memory_limit",
+               ": a run of this case is cut into {} passes, and bench computes all at once; expected a higher limit",
+               job.slice_count());
+      }
     });
     return job;
   } catch (const comm::AgreedError& error) {

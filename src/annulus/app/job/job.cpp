@@ -5,6 +5,7 @@
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/machine.hpp"
 #include "annulus/core/gpu_driver.hpp"
+#include "annulus/layer/predict.hpp"
 #include "annulus/planner/slice_memory.hpp"
 #include "annulus/report/text.hpp"
 
@@ -92,7 +93,8 @@ void cut_stream(Job& job, const JobOptions& options) {
 
 /// Sets the strategy that `auto` chooses, and with it the partition, or how stream cuts the problem.
 void choose(Job& job, const JobOptions& options) {
-  job.choice = planner::choose(job.problem, job.ranks, job.run.settings.distribution.local_below, job.machine);
+  job.choice = planner::choose(job.problem, job.ranks, job.run.settings.distribution.local_below, job.machine,
+                               /*in_slices=*/!job.layer);
   std::string key;
   if (why_no_stream(job, key).empty()) {
     job.stream = planner::offer_stream(options.stream, job.problem, job.run.settings.input.dlse.has_value(), job.ranks,
@@ -193,15 +195,25 @@ std::string explain_too_large(const Job& job, double least) {
       machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
-/// Whether slices of a reproducible problem are reproducible, too: if a slice has few heads, ranks may share a head.
-bool keeps_bits(const Job& job, const strategies::SliceSize& size) {
-  if (!job.problem.reproducible) return true;
-  const core::Shape& s = job.problem.shape;
-  for (Index i = 0; i < core::ceil_div(s.kv_heads, size.kv_heads); ++i) {
-    const strategies::Problem slice = strategies::narrowed(job.problem, strategies::slice_of(s, size, i));
-    if (!strategies::why_not_reproducible(*job.strategy, slice, job.ranks).empty()) return false;
+/// Sets how much memory a layer needs, and why that is too much. A layer is never cut.
+void look_at_layer_memory(Job& job, Purpose purpose) {
+  const pattern::Partition rows = layer::partition_of(*job.layer, *job.strategy, job.ranks);
+  Index most = 0;
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    const layer::MemoryPrediction memory = layer::predict_memory(*job.layer, *job.strategy, rows, rank);
+    most = std::max(most, purpose == Purpose::train ? memory.training
+                          : job.problem.gradients   ? memory.backward
+                                                    : memory.forward);
   }
-  return true;
+  job.slice_bytes = double(most);
+  const core::Machine& machine = job.machine;
+  if (job.slice_bytes <= machine.memory_per_rank) return;
+  job.why_too_large = fmt::format(
+      "{}compute.memory_limit: {} needs {} of tensors and buffers on the fullest of {} rank{}; {} may use {} ({}), and "
+      "a layer is not computed in passes. Expected more memory or more ranks",
+      job.run.where("compute.memory_limit"), describe_layer(job), report::describe_bytes(job.slice_bytes), job.ranks,
+      job.ranks == 1 ? "" : "s", job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank),
+      machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
 /// Sets how the problem is cut into slices: as in the launch that the run continues, otherwise the fewest that fit.
@@ -216,22 +228,22 @@ void decide_slices(Job& job, const JobOptions& options) {
   if (continues_slices(options)) {
     job.slices = {options.recorded->numbers.at("batch_entries"), options.recorded->numbers.at("kv_heads")};
   } else {
-    auto size = strategies::largest_slices(job.problem.shape, [&](const strategies::SliceSize& one) {
+    const auto fitting = strategies::largest_slices(job.problem.shape, [&](const strategies::SliceSize& one) {
       if (job.problem.has_own_keys() && one.batch_entries > 1) return false;
       return memory(one).alone <= most;
     });
-    if (!size) job.why_too_large = explain_too_large(job, memory({1, 1}).alone);
-    while (size && !keeps_bits(job, *size)) {
-      *size = {1, size->kv_heads - 1};
-      if (size->kv_heads > 0) continue;
-      size.reset();
+    const auto size = fitting ? largest_that_keeps_bits(*job.strategy, job.problem, *fitting, job.ranks) : std::nullopt;
+    if (!fitting) {
+      job.why_too_large = explain_too_large(job, memory({1, 1}).alone);
+    } else if (!size) {
       job.why_too_large = fmt::format(
           "{}compute.reproducible: {} does not fit into {} at once, and strategy {} is not reproducible in passes of "
           "fewer heads; expected another strategy, more memory or more ranks",
           job.run.where("compute.reproducible"), describe_shape(job), report::describe_bytes(most),
           job.strategy->name());
     }
-    if (size) job.slices = *size;
+    // The limit may be an estimate that is too low: then the smallest slices have the best chance.
+    job.slices = size ? *size : smallest_slices(*job.strategy, job.problem, job.ranks);
   }
   const planner::SliceMemory needed = memory(job.slices);
   job.reads_ahead = job.slice_count() > 1 && needed.ahead <= most;
@@ -300,9 +312,17 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     if (job.is_streamed() && options.purpose == Purpose::run && !continues_blocks(options)) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);
     decide_slices(job, options);
-    if (job.layer) job.layer->attention = job.problem;
+    if (!job.layer) return;
+    job.layer->attention = job.problem;
+    if (options.purpose != Purpose::plan) look_at_layer_memory(job, options.purpose);
   });
   return job;
+}
+
+void check_memory_limit(const Job& job) {
+  if (!job.why_too_large.empty() && job.run.settings.compute.memory_limit) {
+    fail(core::ErrorKind::usage, "{}", job.why_too_large);
+  }
 }
 
 std::vector<PassKind> passes_of(const strategies::Problem& problem) {

@@ -31,7 +31,7 @@ struct Job : Request {
   /// fits into a rank's memory.
   strategies::SliceSize slices;
   bool reads_ahead = false;  ///< the next slice's inputs fit into memory together with a slice
-  double slice_bytes = 0;    ///< tensors and buffers on the fullest rank, including what is read ahead
+  double slice_bytes = 0;    ///< tensors and buffers on the fullest rank, including what is read ahead; of a layer, all
   /// Why matrix units of some rank cannot make reproducible results (strategies::make_reproducible()); empty: all can,
   /// or results need not be reproducible.
   std::string why_no_granules;
@@ -78,6 +78,10 @@ Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const 
 Job make_job(const JobOptions& options, const comm::Communicator& comm);
 /// The same for a request that exists already; `options.words` is not used.
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm);
+
+/// Throws Error(usage) if even the smallest slice needs more than the user's compute.memory_limit. Callers only warn if
+/// the limit is what is free, because that is an estimate.
+void check_memory_limit(const Job& job);
 
 // The passes of a run: forward, statistics and backward.
 

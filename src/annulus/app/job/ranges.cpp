@@ -111,10 +111,10 @@ void check_input(const Request& request, StoredTensor tensor, const void* rows_h
   const store::InspectedFile& file = request.input->inspected();
   const core::DType type = *file.at(dataset).type.dtype();
   const SliceOfDataset part = slice_of(request, file.at(dataset), tensor);
-  store::check_finite(
-      fmt::format("{}: dataset {}", file.path, dataset),
-      store::find_non_finite(rows_here, type, bytes / Index(core::bytes_of(type)), part.info.missing, spacing), rows,
-      part.info, comm, "expected finite numbers", part.first);
+  store::check_finite(fmt::format("{}: dataset {}", file.path, dataset),
+                      store::find_non_finite(rows_here, type, bytes / Index(core::bytes_of(type)),
+                                             file.missing_after_reading(part.info), spacing),
+                      rows, part.info, comm, "expected finite numbers", part.first);
 }
 
 void check_result(const Request& request, const std::string& name, const store::Numbers& numbers, Index bytes,

@@ -163,7 +163,7 @@ void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& 
 /// The columns that have the same value for all cases of this launch; collective.
 store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communicator& comm) {
   store::CaseRecord record;
-  record.numbers = {{"ranks", double(launch.ranks)}, {"threads", double(launch.threads)}};
+  record.numbers = {{"ranks", double(launch.ranks)}, {"threads", double(core::host_threads())}};
   for (const auto& [name, value] : provenance("", comm)) {
     for (const char* column : {"date", "hosts", "job_id", "version", "instruction_set"}) {
       if (name == column) record.words.emplace_back(name, value);
@@ -224,7 +224,8 @@ int status_of(const CaseRecords& records, const Measured& now) {
 
 int bench(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
   const runfile::BenchFile file = runfile::read_bench_file(given.words.file, given.words.overrides, comm);
-  BenchLaunch launch{comm.size(), core::host_threads(), {}};
+  const Index most = comm.max(Index(core::host_threads())), fewest = -comm.max(-Index(core::host_threads()));
+  BenchLaunch launch{comm.size(), most == fewest ? most : 0, {}};
   comm::agree(comm, [&] { launch.task = array_task(); });
   const JobMaker jobs(file, comm);
   const std::vector<PlannedCase> planned =

@@ -143,7 +143,7 @@ Verb plan_verb() {
   file.required = false;
   Option calibrate_file =
       path("--calibrate", given->calibrate, "Measure this machine with the launched ranks and write its machine file");
-  calibrate_file.excludes = {file.name};
+  calibrate_file.excludes = {file.name, "--ranks", "--machine", "--set"};
   Option overwrite = flag("--overwrite", given->overwrite, "With --calibrate: replace an existing file");
   overwrite.needs = calibrate_file.name;
   return {.name = "plan",

@@ -93,10 +93,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   }
   if (!job.is_streamed() && job.slice_count() == 1) end_on_signals(comm, nothing_saved);
   comm::agree(comm, [&] {
-    // More than the user's limit is an error. Free memory is only an estimate: to need more only gives a warning.
-    if (!job.why_too_large.empty() && job.run.settings.compute.memory_limit) {
-      core::fail(core::ErrorKind::usage, "{}", job.why_too_large);
-    }
+    check_memory_limit(job);
     core::require_device();
   });
   const runfile::Settings& settings = job.run.settings;
@@ -137,7 +134,8 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   }
   if (!measured) {
     if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
-    return comm.max(Index(rest.status)) > 0 ? stopped_status : 0;
+    // Rank 0 looked at the journal last: other ranks may not know of launches that have begun since.
+    return int(comm::numbers_from_root(comm, [&] { return std::vector<Index>{rest.status}; })[0]);
   }
   const report::Json ran = run_entries(job, comm);
   comm::on_root(comm, [&] {

@@ -206,7 +206,12 @@ class Training {
 int train(const RunFileArguments& words, const comm::Communicator& comm, const std::string& command_line) {
   watch_for_stop(20);  // s that a rank waits for another after TERM; the batch system kills the job soon after
   const Job job = make_job({words, Purpose::train}, comm);
-  comm::agree(comm, core::require_device);
+  comm::agree(comm, [&] {
+    check_memory_limit(job);
+    core::require_device();
+  });
+  if (comm.is_root() && !job.why_too_large.empty())
+    std::fprintf(stderr, "annulus: warning: %s\n", job.why_too_large.c_str());
   const runfile::Settings& settings = job.run.settings;
   comm::on_root(comm, [&] { store::check_can_be_made(runfile::follow_links(settings.train->checkpoint), true); });
   if (comm.is_root()) {

@@ -1,6 +1,7 @@
 #include "annulus/store/hdf5/dataset_storage.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -70,6 +71,11 @@ std::vector<Source> sources_of(hid_t creation, const std::string& holder, const 
     }
     if (file == ".") return found.emplace(holder, dataset).second;  // "." means the file itself
     const auto place = found_file(file, holder, true);
+    if (!place && block == 0 && std::getenv("HDF5_VDS_PREFIX") == nullptr) {
+      core::fail(core::ErrorKind::failure,
+                 "{} is made of dataset {} of {}, which does not exist: HDF5 would read its fill value instead", where,
+                 dataset, file);
+    }
     return place && found.emplace(*place, dataset).second;
   };
   for (std::size_t i = 0; i < count; ++i) {
@@ -110,8 +116,13 @@ struct Search {
       waiting.pop_back();
       if (made_of.contains({source, source_name})) continue;
       const FileId open = open_alone(source, false);
-      if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), hid_t(link_access())) > 0)
-        look(open, source, source_name);
+      if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), hid_t(link_access())) <= 0) {
+        core::fail(core::ErrorKind::failure,
+                   "{}: dataset {} is made of dataset {} of {}, which does not exist: HDF5 would read its fill value "
+                   "instead",
+                   file_path, name, source_name, source);
+      }
+      look(open, source, source_name);
     }
     refuse_circles(file_path, name);
   }
@@ -158,9 +169,17 @@ struct Search {
     const int count = check_hdf5(H5Pget_external_count(creation), "{}", where);
     for (int i = 0; i < count; ++i) {
       std::string name(4096, '\0');
-      check_hdf5(H5Pget_external(creation, unsigned(i), name.size() - 1, name.data(), nullptr, nullptr), "{}", where);
+      off_t begin = 0;
+      hsize_t bytes = 0;
+      check_hdf5(H5Pget_external(creation, unsigned(i), name.size() - 1, name.data(), &begin, &bytes), "{}", where);
       name.resize(name.find('\0'));
-      if (const auto place = found_file(name, holder, false)) note(*place);
+      const auto place = found_file(name, holder, false);
+      if (!place) continue;  // HDF5 itself reports a file that is missing
+      note(*place);
+      const std::uintmax_t end = std::uintmax_t(begin) + bytes, size = fs::file_size(*place);
+      if (bytes == H5F_UNLIMITED || size >= end) continue;
+      core::fail(core::ErrorKind::failure, "{}: its numbers are in {}, which has {} bytes, expected at least {}", where,
+                 *place, size, end);
     }
   }
 };

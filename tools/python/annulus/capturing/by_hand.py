@@ -32,6 +32,8 @@ class Follower:
         self._on_call, self._notes = on_call, WeakIdKeyDictionary()
 
     def follow(self, function, args, kwargs, output):
+        if getattr(function, "__name__", "") == "__setitem__" and args[0] in self._notes:
+            self._notes[args[0]] = self._notes[args[0]]._replace(uncertain="__setitem__")
         if not isinstance(output, torch.Tensor) or output.dim() != 4:
             return
         name = getattr(function, "__name__", "").strip("_")

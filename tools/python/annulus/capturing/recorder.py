@@ -160,16 +160,19 @@ class Recorder:
         for name in ("q", "k", "v", "dout"):
             if f"{layer.group}/{name}" in self._file:
                 del self._file[f"{layer.group}/{name}"]
+        for name in ("scale", "softcap"):
+            self._file[layer.group].attrs.pop(name, None)
         if layer.group != "/":
             del self._file[layer.group]
 
     def _await_gradient(self, where, group, output, names):
         if not output.requires_grad:
             raise AnnulusError(f"{where}: its output needs no gradient; dout=True expects a pass with gradients")
-        self._missing_dout[group] = where
+        call = self._missing_dout[group] = [where]  # a list of its own: a later call may take the place of this one
 
         def arrived(gradient):
-            if self._missing_dout.pop(group, None):
+            if self._missing_dout.get(group) is call:
+                del self._missing_dout[group]
                 self._write(f"{group}/dout", _four_axes(where, "dout", gradient), names)
 
         output.register_hook(arrived)
@@ -199,7 +202,7 @@ class Recorder:
                 raise AnnulusError(f"{self._path}: no attention {wanted!r}; the pass had {len(self._seen)}: "
                                    f"{', '.join(f'{i} {name}' for i, name in enumerate(self._seen[:40]))}")
         if self._missing_dout:
-            raise AnnulusError(f"{next(iter(self._missing_dout.values()))}: no gradient arrived; "
+            raise AnnulusError(f"{next(iter(self._missing_dout.values()))[0]}: no gradient arrived; "
                                "expected one backward pass inside the block for dout=True")
 
     def _answers(self, wanted, layer):

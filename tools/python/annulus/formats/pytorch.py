@@ -1,5 +1,7 @@
 """PyTorch's files: a dictionary of tensors, perhaps nested. Loading runs no code from the file."""
 import contextlib
+import math
+import os
 import tempfile
 import warnings
 
@@ -94,10 +96,15 @@ def writing(path, specs):
             tensor = torch.from_numpy(arrays[spec.name].view(np.int16) if spec.element == elements.BFLOAT16
                                       else arrays[spec.name])
             content[spec.name] = tensor.view(torch.bfloat16) if spec.element == elements.BFLOAT16 else tensor
-        torch.save(content, path)
+        try:
+            torch.save(content, path)
+        except RuntimeError as problem:  # which PyTorch raises for a full disk
+            raise OSError(f"{path}: cannot be written ({one_line(problem)})") from None
 
 
 def _scratch(folder, number, spec):
     if 0 in spec.shape:
         return np.empty(spec.shape, spec.element.storage)
-    return np.memmap(f"{folder}/{number}", spec.element.storage, "w+", shape=spec.shape)
+    with open(f"{folder}/{number}", "wb") as file:  # a full disk must be an error here, not a signal at a later page
+        os.posix_fallocate(file.fileno(), 0, math.prod(spec.shape) * np.dtype(spec.element.storage).itemsize)
+    return np.memmap(f"{folder}/{number}", spec.element.storage, "r+", shape=spec.shape)

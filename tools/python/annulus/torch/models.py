@@ -53,6 +53,8 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
                 s_aux=None, **more):
         """query (B, H, S, D), key and value (B, Hkv, S, D); returns (B, S, H, D) and no weights."""
         causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+        if attention_mask is not None and sliding_window is None and tuple(attention_mask.shape[1:]) == (1, key.shape[2]):
+            causal, attention_mask = False, attention_mask[:, 0]
         _refuse_others(query, key, attention_mask, dropout, more, may_cross=not causal and not by_rows)
         if by_rows and not causal and _is_cross(module):
             raise AnnulusError("the model has cross attention, whose queries are not rows of the keys, expected "
@@ -106,7 +108,8 @@ def _without_interface(config_class):
 
 def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_length=None, device=None, config=None, **_more):
     """The function that transformers calls to make a mask. Returns None if the mask is causal or absent and there is no
-    padding; bool (B, S), True for tokens; or (B, S, 1) if the model wants a window: forward() then gets its width."""
+    padding; bool (B, S), True for tokens; (B, 1, S) if the mask is bidirectional, whatever the layer's is_causal says, as
+    in PyTorch, where a mask wins; or (B, S, 1) if the model wants a window: forward() then gets its width."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
     if config is not None and (model := _without_interface(type(config))):
         raise AnnulusError(f"{model}, the model, computes attention itself and calls no function of attn_implementation, "
@@ -120,9 +123,13 @@ def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_lengt
         asked = getattr(mask_function, "__qualname__", type(mask_function).__name__).partition(".")[0]
         raise AnnulusError(f"the model masks by a function of its own ({asked}: chunks, packed texts), expected plain causal "
                            "or bidirectional attention, or a causal window" + hint)
-    if there is not None and not torch.compiler.is_compiling() and there.all():
+    is_bidirectional = mask_function is bidirectional_mask_function
+    may_be_none = not is_bidirectional or _more.get("allow_is_bidirectional_skip", True)
+    if there is not None and not torch.compiler.is_compiling() and there.all() and may_be_none:
         return None
-    return there
+    if there is None and not may_be_none:
+        there = torch.ones(batch_size, kv_length, dtype=torch.bool, device=device)
+    return there[:, None] if is_bidirectional and there is not None else there
 
 
 def _window(mask, sliding_window, causal, settings):
