@@ -178,18 +178,6 @@ TEST_F(Bench, RanksShareATable) {
   expect_all_once(6);
 }
 
-TEST_F(Bench, RanksWithOtherNumbersOfThreadsMeasureNoCaseThatNamesANumber) {
-  write("deck.yaml", deck + "  skip: [{distribution.strategy: rotation}]\n");
-  const std::string set =
-      " --set \"bench.sweep=[{distribution.strategy: [ring, rotation]}, {threads: [1, 2]}]\" --set "
-      "input.generate.sequence=64 --set distribution.stall_timeout=20";
-  write("launch.sh", "export OMP_NUM_THREADS=$((1 + ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}))\nexec \"$@\"\n");
-  const Outcome ran =
-      shell(fmt::format(ANNULUS_LAUNCH, 2) + " sh launch.sh " + ANNULUS_PROGRAM + " bench deck.yaml" + set);
-  EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_NE(ran.err.find("annulus: 0 of 2 cases to measure here"), std::string::npos) << ran.err;
-}
-
 TEST_F(Bench, TasksOfAnArrayShareTheSweep) {
   const auto run = [&](int id, int count, int least) {
     return shell(
@@ -303,7 +291,6 @@ TEST_F(Bench, MistakesAreFoundBeforeAnythingRuns) {
       {"bench: case 1 (distribution.strategy=rong, input.generate.sequence=8): ", "there is no strategy 'rong'"});
   expect_refused("deck.yaml --set \"bench.sweep=[{distribution.strateg: [ring]}]\"", 2,
                  {"there is no key 'distribution.strateg', did you mean 'distribution.strategy'?"});
-  expect_refused("deck.yaml --set compute.memory_limit=8KiB", 2, {"bench: case 0 ", "compute.memory_limit"});
   expect_refused("deck.yaml --set bench.repeats=0", 2, {"bench.repeats: found '0', expected"});
   expect_refused("deck.yaml --set bench.file=absent/s.h5", 1, {"the output folder", "does not exist"});
   expect_refused("absent.yaml", 2, {"absent.yaml"});

@@ -92,6 +92,16 @@ TEST_F(Hang, InEveryVerb) {
       {"stalled: rank 0: no rank made progress for 10 s", "MPI_Ibarrier with all ranks"});
 }
 
+TEST_F(Hang, IsNotWhatOtherNumbersOfThreadsOnRanksCauseInBench) {
+  write("sweep.yaml",
+        "input: {generate: {sequence: 64, heads: 2}}\ndistribution: {stall_timeout: 20}\n"
+        "bench: {sweep: [{distribution.strategy: [ring, rotation]}, {threads: [1, 2]}], file: sweep.h5}\n");
+  write("launch.sh", "export OMP_NUM_THREADS=$((1 + ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}))\nexec \"$@\"\n");
+  const Outcome ran = shell(fmt::format(ANNULUS_LAUNCH, 2) + " sh launch.sh " + ANNULUS_PROGRAM + " bench sweep.yaml");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.err.find("annulus: 0 of 4 cases to measure here"), std::string::npos) << ran.err;
+}
+
 TEST_F(Hang, OfAStoppedRankThatOthersReadHeartbeatsOf) {
   // The stopped rank is rank 0, which asks for the heartbeats of the others, and then another rank.
   for (const int rank : {0, 2}) {

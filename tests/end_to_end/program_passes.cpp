@@ -127,6 +127,11 @@ TEST_F(Passes, SayWhatIsMissingWhereNotOneHeadFits) {
        {"compute.memory_limit: ", "strategy ring needs ", "9 passes", "64.0 KiB", "strategy stream", "more ranks"}) {
     EXPECT_NE(ran.err.find(word), std::string::npos) << word << ": " << ran.err;
   }
+  const Outcome bench = annulus(2,
+                                "bench run.yaml --set \"bench.sweep=[{distribution.strategy: [ring]}]\" --set "
+                                "bench.file=sweep.h5 --set compute.memory_limit=3000KiB");
+  EXPECT_EQ(bench.status, 2);
+  EXPECT_NE(bench.err.find("passes, and bench computes all at once"), std::string::npos) << bench.err;
   EXPECT_EQ(files(), (std::vector<std::string>{"in.h5", "run.yaml"})) << "nothing was begun";
 }
 

@@ -1,8 +1,10 @@
 """Threads of annulus: how many, on which processors, and what happens to them when Python ends or calls back."""
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -154,3 +156,23 @@ def test_a_forked_process_ends_well():
         if child:
             print(os.waitpid(child, 0)[1])
         """, OMP_NUM_THREADS="1") == "0\n"
+
+
+def test_ctrl_c_ends_the_wait_for_another_threads_call():
+    process = subprocess.Popen([sys.executable, "-P", "-c", textwrap.dedent("""
+        import annulus, os, signal, threading, time, numpy as np
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        x = np.zeros((1, 400_000, 4, 64), "f4")
+        threading.Thread(target=annulus.attention, args=(x, x, x), daemon=True).start()
+        time.sleep(1)
+        print("begins", flush=True)
+        try:
+            annulus.attention(*[np.ones((1, 1, 1, 1), "f4")] * 3)
+        except KeyboardInterrupt:
+            print("ended", flush=True)
+            os._exit(0)
+        """)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begins\n"
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[0] == "ended\n" and process.returncode == 0

@@ -1,7 +1,6 @@
 #include "annulus/store/hdf5/dataset_storage.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -60,7 +59,9 @@ std::optional<std::string> found_file(const std::string& named, const std::strin
 using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
 
 /// The sources of a virtual dataset. A pattern such as "part_%b.h5" gives one source for each file.
-std::vector<Source> sources_of(hid_t creation, const std::string& holder, const std::string& where) {
+std::vector<Source> sources_of(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
+  const PropertyId access(check_hdf5(comm::blocking("H5Dget_access_plist", H5Dget_access_plist, dataset), "{}", where));
+  const bool has_prefix = check_hdf5(H5Pget_virtual_prefix(access, nullptr, 0), "{}", where) > 0;
   std::size_t count = 0;
   check_hdf5(H5Pget_virtual_count(creation, &count), "{}", where);
   std::set<Source> found;
@@ -71,7 +72,7 @@ std::vector<Source> sources_of(hid_t creation, const std::string& holder, const 
     }
     if (file == ".") return found.emplace(holder, dataset).second;  // "." means the file itself
     const auto place = found_file(file, holder, true);
-    if (!place && block == 0 && std::getenv("HDF5_VDS_PREFIX") == nullptr) {
+    if (!place && block == 0 && !has_prefix) {
       core::fail(core::ErrorKind::failure,
                  "{} is made of dataset {} of {}, which does not exist: HDF5 would read its fill value instead", where,
                  dataset, file);
@@ -158,7 +159,7 @@ struct Search {
     const PropertyId creation = creation_of(dataset, where);
     add_raw(creation, holder, where);
     if (H5Pget_layout(creation) != H5D_VIRTUAL) return;
-    for (const auto& [source, source_name] : sources_of(creation, holder, where)) {
+    for (const auto& [source, source_name] : sources_of(dataset, creation, holder, where)) {
       note(source);
       sources.emplace(source, source_name);
       waiting.emplace_back(source, source_name);
