@@ -146,7 +146,7 @@ TEST_F(Passes, AreTheSmallestWhereNotEvenTheseSeemToFit) {
   EXPECT_EQ(passes(), 9);
 }
 
-TEST_F(Passes, OfAFolderWhoseNameIsNotUtf8AreContinued) {
+TEST_F(Passes, OfAFolderWhoseNameIsNotUtf8AreComputed) {
   const std::filesystem::path other = folder / "caf\xe9";
   std::filesystem::create_directory(other);
   for (const char* name : {"in.h5", "run.yaml"}) std::filesystem::rename(folder / name, other / name);

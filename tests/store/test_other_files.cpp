@@ -113,6 +113,44 @@ TEST_F(OtherFiles, VirtualDatasetsAndRawStorageHaveTheirNumbersThere) {
   expect_k("raw storage", {raw});
 }
 
+TEST_F(OtherFiles, AreFoundWhereHdf5FindsThem) {
+  make([&](hid_t file) {  // file and source have moved together: of an absolute name HDF5 takes the last part
+    put_k(other);
+    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_virtual(creation, space, "/absent/other.h5", "k", space);
+    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    H5Sclose(space);
+  });
+  expect_k("an absolute name", {other});
+  make([&](hid_t file) {  // room for twice the numbers is reserved
+    const auto numbers = test::counting<float>(all, 500);
+    std::ofstream(raw, std::ios::binary).write(reinterpret_cast<const char*>(numbers.data()), all * 4);
+    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(creation, raw.c_str(), 0, all * 8);
+    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    H5Sclose(space);
+  });
+  expect_k("raw storage with room for more", {raw});
+  make([&](hid_t file) {  // the virtual dataset ends before block 1, whose file is there without the dataset
+    const std::string block_0 = folder / "part_0.h5", block_1 = folder / "part_1.h5";
+    put_k(block_0);
+    add_dataset(block_1, "nothing", H5T_IEEE_F32LE, {1});
+    const std::vector<hsize_t> most{H5S_UNLIMITED, rows, heads, dim}, none(4, 0);
+    const hid_t source = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE),
+                space = H5Screate_simple(4, extents.data(), most.data());
+    const std::vector<hsize_t> many{H5S_UNLIMITED, 1, 1, 1};
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, none.data(), extents.data(), many.data(), extents.data());
+    H5Pset_virtual(creation, space, "part_%b.h5", "k", source);
+    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    H5Sclose(space);
+    H5Sclose(source);
+  });
+  expect_k("a pattern of files", {folder / "part_0.h5", folder / "part_1.h5"});
+}
+
 /// HDF5 itself would read its fill value, 0.
 TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
   const auto make_virtual = [&](const char* source) {

@@ -160,6 +160,8 @@ class Soak:
 
     def say(self, seconds):
         print(f"soak: {seconds:.0f} s, seed {self.given.seed}:", ", ".join(f"{n} {name}" for name, n in self.counts.items()))
+        if self.launcher.hung_launchers:
+            print(f"  {self.launcher.hung_launchers} times the launcher itself did not end though its ranks had ended")
         for text, count in self.refusals.most_common(12):
             print(f"  refused {count} times: {self.examples[text][:240]}")
 

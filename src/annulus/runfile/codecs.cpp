@@ -77,9 +77,11 @@ Codec<std::string> text() {
 Codec<std::string> path() {
   const auto read = [](const KeyValue& value, std::string& to) {
     std::filesystem::path path = std::filesystem::path(value.folder) / text_of(value);
-    std::error_code error;  // "link/../b.h5" is beside the folder to which the link leads, as for the system
-    const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path(), error);
-    if (!error && std::find(path.begin(), path.end(), "..") != path.end()) path = folder / path.filename();
+    if (std::find(path.begin(), path.end(), "..") != path.end()) {
+      std::error_code error;  // "link/../b.h5" is beside the folder to which the link leads, as for the system
+      const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path(), error);
+      if (!error) path = folder / path.filename();
+    }
     to = path.lexically_normal().string();
   };
   return {"a path", read, quote_some};

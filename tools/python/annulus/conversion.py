@@ -60,8 +60,9 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
     if not overwrite:
         files.refuse_existing(target)
     with contextlib.ExitStack() as stack:
-        found = _gathered(sources, [stack.enter_context(formats.reading(source)) for source in sources], wishes)
-        found = _chosen(found, only, sources, kind.__name__.endswith("hdf5"))
+        opened = [stack.enter_context(formats.reading(source)) for source in sources]
+        found = _chosen(_gathered(sources, opened, wishes), only, sources, kind.__name__.endswith("hdf5"))
+        _refuse_documents_of_one(found, opened, wishes)
         shaped = {name: _shaped(name, parts, wishes) for name, parts in found.items()}
         shaped = _with_heads(shaped, wishes)
         if kind.__name__.endswith("hdf5") and only is None:
@@ -78,14 +79,18 @@ def _gathered(paths, opened, wishes):
         for name, tensor in tensors_here.items():
             if name in called or name not in wishes.names:  # skips a tensor that is called q if another one is to be q
                 found.setdefault(called.get(name, name), []).append(tensor)
-    if len(found.get("q", ())) > 1 and any("documents" in here and wishes.names.get("q", "q") in here for here in opened):
-        raise AnnulusError("the sources become the entries of a batch, and documents of one of them would cut all entries; "
-                           "expected sources without documents, or documents in a source of its own")
     for target, source in wishes.names.items():
         if target not in found:
             there = ", ".join(sorted({name for here in opened for name in here})) or "nothing"
             raise AnnulusError(f"{paths[0]}: has no tensor {source}; it has {there}")
     return found
+
+
+def _refuse_documents_of_one(found, opened, wishes):
+    q, documents = (wishes.names.get(name, name) for name in ("q", "documents"))
+    if "documents" in found and len(found.get("q", ())) > 1 and any(q in here and documents in here for here in opened):
+        raise AnnulusError("the sources become the entries of a batch, and documents of one of them would cut all entries; "
+                           "expected sources without documents, or documents in a source of its own")
 
 
 def _chosen(found, only, paths, is_input):
@@ -133,6 +138,9 @@ def _entry(role, tensor, wishes):
     if wishes.split_heads and role in FOUR_AXES:
         tensor, own = _split(role, tensor, wishes.split_heads), axes_of_tensors.NAMES["bshd"]
     if len(tensor.shape) == ndim - 1:
+        if own and len(own) == ndim - 1 and own[0].lower() in ("b", "batch"):
+            raise AnnulusError(f"{tensor.where}: names its axes ({', '.join(own)}), of which one is missing; expected "
+                               "--split-heads, or an axis of heads")
         tensor = tensors.with_batch(tensor)
         own = ("batch", *own) if own and len(own) == ndim - 1 else own
     if len(tensor.shape) != ndim or 0 in tensor.shape:

@@ -110,7 +110,9 @@ void decide(Job& job, const JobOptions& options) {
     const auto& [strategy, numbers, phases] = *options.recorded;
     job.strategy = strategies::find(strategy);
     core::require(job.strategy != nullptr, [&] { return "no strategy " + options.recorded->strategy; });
-    if (numbers.contains("partition")) job.problem.partition = pattern::PartitionKind(numbers.at("partition"));
+    const auto partition = numbers.find("partition");
+    job.problem.partition.reset();
+    if (partition != numbers.end()) job.problem.partition = pattern::PartitionKind(partition->second);
     return check_available(job.run, *job.strategy);
   }
   job.strategy = options.purpose == Purpose::plan ? nullptr : named_strategy(job.run);
@@ -195,17 +197,21 @@ std::string explain_too_large(const Job& job, double least) {
       machine.memory_source.empty() ? machine.source : machine.memory_source);
 }
 
-/// Sets how much memory a layer needs, and why that is too much. A layer is never cut.
-void look_at_layer_memory(Job& job, Purpose purpose) {
-  const pattern::Partition rows = layer::partition_of(*job.layer, *job.strategy, job.ranks);
+/// Sets how much memory a layer needs, and why that is too much. A layer is never cut. Collective: each rank predicts
+/// its own memory, because a prediction takes as long as the number of ranks.
+void look_at_layer_memory(Job& job, Purpose purpose, const comm::Communicator& comm) {
   Index most = 0;
-  for (int rank = 0; rank < job.ranks; ++rank) {
-    const layer::MemoryPrediction memory = layer::predict_memory(*job.layer, *job.strategy, rows, rank);
-    most = std::max(most, purpose == Purpose::train ? memory.training
-                          : job.problem.gradients   ? memory.backward
-                                                    : memory.forward);
-  }
-  job.slice_bytes = double(most);
+  comm::agree(comm, [&] {
+    const pattern::Partition rows = layer::partition_of(*job.layer, *job.strategy, job.ranks);
+    for (int rank = comm.rank(); rank < job.ranks; rank += comm.size()) {
+      comm::watchdog_progress();
+      const layer::MemoryPrediction memory = layer::predict_memory(*job.layer, *job.strategy, rows, rank);
+      most = std::max(most, purpose == Purpose::train ? memory.training
+                            : job.problem.gradients   ? memory.backward
+                                                      : memory.forward);
+    }
+  });
+  job.slice_bytes = double(comm.max(most));
   const core::Machine& machine = job.machine;
   if (job.slice_bytes <= machine.memory_per_rank) return;
   job.why_too_large = fmt::format(
@@ -312,10 +318,9 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
     if (job.is_streamed() && options.purpose == Purpose::run && !continues_blocks(options)) check_blocks(job);
     job.partition = job.strategy->partition(job.problem, job.ranks);
     decide_slices(job, options);
-    if (!job.layer) return;
-    job.layer->attention = job.problem;
-    if (options.purpose != Purpose::plan) look_at_layer_memory(job, options.purpose);
+    if (job.layer) job.layer->attention = job.problem;
   });
+  if (job.layer && options.purpose != Purpose::plan) look_at_layer_memory(job, options.purpose, comm);
   return job;
 }
 

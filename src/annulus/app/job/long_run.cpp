@@ -102,7 +102,8 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const auto partition = cuts.numbers.find("partition");
     const bool is_recorded = partition != cuts.numbers.end();
     const auto& asked = request.run.settings.distribution.partition;
-    if (asked && cuts.strategy != "stream" && !(is_recorded && Index(*asked) == partition->second)) {
+    const bool has_own = cuts.strategy == "single" || cuts.strategy == "stream";  // no other partition
+    if (asked && !has_own && !(is_recorded && Index(*asked) == partition->second)) {
       const auto was = is_recorded ? pattern::name_of(pattern::PartitionKind(partition->second)) : "auto";
       refuse(paths, {fmt::format("distribution.partition: {} -> {}", was, pattern::name_of(*asked))});
     }

@@ -40,13 +40,22 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-/// The path at which HDF5 finds a file that a dataset of the file `holder` names; empty if there is none. It looks for
-/// sources of virtual datasets (`beside_holder`) in the folder of `holder` first. Then, as for other files, it takes
-/// the name as written. This function does not know the prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
-std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool beside_holder) {
+/// The path at which HDF5 finds a file that a dataset of the file `holder` names; empty if there is none. Raw storage is
+/// where the name says. HDF5 looks for the source of a virtual dataset (`is_source`) there, too, if the name is absolute.
+/// Otherwise, or if it is not there, HDF5 looks beside `holder`, in the working directory, and beside the file to which a
+/// link `holder` leads; of an absolute name it then takes only the last part. This function does not know the prefixes
+/// HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
+std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool is_source) {
   std::error_code ignored;
-  const fs::path folder = fs::canonical(holder, ignored).parent_path();
-  for (const fs::path& place : {beside_holder ? folder / named : fs::path(named), fs::path(named)}) {
+  const fs::path name = named, canonical = fs::canonical(holder, ignored);
+  std::vector<fs::path> places;
+  if (name.is_absolute() || !is_source) places.push_back(name);
+  if (is_source) {
+    const fs::path looked_for = name.is_absolute() ? name.filename() : name;
+    for (const fs::path& folder : {fs::path(holder).parent_path(), fs::path(), canonical.parent_path()})
+      places.push_back(folder / looked_for);
+  }
+  for (const fs::path& place : places) {
     const fs::file_status found = fs::status(place, ignored);
     if (fs::is_regular_file(found)) return place.string();
     if (!fs::exists(found) || fs::is_directory(found)) continue;
@@ -58,26 +67,27 @@ std::optional<std::string> found_file(const std::string& named, const std::strin
 
 using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
 
-/// The sources of a virtual dataset. A pattern such as "part_%b.h5" gives one source for each file.
-std::vector<Source> sources_of(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
+/// The sources of a virtual dataset. A pattern such as "part_%b.h5" gives one source for each file. Maps a source to
+/// whether its dataset may be missing: HDF5 ends the virtual dataset before the first block that it does not find.
+std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
   const PropertyId access(check_hdf5(comm::blocking("H5Dget_access_plist", H5Dget_access_plist, dataset), "{}", where));
   const bool has_prefix = check_hdf5(H5Pget_virtual_prefix(access, nullptr, 0), "{}", where) > 0;
   std::size_t count = 0;
   check_hdf5(H5Pget_virtual_count(creation, &count), "{}", where);
-  std::set<Source> found;
+  std::map<Source, bool> found;
   const auto add = [&](std::string file, std::string dataset, std::size_t block) {
     for (std::string* const text : {&file, &dataset}) {
       replace_all(*text, "%b", std::to_string(block));
       replace_all(*text, "%%", "%");
     }
-    if (file == ".") return found.emplace(holder, dataset).second;  // "." means the file itself
+    if (file == ".") return found.emplace(Source(holder, dataset), block > 0).second;  // "." means the file itself
     const auto place = found_file(file, holder, true);
     if (!place && block == 0 && !has_prefix) {
       core::fail(core::ErrorKind::failure,
                  "{} is made of dataset {} of {}, which does not exist: HDF5 would read its fill value instead", where,
                  dataset, file);
     }
-    return place && found.emplace(*place, dataset).second;
+    return place && found.emplace(Source(*place, dataset), block > 0).second;
   };
   for (std::size_t i = 0; i < count; ++i) {
     const std::string file = text_from(
@@ -88,7 +98,7 @@ std::vector<Source> sources_of(hid_t dataset, hid_t creation, const std::string&
     if (file.find("%b") == std::string::npos) continue;
     for (std::size_t block = 1; add(file, dataset, block);) ++block;
   }
-  return {found.begin(), found.end()};
+  return found;
 }
 
 /// HDF5 calls this function at every external link on a path; it notes `parent`, the file with the link.
@@ -103,8 +113,8 @@ herr_t note_parent(const char* parent, const char* group, const char* file, cons
 struct Search {
   const std::string& path;
   std::set<std::string>& others;
-  std::map<Source, std::set<Source>> made_of{};  ///< what each virtual dataset is made of
-  std::vector<Source> waiting{};
+  std::map<Source, std::set<Source>> made_of{};    ///< what each virtual dataset is made of
+  std::vector<std::pair<Source, bool>> waiting{};  ///< with the bool of sources_of()
 
   void note(const std::string& file) {
     if (!is_same(file, path)) others.insert(file);
@@ -113,11 +123,13 @@ struct Search {
   void add(hid_t file, const std::string& file_path, const std::string& name) {
     look(file, file_path, name);
     while (!waiting.empty()) {
-      const auto [source, source_name] = waiting.back();
+      const auto [one, may_lack] = waiting.back();
+      const auto& [source, source_name] = one;
       waiting.pop_back();
       if (made_of.contains({source, source_name})) continue;
       const FileId open = open_alone(source, false);
       if (comm::blocking("H5Lexists", H5Lexists, open, source_name.c_str(), hid_t(link_access())) <= 0) {
+        if (may_lack) continue;
         core::fail(core::ErrorKind::failure,
                    "{}: dataset {} is made of dataset {} of {}, which does not exist: HDF5 would read its fill value "
                    "instead",
@@ -157,28 +169,32 @@ struct Search {
     note(holder);
     for (const std::string& parent : parents) note(parent);
     const PropertyId creation = creation_of(dataset, where);
-    add_raw(creation, holder, where);
+    add_raw(dataset, creation, holder, where);
     if (H5Pget_layout(creation) != H5D_VIRTUAL) return;
-    for (const auto& [source, source_name] : sources_of(dataset, creation, holder, where)) {
+    for (const auto& [one, may_lack] : sources_of(dataset, creation, holder, where)) {
+      const auto& [source, source_name] = one;
       note(source);
       sources.emplace(source, source_name);
-      waiting.emplace_back(source, source_name);
+      waiting.emplace_back(one, may_lack);
     }
   }
 
-  void add_raw(hid_t creation, const std::string& holder, const std::string& where) {
+  void add_raw(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
     const int count = check_hdf5(H5Pget_external_count(creation), "{}", where);
+    hsize_t left = comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset);  // files may have room for more
     for (int i = 0; i < count; ++i) {
       std::string name(4096, '\0');
       off_t begin = 0;
       hsize_t bytes = 0;
       check_hdf5(H5Pget_external(creation, unsigned(i), name.size() - 1, name.data(), &begin, &bytes), "{}", where);
       name.resize(name.find('\0'));
+      const hsize_t used = std::min(bytes, left);  // H5F_UNLIMITED is the largest number
+      left -= used;
       const auto place = found_file(name, holder, false);
       if (!place) continue;  // HDF5 itself reports a file that is missing
       note(*place);
-      const std::uintmax_t end = std::uintmax_t(begin) + bytes, size = fs::file_size(*place);
-      if (bytes == H5F_UNLIMITED || size >= end) continue;
+      const std::uintmax_t end = std::uintmax_t(begin) + used, size = fs::file_size(*place);
+      if (size >= end) continue;
       core::fail(core::ErrorKind::failure, "{}: its numbers are in {}, which has {} bytes, expected at least {}", where,
                  *place, size, end);
     }
