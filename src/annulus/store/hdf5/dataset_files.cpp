@@ -40,11 +40,11 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-/// The path at which HDF5 finds a file that a dataset of the file `holder` names; empty if there is none. Raw storage is
-/// where the name says. A source of a virtual dataset (`is_source`) is there, too, if the name is absolute. Otherwise,
-/// or if it is not there, HDF5 looks beside `holder`, in the working directory, and beside the file to which a link
-/// `holder` leads; of an absolute name it then takes only the last part. This function does not know the prefixes
-/// HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
+/// The path at which HDF5 finds a file that a dataset of the file `holder` names; empty if there is none. Raw storage
+/// is where the name says. A source of a virtual dataset (`is_source`) is there, too, if the name is absolute.
+/// Otherwise, or if it is not there, HDF5 looks beside `holder`, in the working directory, and beside the file to which
+/// a link `holder` leads; of an absolute name it then takes only the last part. This function does not know the
+/// prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
 std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool is_source) {
   std::error_code ignored;
   const fs::path name = named, canonical = fs::canonical(holder, ignored);
