@@ -41,6 +41,8 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
             raise AnnulusError(f"lengths are given with {extents[1]} rows of q and {rows} of k, expected as many")
         extents = (1, batch * rows, *extents[2:5], batch * rows, extents[6])
         if ranks > 1:
+            if settings.strategy == "single":
+                raise AnnulusError(f"strategy is 'single' with lengths on {ranks} ranks, expected another one, or one rank")
             if partition != "contiguous" or rows % ranks:
                 raise AnnulusError(f"lengths are given for {rows} rows on {ranks} ranks, {partition}; expected a multiple of "
                                    f"{ranks} rows, and partition='contiguous'")
@@ -52,7 +54,12 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
         # Gradients, a sink, statistics, type, batch, the heads of k, Dv and lengths are not among them.
         plain = settings._replace(statistics=(), top_keys=0, precision="auto", lengths=())
         alike = (1, extents[1], extents[2], extents[2], extents[4], rows, extents[4])
-        partition = _plan_with_partition(alike, "float32", plain, "auto", 0, ranks, False, False).partition
+        try:  # if reproducible, rows that also keep the order of gradients, and of K/V heads that ranks share
+            shared = (*alike[:3], 1, *alike[4:]) if settings.reproducible else alike
+            made = _plan_with_partition(shared, "float32", plain, "auto", 0, ranks, settings.reproducible, False)
+        except AnnulusError:  # this strategy keeps only the order of out, or only without shared heads
+            made = _plan_with_partition(alike, "float32", plain, "auto", 0, ranks, False, False)
+        partition = made.partition
     return _plan_with_partition(extents, kind, settings, partition, block, ranks, gradients, sink)
 
 
@@ -327,7 +334,8 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
          kv_heads=optional(whole(1)), type=choice(*TYPES), queries=optional(whole(1)), value_dim=optional(whole(1)))
 def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="float32", queries=None, value_dim=None,
          **words):
-    """What attention(**words) of arrays (B, S, H, D) would do on `ranks` ranks. Computes no attention.
+    """What attention(**words) of arrays (B, S, H, D) would do on `ranks` ranks. Computes no attention. With lengths and
+    query_offset='none' it counts all keys, as if all existed.
 
     queries : number of rows of q; None: the same as `sequence`, the rows of k.
     value_dim : head size of v and out; None: head_dim.

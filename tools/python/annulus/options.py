@@ -118,7 +118,7 @@ def coordinates(value, name):
         raise wrong(value, name, "an array (S, 2) of numbers") from None
     if given.dtype.kind in "bcSUmM":  # NumPy would convert these to numbers
         raise AnnulusError(f"{name} is of {given.dtype}, expected an array (S, 2) of numbers")
-    if numbers.ndim != 2 or numbers.shape[1] != 2:
+    if numbers.ndim != 2 or numbers.shape[1] != 2 or len(numbers) == 0:
         raise AnnulusError(f"{name} is {numbers.shape}, expected (S, 2)")
     return np.ascontiguousarray(numbers).tobytes().hex()
 

@@ -39,6 +39,18 @@ def gradients():
         assert (found.grad - expected.grad[:, mine]).abs().max() < 1e-11
 
 
+def partition_that_is_chosen_if_reproducible():
+    """Rows that plan() names also suit gradients, and a key head that ranks share."""
+    for strategy, queries in (("allgather", ROWS), ("ring", ROWS), ("auto", ROWS), ("auto", 20)):
+        words = {"strategy": strategy, "partition": "auto", "reproducible": True, "causal": True}
+        plan = annulus.plan(ROWS, HEADS, 8, ranks=comm.size, queries=queries, kv_heads=1, **words)
+        q, k = np.ones((1, queries, HEADS, 8), "f4"), np.ones((1, ROWS, 1, 8), "f4")
+        ours = [torch.from_numpy(x[:, rows].copy()).requires_grad_() for x, rows in (
+            (q, plan.query_row_numbers(comm.rank)), (k, plan.row_numbers(comm.rank)), (k, plan.row_numbers(comm.rank)))]
+        dilated_attention(*ours, comm=comm, **words).sum().backward()
+        assert abs(comm.allreduce(ours[2].grad.sum().item()) - queries * HEADS * 8) < 1e-3, (strategy, queries)
+
+
 def partition_that_is_chosen():
     """Calls with gradients, a sink, statistics, fewer key heads or another type use the same partition as a plan()
     without all of these."""
@@ -253,6 +265,7 @@ def all_together():
 
 
 for test in (forward_of_every_strategy, all_together, fewer_queries_or_more, gradients, partition_that_is_chosen,
+             partition_that_is_chosen_if_reproducible,
              padded_batches, keys_that_do_not_exist, mistakes, one_rank_with_no_array, more_heads_than_rows, other_communicators,
              ranks_without_rows):
     test()

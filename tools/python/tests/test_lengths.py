@@ -182,7 +182,8 @@ def test_a_plan_knows_what_exists():
     assert list(made.query_row_numbers(1)) == list(range(18, 36))
     assert made.kept(0) + made.kept(1) == HEADS * (36**2 + 20**2)
     for words, message in (({"partition": "zigzag"}, "36 rows on 2 ranks, zigzag; expected a multiple of 2 rows"),
-                           ({"reproducible": True}, "reproducible is True with lengths on 2 ranks")):
+                           ({"reproducible": True}, "reproducible is True with lengths on 2 ranks"),
+                           ({"strategy": "single"}, "strategy is 'single' with lengths on 2 ranks")):
         with pytest.raises(annulus.AnnulusError, match=message):
             annulus.plan(36, HEADS, DIM, ranks=2, batch=B, lengths=[36, 20, 0], **words)
 

@@ -45,6 +45,7 @@ def test_slopes_of_alibi(heads):
     ({"bias": {"alibi": "auto", "exempt": -1}}, "bias: exempt is -1, expected a whole number, 0 or more"),
     ({"coordinates": PLACES}, "coordinates: without bias nothing reads them"),
     ({"bias": {"alibi": "auto"}, "coordinates": PLACES.T}, r"coordinates is \(2, 37\), expected \(S, 2\)"),
+    ({"bias": {"alibi": "auto"}, "coordinates": PLACES[:0]}, r"coordinates is \(0, 2\), expected \(S, 2\)"),
     ({"bias": {"alibi": "auto"}, "coordinates": np.ma.masked_less(PLACES, 2)}, "coordinates has [0-9]+ masked entries"),
     ({"bias": {"alibi": "auto"}, "coordinates": PLACES * 1j}, "coordinates is of complex128, expected an array"),
     ({"bias": {"alibi": "auto"}, "coordinates": PLACES.astype("U9")}, "coordinates is of <U9, expected an array"),
