@@ -35,11 +35,12 @@ class Pattern(NamedTuple):
         return cls(**chosen).checked()
 
     @classmethod
+    @arguments.checked(settings=arguments.dictionary)
     def of_result(cls, settings):
         """The pattern of a result with these settings. Raises AnnulusError if the run has documents or lengths: they are
         part of its pattern, and the result does not contain them."""
         for key in ("documents", "lengths"):
-            if (settings.get("input") or {}).get(key, "none") != "none":
+            if arguments.dictionary(settings.get("input") or {}, "input").get(key, "none") != "none":
                 raise AnnulusError(f"input.{key} is part of the run's pattern, and the result does not contain it")
         return cls.of_settings(settings)
 

@@ -154,6 +154,7 @@ def of_pictures(folder, result):
         "Pattern.checked": (lambda **words: annulus.Pattern(**words).checked(), {
             "segments": (4, "all"), "dilations": (1, 2), "causal": True, "semantics": "paper"}),
         "Pattern.of_settings": (annulus.Pattern.of_settings, {"settings": {"attention": {"causal": True}}}),
+        "Pattern.of_result": (annulus.Pattern.of_result, {"settings": {"attention": {"causal": True}}}),
         "Pattern.offset": (pattern.offset, {"pair": 1, "head": 1, "heads": 2}),
         "Pattern.multiplicity": (pattern.multiplicity, {"queries": [3], "rows": 8, "head": 0, "heads": 2}),
         "plots.scaling": (plots.scaling, {"table": table, "kind": "weak"}),
