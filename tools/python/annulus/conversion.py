@@ -183,7 +183,9 @@ def _with_heads(shaped, wishes):
         raise AnnulusError(f"heads {heads} read K/V heads {[reads[head] for head in heads]}; expected as many of each")
     picked = {}
     for name, tensor in shaped.items():
-        if tensor.axes and "head" in tensor.axes:
+        if name.rpartition("/")[2] in ("sink", "dsink") and tensor.shape == (total,):
+            tensor = tensors.picked(tensor, 0, heads)
+        elif tensor.axes and "head" in tensor.axes:
             numbers = kv_heads if name in OF_KEYS else heads
             tensor = tensors.picked(tensor, tensor.axes.index("head"), numbers)
         picked[name] = tensor

@@ -230,6 +230,8 @@ def test_types_and_grouped_heads(tmp_path, dtype):
     with annulus.capture(model, tmp_path / "t.h5", layer=0) as captured:
         model(q, k)
     assert "scale: 0.25" in captured.run_file("t.h5", "r.h5")
+    written = captured.run_file("exp #3/t.h5", "run: 2.h5")
+    assert '  file: "exp #3/t.h5"\n' in written and '  file: "run: 2.h5"\n' in written
     tokens = annulus.open_input(tmp_path / "t.h5")
     np.testing.assert_array_equal(tokens.q.values, q.to(torch.float32 if dtype == torch.bfloat16 else dtype).numpy())
     assert tokens.k.shape == (1, 2, ROWS, 8)

@@ -185,6 +185,10 @@ def test_heads(tmp_path, monkeypatch, piece_bytes):
     inter = arrays(tmp_path / "inter.h5")
     np.testing.assert_array_equal(inter["q"][0].transpose(0, 2, 1, 3), found["q"][:, :, [0, 3, 1, 4, 2, 5]])
     np.testing.assert_array_equal(inter["k"][0].transpose(0, 2, 1, 3), found["k"])
+    np.savez(tmp_path / "sink.npz", sink=np.arange(6.0), **found)
+    annulus.convert(tmp_path / "sink.npz", tmp_path / "sink.h5", interleaved=True, only=["q", "k", "v", "sink"])
+    with h5py.File(tmp_path / "sink.h5") as file:
+        assert list(file["sink"]) == [0, 3, 1, 4, 2, 5]
     with pytest.raises(AnnulusError, match="expected as many of each"):
         annulus.convert(tmp_path / "split.h5", tmp_path / "no.h5", heads=[0, 1, 2])
     with pytest.raises(AnnulusError, match="has heads 0 to 5; found"):

@@ -1,5 +1,7 @@
 """Decides which calls of attention in a model are captured, and writes their tensors to the file."""
 import contextlib
+import json
+import re
 from typing import NamedTuple, Optional
 
 import h5py
@@ -244,14 +246,19 @@ class Recorder:
             f"  {name}: {chosen.group}/{name}\n" for name in ("q", "k", "v", *(("dout",) if self._dout else ())))
         if chosen.query_offset is not None:
             names += f"  query_offset: {chosen.query_offset}\n"
-        lines = f"input:\n  file: {input_file}\n{names}attention:\n  segments: [{', '.join(map(str, segments))}]\n" \
+        lines = f"input:\n  file: {_in_yaml(input_file)}\n{names}attention:\n  segments: [{', '.join(map(str, segments))}]\n" \
                 f"  dilations: [{', '.join(map(str, dilations))}]\n  causal: {str(chosen.mask == 'causal' or chosen.mask.endswith(', 0]')).lower()}\n"
         for name in ("scale", "softcap"):
             if getattr(chosen, name) is not None:
                 lines += f"  {name}: {getattr(chosen, name)}\n"
         if self._dout:
             lines += "compute:\n  backward: true\n"
-        return lines + f"output:\n  file: {output_file}\n"
+        return lines + f"output:\n  file: {_in_yaml(output_file)}\n"
+
+
+def _in_yaml(path):
+    """The path as YAML text, quoted if a character may mean something in YAML. (JSON is YAML.)"""
+    return str(path) if re.fullmatch(r"[\w./-]+", str(path)) else json.dumps(str(path), ensure_ascii=False)
 
 
 def _four_axes(where, name, tensor):
