@@ -65,6 +65,8 @@ TEST_F(Layers, MoreThanTheLimitIsRefused) {
       EXPECT_NE(refused.err.find(word), std::string::npos) << word << " is missing in: " << refused.err;
     }
   }
+  const Outcome dry = annulus(0, "run --dry-run --ranks 2 wide.yaml");
+  EXPECT_NE(dry.out.find("# does not fit: wide.yaml:3:11: compute.memory_limit: "), std::string::npos) << dry.out;
   EXPECT_EQ(annulus(2, "run wide.yaml --set compute.memory_limit=64MiB").status, 0);
 }
 

@@ -178,6 +178,15 @@ TEST_F(Output, OfAPartHasTheBitsOfTheWhole) {
       << "in the whole, later rows see these keys";
 }
 
+TEST_F(Output, IsMadeAlsoIfTheReaderOfTheTextGoesAway) {
+  write("pipe.yaml",
+        "input: {generate: {sequence: 4096, heads: 8}}\nattention: {causal: false}\noutput: {file: pipe.h5}\n");
+  const Outcome ran = shell(std::string(ANNULUS_PROGRAM) + " run pipe.yaml 2>&1 | head -n 1");
+  EXPECT_EQ(count(ran.out, "\n"), 1) << ran.out;
+  EXPECT_TRUE(exists("pipe.h5"));
+  EXPECT_FALSE(exists("pipe.h5.part"));
+}
+
 TEST_F(Output, SaysWhatItIs) {
   generate("");
   write("run.yaml", deck);

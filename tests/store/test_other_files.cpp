@@ -43,6 +43,32 @@ class OtherFiles : public test::InputFileTest {
     add_dataset(file, name, H5T_IEEE_F32LE, extents, test::counting<float>(all, 500).data(), -1, chunk);
   }
 
+  /// Adds a dataset k whose creation list `place` has completed.
+  static void add_k(hid_t file, hid_t space, const std::function<void(hid_t creation)>& place) {
+    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    place(creation);
+    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    H5Sclose(space);
+  }
+  /// Makes other.h5, and k as a virtual dataset of dataset k of the file `source`.
+  void make_virtual(const char* source) {
+    make([&](hid_t file) {
+      put_k(other);
+      const hid_t space = H5Screate_simple(4, extents.data(), nullptr);
+      add_k(file, space, [&](hid_t creation) { H5Pset_virtual(creation, space, source, "k", space); });
+    });
+  }
+  /// Makes k in raw storage of `there` bytes, where the file with k reserves `reserved` bytes.
+  void make_raw(std::size_t there, hsize_t reserved) {
+    make([&](hid_t file) {
+      const auto numbers = test::counting<float>(all, 500);
+      std::ofstream(raw, std::ios::binary).write(reinterpret_cast<const char*>(numbers.data()), std::streamsize(there));
+      add_k(file, H5Screate_simple(4, extents.data(), nullptr),
+            [&](hid_t creation) { H5Pset_external(creation, raw.c_str(), 0, reserved); });
+    });
+  }
+
   /// Checks the numbers of k, and that the input needs exactly these other files.
   void expect_k(const std::string& what, std::vector<std::string> files) const {
     SCOPED_TRACE(what);
@@ -92,60 +118,25 @@ TEST_F(OtherFiles, LinksLeadThere) {
 }
 
 TEST_F(OtherFiles, VirtualDatasetsAndRawStorageHaveTheirNumbersThere) {
-  make([&](hid_t file) {
-    put_k(other);
-    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_virtual(creation, space, "other.h5", "k", space);
-    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-    H5Pclose(creation);
-    H5Sclose(space);
-  });
+  make_virtual("other.h5");
   expect_k("a virtual dataset", {other});
-  make([&](hid_t file) {
-    const auto numbers = test::counting<float>(all, 500);
-    std::ofstream(raw, std::ios::binary).write(reinterpret_cast<const char*>(numbers.data()), all * 4);
-    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_external(creation, raw.c_str(), 0, all * 4);
-    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-    H5Pclose(creation);
-    H5Sclose(space);
-  });
+  make_raw(all * 4, all * 4);
   expect_k("raw storage", {raw});
 }
 
 TEST_F(OtherFiles, AreFoundWhereHdf5FindsThem) {
-  make([&](hid_t file) {  // file and source have moved together: of an absolute name HDF5 takes the last part
-    put_k(other);
-    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_virtual(creation, space, "/absent/other.h5", "k", space);
-    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-    H5Pclose(creation);
-    H5Sclose(space);
-  });
+  make_virtual("/absent/other.h5");  // both files have moved together: of an absolute name HDF5 takes the last part
   expect_k("an absolute name", {other});
-  make([&](hid_t file) {  // room for twice the numbers is reserved
-    const auto numbers = test::counting<float>(all, 500);
-    std::ofstream(raw, std::ios::binary).write(reinterpret_cast<const char*>(numbers.data()), all * 4);
-    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_external(creation, raw.c_str(), 0, all * 8);
-    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-    H5Pclose(creation);
-    H5Sclose(space);
-  });
+  make_raw(all * 4, all * 8);
   expect_k("raw storage with room for more", {raw});
   make([&](hid_t file) {  // the virtual dataset ends before block 1, whose file is there without the dataset
-    const std::string block_0 = folder / "part_0.h5", block_1 = folder / "part_1.h5";
-    put_k(block_0);
-    add_dataset(block_1, "nothing", H5T_IEEE_F32LE, {1});
-    const std::vector<hsize_t> most{H5S_UNLIMITED, rows, heads, dim}, none(4, 0);
-    const hid_t source = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE),
+    put_k(folder / "part_0.h5");
+    add_dataset(folder / "part_1.h5", "nothing", H5T_IEEE_F32LE, {1});
+    const std::vector<hsize_t> most{H5S_UNLIMITED, rows, heads, dim}, none(4, 0), many{H5S_UNLIMITED, 1, 1, 1};
+    const hid_t source = H5Screate_simple(4, extents.data(), nullptr),
                 space = H5Screate_simple(4, extents.data(), most.data());
-    const std::vector<hsize_t> many{H5S_UNLIMITED, 1, 1, 1};
     H5Sselect_hyperslab(space, H5S_SELECT_SET, none.data(), extents.data(), many.data(), extents.data());
-    H5Pset_virtual(creation, space, "part_%b.h5", "k", source);
-    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-    H5Pclose(creation);
-    H5Sclose(space);
+    add_k(file, space, [&](hid_t creation) { H5Pset_virtual(creation, space, "part_%b.h5", "k", source); });
     H5Sclose(source);
   });
   expect_k("a pattern of files", {folder / "part_0.h5", folder / "part_1.h5"});
@@ -153,21 +144,16 @@ TEST_F(OtherFiles, AreFoundWhereHdf5FindsThem) {
 
 /// HDF5 itself would read its fill value, 0.
 TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
-  const auto make_virtual = [&](const char* source) {
-    make([&](hid_t file) {
-      const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
-      put_k(other);
-      H5Pset_virtual(creation, space, source, "k", space);
-      H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-      H5Pclose(creation);
-      H5Sclose(space);
-    });
+  const auto expect_missing = [&](const std::string& source) {
+    expect_error(
+        path,
+        fmt::format(
+            "dataset /k is made of dataset k of {}, which does not exist: HDF5 would read its fill value instead",
+            source),
+        [&] { tensor_file(settings_for(path), comm); });
   };
   make_virtual("third.h5");
-  expect_error(path,
-               "dataset /k is made of dataset k of third.h5, which does not exist: HDF5 would read its fill value "
-               "instead",
-               [&] { tensor_file(settings_for(path), comm); });
+  expect_missing("third.h5");
   make_virtual("other.h5");
   if (comm.is_root()) {
     const hid_t file = H5Fopen(other.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
@@ -175,19 +161,8 @@ TEST_F(OtherFiles, ThatAreMissingOrCutShortAreRefused) {
     H5Fclose(file);
   }
   comm.barrier();
-  expect_error(path,
-               "dataset /k is made of dataset k of " + other +
-                   ", which does not exist: HDF5 would read its fill "
-                   "value instead",
-               [&] { tensor_file(settings_for(path), comm); });
-  make([&](hid_t file) {
-    std::ofstream(raw, std::ios::binary) << std::string(all * 4 - 1, 'x');
-    const hid_t space = H5Screate_simple(4, extents.data(), nullptr), creation = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_external(creation, raw.c_str(), 0, all * 4);
-    H5Dclose(H5Dcreate2(file, "k", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
-    H5Pclose(creation);
-    H5Sclose(space);
-  });
+  expect_missing(other);
+  make_raw(all * 4 - 1, all * 4);
   expect_error(path,
                fmt::format("dataset /k: its numbers are in {}, which has {} bytes, expected at least {}", raw,
                            all * 4 - 1, all * 4),

@@ -84,13 +84,16 @@ void buffer_standard_output() {
   std::setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
 }
 
-/// Returns the status or, if the output could not be written (a full disk), prints a message and returns 1.
+/// Returns the status or, if the output could not be written (a full disk), prints a message and returns 1. If the
+/// reader of the output has gone away (| head), returns 1 without a message.
 int finish_printing(int status) {
   errno = 0;
   const bool arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && !std::cout.flush().fail();
   if (arrived) return status;
-  std::fprintf(stderr, "annulus: error: standard output: writing failed%s%s\n", errno == 0 ? "" : ": ",
-               errno == 0 ? "" : std::strerror(errno));
+  if (errno != EPIPE) {
+    std::fprintf(stderr, "annulus: error: standard output: writing failed%s%s\n", errno == 0 ? "" : ": ",
+                 errno == 0 ? "" : std::strerror(errno));
+  }
   return status == 0 ? int(core::ErrorKind::failure) : status;
 }
 
@@ -100,6 +103,7 @@ int finish_printing(int status) {
 int main(int argc, char** argv) {
   annulus::app::keep_closed_streams_closed();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit fails with a message, without killing the job
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away (2>&1 | head) does not end hours of work
   const annulus::app::Launch launch = annulus::app::read_launch();  // before MPI adds environment variables
   annulus::app::end_on_signals_from_the_start();                    // because MPI may take long to start
   const auto timeout = annulus::app::first_stall_timeout().number;  // main() above refuses an invalid number

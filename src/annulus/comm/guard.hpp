@@ -25,7 +25,7 @@ void set_stall_timeout(double seconds, const char* source = "distribution.stall_
 void shorten_stall_timeout(double seconds);
 double stall_timeout();
 /// From now on a signal that ends this process ends it with `status`, and prints no line (app/stop.hpp). Called when
-/// this process has printed its last message, or is about to: launchers send TERM to the ranks that are left.
+/// this process has printed its last message: launchers send TERM to the ranks that are left.
 void set_final_status(int status);
 /// -1 before set_final_status(). A signal handler may call it.
 int final_status();

@@ -81,9 +81,9 @@ void Record::diagnose(const std::string& reason) {
   const std::string doing = text(), events = write_last_events(rank, doing);
   const std::string line = fmt::format("annulus: stalled: {}: {} ({}); {}{}\n", who, reason, stall_timeout_source(),
                                        doing, events.empty() ? "" : "; its last steps are in " + events);
-  set_final_status(stalled_status);
   std::fwrite(line.data(), 1, line.size(), stderr);  // in one call, so that lines of several ranks do not mix
   std::fflush(stderr);
+  set_final_status(stalled_status);
 }
 
 Record& record() {

@@ -1,5 +1,7 @@
 #include "annulus/core/kokkos_compat.hpp"
 
+#include <fmt/format.h>
+
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <atomic>
@@ -10,8 +12,26 @@
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/gpu_driver.hpp"
+#ifdef KOKKOS_ENABLE_OPENMP
+#include <omp.h>
+#endif
 
 namespace annulus::core {
+
+namespace {
+
+/// Limits the number of threads to what Kokkos can use.
+void limit_openmp() {
+#ifdef KOKKOS_ENABLE_OPENMP
+  const int asked = omp_get_max_threads();
+  if (asked <= most_kokkos_threads) return;
+  fmt::print(stderr, "annulus: warning: {} threads (OMP_NUM_THREADS, or the processors): Kokkos runs at most {}\n",
+             asked, most_kokkos_threads);
+  omp_set_num_threads(most_kokkos_threads);
+#endif
+}
+
+}  // namespace
 
 void initialize_kokkos(int& argc, char**& argv, int device) {
   // Options go to Kokkos as words, because all versions understand these; the argument struct changed its name in 3.7.
@@ -32,6 +52,7 @@ void initialize_kokkos(int& argc, char**& argv, int device) {
   }
   int count = int(words.size());
   words.push_back(nullptr);
+  limit_openmp();
   if (why_no_gpu().empty()) {
     Kokkos::initialize(count, words.data());
   } else {

@@ -73,6 +73,8 @@ std::string device_name();
 /// Throws Error(failure), which says why, if kernels cannot run: a build for GPUs on a node without one.
 void require_device();
 
+/// Kokkos' table of OpenMP threads has so many entries, and Kokkos does not check that more are asked for.
+inline constexpr int most_kokkos_threads = 512;
 /// How many threads run kernels on the host: Kokkos' threads, or the limit_host_threads() limit if that is lower.
 int host_threads();
 /// From now on at most `most` threads (1 or more), for programs that share the process with other libraries.

@@ -44,6 +44,8 @@ struct Machine {
   double window_per_rank = std::numeric_limits<double>::infinity();  ///< bytes of MPI windows that a rank may have
   std::string window_source;                                         ///< where the windows' memory is, for messages
 
+  /// What sets memory_per_rank, for messages.
+  const std::string& why_this_memory() const { return memory_source.empty() ? source : memory_source; }
   /// Seconds that one rank needs for a GFLOP of attention.
   double seconds_per_gflop(Index head_dim, DType type, Precision precision) const;
 };

@@ -86,8 +86,8 @@ void decide(Choice& choice, const Problem& problem, const core::Machine& machine
 std::string describe(const Choice& choice, const Problem& problem, const core::Machine& machine) {
   const Candidate& taken = choice.candidates[choice.taken];
   constexpr double mib = 1024 * 1024;
-  const std::string& source = machine.memory_source.empty() ? machine.source : machine.memory_source;
-  const std::string room = fmt::format("{:.0f} MiB per rank ({})", machine.memory_per_rank / mib, source);
+  const std::string room =
+      fmt::format("{:.0f} MiB per rank ({})", machine.memory_per_rank / mib, machine.why_this_memory());
   if (taken.sliced) {
     return fmt::format("{}: predicted {:.3g} s in {} passes of {:.0f} MiB per rank; at once nothing fits into {}",
                        name_of(taken), taken.sliced->cost.seconds, taken.sliced->slices,

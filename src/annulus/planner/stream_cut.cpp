@@ -132,7 +132,7 @@ std::optional<StreamCut> offer_stream(StreamOffer offer, const Problem& problem,
       "MiB "
       "per rank ({})",
       cost.seconds, cut.blocks, cut.block_rows, cut.memory_bytes / mib, machine.memory_per_rank / mib,
-      machine.memory_source.empty() ? machine.source : machine.memory_source);
+      machine.why_this_memory());
   return cut;
 }
 

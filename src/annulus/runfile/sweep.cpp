@@ -146,6 +146,18 @@ void check_key(const SweptKey& key) {
        meant == names.end() ? suggest(key.name, names) : fmt::format(", did you mean '{}'?", *meant));
 }
 
+/// Throws Error(usage) unless some case has the value that bench.skip names.
+void check_skipped(const SkipCondition& condition, const SweptKey& key, const SweptValue& skipped) {
+  constexpr std::size_t most_named = 20;
+  std::vector<std::string> named;
+  for (const SweptValue& value : key.values) {
+    if (value.text == skipped.text) return;
+    if (named.size() < most_named) named.push_back(value.text);
+  }
+  fail(ErrorKind::usage, "{}bench.skip: {} never has the value {}; expected one of {}{}", condition.location, key.name,
+       skipped.text, fmt::join(named, ", "), named.size() < key.values.size() ? ", ..." : "");
+}
+
 }  // namespace
 
 std::string text_of(const YamlNode& node) {
@@ -166,17 +178,15 @@ std::string text_of(const YamlNode& node) {
 }
 
 void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCondition>& skip) {
-  std::map<std::string, std::string> swept;                // from key to location
-  std::map<std::string, std::vector<std::string>> values;  // from key to what it has
+  std::map<std::string, const SweptKey*> swept;
   Index cases = 1;
   for (const SweepAxis& axis : sweep) {
     for (const SweptKey& key : axis) {
       check_key(key);
-      for (const SweptValue& value : key.values) values[key.name].push_back(value.text);
-      const auto [first, is_new] = swept.emplace(key.name, key.location);
+      const auto [first, is_new] = swept.emplace(key.name, &key);
       if (is_new) continue;
       fail(ErrorKind::usage, "{}bench.sweep: {} is swept twice, first at {}", key.location, key.name,
-           first->second.substr(0, first->second.size() - 2));
+           first->second->location.substr(0, first->second->location.size() - 2));
     }
     cases *= Index(axis[0].values.size());
     if (cases > most_cases) {
@@ -190,10 +200,8 @@ void check_sweep(const std::vector<SweepAxis>& sweep, const std::vector<SkipCond
   for (const SkipCondition& condition : skip) {
     for (const auto& [name, value] : condition.values) {
       if (swept.contains(name)) {
-        const auto& known = values[name];
-        if (std::find(known.begin(), known.end(), value.text) != known.end()) continue;
-        fail(ErrorKind::usage, "{}bench.skip: {} never has the value {}; expected one of {}", condition.location, name,
-             value.text, fmt::join(known, ", "));
+        check_skipped(condition, *swept.at(name), value);
+        continue;
       }
       std::vector<std::string> names;
       for (const auto& entry : swept) names.push_back(entry.first);

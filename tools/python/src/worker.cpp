@@ -159,7 +159,10 @@ class Worker {
   }
 
   void check_count(const std::string& name, int count) const {
-    if (count < 1) throw Error(ErrorKind::usage, name + ": " + std::to_string(count) + " threads, expected 1 or more");
+    if (count < 1 || count > most_threads) {
+      throw Error(ErrorKind::usage,
+                  name + ": " + std::to_string(count) + " threads, expected 1 to " + std::to_string(most_threads));
+    }
     if (pool_ == 0 || count <= pool_) return;
     throw Error(ErrorKind::usage, name + ": " + std::to_string(count) +
                                       " threads; this process began to compute with " + std::to_string(pool_) +
@@ -176,7 +179,7 @@ class Worker {
                                                     {int(chosen.processors.numbers.size()), "the processors"}};
     for (const auto& [count, source] : in_order) {
       if (count < 1) continue;
-      chosen.count = pool_ > 0 ? std::min(count, pool_) : count;
+      chosen.count = std::min(count, pool_ > 0 ? pool_ : most_threads);
       chosen.source = source;
       return chosen;
     }

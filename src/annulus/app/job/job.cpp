@@ -137,8 +137,7 @@ void check_blocks(const Job& job) {
   refuse(job.run, "compute.memory_limit",
          ": a block of {} rows takes {} with strategy stream; a rank may use {} ({}). Expected more memory, or {}",
          job.stream->block_rows, report::describe_bytes(job.stream->memory_bytes),
-         report::describe_bytes(machine.memory_per_rank),
-         machine.memory_source.empty() ? machine.source : machine.memory_source, smaller);
+         report::describe_bytes(machine.memory_per_rank), machine.why_this_memory(), smaller);
 }
 
 /// Refuses GPUs of different kinds, because they round in different ways.
@@ -193,8 +192,7 @@ std::string explain_too_large(const Job& job, double least) {
       "strategy stream, which reads keys from the input file block by block",
       job.run.where("compute.memory_limit"), describe_shape(job), job.strategy->name(), report::describe_bytes(least),
       job.ranks, job.ranks == 1 ? "" : "s", strategies::slices_of(job.problem.shape, {1, 1}),
-      job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank),
-      machine.memory_source.empty() ? machine.source : machine.memory_source);
+      job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank), machine.why_this_memory());
 }
 
 /// Sets how much memory a layer needs, and why that is too much. A layer is never cut. Collective: each rank predicts
@@ -219,7 +217,7 @@ void look_at_layer_memory(Job& job, Purpose purpose, const comm::Communicator& c
       "a layer is not computed in passes. Expected more memory or more ranks",
       job.run.where("compute.memory_limit"), describe_layer(job), report::describe_bytes(job.slice_bytes), job.ranks,
       job.ranks == 1 ? "" : "s", job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank),
-      machine.memory_source.empty() ? machine.source : machine.memory_source);
+      machine.why_this_memory());
 }
 
 /// Sets how the problem is cut into slices: as in the launch that the run continues, otherwise the fewest that fit.

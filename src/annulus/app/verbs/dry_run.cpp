@@ -270,8 +270,7 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
   fmt::print("# {}: {}\n# {}\n", job.strategy->name(), describe_pattern(job.problem), describe_tensors(job));
   for (const std::string& note : notes_on(job.problem)) fmt::print("# note: {}\n", note);
   const core::Machine& machine = job.machine;
-  fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank),
-             machine.memory_source.empty() ? machine.source : machine.memory_source);
+  fmt::print("# memory for a rank: {} ({})\n", describe_bytes(machine.memory_per_rank), machine.why_this_memory());
   if (job.choice) fmt::print("# auto takes {}\n", job.choice->reason);
   if (const std::string bits = describe_bits(job); !bits.empty()) fmt::print("# bits: {}\n", bits);
   if (rank && job.layer && job.layer->sharding == layer::Sharding::tensor) {
@@ -287,11 +286,11 @@ int dry_run(const Job& job, std::optional<int> rank, const comm::Communicator& c
     print_schedule(job.slice_count() > 1 ? job_of_slice(job, 0) : job, *rank);
     return 0;
   }
+  if (!job.why_too_large.empty()) fmt::print("# does not fit: {}\n", job.why_too_large);
   if (job.layer) {
     print_layer(job);
     return 0;
   }
-  if (!job.why_too_large.empty()) fmt::print("# does not fit: {}\n", job.why_too_large);
   if (job.slice_count() > 1) {
     fmt::print("# passes over the input: {}; the numbers below are of the first\n", describe_passes(job));
   }
