@@ -111,7 +111,7 @@ void Watchdog::read_heartbeat() {
 /// Reads the other ranks' beats a few times before the time-out. The first read gives values to compare with. Reading
 /// begins early enough for the waiting ranks to know of a change before the time-out.
 void Watchdog::listen() {
-  const double first = allowed_ / 4, step = allowed_ / 16;
+  const double first = allowed_ / 8, step = allowed_ / 16;
   if (idle_ < std::max(first, next_listening_)) return;
   if (next_listening_ == 0) heartbeat_->forget_beats();
   next_listening_ = idle_ + step;
