@@ -73,6 +73,14 @@ TEST_F(UnderALauncher, ABatchScriptWithoutSrunIsWarned) {
   EXPECT_EQ(count(alone("SLURM_NTASKS=1", "info").err, "annulus:"), 0);
 }
 
+TEST_F(UnderALauncher, MoreThreadsThanKokkosStartsAreNotStarted) {
+  const Outcome outcome = alone("OMP_NUM_THREADS=600", "run run.yaml");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "annulus: warning: "), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("600"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("512"), std::string::npos) << outcome.err;
+}
+
 TEST_F(UnderALauncher, TheRightOneInsideAStepIsRight) {
   const std::string step = clean + "SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 ";
   for (const int ranks : {1, 3}) {

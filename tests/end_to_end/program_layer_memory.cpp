@@ -67,6 +67,7 @@ TEST_F(Layers, MoreThanTheLimitIsRefused) {
   }
   const Outcome dry = annulus(0, "run --dry-run --ranks 2 wide.yaml");
   EXPECT_NE(dry.out.find("# does not fit: wide.yaml:3:11: compute.memory_limit: "), std::string::npos) << dry.out;
+  EXPECT_EQ(dry.status, 2) << "a dry run refuses what the run refuses";
   EXPECT_EQ(annulus(2, "run wide.yaml --set compute.memory_limit=64MiB").status, 0);
 }
 

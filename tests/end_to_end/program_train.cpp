@@ -340,6 +340,11 @@ TEST_F(Layers, DryRunOfTrainingTellsOfBothPassesAndOfTensorShardingThatNoRowsTra
   EXPECT_EQ(count(dry.out, " 0 B sent, 0 B received"), 2) << dry.out;
 }
 
+TEST_F(Layers, ARunOfATrainingsFileIsPlannedWithoutGradients) {
+  ASSERT_EQ(annulus(2, "run run.yaml --set output.report=report.json").status, 0);
+  EXPECT_NE(slurp(folder / "report.json").find("\"backward\": false"), std::string::npos);
+}
+
 TEST_F(Layers, TheExampleDeckTrains) {
   std::filesystem::create_directories(folder / "build");
   std::filesystem::create_directories(folder / "input");

@@ -224,6 +224,7 @@ TEST(BadBench, SectionAndOutputsAreChecked) {
        "bench.json is the file of bench.file");
   says("input: {file: s.h5}\nbench: {file: s.h5, sweep: [{attention.causal: [true]}]}\n",
        "bench.file is the file of input.file");
+  says("bench: {file: none, sweep: [{attention.causal: [true]}]}\n", "bench.file: found 'none', expected a path");
   says("bench: {files: s.h5, sweep: [{attention.causal: [true]}]}\n", "unknown key 'files'");
 }
 

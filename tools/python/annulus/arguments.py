@@ -189,7 +189,7 @@ def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST)):
             entries = value.tolist() if hasattr(value, "tolist") else value
         except Exception:  # a tensor whose numbers are not in memory
             entries = None
-        if not isinstance(entries, Iterable) or isinstance(entries, (str, bytes, Mapping)) or (
+        if not isinstance(entries, Iterable) or isinstance(entries, (str, bytes, Mapping, set, frozenset)) or (
                 isinstance(entries, Sized) and len(entries) not in lengths):
             raise wrong(value, name, expected)
         entries = list(entries)

@@ -1,7 +1,7 @@
 """convert: copies tensors from one kind of file to another, piece by piece.
 
-An .h5 target gets the form that `annulus run` reads: datasets q, k, v (and dout, dlse, documents, if the
-sources have them), four axes with names, heads in annulus' order.
+An .h5 target gets the form that `annulus run` reads: datasets q, k, v (and others of ROLES that the sources have), four
+axes with names, heads in annulus' order.
 """
 import contextlib
 from typing import NamedTuple, Optional
@@ -10,7 +10,7 @@ from annulus import axes as axes_of_tensors
 from annulus import arguments, elements, files, formats, tensors
 from annulus.errors import AnnulusError
 
-ROLES = ("q", "k", "v", "dout", "dlse", "documents")
+ROLES = ("q", "k", "v", "dout", "dlse", "documents", "lengths", "coordinates", "sink")
 FOUR_AXES = ("q", "k", "v", "dout", "out", "dq", "dk", "dv")   # tensors with a head size
 OF_KEYS = ("k", "v", "dk", "dv")                               # tensors that may have fewer heads
 THREE_AXES = ("lse", "dlse", "entropy", "received")             # tensors without a head size
@@ -42,8 +42,8 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
     """Writes the tensors of `sources` (one path or several) to `target`. The kind of a file follows from its suffix.
 
     names        {"q": "query", ...}: the name of a tensor in the sources, if it differs from its name in the target
-    only         names of the tensors to write; without it an .h5 target gets q, k, v, dout, dlse and documents, any
-                 other target gets all tensors
+    only         names of the tensors to write; without it an .h5 target gets q, k, v, dout, dlse, documents, lengths,
+                 coordinates and sink, any other target gets all tensors
     axes         "bshd" or "bhsd": order of axes in the sources, if the files do not name their axes
     to_axes      order of axes in the target; without it the same as in the sources
     split_heads  (H,) or (H, Hkv): the sources have shape (B, S, H * D), as a linear projection returns it
@@ -73,12 +73,15 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
 
 def _gathered(paths, opened, wishes):
     """{name in the target: [the tensor of each source that has it]}."""
-    called = {source: target for target, source in wishes.names.items()}
+    called = {}  # {name in a source: its names in the target}
+    for target, source in wishes.names.items():
+        called.setdefault(source, []).append(target)
     found = {}
     for tensors_here in opened:
         for name, tensor in tensors_here.items():
-            if name in called or name not in wishes.names:  # skips a tensor that is called q if another one is to be q
-                found.setdefault(called.get(name, name), []).append(tensor)
+            # A tensor that is called q is skipped if another one is to be q.
+            for target in called.get(name, [] if name in wishes.names else [name]):
+                found.setdefault(target, []).append(tensor)
     for target, source in wishes.names.items():
         if target not in found:
             there = ", ".join(sorted({name for here in opened for name in here})) or "nothing"
@@ -115,7 +118,10 @@ def _shaped(name, parts, wishes):
     role = name.rpartition("/")[2]
     if role not in FOUR_AXES + THREE_AXES:
         if len(parts) > 1:
-            raise AnnulusError(f"{parts[1].where}: is there twice; only tensors of attention can be stacked to a batch")
+            raise AnnulusError(f"{parts[1].where}: is there twice; only tensors of attention can be stacked to a batch "
+                               "(--only leaves tensors out)")
+        if wishes.to_axes and axes_of_tensors.order_of(parts[0].axes) not in (None, wishes.to_axes):  # top_rows ...
+            parts = [tensors.transposed(parts[0], (0, 2, 1, 3))]
         wanted = wishes.element if parts[0].element.is_float else None
         return tensors.cast(parts[0], wanted) if wanted not in (None, parts[0].element) else parts[0]
     parts = [_entry(role, part, wishes) for part in parts]

@@ -180,12 +180,21 @@ def axes_of(dataset):
 
 
 def datasets(file):
-    """{path without the first slash: dataset} of all datasets of numbers, dimension scales left out."""
-    found = {}
+    """{path without the first slash: dataset} of all datasets of numbers, dimension scales left out. Links of every kind
+    are followed, but each group is entered once, because links may make circles."""
+    found, entered = {}, set()
 
-    def visit(name, member):
-        if isinstance(member, h5py.Dataset) and member.ndim > 0 and not is_scale(member) and element_of(member):
-            found[name] = member
+    def visit(group, prefix):
+        about = h5py.h5o.get_info(group.id)
+        if (about.fileno, about.addr) in entered:
+            return
+        entered.add((about.fileno, about.addr))
+        for name in group:
+            member = group.get(name)  # None: a link to nothing
+            if isinstance(member, h5py.Group):
+                visit(member, f"{prefix}{name}/")
+            elif isinstance(member, h5py.Dataset) and member.ndim > 0 and not is_scale(member) and element_of(member):
+                found[prefix + name] = member
 
-    file.visititems(visit)
+    visit(file, "")
     return found

@@ -363,6 +363,9 @@ def test_what_cannot_be_captured(tmp_path):
     changed = Changed()
     attempt("the model itself.: its scores have a cap and go through clamp; expected factors, tanh, a mask", changed,
             lambda: changed(batch(1, 2, 5, 4)), layer=0)
+    with pytest.raises(AnnulusError, match="the name ends in .npz; expected one of .h5 .hdf5 .nc"):
+        with annulus.capture(model, tmp_path / "t.npz"):
+            model(x)
     with pytest.raises(ZeroDivisionError):
         with annulus.capture(model, tmp_path / "t.h5"):
             model(x)

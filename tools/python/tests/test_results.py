@@ -141,6 +141,15 @@ def test_open_sweep(tmp_path):
         annulus.open_sweep(tmp_path / "none.h5")
 
 
+def test_an_input_whose_axes_have_one_name_opens(tmp_path):
+    with h5py.File(tmp_path / "n.h5", "w") as file:
+        for name in "qk":
+            file[name] = np.ones((2, 3, 4, 5))
+            file[name].attrs["axes"] = "n n n n"
+    opened = annulus.open_input(tmp_path / "n.h5")
+    assert opened["q"].dims == ("n", "q_n", "q_n_2", "q_n_3") and opened["k"].shape == (2, 3, 4, 5)
+
+
 @pytest.mark.parametrize("name", ["case.", "case"])
 def test_a_scale_that_names_the_axis_is_no_column(tmp_path, name):
     """The program writes such scales. A scale with numbers, from other writers, is a column."""

@@ -82,6 +82,19 @@ def test_the_order_of_those_who_say_a_number():
         f"count is {count}, expected a whole number, 1 to 2147483647" for count in ("2.5", "0", "True", "'2'", 2**40)]
 
 
+def test_more_threads_than_kokkos_starts():
+    said = python("""
+        import annulus, numpy as np
+        try:
+            annulus.set_threads(600)
+        except annulus.AnnulusError as error:
+            print(error)
+        x = np.ones((1, 64, 2, 8), "f4")
+        print(annulus.attention(x, x, x)[0].max(), annulus.threads())
+        """, OMP_NUM_THREADS="600")
+    assert said.splitlines() == ["set_threads: 600 threads, expected 1 to 512", "1.0 512"]
+
+
 def test_a_progress_function_that_computes_is_refused():
     said = python("""
         import annulus, numpy as np

@@ -36,7 +36,7 @@ kernels::ScoreRule make_rule(const runfile::Settings& settings, const Request& r
   return rule;
 }
 
-Problem make_problem(const runfile::Settings& settings, const Request& request) {
+Problem make_problem(const runfile::Settings& settings, const Request& request, Purpose purpose) {
   Problem problem;
   if (request.input) {
     problem.shape = request.input->shape();
@@ -58,7 +58,7 @@ Problem make_problem(const runfile::Settings& settings, const Request& request) 
   problem.partition = settings.distribution.partition;
   problem.block_size = settings.distribution.block_size.value_or(0);
   problem.reproducible = settings.compute.reproducible;
-  problem.gradients = settings.compute.gradients || settings.train.has_value();
+  problem.gradients = settings.compute.gradients || (settings.train && purpose != Purpose::run);
   const runfile::OutputSettings& output = settings.output;
   problem.statistics = {output.has(runfile::Statistic::entropy), output.has(runfile::Statistic::received),
                         output.has(runfile::Statistic::top) ? output.top_keys : 0};
@@ -266,7 +266,7 @@ Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communic
   }
   comm::agree(comm, [&] {
     runfile::check_output(request.run, other_input_files(request));
-    request.problem = make_problem(settings, request);
+    request.problem = make_problem(settings, request, purpose);
     place_queries(request, request.problem);
     check_backend(request.run, request.problem, purpose);
     check_problem(request.run, request.problem, purpose);

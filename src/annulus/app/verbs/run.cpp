@@ -42,9 +42,12 @@ bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
   }
 }
 
+/// A dry run of a file with section `train` shows what `annulus train` does.
 Job job_of(const Given& given, const comm::Communicator& comm) {
-  Request request = read_request(given.words, Purpose::run, comm);
-  JobOptions options{given.words, Purpose::run, given.ranks};
+  runfile::RunFile run = runfile::read_run_file(given.words.file, given.words.overrides, comm);
+  const Purpose purpose = given.dry_run && run.settings.train ? Purpose::train : Purpose::run;
+  Request request = make_request(std::move(run), purpose, comm);
+  JobOptions options{given.words, purpose, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
   if (!given.dry_run) {
     options.recorded = recorded_cuts(request, given.restart, comm);
@@ -89,7 +92,9 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
       core::fail(core::ErrorKind::usage, "run --rank {}: there are {} {}, counted from 0", *given.rank, parts,
                  job.is_streamed() ? "blocks" : "ranks");
     }
-    return dry_run(job, given.rank, comm);
+    const int status = dry_run(job, given.rank, comm);
+    comm::agree(comm, [&] { check_memory_limit(job); });  // after the numbers, which say what would fit
+    return status;
   }
   if (!job.is_streamed() && job.slice_count() == 1) end_on_signals(comm, nothing_saved);
   comm::agree(comm, [&] {

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import torch
 
-from annulus import arguments, axes, elements, files, hdf5, options, tensors
+from annulus import arguments, axes, elements, files, formats, hdf5, options, tensors
 from annulus.capturing import calls, masks
 from annulus.errors import AnnulusError
 
@@ -56,6 +56,7 @@ def capture(model, path, layer=None, dout=False, overwrite=False):
     If the block raises, no file is made. If it did not call a wanted attention, AnnulusError is raised and no file is
     made.
     """
+    formats.refuse_other(path, "hdf5")
     with files.new_path(path, overwrite) as aside, h5py.File(aside, "w") as file:
         recorder = Recorder(file, str(path), layer, dout)
         with recorder.hooks(model), calls.seen(recorder.on_call):

@@ -31,6 +31,13 @@ def of(path):
     return importlib.import_module(f"annulus.formats.{module}")
 
 
+def refuse_other(path, module):
+    """Raises AnnulusError if the suffix of a file is that of another format; other suffixes are fine."""
+    if _BY_SUFFIX.get(Path(path).suffix.lower(), module) != module:
+        expected = " ".join(suffix for suffix, name in _BY_SUFFIX.items() if name == module)
+        raise AnnulusError(f"{path}: the name ends in {Path(path).suffix}; expected one of {expected}")
+
+
 def reading(path):
     """Context manager -> {name: Tensor}, for a file of any format."""
     module = of(path)

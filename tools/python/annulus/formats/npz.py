@@ -74,6 +74,7 @@ def writing(path, specs):
         archive = stack.enter_context(zipfile.ZipFile(path, "w", zipfile.ZIP_STORED))
         specs = {spec.name: spec for spec in specs}
         state = {"name": None, "member": None}
+        missing = dict.fromkeys(specs)
 
         def member_of(name):
             """The open member for that tensor; a tensor's first piece closes the previous tensor's member."""
@@ -81,6 +82,7 @@ def writing(path, specs):
                 close()
                 state["member"] = archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
                 state["name"] = name
+                missing.pop(name)
                 npy.header(state["member"], specs[name])
             return state["member"]
 
@@ -90,3 +92,5 @@ def writing(path, specs):
 
         stack.callback(close)
         yield lambda name, index, piece: npy.write_piece(member_of(name), specs[name], piece)
+        for name in list(missing):  # tensors without numbers have no pieces
+            member_of(name)

@@ -12,6 +12,8 @@ does:
 
 No file stays open: each time numbers are read, the file is opened again.
 """
+import itertools
+
 import numpy as np
 import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
@@ -85,7 +87,8 @@ class _Dimensions:
         """Names for a dataset's axes: all different, and each with the same size in the whole result."""
         chosen = []
         for name, size in zip(names, dataset.shape):
-            candidates = [name, "kv_" + name if name == "head" else f"{variable}_{name}", f"{variable}_{name}_2"]
+            first = [name, "kv_" + name if name == "head" else f"{variable}_{name}"]
+            candidates = itertools.chain(first, (f"{variable}_{name}_{i}" for i in itertools.count(2)))
             chosen.append(next(c for c in candidates if self.sizes.get(c, size) == size and c not in chosen))
             self.sizes[chosen[-1]] = size
         return tuple(chosen)
