@@ -7,7 +7,7 @@
 //
 // How a waiting rank knows that another rank works (heartbeat.hpp): the working rank counts progress in rank 0's memory
 // at its polls (watchdog_progress()), and its guard counts beats in its own memory, even if it does not poll. Waiting
-// ranks read rank 0's progress and beats. If rank 0 waits, and a quarter of the time-out has passed without progress,
+// ranks read rank 0's progress and beats. If rank 0 waits, and an eighth of the time-out has passed without progress,
 // it reads the beats of all other ranks; if one of them has changed, rank 0 counts that as progress.
 //
 // What notices a stall:

@@ -178,8 +178,8 @@ def either(first, is_first, second):
     return lambda value, name: (first if is_first(value) else second)(value, name)
 
 
-def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST)):
-    """A tuple, made from a list, a tuple, an array of one axis, or an iterator. A value for which `alone` is true
+def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST), ordered=False):
+    """A tuple, made from a list, a tuple, an array of one axis, or an iterator; unless `ordered`, also from a set. A value for which `alone` is true
     counts as a list with this one entry."""
     def make(value, name):
         if alone(value):
@@ -189,7 +189,8 @@ def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST)):
             entries = value.tolist() if hasattr(value, "tolist") else value
         except Exception:  # a tensor whose numbers are not in memory
             entries = None
-        if not isinstance(entries, Iterable) or isinstance(entries, (str, bytes, Mapping, set, frozenset)) or (
+        if not isinstance(entries, Iterable) or isinstance(entries, (str, bytes, Mapping)) or (
+                ordered and isinstance(entries, (set, frozenset))) or (
                 isinstance(entries, Sized) and len(entries) not in lengths):
             raise wrong(value, name, expected)
         entries = list(entries)

@@ -14,6 +14,7 @@ ROLES = ("q", "k", "v", "dout", "dlse", "documents", "lengths", "coordinates", "
 FOUR_AXES = ("q", "k", "v", "dout", "out", "dq", "dk", "dv")   # tensors with a head size
 OF_KEYS = ("k", "v", "dk", "dv")                               # tensors that may have fewer heads
 THREE_AXES = ("lse", "dlse", "entropy", "received")             # tensors without a head size
+LISTS = ("top_rows", "top_weights")                             # tensors with a list of keys in place of a head size
 
 
 _order = arguments.optional(arguments.choice("bshd", "bhsd"))
@@ -49,7 +50,7 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
     split_heads  (H,) or (H, Hkv): the sources have shape (B, S, H * D), as a linear projection returns it
     heads        query heads to write, by number, in that order, with the K/V heads that they read
     interleaved  query head h of the sources reads K/V head h mod Hkv; in annulus it reads h div (H / Hkv)
-    type         float64, float32, float16 or bfloat16: type of all tensors of floats in the target
+    type         float64, float32, float16 or bfloat16: type of all tensors of floats in the target but coordinates
     overwrite    replace an existing target
 
     Tensors of the same name in several sources are stacked to a batch; a tensor (S, H, D) is one batch entry. Returns
@@ -62,7 +63,7 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(formats.reading(source)) for source in sources]
         found = _chosen(_gathered(sources, opened, wishes), only, sources, kind.__name__.endswith("hdf5"))
-        _refuse_documents_of_one(found, opened, wishes)
+        _refuse_rows_of_one(found, opened, wishes)
         shaped = {name: _shaped(name, parts, wishes) for name, parts in found.items()}
         shaped = _with_heads(shaped, wishes)
         if kind.__name__.endswith("hdf5") and only is None:
@@ -79,8 +80,9 @@ def _gathered(paths, opened, wishes):
     found = {}
     for tensors_here in opened:
         for name, tensor in tensors_here.items():
-            # A tensor that is called q is skipped if another one is to be q.
-            for target in called.get(name, [] if name in wishes.names else [name]):
+            # A tensor that is called q is skipped if another one is to be q. names={"v": "k"}: k stays k, too.
+            keeps = name not in wishes.names and (name not in called or name in ROLES[:3])
+            for target in called.get(name, []) + [name] * keeps:
                 found.setdefault(target, []).append(tensor)
     for target, source in wishes.names.items():
         if target not in found:
@@ -89,11 +91,13 @@ def _gathered(paths, opened, wishes):
     return found
 
 
-def _refuse_documents_of_one(found, opened, wishes):
-    q, documents = (wishes.names.get(name, name) for name in ("q", "documents"))
-    if "documents" in found and len(found.get("q", ())) > 1 and any(q in here and documents in here for here in opened):
-        raise AnnulusError("the sources become the entries of a batch, and documents of one of them would cut all entries; "
-                           "expected sources without documents, or documents in a source of its own")
+def _refuse_rows_of_one(found, opened, wishes):
+    entries = len(found.get("q", ()))
+    for role in ("documents", "lengths", "coordinates"):
+        q, of_rows = (wishes.names.get(name, name) for name in ("q", role))
+        if len(found.get(role, range(entries))) < entries and any(q in here and of_rows in here for here in opened):
+            raise AnnulusError(f"the sources become the entries of a batch, and {role} of one of them would count for all "
+                               f"entries; expected sources without {role}, or {role} in a source of its own")
 
 
 def _chosen(found, only, paths, is_input):
@@ -117,12 +121,15 @@ def _shaped(name, parts, wishes):
     """Joins one tensor's parts from all sources. Tensors of attention get axis names and the wanted order of axes."""
     role = name.rpartition("/")[2]
     if role not in FOUR_AXES + THREE_AXES:
+        if role == "lengths" and len({(part.shape[1:], part.element) for part in parts}) == 1:
+            parts = [tensors.stacked(parts)] if len(parts) > 1 else parts
         if len(parts) > 1:
             raise AnnulusError(f"{parts[1].where}: is there twice; only tensors of attention can be stacked to a batch "
                                "(--only leaves tensors out)")
-        if wishes.to_axes and axes_of_tensors.order_of(parts[0].axes) not in (None, wishes.to_axes):  # top_rows ...
-            parts = [tensors.transposed(parts[0], (0, 2, 1, 3))]
-        wanted = wishes.element if parts[0].element.is_float else None
+        if role in LISTS and wishes.to_axes and len(parts[0].shape) == 4:
+            if (axes_of_tensors.order_of(parts[0].axes) or wishes.axes or "bshd") != wishes.to_axes:
+                parts = [tensors.transposed(parts[0], (0, 2, 1, 3))]
+        wanted = wishes.element if parts[0].element.is_float and role != "coordinates" else None
         return tensors.cast(parts[0], wanted) if wanted not in (None, parts[0].element) else parts[0]
     parts = [_entry(role, part, wishes) for part in parts]
     for part in parts[1:]:

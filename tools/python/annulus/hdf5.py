@@ -89,7 +89,8 @@ def read(dataset, index):
     of the dataset say that numbers must be scaled, or that some are missing (annulus.packing).
     """
     where = f"{dataset.file.filename}: dataset {dataset.name}"
-    packing.refuse_packed(where, dataset.attrs)
+    with understood(dataset.file.filename):
+        packing.refuse_packed(where, dataset.attrs)
     element = element_of(dataset)
     extents = [range(*part.indices(length)) for part, length in zip(index, dataset.shape)]
     if any(len(extent) == 0 for extent in extents):
@@ -181,8 +182,14 @@ def axes_of(dataset):
 
 def datasets(file):
     """{path without the first slash: dataset} of all datasets of numbers, dimension scales left out. Links of every kind
-    are followed, but each group is entered once, because links may make circles."""
-    found, entered = {}, set()
+    are followed; a group is entered once, because links may make circles, and under its own name, if it has one."""
+    found, entered, links = {}, set(), []
+
+    def take(member, path):
+        if isinstance(member, h5py.Group):
+            visit(member, f"{path}/")
+        elif isinstance(member, h5py.Dataset) and member.ndim > 0 and not is_scale(member) and element_of(member):
+            found[path] = member
 
     def visit(group, prefix):
         about = h5py.h5o.get_info(group.id)
@@ -190,11 +197,16 @@ def datasets(file):
             return
         entered.add((about.fileno, about.addr))
         for name in group:
-            member = group.get(name)  # None: a link to nothing
-            if isinstance(member, h5py.Group):
-                visit(member, f"{prefix}{name}/")
-            elif isinstance(member, h5py.Dataset) and member.ndim > 0 and not is_scale(member) and element_of(member):
-                found[prefix + name] = member
+            if isinstance(group.get(name, getlink=True), h5py.HardLink):
+                take(group[name], prefix + name)
+            else:
+                links.append((group, name, prefix + name))
 
     visit(file, "")
+    for group, name, path in links:  # grows while links lead to further groups
+        try:
+            member = group.get(name)  # None: a link to nothing
+        except (OSError, RuntimeError):  # links that lead to each other
+            continue
+        take(member, path)
     return found

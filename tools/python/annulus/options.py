@@ -175,8 +175,8 @@ def without_trivial_lengths(settings, batch, rows):
 
 
 _called = text("its name, a text")
-segments = listed(segment, "a list of whole numbers, 'all' or windows", alone=_is_one)
-dilations = listed(whole(1), "a list of whole numbers", alone=_is_one)
+segments = listed(segment, "a list of whole numbers, 'all' or windows", alone=_is_one, ordered=True)
+dilations = listed(whole(1), "a list of whole numbers", alone=_is_one, ordered=True)
 WORDS = {
     "segments": optional(segments), "dilations": optional(dilations), "causal": flag, "semantics": _called,
     "documents": optional(listed(whole(0), "a list of whole numbers, where documents begin, and the end",

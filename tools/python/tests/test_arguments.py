@@ -236,7 +236,7 @@ REFUSED = [
     ("attention", "documents", [[0, 5], [7]], "documents[0] is [0, 5], expected a whole number"),
     ("attention", "documents", [0, 12.0], "documents[1] is 12.0, expected a whole number"),
     ("attention", "documents", [], "documents is [], expected a list of whole numbers"),
-    ("attention", "segments", {8, 16}, "segments is {8, 16}, expected a list of whole numbers"),
+    ("attention", "segments", {8}, "segments is {8}, expected a list of whole numbers"),
     ("attention", "lengths", [[0, 5], [7]], "lengths is [[0, 5], [7]], expected whole numbers (B,), how many rows exist"),
     ("attention", "lengths", [True], "lengths is [True], expected whole numbers (B,)"),
     ("attention", "lengths", [], "lengths is [], expected whole numbers (B,)"),

@@ -97,7 +97,7 @@ void print_layer(const Job& job) {
     });
   };
   print(false);
-  if (job.problem.gradients) print(true);
+  if (job.problem.gradients || job.run.settings.train) print(true);
   if (!job.run.settings.train) return;
   Index most = 0;
   for (const layer::MemoryPrediction& one : memory) most = std::max(most, one.training);

@@ -42,12 +42,9 @@ bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
   }
 }
 
-/// A dry run of a file with section `train` shows what `annulus train` does.
 Job job_of(const Given& given, const comm::Communicator& comm) {
-  runfile::RunFile run = runfile::read_run_file(given.words.file, given.words.overrides, comm);
-  const Purpose purpose = given.dry_run && run.settings.train ? Purpose::train : Purpose::run;
-  Request request = make_request(std::move(run), purpose, comm);
-  JobOptions options{given.words, purpose, given.ranks};
+  Request request = read_request(given.words, Purpose::run, comm);
+  JobOptions options{given.words, Purpose::run, given.ranks};
   options.stream = planner::StreamOffer::if_needed;
   if (!given.dry_run) {
     options.recorded = recorded_cuts(request, given.restart, comm);

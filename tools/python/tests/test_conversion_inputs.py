@@ -1,0 +1,70 @@
+"""convert: which tensors of an input are written, found by which names, and what several sources become together."""
+import h5py
+import numpy as np
+import pytest
+from test_conversion import arrays, qkv
+
+import annulus
+from annulus.errors import AnnulusError
+
+
+def test_what_a_run_file_names_beside_q_k_v_is_kept(tmp_path):
+    q = np.arange(2 * 6 * 4 * 3, dtype=np.float32).reshape(2, 6, 4, 3)
+    beside = {"lengths": np.array([6, 4]), "coordinates": np.ones((6, 2)), "sink": np.arange(4, dtype=np.float32)}
+    np.savez(tmp_path / "all.npz", x=q, **beside)
+    written = annulus.convert(tmp_path / "all.npz", tmp_path / "all.h5", names=dict.fromkeys("qkv", "x"))
+    assert written == ["q", "k", "v", "lengths", "coordinates", "sink"]
+    with h5py.File(tmp_path / "all.h5") as file:
+        for name, numbers in (beside | dict.fromkeys("qkv", q)).items():
+            np.testing.assert_array_equal(file[name][...], numbers, err_msg=name)
+
+
+def test_links_of_every_kind_are_followed(tmp_path):
+    numbers = np.arange(24.0).reshape(1, 3, 2, 4)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["there/x"] = numbers
+    with h5py.File(tmp_path / "links.h5", "w") as file:
+        file["deep/q"] = numbers
+        file["q"] = h5py.SoftLink("/deep/q")
+        file["k"] = file["deep/q"]
+        file["v"] = h5py.ExternalLink("other.h5", "/there/x")
+        file["deep/circle"] = h5py.SoftLink("/")
+        file["nothing"] = h5py.SoftLink("/nowhere")
+        file["turn"], file["return"] = h5py.SoftLink("/return"), h5py.SoftLink("/turn")
+        file["alias"] = h5py.SoftLink("/deep")  # does not take the name of the group away
+    assert annulus.convert(tmp_path / "links.h5", tmp_path / "made.h5", names={"q": "deep/q"}) == ["q", "k", "v"]
+    assert all((found == numbers).all() for found, _ in arrays(tmp_path / "made.h5").values())
+    assert annulus.convert(tmp_path / "links.h5", tmp_path / "own.h5") == ["q", "k", "v"]
+
+
+def test_documents_of_one_text_do_not_cut_others(tmp_path):
+    np.savez(tmp_path / "a.npz", **qkv((1, 16, 2, 8)))
+    np.savez(tmp_path / "b.npz", **qkv((1, 16, 2, 8)), documents=np.array([0, 5, 16]))
+    with pytest.raises(AnnulusError, match="documents of one of them would count for all"):
+        annulus.convert([tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "no.h5")
+    np.save(tmp_path / "documents.npy", np.array([0, 5, 16]))
+    annulus.convert([tmp_path / "a.npz", tmp_path / "documents.npy"], tmp_path / "one.h5")
+    with h5py.File(tmp_path / "one.h5") as file:
+        assert list(file["documents"]) == [0, 5, 16]
+
+
+def test_lengths_of_entries_become_those_of_the_batch(tmp_path):
+    for name, more in (("a", {"lengths": [5]}), ("b", {"lengths": [7]}), ("c", {}), ("d", {"coordinates": np.ones((8, 2))})):
+        np.savez(tmp_path / f"{name}.npz", **qkv((1, 8, 2, 8)), **more)
+    annulus.convert([tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "ab.h5", type="float64")
+    with h5py.File(tmp_path / "ab.h5") as file:
+        assert list(file["lengths"]) == [5, 7] and file["q"].shape[0] == 2
+    for name, role in (("a", "lengths"), ("d", "coordinates")):
+        with pytest.raises(AnnulusError, match=f"{role} of one of them would count for all entries"):
+            annulus.convert([tmp_path / f"{name}.npz", tmp_path / "c.npz"], tmp_path / "no.h5")
+    annulus.convert([tmp_path / "d.npz", tmp_path / "c.npz"], tmp_path / "dc.h5", only=list("qkv"))
+
+
+def test_values_that_are_keys(tmp_path):
+    q, k = (np.full((1, 5, 2, 4), number, np.float32) for number in (1, 2))
+    np.savez(tmp_path / "latent.npz", q=q, k=k, coordinates=np.full((5, 2), 100001.0))
+    assert annulus.convert(tmp_path / "latent.npz", tmp_path / "l.h5", names={"v": "k"}, type="float16") == [
+        "q", "k", "v", "coordinates"]
+    with h5py.File(tmp_path / "l.h5") as file:
+        assert (file["v"][...] == 2).all() and (file["k"][...] == 2).all() and file["v"].dtype == np.float16
+        assert (file["coordinates"][...] == 100001).all(), "places are not rounded to a type for numbers of tensors"
