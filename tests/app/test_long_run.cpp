@@ -177,26 +177,34 @@ TEST_F(LongRunTest, GoesOnWhereItWasLeft) {
 
 TEST_F(LongRunTest, AResultThatWasMadeButNotSaidIsFound) {
   const Job job = this->job();
-  std::string journal;
-  {
-    LongRun run(job, cuts(), scratch(job), comm_);
-    comm_.sum(work(run));
-    EXPECT_TRUE(run.complete([&] {
-      if (comm_.is_root()) journal = content(result() + ".journal");
-      return record();
-    }));
+  for (const bool has_both_names : {false, true}) {
+    std::string journal;
+    {
+      LongRun run(job, cuts(), scratch(job), comm_);
+      comm_.sum(work(run));
+      EXPECT_TRUE(run.complete([&] {
+        if (comm_.is_root()) journal = content(result() + ".journal");
+        return record();
+      }));
+    }
+    // As if the launch had been killed after it renamed the result and before it removed the journal; or, on a file
+    // system without RENAME_NOREPLACE, before it removed the old name.
+    if (comm_.is_root()) {
+      std::ofstream(result() + ".journal") << journal;
+      if (has_both_names) std::filesystem::create_hard_link(result(), result() + ".part");
+    }
+    comm_.barrier();
+    {
+      const std::optional<Cuts> found = recorded_cuts(job, false, comm_);
+      ASSERT_TRUE(found.has_value());
+      LongRun run(job, *found, scratch(job), comm_);
+      EXPECT_FALSE(run.claim().has_value());
+      EXPECT_TRUE(run.complete([&] { return record(); }));
+    }
+    check_result();
+    if (comm_.is_root()) std::filesystem::remove(result());
+    comm_.barrier();
   }
-  // As if the launch had been killed after it renamed the result and before it removed the journal.
-  if (comm_.is_root()) std::ofstream(result() + ".journal") << journal;
-  comm_.barrier();
-  {
-    const std::optional<Cuts> found = recorded_cuts(job, false, comm_);
-    ASSERT_TRUE(found.has_value());
-    LongRun run(job, *found, scratch(job), comm_);
-    EXPECT_FALSE(run.claim().has_value());
-    EXPECT_TRUE(run.complete([&] { return record(); }));
-  }
-  check_result();
 }
 
 /// If a launch is killed while HDF5 completes the file, the next one completes it anew, whatever HDF5 had written.

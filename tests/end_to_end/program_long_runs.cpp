@@ -258,6 +258,44 @@ output: {file: out.h5, report: report.json}
   EXPECT_EQ(annulus(1, "run run.yaml").status, 1) << "no task of an array: the result exists";
 }
 
+/// On a file system without locks, launches on one machine must not share units, because both would take the same.
+TEST_P(ProgramLongRuns, WithoutLocksASecondLaunchIsRefused) {
+  const std::string launch =
+      "env LD_PRELOAD=" ANNULUS_SLOW_CALLS " SLOW_CALL=locks SLOW_RANK=0 " ANNULUS_PROGRAM " run run.yaml ";
+  const std::string settings = longer + std::string(" --set compute.memory_limit=12MiB");
+  Launched first(folder, launch + settings);
+  const auto begun = [&] { return slurp(folder / "out.h5.journal").find(" done ") != std::string::npos; };
+  ASSERT_TRUE(first.reaches(begun, 1)) << first.err();
+  first.send_launcher(SIGSTOP);
+  const Outcome second = shell(launch + settings);
+  first.send_launcher(SIGCONT);
+  EXPECT_EQ(second.status, 1) << second.err;
+  EXPECT_NE(second.err.find("this file system has no locks: wait for it"), std::string::npos) << second.err;
+  EXPECT_EQ(first.status(60), 0) << first.err();
+  const Outcome verified = annulus(1, "verify run.yaml --rows 20 " + settings);
+  EXPECT_EQ(verified.status, 0) << verified.err;
+}
+
+/// An array is submitted again after the numbers of its input have changed.
+TEST_F(ProgramTest, AnOldResultIsNotThatOfATaskOfAnArray) {
+  ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 3001 --heads 2 --head-dim 16").status, 0);
+  for (const char* distribution : {"{strategy: stream}", "{strategy: ring}"}) {
+    write("run.yaml", fmt::format("input: {{file: in.h5}}\ncompute: {{memory_limit: 2MiB}}\ndistribution: {}\n"
+                                  "output: {{file: out.h5}}\n",
+                                  distribution));
+    const std::string task = "env SLURM_ARRAY_TASK_ID=0 " ANNULUS_PROGRAM " run run.yaml";
+    ASSERT_EQ(shell(task).status, 0);
+    const Outcome again = shell(task);
+    EXPECT_EQ(again.status, 0) << again.err;
+    EXPECT_NE(again.err.find("is complete: other tasks made it"), std::string::npos) << again.err;
+    spoil(folder / "in.h5", "/k", 1000, 1);
+    const Outcome other = shell(task);
+    EXPECT_EQ(other.status, 1) << other.err;
+    EXPECT_NE(other.err.find("exists already"), std::string::npos) << other.err;
+    std::filesystem::remove(folder / "out.h5");
+  }
+}
+
 /// k lies in another file, to which the input file has an external link.
 TEST_F(ProgramTest, FilesThatTheInputIsMadeOfAreInputs) {
   ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 3001 --heads 2 --head-dim 16").status, 0);

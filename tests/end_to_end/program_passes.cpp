@@ -155,6 +155,14 @@ TEST_F(Passes, OfAFolderWhoseNameIsNotUtf8AreComputed) {
   EXPECT_TRUE(std::filesystem::exists(other / "whole.h5"));
 }
 
+TEST_F(Passes, WriteTheirReportWhereALinkLeads) {
+  std::filesystem::create_directory(folder / "there");
+  std::filesystem::create_symlink("there/real.json", folder / "report.json");
+  ASSERT_EQ(annulus(1, "run run.yaml --set compute.memory_limit=3000KiB").status, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "report.json"));
+  EXPECT_GT(passes(), 1);
+}
+
 TEST_F(Passes, TellWhatWasReadAndWritten) {
   ASSERT_EQ(annulus(2, "run run.yaml").status, 0);
   double read = 0, written = 0;

@@ -5,6 +5,7 @@
 //   SLOW_NUMBER   only the call with this number (default: 1)
 //   SLOW_PATH     for open: only paths with this ending
 // fsync stands for a slow disk: it takes SLOW_SECONDS per 64 MiB of the file that sync_file_range has not flushed yet.
+// locks: fcntl fails as on a file system without locks, always.
 // pthread_create fails, but only for std::thread, because libraries (UCX, OpenBLAS, PMIx) start threads, too.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -110,6 +111,19 @@ int sync_file_range(int file, off_t begin, off_t bytes, unsigned flags) {
     on_disk += bytes;
   }
   return next<int(int, off_t, off_t, unsigned)>("sync_file_range")(file, begin, bytes, flags);
+}
+
+int fcntl(int file, int command, ...) {
+  va_list more;
+  va_start(more, command);
+  void* const argument = va_arg(more, void*);
+  va_end(more);
+  const bool locks = command == F_OFD_GETLK || command == F_OFD_SETLK || command == F_OFD_SETLKW;
+  if (locks && suffers("locks")) {
+    errno = ENOLCK;
+    return -1;
+  }
+  return next<int(int, int, ...)>("fcntl")(file, command, argument);
 }
 
 int fsync(int file) {

@@ -322,6 +322,8 @@ TEST(LibraryAttention, TellsEveryRankOfAnotherRanksPlan) {
   options.strategy = "ring";
   options.partition = "zigzag";
   if (ranks > 1) expect(Plan(small, dilated, ranks, options), "partition zigzag", "partition contiguous");
+  options.partition = "block_cyclic";
+  if (ranks > 1) expect(Plan(small, dilated, ranks, options), "partition block_cyclic", "partition contiguous");
   Shape shape = small;
   shape.sequence = 36;
   if (ranks > 1) expect(Plan(shape, dilated, ranks, ring), "sequence 36", "sequence 37");

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 LOCK = Path(__file__).with_name("packages.lock")
-# Packages that PyTorch requires but that a CPU does not use; `setuptools` is for building extensions.
-GPU_ONLY = ("nvidia", "cuda", "triton", "setuptools")
+# Packages that PyTorch requires but that a CPU does not use.
+GPU_ONLY = ("nvidia", "cuda", "triton")
+# torch.compile needs setuptools; environments of an older Python have it.
+NOT_NEEDED = GPU_ONLY + (("setuptools",) if sys.version_info < (3, 12) else ())
 
 
 class Entry:
@@ -34,7 +36,7 @@ def needed(*names):
         raise KeyError(f"{LOCK}: has no {', '.join(sorted(unknown))}")
     while True:
         more = {entry.name for entry in known
-                if entry.needed_by & reached and not entry.name.startswith(GPU_ONLY)} - reached
+                if entry.needed_by & reached and not entry.name.startswith(NOT_NEEDED)} - reached
         if not more:
             return [entry for entry in known if entry.name in reached]
         reached |= more

@@ -23,9 +23,15 @@ void end_on_signals_from_the_start();
 /// return. A batch system kills ranks half a minute after TERM. So after TERM, a rank waits at most `stall_seconds` for
 /// a dead rank (comm/watchdog.hpp), and still has time to print an error and to remove its files.
 void watch_for_stop(double stall_seconds);
-/// The same, but a process that is still running `seconds` after the signal ends with stopped_status, and rank 0 prints
-/// `line`. For work that saves each result when it is finished, so that nothing is left to save at the end.
-void watch_for_stop(const comm::Communicator& comm, double stall_seconds, unsigned seconds, const std::string& line);
+
+struct LimitOfStop {
+  unsigned seconds;
+  std::string line;              ///< what rank 0 prints when it ends because of the limit
+  bool only_after_term = false;  ///< after USR1 there is no limit: the job script asks for it when the time suffices
+};
+/// The same, but a process that is still running limit.seconds after the signal ends with stopped_status. For work that
+/// saves each result when it is finished, so that nothing is left to save at the end.
+void watch_for_stop(const comm::Communicator& comm, double stall_seconds, const LimitOfStop& limit);
 /// True after USR1 or TERM. Ranks may receive a signal at different times, so they must agree before they act on it.
 bool stop_requested();
 

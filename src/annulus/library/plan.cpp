@@ -75,7 +75,8 @@ std::shared_ptr<const MadePlan> make(const Shape& shape, const Pattern& pattern,
   take_strategy(*plan, options.strategy);
   plan->rows = plan->strategy->partition(plan->problem, ranks);
   plan->strategy_name = plan->strategy->name();
-  plan->partition_name = pattern::name_of(strategies::kind_of(plan->problem, plan->rows));
+  const auto& asked = plan->problem.partition;
+  plan->partition_name = pattern::name_of(asked ? *asked : strategies::kind_of(plan->problem, plan->rows));
   plan->queries = strategies::query_rows(plan->problem, plan->rows);
   plan->identity = library::identity_of(*plan);
   plan->forward = plan->strategy->forward_schedule(plan->problem, plan->rows);

@@ -193,6 +193,13 @@ std::optional<std::string> Journal::worker(std::uint64_t launch) const {
   return std::nullopt;
 }
 
+std::optional<std::string> Journal::neighbour() const {
+  for (const auto& [id, owner] : owners_) {
+    if (id != self_ && process_state(owner.process) == ProcessState::alive) return owner.about;
+  }
+  return std::nullopt;
+}
+
 void Journal::sign_on(const JournalOwner& owner, Lock& lock) {
   self_ = owner.id;
   if (locks_) {

@@ -65,6 +65,8 @@ class Journal {
   /// ABOUT of a living process that works on the output in a launch other than `launch`; empty if there is none. If the
   /// file system has no locks, it may be a dead process of another machine: this machine cannot know whether it lives.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
+  /// For file systems without locks: ABOUT of another process that works on the output and lives on this machine.
+  std::optional<std::string> neighbour() const;
 
   /// Locks the journal while this object lives. The constructor also reads all that other processes have written.
   class Lock {

@@ -347,4 +347,4 @@ def plan(sequence, heads, head_dim, *, ranks, batch=1, kv_heads=None, type="floa
     if settings.query_offset == "none":  # which rank has which rows does not depend on lengths of k
         settings = settings._replace(lengths=())
     extents = (batch, queries or sequence, heads, kv_heads or heads, head_dim, sequence, value_dim or head_dim)
-    return Plan(core_plan(extents, type, settings, ranks, False), sequence, queries or sequence)
+    return Plan(core_plan(extents, type, settings, ranks, False), sequence, queries or sequence, bool(settings.lengths))

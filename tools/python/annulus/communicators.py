@@ -125,7 +125,8 @@ _of_groups = weakref.WeakKeyDictionary()
 
 def _of_group(group):
     """The MPI communicator of a process group's ranks, in the group's order. The processes exchange their ranks in
-    MPI_COMM_WORLD through the group. The communicator is made once and lives as long as the group."""
+    MPI_COMM_WORLD through the group. The communicator is made once and stays until MPI ends: to free it is collective,
+    and Python may forget a group at another time on each rank."""
     if group in _of_groups:
         return _of_groups[group]
     import torch.distributed as distributed

@@ -15,11 +15,13 @@ def _of_one_entry(rows, count):
 class Plan:
     """Which rank holds which rows, and what ranks receive; annulus.plan() makes it."""
 
-    def __init__(self, made, sequence, queries):
-        self._made, self._sequence, self._queries = made, sequence, queries
+    def __init__(self, made, sequence, queries, has_lengths=False):
+        self._made, self._sequence, self._queries, self._has_lengths = made, sequence, queries, has_lengths
 
     strategy = property(lambda self: self._made.strategy)
-    partition = property(lambda self: self._made.partition)
+    # With lengths the rows of all entries lie end to end, and each rank has the same rows of each: block by block.
+    partition = property(lambda self: "contiguous" if self._has_lengths and self._made.partition == "block_cyclic"
+                         else self._made.partition)
     reason = property(lambda self: self._made.reason, doc="one line: which strategy was chosen, and why")
     ranks = property(lambda self: self._made.ranks)
 

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "annulus/library/threads.hpp"
@@ -120,6 +121,7 @@ class Worker {
     if (process_ != getpid()) return;  // nothing was computed here (perhaps before a fork): no caller waits
     std::unique_lock<std::mutex> lock(mutex_);
     closing_ = true;
+    closer_ = std::this_thread::get_id();
     if (job_ != nullptr) job_->ended = true;
     changed_.notify_all();
     changed_.wait_for(lock, most_at_the_end, [&] { return callers_ == resting_; });
@@ -146,9 +148,15 @@ class Worker {
           "this process was forked from one that had computed with annulus already, and threads do not survive a "
           "fork: start it with the method 'spawn' or 'forkserver', or compute in it alone");
     }
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_) throw Error(ErrorKind::failure, "Python is ending: annulus computes nothing any more");
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (closing_ && closer_ == std::this_thread::get_id())
+      throw Error(ErrorKind::failure, "Python is ending: annulus computes nothing any more");
     ++callers_;
+    if (!closing_) return;
+    lock.unlock();  // before the GIL is released, see run()
+    const nb::gil_scoped_release released;
+    lock.lock();
+    rest(lock);  // a daemon thread: it would print an error while Python ends, which Python 3.13 cannot do
   }
 
   /// Stops the calling thread for good, because it must not return to Python, which is ending.
@@ -194,7 +202,13 @@ class Worker {
     pool_ = chosen.count;
     processors_ = chosen.processors;
     process_ = getpid();
-    std::thread([this] { work(); }).detach();
+    try {
+      std::thread([this] { work(); }).detach();
+    } catch (const std::system_error& error) {
+      pool_ = 0;  // the next call tries again
+      throw Error(ErrorKind::failure, std::string("the thread that computes cannot be started: ") + error.what() +
+                                          "; expected memory for its stack, and fewer threads than ulimit -u allows");
+    }
   }
 
   void start_kokkos() const {
@@ -268,6 +282,7 @@ class Worker {
   Job* job_ = nullptr;
   int callers_ = 0, resting_ = 0;
   bool closing_ = false;
+  std::thread::id closer_;
   int pool_ = 0;  // threads that were started; 0: none yet
   int set_ = 0;   // by set_threads()
   Processors processors_;

@@ -139,6 +139,16 @@ def keys_that_do_not_exist():
         assert np.allclose(masked.transpose(1, 2), out[:, mine], atol=1e-12)
 
 
+def queries_of_which_some_ranks_have_none():
+    """No rank can tell from its own rows whether q has fewer rows than k; PyTorch's meaning holds all the same."""
+    q, k, v = (torch.from_numpy(np.random.default_rng(i).standard_normal((1, 2, rows, 8))) for i, rows in enumerate((4, 8, 8)))
+    for causal, offset in ((False, "none"), (True, 0)):
+        plan = annulus.plan(8, 2, 8, ranks=comm.size, queries=4, query_offset=offset, causal=causal)
+        mine, keys = plan.query_row_numbers(comm.rank), plan.row_numbers(comm.rank)
+        found = scaled_dot_product_attention(q[:, :, mine], k[:, :, keys], v[:, :, keys], is_causal=causal, comm=comm)
+        assert torch.allclose(found, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)[:, :, mine])
+
+
 def said_by(**words):
     mine = annulus.plan(ROWS, HEADS, 8, ranks=comm.size).row_numbers(comm.rank)
     try:
@@ -266,7 +276,7 @@ def all_together():
 
 for test in (forward_of_every_strategy, all_together, fewer_queries_or_more, gradients, partition_that_is_chosen,
              partition_that_is_chosen_if_reproducible,
-             padded_batches, keys_that_do_not_exist, mistakes, one_rank_with_no_array, more_heads_than_rows, other_communicators,
+             padded_batches, keys_that_do_not_exist, queries_of_which_some_ranks_have_none, mistakes, one_rank_with_no_array, more_heads_than_rows, other_communicators,
              ranks_without_rows):
     test()
     comm.Barrier()

@@ -224,6 +224,8 @@ def test_plan():
     assert made.kept(0) == made.kept(3) == 8 * 8192 * 8193 / 2 / 4
     assert made.received(0) > 0 and made.memory(0) > 4 * 2048 * 8 * 64 * 4
     assert repr(made).count("\n") == 5 and "ring, zigzag, 4 ranks" in repr(made)
+    cyclic = annulus.plan(64, 1, 8, ranks=2, partition="block_cyclic", strategy="ring")
+    assert cyclic.partition == "block_cyclic" and len(cyclic.rows(0)) > 1
 
 
 @pytest.mark.parametrize("words, message", [

@@ -176,6 +176,16 @@ def test_wrong_masks_are_named():
         dilated_attention(*given, lengths=mask[:, 1:])
 
 
+def test_without_row_numbers_a_mask_is_of_the_keys():
+    q, k, v = map(torch.from_numpy, arrays())
+    mask = torch.arange(S) < torch.tensor([[S], [5], [1]])
+    words = {"query_offset": "none"}
+    found = dilated_attention(q[:, :4], k, v, lengths=mask, **words)
+    assert torch.equal(found, dilated_attention(q[:, :4], k, v, lengths=[S, 5, 1], **words))
+    with pytest.raises(annulus.AnnulusError, match=r"lengths is a mask \(3, 4\), expected \(3, 37\), k's entries and rows"):
+        dilated_attention(q[:, :4], k, v, lengths=mask[:, :4], **words)
+
+
 def test_a_plan_knows_what_exists():
     made = annulus.plan(36, HEADS, DIM, ranks=2, batch=B, lengths=[36, 20, 0])
     assert [made.rows(0), made.rows(1)] == [made.query_rows(0), made.query_rows(1)] == [[(0, 18)], [(18, 36)]]

@@ -95,6 +95,28 @@ def test_more_threads_than_kokkos_starts():
     assert said.splitlines() == ["set_threads: 600 threads, expected 1 to 512", "1.0 512"]
 
 
+def test_a_thread_that_could_not_start_is_started_by_the_next_call():
+    said = python("""
+        import annulus, numpy as np, resource
+        x = np.ones((1, 64, 2, 8), "f4")
+        try:
+            annulus.attention(x, x, x, strategy="nothing")  # loads what is loaded late
+        except annulus.AnnulusError:
+            pass
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(open("/proc/self/statm").read().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**22, before[1]))  # no room for a stack
+        try:
+            annulus.attention(x, x, x)
+        except annulus.AnnulusError as error:
+            print(error)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        print(annulus.attention(x, x, x)[0].max())
+        """)
+    assert said.splitlines()[0].startswith("the thread that computes cannot be started: ")
+    assert said.splitlines()[1:] == ["1.0"]
+
+
 def test_a_progress_function_that_computes_is_refused():
     said = python("""
         import annulus, numpy as np

@@ -231,6 +231,16 @@ void decide_slices(Job& job, const JobOptions& options) {
   };
   if (continues_slices(options)) {
     job.slices = {options.recorded->numbers.at("batch_entries"), options.recorded->numbers.at("kv_heads")};
+    job.goes_on = true;
+    const double needed = memory(job.slices).alone;
+    if (needed > most) {
+      job.why_too_large = fmt::format(
+          "{}compute.memory_limit: the interrupted run was cut into passes that need {} on the fullest rank; a rank "
+          "may "
+          "use {} ({}). `annulus run --restart` cuts it anew",
+          job.run.where("compute.memory_limit"), report::describe_bytes(needed), report::describe_bytes(most),
+          job.machine.why_this_memory());
+    }
   } else {
     const auto fitting = strategies::largest_slices(job.problem.shape, [&](const strategies::SliceSize& one) {
       if (job.problem.has_own_keys() && one.batch_entries > 1) return false;
@@ -323,7 +333,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
 }
 
 void check_memory_limit(const Job& job) {
-  if (!job.why_too_large.empty() && job.run.settings.compute.memory_limit) {
+  if (!job.why_too_large.empty() && !job.goes_on && job.run.settings.compute.memory_limit) {
     fail(core::ErrorKind::usage, "{}", job.why_too_large);
   }
 }

@@ -36,6 +36,7 @@ struct Job : Request {
   /// or results need not be reproducible.
   std::string why_no_granules;
   std::string why_too_large;  ///< why even the smallest slice does not fit; empty: it fits
+  bool goes_on = false;       ///< the slices are those of an interrupted run
 
   /// A rank's queries, as rows of the sequence.
   pattern::StoredRows held_queries(int rank) const;

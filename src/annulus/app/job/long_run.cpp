@@ -48,7 +48,14 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
        paths.journal);
 }
 
-[[noreturn]] void refuse(const RunPaths& paths, const std::vector<std::string>& changes) {
+[[noreturn]] void refuse(const RunPaths& paths, const std::vector<std::string>& changes,
+                         const std::optional<std::string>& worker) {
+  if (worker) {
+    fail(ErrorKind::failure,
+         "{}: {} makes this output, with other settings, input or program than these: {}; wait for it, "
+         "or name another output",
+         paths.result, *worker, fmt::join(changes, "; "));
+  }
   fail(ErrorKind::failure,
        "{}: an interrupted run has begun {}, and with other settings, input or program than these: {}; go back to what "
        "it was, name another output, or discard what it has finished: annulus run --restart",
@@ -93,11 +100,11 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     }
     if (journal->done() == 0 && !journal->worker()) return "";  // no unit is finished: beginning anew loses nothing
     const std::vector<std::string> found = changes(*journal, request, /*is_decided=*/false);
-    if (!found.empty()) refuse(paths, found);
+    if (!found.empty()) refuse(paths, found, journal->worker());
     const std::string& named = request.run.settings.distribution.strategy;
     const Cuts cuts = cuts_of(journal->head(), paths.journal);
     if (named != "auto" && named != cuts.strategy) {
-      refuse(paths, {fmt::format("distribution.strategy: {} -> {}", cuts.strategy, named)});
+      refuse(paths, {fmt::format("distribution.strategy: {} -> {}", cuts.strategy, named)}, journal->worker());
     }
     const auto partition = cuts.numbers.find("partition");
     const bool is_recorded = partition != cuts.numbers.end();
@@ -105,7 +112,8 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const bool has_own = cuts.strategy == "single" || cuts.strategy == "stream";  // no other partition
     if (asked && !has_own && !(is_recorded && Index(*asked) == partition->second)) {
       const auto was = is_recorded ? pattern::name_of(pattern::PartitionKind(partition->second)) : "auto";
-      refuse(paths, {fmt::format("distribution.partition: {} -> {}", was, pattern::name_of(*asked))});
+      refuse(paths, {fmt::format("distribution.partition: {} -> {}", was, pattern::name_of(*asked))},
+             journal->worker());
     }
     return journal->head();
   });
@@ -116,12 +124,18 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
 /// Whether this launch can continue the files of another launch, which may have begun after recorded_cuts(). On rank 0.
 bool LongRun::accept(const store::Journal& found, const store::PartLayout& layout) const {
   const std::vector<std::string> other = changes(found, job_, /*is_decided=*/true);
-  if (!other.empty()) refuse(paths_, other);
+  if (!other.empty()) refuse(paths_, other, found.worker());
   if (!(cuts_of(found.head(), paths_.journal) == cuts_)) return false;
-  const bool has_name = !store::is_taken(paths_.part) && store::is_taken(paths_.result) &&
-                        store::state_of(paths_.result).inode == layout.inode;
+  const bool is_named = store::is_taken(paths_.result) && store::state_of(paths_.result).inode == layout.inode;
+  const bool is_over = found.is_recording() && found.done() == units();
+  // On file systems without RENAME_NOREPLACE, a launch that is killed between link() and unlink() leaves both names.
+  if (is_named && is_over && store::is_taken(paths_.part) && store::state_of(paths_.part).inode == layout.inode &&
+      !found.worker()) {
+    unlink(paths_.part.c_str());
+  }
+  const bool has_name = is_named && !store::is_taken(paths_.part);
   // A part file with the result's name is complete only if annulus renamed it: users may rename an unfinished file.
-  if (has_name && found.is_recording() && found.done() == units()) return true;
+  if (has_name && is_over) return true;
   if (has_name) {
     fail(ErrorKind::failure, "{}: is the unfinished file {} under another name: give it back its own, and run again",
          paths_.result, paths_.part);
@@ -131,7 +145,14 @@ bool LongRun::accept(const store::Journal& found, const store::PartLayout& layou
          "{}: is gone, with all that {} says is finished: put it back, or begin anew with annulus run --restart",
          paths_.part, paths_.journal);
   }
-  if (!found.has_locks() && comm_.size() > 1 && cuts_.strategy == "stream") refuse_without_locks(paths_);
+  if (!found.has_locks()) {
+    if (comm_.size() > 1 && cuts_.strategy == "stream") refuse_without_locks(paths_);
+    if (const auto worker = found.neighbour()) {
+      fail(ErrorKind::failure,
+           "{}: {} works on this run, and launches cannot share it, because this file system has no locks: wait for it",
+           paths_.journal, *worker);
+    }
+  }
   store::check_can_be_made(paths_.result, job_.run.settings.output.overwrite);
   return true;
 }
@@ -215,9 +236,11 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
   if (comm.is_root() && found_finished_ > 0) {
     fmt::print(stderr, "annulus: going on: {} of {} parts are finished\n", found_finished_, units());
   }
-  watch_for_stop(comm, job.run.settings.distribution.stall_timeout, /*seconds=*/18,
-                 "annulus: stopped on request in the middle of a unit; finished units are kept: run again to "
-                 "continue\n");
+  watch_for_stop(comm, job.run.settings.distribution.stall_timeout,
+                 {/*seconds=*/18,
+                  "annulus: stopped on request in the middle of a unit; finished units are kept: run again to "
+                  "continue\n",
+                  /*only_after_term=*/true});  // job_scripts/generic/long.sbatch: a unit may take hours
 }
 
 store::OutputFile LongRun::open_output() {

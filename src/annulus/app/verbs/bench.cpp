@@ -243,8 +243,9 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
     std::fprintf(stderr, "annulus: %zu of %zu cases to measure here\n", left.count(), file.cases.size());
   }
   watch_for_stop(
-      comm, patience_seconds / 2.0, patience_seconds,
-      "annulus: stopped on request in the middle of a case; finished cases are kept, run again to continue\n");
+      comm, patience_seconds / 2.0,
+      {patience_seconds,
+       "annulus: stopped on request in the middle of a case; finished cases are kept, run again to continue\n"});
   const store::CaseRecord common = describe_launch(launch, comm);
   const CaseListener listener{
       [&](const std::vector<Index>& numbers) { comm::on_root(comm, [&] { store->begin(numbers); }); },

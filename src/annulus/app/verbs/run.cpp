@@ -15,6 +15,7 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/report/trace_file.hpp"
+#include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/row_reading.hpp"
 #include "annulus/verify/result.hpp"
@@ -29,15 +30,20 @@ struct Given {
   std::optional<int> ranks, rank;  ///< for a dry run
 };
 
+/// Whether the run is cut into units, which several launches may share.
+bool is_shared(const Job& job) { return job.is_streamed() || job.slice_count() > 1; }
+
 /// True if other tasks of the job array have already made the result of this run file; collective.
 bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
   const runfile::OutputSettings& output = job.run.settings.output;
-  const bool may_be = job.is_streamed() && output.writes_file() && !output.overwrite;
+  const bool may_be = is_shared(job) && output.writes_file() && !output.overwrite;
   if (!may_be || comm.max(Index(std::getenv("SLURM_ARRAY_TASK_ID") != nullptr)) == 0) return false;
   try {
-    verify::open_result(job.run, job.results, comm);
-    return true;
-  } catch (const comm::AgreedError&) {  // there is no result, or it is another run's
+    const Index made = verify::open_result(job.run, job.results, comm).state.modified;
+    Index changed = job.input ? job.input->inspected().state.modified : 0;
+    for (const auto& [file, state] : job.other_input_files()) changed = std::max(changed, state.modified);
+    return comm.max(Index(changed > made)) == 0;  // a result that is older than its input is of other numbers
+  } catch (const comm::AgreedError&) {            // there is no result, or it is another run's
     return false;
   }
 }
@@ -93,7 +99,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     comm::agree(comm, [&] { check_memory_limit(job); });  // after the numbers, which say what would fit
     return status;
   }
-  if (!job.is_streamed() && job.slice_count() == 1) end_on_signals(comm, nothing_saved);
+  if (!is_shared(job)) end_on_signals(comm, nothing_saved);
   comm::agree(comm, [&] {
     check_memory_limit(job);
     core::require_device();
@@ -110,12 +116,12 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   choose_links(settings.distribution, comm);
   std::optional<store::AtomicFile> report_file;  // exists on rank 0
-  // Several launches may share the units of a run: the launch that completes the run writes the report.
-  const bool is_shared = job.is_streamed() || job.slice_count() > 1;
+  // If several launches share a run, the one that completes it writes the report.
   const auto make_report = [&] { report_file.emplace(*settings.output.report, settings.output.overwrite); };
   comm::on_root(comm, [&] {
     if (!settings.output.report) return;
-    is_shared ? store::check_can_be_made(*settings.output.report, settings.output.overwrite) : make_report();
+    is_shared(job) ? store::check_can_be_made(runfile::follow_links(*settings.output.report), settings.output.overwrite)
+                   : make_report();
   });
   std::optional<report::TraceFile> trace;
   if (settings.output.trace) trace.emplace(*settings.output.trace, settings.output.overwrite, comm);

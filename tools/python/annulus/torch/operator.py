@@ -68,12 +68,13 @@ def decoded(text):
 def _call(q, k, v, request, gradients, sink, lengths):
     settings = request.settings
     if lengths is not None:
-        numbers, shape = lengths.numpy(force=True), canonical_shape(q.shape, request.axes, "q")[:2]
+        name, of = ("k", k) if settings.query_offset == "none" else ("q", q)
+        numbers, shape = lengths.numpy(force=True), canonical_shape(of.shape, request.axes, name)[:2]
         is_mask = numbers.dtype == bool
         if is_mask and numbers.ndim == 4:
             settings = asked_by(numbers, settings, shape[0])
         elif is_mask and (request.comm or numbers.shape != shape):
-            raise AnnulusError(f"lengths is a mask {numbers.shape}, expected {shape}, q's entries and rows, and no comm")
+            raise AnnulusError(f"lengths is a mask {numbers.shape}, expected {shape}, {name}'s entries and rows, and no comm")
         else:
             settings = settings._replace(lengths=(lengths_of_mask if is_mask else lengths_of)(numbers, "lengths"))
     mask_keys = lengths.shape[3] if lengths is not None and lengths.dim() == 4 else None
