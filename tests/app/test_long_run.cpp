@@ -276,7 +276,7 @@ TEST_F(LongRunTest, WhatAJobDecidesIsNoOtherSettingOfTheRequest) {
   ASSERT_FALSE(same.run.settings.compute.precision.has_value()) << "auto is resolved: nothing is tested";
   ASSERT_TRUE(recorded_cuts(same, false, comm_).has_value());
   const Job again = make_job(same, JobOptions{{}, Purpose::run}, comm_);
-  LongRun(again, cuts(), scratch(again), comm_);
+  { const LongRun continued(again, cuts(), scratch(again), comm_); }
   const std::string error = test::common_error(comm_, [&] { recorded_cuts(other, false, comm_); });
   EXPECT_NE(error.find("compute.reproducible: \"true\" -> \"false\""), std::string::npos) << error;
 }

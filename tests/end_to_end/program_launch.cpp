@@ -23,7 +23,7 @@ class UnderALauncher : public ProgramTest {
 
 TEST_F(UnderALauncher, OfAnotherMpiNothingIsComputed) {
   for (const std::string name : {"OMPI_COMM_WORLD", "PMI"}) {
-    const Outcome outcome = alone(name + "_SIZE=3 " + name + "_RANK=0", "run run.yaml");
+    const Outcome outcome = alone(fmt::format("{0}_SIZE=3 {0}_RANK=0", name), "run run.yaml");
     SCOPED_TRACE(outcome.err);
     EXPECT_EQ(outcome.status, 2);
     EXPECT_EQ(count(outcome.err, "annulus: error:"), 1);

@@ -33,7 +33,7 @@ class Passes : public ProgramTest {
 
   /// Runs at once, then in passes because of the limit: the bits must be the same, and the memory within the limit.
   void expect_same(int ranks, const std::string& limit, const std::string& set = "",
-                   std::vector<std::string> datasets = {"out", "lse", "dq", "dk", "dv"}) const {
+                   const std::vector<std::string>& datasets = {"out", "lse", "dq", "dk", "dv"}) const {
     const Outcome whole = annulus(ranks, "run run.yaml" + set);
     ASSERT_EQ(whole.status, 0) << whole.err;
     EXPECT_EQ(passes(), 1);

@@ -21,7 +21,7 @@ TEST_F(Layers, EveryShardingStrategyAndRankCountGivesTheSameRun) {
            {2, "layer.sharding=tensor"},
            {3, "layer.sharding=tensor"},
            {4, "distribution.strategy=allgather --set distribution.partition=zigzag"}}) {
-    const Outcome ran = annulus(ranks, run + "--set " + more);
+    const Outcome ran = annulus(ranks, fmt::format("{}--set {}", run, more));
     ASSERT_EQ(ran.status, 0) << more << ran.err;
     for (const std::string& name : outputs) {
       EXPECT_LT(largest_difference(result(name), expected[name]), 1e-11) << name << " of " << more << " on " << ranks;
