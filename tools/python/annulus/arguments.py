@@ -178,7 +178,7 @@ def either(first, is_first, second):
     return lambda value, name: (first if is_first(value) else second)(value, name)
 
 
-def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST), ordered=False):
+def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST), ordered=True):
     """A tuple, made from a list, a tuple, an array of one axis, or an iterator; unless `ordered`, also from a set. A value for which `alone` is true
     counts as a list with this one entry."""
     def make(value, name):

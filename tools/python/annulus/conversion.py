@@ -33,7 +33,7 @@ class Wishes(NamedTuple):
 
 @arguments.checked(
     sources=arguments.paths, target=arguments.path, names=arguments.optional(arguments.texts),
-    only=arguments.optional(arguments.listed(arguments.text(), "a list of names")), axes=_order, to_axes=_order,
+    only=arguments.optional(arguments.listed(arguments.text(), "a list of names", ordered=False)), axes=_order, to_axes=_order,
     split_heads=arguments.optional(arguments.listed(arguments.whole(1), "one or two whole numbers", lengths=(1, 2))),
     heads=arguments.optional(arguments.listed(arguments.whole(), "a list of query heads")), interleaved=arguments.flag,
     type=arguments.optional(arguments.choice(*elements.FLOATS)), overwrite=arguments.flag,
@@ -81,7 +81,8 @@ def _gathered(paths, opened, wishes):
     for tensors_here in opened:
         for name, tensor in tensors_here.items():
             # A tensor that is called q is skipped if another one is to be q. names={"v": "k"}: k stays k, too.
-            keeps = name not in wishes.names and (name not in called or name in ROLES[:3])
+            shared = name in ROLES[:3] and set(called.get(name, ())) <= set(ROLES[:3])
+            keeps = name not in wishes.names and (name not in called or shared)
             for target in called.get(name, []) + [name] * keeps:
                 found.setdefault(target, []).append(tensor)
     for target, source in wishes.names.items():
@@ -121,7 +122,8 @@ def _shaped(name, parts, wishes):
     """Joins one tensor's parts from all sources. Tensors of attention get axis names and the wanted order of axes."""
     role = name.rpartition("/")[2]
     if role not in FOUR_AXES + THREE_AXES:
-        if role == "lengths" and len({(part.shape[1:], part.element) for part in parts}) == 1:
+        is_batch = all(part.shape for part in parts) and len({(part.shape[1:], part.element) for part in parts}) == 1
+        if role == "lengths" and is_batch:
             parts = [tensors.stacked(parts)] if len(parts) > 1 else parts
         if len(parts) > 1:
             raise AnnulusError(f"{parts[1].where}: is there twice; only tensors of attention can be stacked to a batch "

@@ -107,7 +107,8 @@ def read(dataset, index):
     except (OSError, RuntimeError, ValueError) as problem:
         raise AnnulusError(f"{where} cannot be read ({one_line(problem)}); a compressed one may need a filter plugin, "
                            "which HDF5_PLUGIN_PATH names") from None
-    packing.refuse_missing(where, dataset.attrs, numbers, element)
+    with understood(dataset.file.filename):
+        packing.refuse_missing(where, dataset.attrs, numbers, element)
     return numbers
 
 

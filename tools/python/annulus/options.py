@@ -175,8 +175,8 @@ def without_trivial_lengths(settings, batch, rows):
 
 
 _called = text("its name, a text")
-segments = listed(segment, "a list of whole numbers, 'all' or windows", alone=_is_one, ordered=True)
-dilations = listed(whole(1), "a list of whole numbers", alone=_is_one, ordered=True)
+segments = listed(segment, "a list of whole numbers, 'all' or windows", alone=_is_one)
+dilations = listed(whole(1), "a list of whole numbers", alone=_is_one)
 WORDS = {
     "segments": optional(segments), "dilations": optional(dilations), "causal": flag, "semantics": _called,
     "documents": optional(listed(whole(0), "a list of whole numbers, where documents begin, and the end",
@@ -184,7 +184,7 @@ WORDS = {
     "scale": optional(number), "group_scale": flag,
     "softcap": optional(positive), "bias": optional(bias), "coordinates": optional(coordinates),
     "statistics": listed(choice(*STATISTICS), f"a list of some of {', '.join(STATISTICS)}",
-                         alone=is_text),
+                         alone=is_text, ordered=False),
     "top_keys": whole(1, TOP_KEYS_MOST), "strategy": _called, "partition": _called, "precision": _called,
     "reproducible": flag, "lengths": optional(lengths), "query_offset": _offset,
 }

@@ -10,7 +10,7 @@ from annulus.errors import AnnulusError
 from annulus.options import settings_of
 
 
-@checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows")), axes=ORDER, sink=anything)
+@checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows", ordered=False)), axes=ORDER, sink=anything)
 def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
     """attention() by its definition, in float64; slow, one row at a time; for all rows, or for the given ones.
 

@@ -151,12 +151,12 @@ class Worker {
     std::unique_lock<std::mutex> lock(mutex_);
     if (closing_ && closer_ == std::this_thread::get_id())
       throw Error(ErrorKind::failure, "Python is ending: annulus computes nothing any more");
+    if (closing_) {  // a daemon thread: it ends without a message, which Python 3.13 could not print any more
+      lock.unlock();
+      PyErr_SetNone(PyExc_SystemExit);
+      throw nb::python_error();
+    }
     ++callers_;
-    if (!closing_) return;
-    lock.unlock();  // before the GIL is released, see run()
-    const nb::gil_scoped_release released;
-    lock.lock();
-    rest(lock);  // a daemon thread: it would print an error while Python ends, which Python 3.13 cannot do
   }
 
   /// Stops the calling thread for good, because it must not return to Python, which is ending.
@@ -206,6 +206,7 @@ class Worker {
       std::thread([this] { work(); }).detach();
     } catch (const std::system_error& error) {
       pool_ = 0;  // the next call tries again
+      process_ = 0;
       throw Error(ErrorKind::failure, std::string("the thread that computes cannot be started: ") + error.what() +
                                           "; expected memory for its stack, and fewer threads than ulimit -u allows");
     }

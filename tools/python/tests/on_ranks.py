@@ -142,10 +142,10 @@ def keys_that_do_not_exist():
 def queries_of_which_some_ranks_have_none():
     """No rank can tell from its own rows whether q has fewer rows than k; PyTorch's meaning holds all the same."""
     q, k, v = (torch.from_numpy(np.random.default_rng(i).standard_normal((1, 2, rows, 8))) for i, rows in enumerate((4, 8, 8)))
-    for causal, offset in ((False, "none"), (True, 0)):
-        plan = annulus.plan(8, 2, 8, ranks=comm.size, queries=4, query_offset=offset, causal=causal)
+    for causal, words in ((False, {}), (True, {}), (True, {"segments": ["all"], "dilations": [1]})):
+        plan = annulus.plan(8, 2, 8, ranks=comm.size, queries=4, query_offset=0 if causal else "none", causal=causal)
         mine, keys = plan.query_row_numbers(comm.rank), plan.row_numbers(comm.rank)
-        found = scaled_dot_product_attention(q[:, :, mine], k[:, :, keys], v[:, :, keys], is_causal=causal, comm=comm)
+        found = scaled_dot_product_attention(q[:, :, mine], k[:, :, keys], v[:, :, keys], is_causal=causal, comm=comm, **words)
         assert torch.allclose(found, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)[:, :, mine])
 
 

@@ -237,6 +237,7 @@ REFUSED = [
     ("attention", "documents", [0, 12.0], "documents[1] is 12.0, expected a whole number"),
     ("attention", "documents", [], "documents is [], expected a list of whole numbers"),
     ("attention", "segments", {8}, "segments is {8}, expected a list of whole numbers"),
+    ("attention", "documents", {0, 12}, "documents is {0, 12}, expected a list of whole numbers"),
     ("attention", "lengths", [[0, 5], [7]], "lengths is [[0, 5], [7]], expected whole numbers (B,), how many rows exist"),
     ("attention", "lengths", [True], "lengths is [True], expected whole numbers (B,)"),
     ("attention", "lengths", [], "lengths is [], expected whole numbers (B,)"),

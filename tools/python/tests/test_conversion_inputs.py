@@ -60,6 +60,12 @@ def test_lengths_of_entries_become_those_of_the_batch(tmp_path):
     annulus.convert([tmp_path / "d.npz", tmp_path / "c.npz"], tmp_path / "dc.h5", only=list("qkv"))
 
 
+def test_renamed_tensors_are_written_once(tmp_path):
+    np.savez(tmp_path / "in.npz", **qkv((1, 4, 2, 8)))
+    names = {"query": "q", "key": "k", "value": "v"}
+    assert annulus.convert(tmp_path / "in.npz", tmp_path / "out.npz", names=names) == list(names)
+
+
 def test_values_that_are_keys(tmp_path):
     q, k = (np.full((1, 5, 2, 4), number, np.float32) for number in (1, 2))
     np.savez(tmp_path / "latent.npz", q=q, k=k, coordinates=np.full((5, 2), 100001.0))

@@ -237,9 +237,12 @@ void decide_slices(Job& job, const JobOptions& options) {
       job.why_too_large = fmt::format(
           "{}compute.memory_limit: the interrupted run was cut into passes that need {} on the fullest rank; a rank "
           "may "
-          "use {} ({}). `annulus run --restart` cuts it anew",
+          "use {} ({}){}",
           job.run.where("compute.memory_limit"), report::describe_bytes(needed), report::describe_bytes(most),
-          job.machine.why_this_memory());
+          job.machine.why_this_memory(),
+          memory(smallest_slices(*job.strategy, job.problem, job.ranks)).alone < needed
+              ? ". If no launch works on it, `annulus run --restart` cuts it into smaller ones"
+              : "");
     }
   } else {
     const auto fitting = strategies::largest_slices(job.problem.shape, [&](const strategies::SliceSize& one) {

@@ -48,13 +48,20 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
        paths.journal);
 }
 
+/// What to do if the process that a message names may have ended.
+std::string if_gone(const RunPaths& paths, const store::Journal& journal) {
+  if (journal.has_locks()) return "";
+  return fmt::format(". This file system has no locks: if that process is gone, remove {} and {}", paths.journal,
+                     paths.part);
+}
+
 [[noreturn]] void refuse(const RunPaths& paths, const std::vector<std::string>& changes,
-                         const std::optional<std::string>& worker) {
-  if (worker) {
+                         const store::Journal& journal) {
+  if (const auto worker = journal.worker()) {
     fail(ErrorKind::failure,
-         "{}: {} makes this output, with other settings, input or program than these: {}; wait for it, "
-         "or name another output",
-         paths.result, *worker, fmt::join(changes, "; "));
+         "{}: {} makes this output, with other settings, input or program than these: {}; wait for it, or name another "
+         "output{}",
+         paths.result, *worker, fmt::join(changes, "; "), if_gone(paths, journal));
   }
   fail(ErrorKind::failure,
        "{}: an interrupted run has begun {}, and with other settings, input or program than these: {}; go back to what "
@@ -91,8 +98,8 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     if (restart) {
       const store::Journal::Lock lock(*journal);  // locks the journal: no other launch can begin or continue
       if (const auto worker = journal->worker()) {
-        fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it", paths.journal,
-             *worker);
+        fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it{}", paths.journal,
+             *worker, if_gone(paths, *journal));
       }
       forget_part(*journal, paths.part);
       journal->remove();
@@ -100,11 +107,11 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     }
     if (journal->done() == 0 && !journal->worker()) return "";  // no unit is finished: beginning anew loses nothing
     const std::vector<std::string> found = changes(*journal, request, /*is_decided=*/false);
-    if (!found.empty()) refuse(paths, found, journal->worker());
+    if (!found.empty()) refuse(paths, found, *journal);
     const std::string& named = request.run.settings.distribution.strategy;
     const Cuts cuts = cuts_of(journal->head(), paths.journal);
     if (named != "auto" && named != cuts.strategy) {
-      refuse(paths, {fmt::format("distribution.strategy: {} -> {}", cuts.strategy, named)}, journal->worker());
+      refuse(paths, {fmt::format("distribution.strategy: {} -> {}", cuts.strategy, named)}, *journal);
     }
     const auto partition = cuts.numbers.find("partition");
     const bool is_recorded = partition != cuts.numbers.end();
@@ -112,8 +119,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const bool has_own = cuts.strategy == "single" || cuts.strategy == "stream";  // no other partition
     if (asked && !has_own && !(is_recorded && Index(*asked) == partition->second)) {
       const auto was = is_recorded ? pattern::name_of(pattern::PartitionKind(partition->second)) : "auto";
-      refuse(paths, {fmt::format("distribution.partition: {} -> {}", was, pattern::name_of(*asked))},
-             journal->worker());
+      refuse(paths, {fmt::format("distribution.partition: {} -> {}", was, pattern::name_of(*asked))}, *journal);
     }
     return journal->head();
   });
@@ -124,7 +130,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
 /// Whether this launch can continue the files of another launch, which may have begun after recorded_cuts(). On rank 0.
 bool LongRun::accept(const store::Journal& found, const store::PartLayout& layout) const {
   const std::vector<std::string> other = changes(found, job_, /*is_decided=*/true);
-  if (!other.empty()) refuse(paths_, other, found.worker());
+  if (!other.empty()) refuse(paths_, other, found);
   if (!(cuts_of(found.head(), paths_.journal) == cuts_)) return false;
   const bool is_named = store::is_taken(paths_.result) && store::state_of(paths_.result).inode == layout.inode;
   const bool is_over = found.is_recording() && found.done() == units();

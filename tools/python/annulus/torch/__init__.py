@@ -128,8 +128,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     # With comm these are one rank's rows, which do not tell whether q has as many rows as k. If it has, an offset of 0 or
     # "none" changes nothing where it may be given.
     has_comm = words.get("comm") is not None
-    is_plain = all(words.get(name) is None for name in ("segments", "dilations", "documents", "bias", "lengths"))
-    if (has_comm and is_plain) or key.shape[-2] != query.shape[-2]:
+    forbid = ("lengths",) if is_causal else ("segments", "dilations", "documents", "bias", "lengths")
+    if (has_comm and all(words.get(name) is None for name in forbid)) or key.shape[-2] != query.shape[-2]:
         if is_causal and not has_comm and query.shape[-2] > key.shape[-2]:
             raise AnnulusError(f"is_causal is True, query has {query.shape[-2]} rows and key {key.shape[-2]}: expected as many "
                                "rows of key or more, or is_causal=False")
