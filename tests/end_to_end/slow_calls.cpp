@@ -7,6 +7,7 @@
 // fsync stands for a slow disk: it takes SLOW_SECONDS per 64 MiB of the file that sync_file_range has not flushed yet.
 // locks: fcntl fails as on a file system without locks, always.
 // pthread_create fails, but only for std::thread, because libraries (UCX, OpenBLAS, PMIx) start threads, too.
+#undef _FORTIFY_SOURCE  // it would define some of these functions inline
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

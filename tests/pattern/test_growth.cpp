@@ -16,6 +16,10 @@ namespace {
 Index questions = 0;
 }
 
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wreturn-type-c-linkage"  // of C they have only the form of their names
+#endif
+
 // indices_within(const Comb&, Interval), as compilers that follow the Itanium ABI name it: see CMakeLists.txt.
 extern "C" Interval __real__ZN7annulus7pattern14indices_withinERKNS0_4CombENS_4core8IntervalE(const Comb&, Interval);
 extern "C" Interval __wrap__ZN7annulus7pattern14indices_withinERKNS0_4CombENS_4core8IntervalE(const Comb& comb,
