@@ -18,9 +18,9 @@ namespace {
 
 volatile std::sig_atomic_t requested = 0;
 
-unsigned patience = 0;        // seconds from a request to stop until the process ends; 0: no limit
-bool warned_in_time = false;  // USR1 sets no such limit
-double stall_seconds = 0;     // seconds that ranks may wait for one another after TERM
+unsigned patience = 0;         // seconds from a request to stop until the process ends; 0: no limit
+bool only_after_term = false;  // USR1 sets no such limit
+double stall_seconds = 0;      // seconds that ranks may wait for one another after TERM
 
 /// A line that a signal handler can print at any time. Old texts are never freed, so a signal that comes while the line
 /// is replaced finds the old text or the new one, complete.
@@ -44,7 +44,7 @@ Line stop_line;  // of watch_for_stop()
 extern "C" void note_request(int signal) {
   requested = 1;
   if (signal == SIGTERM) comm::shorten_stall_timeout(stall_seconds);
-  if (patience > 0 && !(signal == SIGUSR1 && warned_in_time)) alarm(patience);
+  if (patience > 0 && !(signal == SIGUSR1 && only_after_term)) alarm(patience);
 }
 
 bool alone = true;  // in a job of one rank
@@ -156,7 +156,7 @@ void watch_for_stop(double seconds) {
 void watch_for_stop(const comm::Communicator& comm, double stall_seconds, const LimitOfStop& limit) {
   if (comm.is_root()) stop_line.set(limit.line);
   patience = limit.seconds;
-  warned_in_time = limit.only_after_term;
+  only_after_term = limit.only_after_term;
   struct sigaction action {};
   action.sa_handler = end_stopped;
   sigfillset(&action.sa_mask);

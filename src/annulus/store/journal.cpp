@@ -193,6 +193,11 @@ std::optional<std::string> Journal::worker(std::uint64_t launch) const {
   return std::nullopt;
 }
 
+std::string Journal::if_gone(const std::string& part_file) const {
+  if (locks_) return "";
+  return fmt::format(". This file system has no locks: if that process is gone, remove {} and {}", path_, part_file);
+}
+
 std::optional<std::string> Journal::neighbour() const {
   for (const auto& [id, owner] : owners_) {
     if (id != self_ && process_state(owner.process) == ProcessState::alive) return owner.about;

@@ -65,6 +65,8 @@ class Journal {
   /// ABOUT of a living process that works on the output in a launch other than `launch`; empty if there is none. If the
   /// file system has no locks, it may be a dead process of another machine: this machine cannot know whether it lives.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
+  /// The end of a message that names a worker(): what to do if it is gone. Empty if the file system has locks.
+  std::string if_gone(const std::string& part_file) const;
   /// For file systems without locks: ABOUT of another process that works on the output and lives on this machine.
   std::optional<std::string> neighbour() const;
 

@@ -105,10 +105,7 @@ Journal::Lock OutputFile::open_journal() {
 
 void OutputFile::refuse_other_run(const std::string& worker) const {
   fail(ErrorKind::failure, "{}: another run makes this output already: {}; wait for it, or name another file{}",
-       final_path_, worker,
-       journal_->has_locks() ? ""
-                             : fmt::format(". This file system has no locks: if that process is gone, remove {} and {}",
-                                           journal_path_, part_path_));
+       final_path_, worker, journal_->if_gone(part_path_));
 }
 
 /// On rank 0: makes journal and part file, or opens those of another launch; false if that launch has cut the output

@@ -236,8 +236,7 @@ void decide_slices(Job& job, const JobOptions& options) {
     if (needed > most) {
       job.why_too_large = fmt::format(
           "{}compute.memory_limit: the interrupted run was cut into passes that need {} on the fullest rank; a rank "
-          "may "
-          "use {} ({}){}",
+          "may use {} ({}){}",
           job.run.where("compute.memory_limit"), report::describe_bytes(needed), report::describe_bytes(most),
           job.machine.why_this_memory(),
           memory(smallest_slices(*job.strategy, job.problem, job.ranks)).alone < needed

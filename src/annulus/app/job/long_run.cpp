@@ -48,20 +48,13 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
        paths.journal);
 }
 
-/// What to do if the process that a message names may have ended.
-std::string if_gone(const RunPaths& paths, const store::Journal& journal) {
-  if (journal.has_locks()) return "";
-  return fmt::format(". This file system has no locks: if that process is gone, remove {} and {}", paths.journal,
-                     paths.part);
-}
-
 [[noreturn]] void refuse(const RunPaths& paths, const std::vector<std::string>& changes,
                          const store::Journal& journal) {
   if (const auto worker = journal.worker()) {
     fail(ErrorKind::failure,
          "{}: {} makes this output, with other settings, input or program than these: {}; wait for it, or name another "
          "output{}",
-         paths.result, *worker, fmt::join(changes, "; "), if_gone(paths, journal));
+         paths.result, *worker, fmt::join(changes, "; "), journal.if_gone(paths.part));
   }
   fail(ErrorKind::failure,
        "{}: an interrupted run has begun {}, and with other settings, input or program than these: {}; go back to what "
@@ -99,7 +92,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
       const store::Journal::Lock lock(*journal);  // locks the journal: no other launch can begin or continue
       if (const auto worker = journal->worker()) {
         fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it{}", paths.journal,
-             *worker, if_gone(paths, *journal));
+             *worker, journal->if_gone(paths.part));
       }
       forget_part(*journal, paths.part);
       journal->remove();
