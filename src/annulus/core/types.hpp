@@ -72,17 +72,19 @@ constexpr Integer wrap(Integer rank, Integer ranks) {
 /// How tensors are stored, in files and in memory. Precision says in which type we compute.
 enum class DType { float64, float32, float16, bfloat16 };
 
-/// Type of scores, running sums and accumulators, and of the factors of products. With bfloat16, tf32 and three_tf32
-/// only the factors have another type than float32:
-///   bfloat16     bfloat16 numbers; P and dS are rounded to them
-///   tf32         float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
-///   three_tf32   float32 numbers, each the sum of two of TF32: three products, exact to 2^-21
-enum class Precision { float64, float32, bfloat16, tf32, three_tf32 };
+/// Type of scores, running sums and accumulators, and of the factors of products. With all but float64 and float32 only
+/// the factors have another type than float32:
+///   bfloat16         bfloat16 numbers; P and dS are rounded to them
+///   tf32             float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
+///   three_tf32       float32 numbers, each the sum of two of TF32: three products, exact to 2^-21
+///   three_bfloat16   float32 or float16 numbers, each the sum of two of bfloat16: three products, exact to 2^-16
+///   six_bfloat16     float32 numbers, each the sum of three of bfloat16: six products, exact to 2^-23
+enum class Precision { float64, float32, bfloat16, tf32, three_tf32, three_bfloat16, six_bfloat16 };
 
 /// All types and all precisions, for lists of choices and for loops in tests.
 inline constexpr std::array all_dtypes{DType::float64, DType::float32, DType::float16, DType::bfloat16};
 inline constexpr std::array all_precisions{Precision::float32, Precision::float64, Precision::bfloat16, Precision::tf32,
-                                           Precision::three_tf32};
+                                           Precision::three_tf32, Precision::three_bfloat16, Precision::six_bfloat16};
 
 /// What computes attention (kernels/attention.hpp).
 enum class Backend { host, device, cudnn };
@@ -127,6 +129,10 @@ constexpr std::string_view name_of(Precision type) {
       return "tf32";
     case Precision::three_tf32:
       return "3xtf32";
+    case Precision::three_bfloat16:
+      return "3xbfloat16";
+    case Precision::six_bfloat16:
+      return "6xbfloat16";
   }
   return "";
 }
@@ -136,8 +142,15 @@ constexpr bool is_tf32(Precision precision) {
   return precision == Precision::tf32 || precision == Precision::three_tf32;
 }
 
+/// Whether each factor of a product is the sum of several numbers of bfloat16 (kernels/host/amx/split.hpp).
+constexpr bool is_split(Precision precision) {
+  return precision == Precision::three_bfloat16 || precision == Precision::six_bfloat16;
+}
+
 /// Whether the factors of products have another type than the sums.
-constexpr bool has_own_products(Precision precision) { return precision == Precision::bfloat16 || is_tf32(precision); }
+constexpr bool has_own_products(Precision precision) {
+  return precision == Precision::bfloat16 || is_tf32(precision) || is_split(precision);
+}
 
 /// Why the bits of sums in this precision depend on how the work is cut; empty if that can be avoided. A cut between
 /// groups that the matrix units add in one step changes no bits.
@@ -151,8 +164,10 @@ constexpr DType stored_for_products(Precision precision) {
   return precision == Precision::bfloat16 ? DType::bfloat16 : DType::float32;
 }
 
-/// Whether this precision can be used for tensors that are stored in this type.
+/// Whether this precision can be used for tensors that are stored in this type. A float16 number is exactly the sum of
+/// two of bfloat16.
 constexpr bool takes(Precision precision, DType stored) {
+  if (precision == Precision::three_bfloat16 && stored == DType::float16) return true;
   return !has_own_products(precision) || stored == stored_for_products(precision);
 }
 
