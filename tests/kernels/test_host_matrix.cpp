@@ -8,10 +8,7 @@
 #include <random>
 
 #include "annulus/core/amx.hpp"
-#include "annulus/kernels/host/backward_runner.hpp"
-#include "annulus/kernels/host/forward_runner.hpp"
-#include "kernels/band_case.hpp"
-#include "kernels/host_backward_case.hpp"
+#include "kernels/matrix_case.hpp"
 
 namespace annulus::test {
 namespace {
@@ -113,46 +110,13 @@ TEST(HostMatrix, ProductsOfTilesHaveTheSameBitsOnEveryUnit) {
   }
 }
 
-/// Replaces -0 by +0, and every NaN by the same NaN.
-std::vector<double> plain(std::vector<double> x) {
-  for (double& y : x) y = std::isnan(y) ? std::nan("") : y + 0.0;
-  return x;
-}
-void expect_same(const std::vector<double>& a, const std::vector<double>& b, const std::string& what) {
-  const std::vector<double> x = plain(a), y = plain(b);
-  ASSERT_EQ(x.size(), y.size());
-  EXPECT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(double)), 0) << what;
-}
-
-WorkCase as_pairs(WorkCase test, double amplitude = 1) {
-  test.type = DType::bfloat16;
-  test.precision = Precision::bfloat16;
-  test.fill(amplitude);
-  return test;
-}
-
-/// Runs the calls by one matrix unit, in tiles of these sizes.
-kernels::ReferenceResult answer_by(const WorkCase& test, const MatrixUnit& unit,
-                                   const kernels::host::TileSizes& sizes = {}) {
-  const core::Shape& shape = test.shape;
-  const DeviceTensor q = to_device(test.q, test.type, test.query_rows, shape.heads, shape.head_dim);
-  const DeviceTensor k = to_device(test.k, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
-  const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
-  kernels::State state(shape, test.query_rows, test.precision);
-  const kernels::Operands operands{q.view, k.view, v.view, test.scale()};
-  for (const core::WorkList& list : test.calls) {
-    kernels::host::ForwardRunner<kernels::host::BFloat16Pair> runner(*unit.forward, list, operands, state, sizes);
-    for (const kernels::host::Task& task :
-         kernels::host::make_tasks(list, shape.batch, runner.layout().max_rows, sizes.rows == 0 ? 1 : 3))
-      runner.run(task, [] {});
-  }
-  const Index numbers = test.query_numbers(), states = test.states();
-  const DeviceTensor out = to_device(std::vector<double>(std::size_t(numbers)), DType::float32, test.query_rows,
-                                     shape.heads, shape.head_dim);
-  const DeviceTensor lse =
-      to_device(std::vector<double>(std::size_t(states)), core::lse_type(test.type), test.query_rows, shape.heads, 1);
-  kernels::host::host_finish(state, {out.view, lse.view}, 1, InstructionSet::baseline);
-  return {from_device(out.buffer, numbers, DType::float32), from_device(lse.buffer, states, core::lse_type(test.type))};
+/// Each kind with each of these values.
+template <class Value>
+std::vector<std::pair<MatrixKind, Value>> with_kinds(std::initializer_list<Value> values) {
+  std::vector<std::pair<MatrixKind, Value>> all;
+  for (const MatrixKind& kind : matrix_kinds)
+    for (const Value& value : values) all.emplace_back(kind, value);
+  return all;
 }
 
 void expect_same_by_all(const WorkCase& test, const std::string& what) {
@@ -168,8 +132,9 @@ TEST(HostMatrix, EveryUnitHasTheSameBits) {
   for (const Index D : {1, 8, 16, 33, 64, 80, 96, 128, 176, 256}) {
     for (const Band& band : {Band::all, Band::upto, Band{40, 25}}) {
       for (const double amplitude : {1., 30.})
-        expect_same_by_all(as_pairs(with_band(plain_case(97, 131, D, false), band), amplitude),
-                           fmt::format("D {}, band {}, amplitude {}", D, name_of(band), amplitude));
+        for (const MatrixKind& kind : matrix_kinds)
+          expect_same_by_all(in_kind(kind, with_band(plain_case(97, 131, D, false), band), amplitude),
+                             fmt::format("{}, D {}, band {}, amplitude {}", kind.name(), D, name_of(band), amplitude));
     }
   }
 }
@@ -177,62 +142,16 @@ TEST(HostMatrix, EveryUnitHasTheSameBits) {
 TEST(HostMatrix, EveryUnitHasTheSameBitsOfNumbersThatAreNotFinite) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const Band& band : {Band::all, Band::upto}) {
-    for (int which = 0; which < 4; ++which) {
-      WorkCase test = as_pairs(with_band(plain_case(70, 150, 40, false), band));
-      std::vector<double>& tensor = which == 0 ? test.q : which == 1 ? test.k : test.v;
+    for (int which = 0; which < 4 * int(matrix_kinds.size()); ++which) {
+      const MatrixKind& kind = matrix_kinds[std::size_t(which / 4)];
+      WorkCase test = in_kind(kind, with_band(plain_case(70, 150, 40, false), band));
+      std::vector<double>& tensor = which % 4 == 0 ? test.q : which % 4 == 1 ? test.k : test.v;
       for (std::size_t i = 11; i < tensor.size(); i += 977)
         tensor[i] = i % 3 == 0 ? std::nan("") : i % 3 == 1 ? inf : -inf;
-      if (which == 3) test.v.back() = 1e38;
-      expect_same_by_all(test, fmt::format("band {}, tensor {}", name_of(band), which));
+      if (which % 4 == 3) test.v.back() = 1e38;
+      expect_same_by_all(test, fmt::format("{}, band {}, tensor {}", kind.name(), name_of(band), which % 4));
     }
   }
-}
-
-BackwardCase pair_gradients(Index rows, Index keys, Index head_dim, const Band& band, double amplitude = 1) {
-  BackwardCase test = backward_case(rows, keys, head_dim, band);
-  test.type = DType::bfloat16;
-  test.precision = Precision::bfloat16;
-  test.fill_all(amplitude);
-  return test;
-}
-
-/// Accumulators of dq, dk and dv by one matrix unit; normalizers and delta are made by the definition.
-Gradients gradients_by(const BackwardCase& test, const kernels::ReferenceResult& forward, const MatrixUnit& unit,
-                       bool by_granules = false) {
-  using Pair = kernels::host::BFloat16Pair;
-  const core::Shape& shape = test.shape;
-  const Index D = shape.head_dim, rows = test.query_rows, keys = test.key_rows;
-  const auto query_like = [&](const std::vector<double>& x, DType type) {
-    return to_device(x, type, rows, shape.heads, D);
-  };
-  const auto key_like = [&](const std::vector<double>& x, DType type) {
-    return to_device(x, type, keys, shape.kv_heads, D);
-  };
-  const DType wide = DType::float32;
-  const DeviceTensor q = query_like(test.q, test.type), k = key_like(test.k, test.type),
-                     v = key_like(test.v, test.type), dout = query_like(test.dout, test.type),
-                     dq = query_like(std::vector<double>(test.q.size()), wide),
-                     dk = key_like(std::vector<double>(test.k.size()), wide),
-                     dv = key_like(std::vector<double>(test.v.size()), wide),
-                     normalizers = to_device(normalizers_of(forward.lse), wide, rows, shape.heads, 2),
-                     delta = to_device(naive_delta(test, forward), wide, rows, shape.heads, 1);
-  kernels::BackwardOperands operands{q.view,           k.view,     v.view,       dout.view,
-                                     normalizers.view, delta.view, test.scale(), test.output_scale};
-  operands.by_granules = by_granules;
-  const kernels::GradientViews views{dq.view, dk.view, dv.view};
-  for (const core::WorkList& list : test.calls) {
-    const kernels::host::BackwardLayout<Pair> layout(*unit.backward, shape, rows);
-    const auto tasks =
-        kernels::host::make_backward_tasks(list, shape.batch, layout.max_keys, unit.backward->backward_key_step, 3);
-    const kernels::host::GradientSums<Pair> sums(*unit.backward, layout, list, operands, views);
-    kernels::host::KeyTasks<Pair, kernels::host::GradientSums<Pair>> runner(*unit.backward, list, layout.chunk_rows,
-                                                                            sums, tasks.size());
-    for (const kernels::host::BackwardTask& task : tasks)
-      runner.run(
-          task, [](const auto& ready) { ASSERT_TRUE(ready()) << "tasks come in order"; }, [] {});
-  }
-  return {from_device(dq.buffer, Index(test.q.size()), wide), from_device(dk.buffer, Index(test.k.size()), wide),
-          from_device(dv.buffer, Index(test.v.size()), wide)};
 }
 
 void expect_same_gradients(const BackwardCase& test, const kernels::ReferenceResult& forward, const std::string& what) {
@@ -249,9 +168,12 @@ TEST(HostMatrix, EveryUnitHasTheSameBitsOfGradients) {
   for (const Index D : {1, 8, 33, 64, 80, 128, 176, 256}) {
     for (const Band& band : {Band::all, Band::upto, Band{40, 25}}) {
       for (const double amplitude : {1., 30.}) {
-        const BackwardCase test = pair_gradients(97, 331, D, band, amplitude);
-        expect_same_gradients(test, stored_forward(test),
-                              fmt::format("D {}, band {}, amplitude {}", D, name_of(band), amplitude));
+        for (const MatrixKind& kind : matrix_kinds) {
+          const BackwardCase test = gradients_in(kind, 97, 331, D, band, amplitude);
+          expect_same_gradients(
+              test, stored_forward(test),
+              fmt::format("{}, D {}, band {}, amplitude {}", kind.name(), D, name_of(band), amplitude));
+        }
       }
     }
   }
@@ -259,13 +181,15 @@ TEST(HostMatrix, EveryUnitHasTheSameBitsOfGradients) {
 
 TEST(HostMatrix, EveryUnitHasTheSameBitsOfGradientsThatAreNotFinite) {
   const double inf = std::numeric_limits<double>::infinity();
-  for (int which = 0; which < 4; ++which) {
-    BackwardCase test = pair_gradients(100, 130, 40, Band::upto);
+  for (int number = 0; number < 4 * int(matrix_kinds.size()); ++number) {
+    const int which = number % 4;
+    BackwardCase test = gradients_in(matrix_kinds[std::size_t(number / 4)], 100, 130, 40, Band::upto);
     const kernels::ReferenceResult forward = stored_forward(test);
     std::vector<double>& tensor = which == 0 ? test.q : which == 1 ? test.k : which == 2 ? test.v : test.dout;
     for (std::size_t i = 11; i < tensor.size(); i += 977)
       tensor[i] = i % 3 == 0 ? std::nan("") : i % 3 == 1 ? inf : -inf;
-    expect_same_gradients(test, forward, fmt::format("tensor {}", which));
+    expect_same_gradients(test, forward,
+                          fmt::format("{} in {}, tensor {}", core::name_of(test.type), name_of(test.precision), which));
   }
 }
 
@@ -291,15 +215,16 @@ WorkCase cut_between_granules(WorkCase test, Index granules, Index rows) {
 TEST(HostMatrix, BitsAreThoseOfAnyCutBetweenGranules) {
   for (const Index D : {24, 64, 128}) {
     for (const Band& band : {Band::all, Band::upto}) {
-      for (const double amplitude : {1., 8.}) {
-        const WorkCase test = as_pairs(with_band(plain_case(333, 333, D, false), band), amplitude);
+      for (const auto& [kind, amplitude] : with_kinds<double>({1., 8.})) {
+        const WorkCase test = in_kind(kind, with_band(plain_case(333, 333, D, false), band), amplitude);
         const MatrixUnit& unit = usable_matrix_units().back();
         const kernels::ReferenceResult whole = answer_by(test, unit);
         for (const auto& [granules, rows, tile_keys] :
              {std::tuple(1, 333, 0), std::tuple(3, 47, 0), std::tuple(2, 10, 65), std::tuple(11, 333, 1)}) {
           const kernels::ReferenceResult cut =
               answer_by(cut_between_granules(test, granules, rows), unit, {tile_keys, rows});
-          const std::string what = fmt::format("D {}, band {}, {} granules", D, name_of(band), granules);
+          const std::string what =
+              fmt::format("{}, D {}, band {}, {} granules", kind.name(), D, name_of(band), granules);
           expect_same(cut.out, whole.out, what);
           expect_same(cut.lse, whole.lse, what);
         }
@@ -328,14 +253,15 @@ BackwardCase gradients_between_granules(BackwardCase test, Index key_granules, I
 
 TEST(HostMatrix, GradientsHaveTheBitsOfAnyCutBetweenGranules) {
   for (const Index D : {24, 64, 128}) {
-    for (const Band& band : {Band::all, Band::upto, Band::after}) {
-      const BackwardCase test = pair_gradients(1333, 555, D, band, 3);
+    for (const auto& [kind, band] : with_kinds<Band>({Band::all, Band::upto, Band::after})) {
+      const BackwardCase test = gradients_in(kind, 1333, 555, D, band, 3);
       const kernels::ReferenceResult forward = stored_forward(test);
       const MatrixUnit& unit = usable_matrix_units().back();
       const Gradients whole = gradients_by(test, forward, unit, true);
       for (const auto& [keys, rows] : {std::pair(1, 100), std::pair(3, 5), std::pair(100, 2)}) {
         const Gradients cut = gradients_by(gradients_between_granules(test, keys, rows), forward, unit, true);
-        const std::string what = fmt::format("D {}, band {}, {} and {} granules", D, name_of(band), keys, rows);
+        const std::string what =
+            fmt::format("{}, D {}, band {}, {} and {} granules", kind.name(), D, name_of(band), keys, rows);
         expect_same(cut.dq, whole.dq, "dq, " + what);
         expect_same(cut.dk, whole.dk, "dk, " + what);
         expect_same(cut.dv, whole.dv, "dv, " + what);
@@ -345,7 +271,7 @@ TEST(HostMatrix, GradientsHaveTheBitsOfAnyCutBetweenGranules) {
 }
 
 TEST(HostMatrix, WhatItDoesNotDoIsLeftToVectors) {
-  WorkCase test = as_pairs(plain_case(40, 40, 16, true));
+  WorkCase test = in_kind(matrix_kinds[0], plain_case(40, 40, 16, true));
   EXPECT_EQ(kernels::host::why_not_matrix(kernels::State(test.shape, 40, Precision::bfloat16)), "");
   const kernels::State biased(test.shape, 40, Precision::bfloat16, kernels::reproducible_exponent_bias);
   const kernels::State entropy(test.shape, 40, Precision::bfloat16, 0, true);
@@ -368,7 +294,7 @@ bool tiles_are_configured() {
 }
 
 TEST(HostMatrix, LeavesNoTilesConfigured) {
-  const WorkCase test = as_pairs(plain_case(200, 200, 64, true));
+  const WorkCase test = in_kind(matrix_kinds[0], plain_case(200, 200, 64, true));
   bool during_poll = false;
   host_answer(test, InstructionSet::amx, [&] { during_poll |= tiles_are_configured(); });
   EXPECT_FALSE(during_poll);

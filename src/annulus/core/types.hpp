@@ -83,8 +83,9 @@ enum class Precision { float64, float32, bfloat16, tf32, three_tf32, three_bfloa
 
 /// All types and all precisions, for lists of choices and for loops in tests.
 inline constexpr std::array all_dtypes{DType::float64, DType::float32, DType::float16, DType::bfloat16};
-inline constexpr std::array all_precisions{Precision::float32, Precision::float64, Precision::bfloat16, Precision::tf32,
-                                           Precision::three_tf32, Precision::three_bfloat16, Precision::six_bfloat16};
+inline constexpr std::array all_precisions{Precision::float32,     Precision::float64,    Precision::bfloat16,
+                                           Precision::tf32,        Precision::three_tf32, Precision::three_bfloat16,
+                                           Precision::six_bfloat16};
 
 /// What computes attention (kernels/attention.hpp).
 enum class Backend { host, device, cudnn };

@@ -30,14 +30,14 @@ struct BackwardMemory {
     dq_rows = scratch.take<N*>(rows);
     operands = scratch.take<const void*>(std::max(all, rows));
     others = scratch.take<const void*>(std::max(all, rows));
-    const Index strip = rows / kPerWord<T> * tiles.strip_stride;
+    const Index strip = tiles.parts * rows / kPerWord<T> * tiles.strip_stride;
     const bool keeps_strips = tiles.key_granule == 1;  // matrix units keep only dS, for dQ
     strips = {keeps_strips ? words(strip) : nullptr, keeps_strips ? words(strip) : nullptr, nullptr, nullptr};
     strips.ds_rows = is_pair ? words(strip) : strips.ds;
     if (is_pair && keeps_strips) strips.weights = numbers(tiles.row_block * tiles.strip_stride);
     const Index columns = layout.keys.columns, value_columns = layout.values.columns;
     keys = {{words(all * layout.keys.depth), int(count), int(all)},
-            words(all / kPerWord<T> * columns),
+            words(tiles.parts * all / kPerWord<T> * columns),
             words(all * layout.values.depth),
             numbers(sum_rows * columns),
             numbers(sum_rows * value_columns),
@@ -48,8 +48,8 @@ struct BackwardMemory {
     queries.ScoreRows<T>::operator=(score_rows<T>(scratch, layout));
     queries.value_dim = int(layout.values.numbers);
     queries.dout = words(rows * layout.values.row_words);
-    queries.added_queries = is_pair ? words(rows / kPerWord<T> * columns) : queries.queries;
-    queries.added_dout = is_pair ? words(rows / kPerWord<T> * value_columns) : queries.dout;
+    queries.added_queries = is_pair ? words(tiles.parts * rows / kPerWord<T> * columns) : queries.queries;
+    queries.added_dout = is_pair ? words(tiles.parts * rows / kPerWord<T> * value_columns) : queries.dout;
     queries.dq = numbers(rows * columns);
     queries.delta = numbers(rows);
     queries.factors = numbers(rows);

@@ -28,7 +28,7 @@ alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = 
 template <class T>
 struct ForwardLayout {
   ForwardLayout(const TileFunctions<T>& tiles, const core::Shape& shape, const TileSizes& sizes)
-      : depth(whole_steps(core::ceil_div(shape.head_dim, kPerWord<T>), tiles.forward_depth_step)),
+      : depth(tiles.parts * whole_steps(core::ceil_div(shape.head_dim, kPerWord<T>), tiles.forward_depth_step)),
         columns(whole_steps(shape.dim_of_values(), tiles.column_step)),
         tile_keys(sizes.keys),
         max_rows(sizes.rows) {
@@ -37,7 +37,7 @@ struct ForwardLayout {
                 most_keys = has_granules ? tuning::matrix_tile_keys : tuning::host_tile_keys,
                 panel_bytes = has_granules ? tuning::matrix_panel_bytes : tuning::host_panel_bytes;
     const Index strip = tiles.strip_keys, row_bytes = (depth + columns) * Index(sizeof(Number<T>)),
-                key_bytes = (depth + columns / kPerWord<T>)*Index(sizeof(T));
+                key_bytes = (depth + tiles.parts * columns / kPerWord<T>)*Index(sizeof(T));
     const Index fitting = std::min(most_bytes / key_bytes, most_keys);
     if (tile_keys == 0) tile_keys = std::max<Index>(1, fitting / strip) * strip;
     if (has_granules) tile_keys = whole_steps(tile_keys, strip);
@@ -67,7 +67,7 @@ struct ForwardMemory {
     tile.keys =
         scratch.take<T>(core::ceil_div(layout.tile_keys, Index(tiles.key_step)) * tiles.key_step * layout.depth);
     tile.capacity = int(scratch.whole_lines<T>(core::ceil_div(layout.tile_keys, kPerWord<T>)));
-    tile.values = scratch.take<T>(tile.capacity * layout.columns);
+    tile.values = scratch.take<T>(tile.capacity * layout.columns * tiles.parts);
     panels.queries = scratch.take<T>(padded_rows * layout.depth);
     panels.acc = scratch.take<Number<T>>(padded_rows * layout.columns);
     panels.max = scratch.take<Number<T>>(padded_rows);

@@ -25,23 +25,34 @@ void check_head_dim(const core::Shape& shape) {
   }
 }
 
-/// The function table of a pass for words T. With the set amx, pairs and on_matrix_unit, that of the matrix unit.
+/// The function table of a pass for words T. For pairs and on_matrix_unit that of the matrix unit: with the set amx, and
+/// with every set for numbers in parts, which vectors have no other products for.
 template <class T>
-const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit,
-                                   const TileFunctions<BFloat16Pair>* MatrixUnit::*pass) {
+const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit, int parts,
+                                   decltype(&MatrixUnit::forward) pass) {
   const TileFunctions<T>& vectors = tiles_of<T>(set);
   if constexpr (kPerWord < T >> 1) {
-    if (set == InstructionSet::amx && on_matrix_unit) return *(usable_matrix_units().back().*pass);
+    if (on_matrix_unit && (set == InstructionSet::amx || parts > 1))
+      return *(usable_matrix_units().back().*pass)[std::size_t(parts - 1)];
   }
   return vectors;
 }
 template <class T>
-const TileFunctions<T>& forward_tiles(InstructionSet set, bool on_matrix_unit) {
-  return pass_tiles<T>(set, on_matrix_unit, &MatrixUnit::forward);
+const TileFunctions<T>& forward_tiles(InstructionSet set, bool on_matrix_unit, core::Precision precision) {
+  return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixUnit::forward);
 }
 template <class T>
-const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit) {
-  return pass_tiles<T>(set, on_matrix_unit, &MatrixUnit::backward);
+const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit, core::Precision precision) {
+  return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixUnit::backward);
+}
+
+/// The larger of the memories of both ways to compute, bytes(number, on_matrix_unit) with a number of the word type.
+template <class Bytes>
+Index most_bytes(core::Precision precision, const Bytes& bytes) {
+  const auto of = [&](bool on_matrix_unit) {
+    return with_words(precision, on_matrix_unit, [&](auto number) { return bytes(number, on_matrix_unit); });
+  };
+  return threads() * std::max(of(false), of(true));
 }
 
 /// Runs the tasks that own keys (KeyTasks); make_sums(tiles, layout) makes their object `Sums`.
@@ -50,9 +61,9 @@ void run_key_tasks(const char* label, const WorkList& work, const core::Shape& s
                    core::Precision precision, const std::function<void()>& poll, InstructionSet set,
                    bool on_matrix_unit, const MakeSums& make_sums) {
   check_head_dim(shape);
-  with_words(precision, [&](auto number) {
+  with_words(precision, on_matrix_unit, [&](auto number) {
     using T = decltype(number);
-    const auto& tiles = backward_tiles<T>(set, on_matrix_unit);
+    const auto& tiles = backward_tiles<T>(set, on_matrix_unit, precision);
     const BackwardLayout<T> layout(tiles, shape, rows);
     const auto tasks = make_backward_tasks(work, shape.batch, layout.max_keys, tiles.backward_key_step, threads());
     const auto sums = make_sums(tiles, layout);
@@ -65,8 +76,9 @@ void run_key_tasks(const char* label, const WorkList& work, const core::Shape& s
 /// attend() without key parts: a task has all keys of its item that its rows see.
 void attend_together(const WorkList& work, const Operands& operands, State& state, const std::function<void()>& poll,
                      InstructionSet set, const TileSizes& sizes) {
-  with_words(state.precision, [&](auto number) {
-    const auto& tiles = forward_tiles<decltype(number)>(set, why_not_matrix(state, operands.rule).empty());
+  const bool on_matrix_unit = why_not_matrix(state, operands.rule).empty();
+  with_words(state.precision, on_matrix_unit, [&](auto number) {
+    const auto& tiles = forward_tiles<decltype(number)>(set, on_matrix_unit, state.precision);
     ForwardRunner<decltype(number)> runner(tiles, work, operands, state, sizes);
     const auto tasks = make_tasks(work, state.shape.batch, runner.layout().max_rows, threads());
     run_on_threads("annulus::attend", Index(tasks.size()), poll,
@@ -109,10 +121,9 @@ Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision pr
     return Scratch::bytes_of(
         [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group()), true, true); });
   };
-  return threads() * with_words(precision, [&](auto number) {
-           using T = decltype(number);
-           return std::max(bytes(forward_tiles<T>(set, false)), bytes(forward_tiles<T>(set, true)));
-         });
+  return most_bytes(precision, [&](auto number, bool on_matrix_unit) {
+    return bytes(forward_tiles<decltype(number)>(set, on_matrix_unit, precision));
+  });
 }
 
 void host_attend_backward(const WorkList& work, const core::Shape& shape, Index rows, core::Precision precision,
@@ -138,7 +149,7 @@ void host_attend_statistics(const WorkList& work, const core::Shape& shape, Inde
 
 Index host_attend_statistics_bytes(const core::Shape& shape, Index rows, Index slots, Index pairs,
                                    core::Precision precision, InstructionSet set) {
-  return threads() * with_words(precision, [&](auto number) {
+  return threads() * with_words(precision, false, [&](auto number) {
            const auto& tiles = tiles_of<decltype(number)>(set);
            const BackwardLayout layout(tiles, shape, rows);
            return Scratch::bytes_of(
@@ -153,10 +164,9 @@ Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Pre
     return Scratch::bytes_of(
         [&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys, in_blocks, true); });
   };
-  return threads() * with_words(precision, [&](auto number) {
-           using T = decltype(number);
-           return std::max(bytes(backward_tiles<T>(set, false)), bytes(backward_tiles<T>(set, !in_blocks)));
-         });
+  return most_bytes(precision, [&](auto number, bool on_matrix_unit) {
+    return bytes(backward_tiles<decltype(number)>(set, on_matrix_unit && !in_blocks, precision));
+  });
 }
 
 }  // namespace annulus::kernels::host

@@ -2,6 +2,7 @@
 // instruction set that this processor has. Only for tensors in host memory.
 #pragma once
 
+#include <array>
 #include <functional>
 
 #include "annulus/core/instruction_set.hpp"
@@ -24,7 +25,8 @@ const TileFunctions<T>& tiles_of(InstructionSet set);
 /// What computes the products of the set amx: the processor's matrix unit, or vectors instead.
 struct MatrixUnit {
   std::string_view name;  ///< "amx", "avx2", "baseline"
-  const TileFunctions<BFloat16Pair>*forward, *backward;
+  /// Entry [parts - 1] is for numbers of so many parts (parts_of()).
+  std::array<const TileFunctions<BFloat16Pair>*, 3> forward, backward;
   MultiplyTiles multiply;
 };
 /// The matrix units that this machine can use, slowest first; all give the same bits.
@@ -36,10 +38,17 @@ std::string_view why_not_matrix(const core::Shape& shape);
 std::string_view why_not_matrix(const State& state, const CallRule& rule = {});
 std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients);
 
-/// Calls visit(Word{}) with the word type of products of this precision.
+/// Of how many numbers of bfloat16 a factor is the sum.
+constexpr int parts_of(core::Precision precision) {
+  return precision == core::Precision::six_bfloat16 ? 3 : precision == core::Precision::three_bfloat16 ? 2 : 1;
+}
+
+/// Calls visit(Word{}) with the word type of products of this precision. What matrix units do not compute of numbers in
+/// parts is computed with products of float32, which are more exact.
 template <class Visit>
-auto with_words(core::Precision precision, Visit&& visit) {
-  if (precision == core::Precision::bfloat16) return visit(BFloat16Pair{});
+auto with_words(core::Precision precision, bool on_matrix_unit, Visit&& visit) {
+  if (precision == core::Precision::bfloat16 || (on_matrix_unit && core::is_split(precision)))
+    return visit(BFloat16Pair{});
   return precision == core::Precision::float64 ? visit(double{}) : visit(float{});
 }
 

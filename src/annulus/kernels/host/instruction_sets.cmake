@@ -17,7 +17,8 @@ function(annulus_host_tiles NAME)
   set(sources ${host_dir}/tiles.cpp ${host_dir}/forward_tiles.cpp ${host_dir}/backward_tiles.cpp
               ${host_dir}/statistic_tiles.cpp)
   if(NAME MATCHES "^amx")
-    set(sources ${host_dir}/amx/forward_tiles.cpp ${host_dir}/amx/backward_tiles.cpp)
+    set(sources ${host_dir}/amx/forward_tiles.cpp ${host_dir}/amx/backward_tiles.cpp
+                ${host_dir}/amx/split_forward.cpp ${host_dir}/amx/split_backward.cpp)
   endif()
   add_library(annulus_tiles_${NAME} OBJECT ${sources})
   set_target_properties(annulus_tiles_${NAME} PROPERTIES ANNULUS_TILES ON)  # no stack protector: it slows loops

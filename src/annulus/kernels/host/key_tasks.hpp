@@ -20,7 +20,7 @@ template <class T>
 struct RowLayout {
   RowLayout(const TileFunctions<T>& tiles, Index numbers)
       : numbers(numbers),
-        depth(core::ceil_div(core::ceil_div(numbers, kPerWord<T>), tiles.depth_step) * tiles.depth_step),
+        depth(tiles.parts * core::ceil_div(core::ceil_div(numbers, kPerWord<T>), tiles.depth_step) * tiles.depth_step),
         columns(core::ceil_div(numbers, tiles.column_block) * tiles.column_block),
         row_words(core::ceil_div(depth, tiles.column_block) * tiles.column_block) {}
 
@@ -36,14 +36,14 @@ struct BackwardLayout {
   BackwardLayout(const TileFunctions<T>& tiles, const core::Shape& shape, Index rows)
       : keys(tiles, shape.head_dim), values(tiles, shape.dim_of_values()) {
     const Index depths = keys.depth + values.depth;
-    const Index key_bytes = (depths + keys.columns / kPerWord<T>)*Index(sizeof(T)) +
+    const Index key_bytes = (depths + tiles.parts * keys.columns / kPerWord<T>)*Index(sizeof(T)) +
                             (keys.columns + values.columns) * Index(sizeof(Number<T>));
     const Index fitting = tuning::host_key_panel_bytes / key_bytes,
                 wanted = std::min(tuning::host_panel_keys, tuning::host_long_key_panel_bytes / key_bytes);
     const Index most_keys = tiles.key_granule > 1 ? tuning::matrix_panel_keys : std::max(fitting, wanted);
     max_keys = std::max<Index>(1, most_keys / tiles.backward_key_step) * tiles.backward_key_step;
-    const Index row_bytes =
-                    (2 * depths + tiles.strip_stride / 2) * Index(sizeof(T)) + keys.columns * Index(sizeof(Number<T>)),
+    const Index row_bytes = (2 * depths + tiles.parts * tiles.strip_stride / 2) * Index(sizeof(T)) +
+                            keys.columns * Index(sizeof(Number<T>)),
                 chunk = tiles.key_granule > 1 ? tuning::matrix_chunk_bytes / row_bytes : tuning::host_query_chunk;
     const Index most = std::min(rows * shape.group(), chunk);
     chunk_rows = core::ceil_div(most, tiles.backward_row_step) * tiles.backward_row_step;

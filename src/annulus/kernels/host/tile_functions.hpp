@@ -85,6 +85,7 @@ struct TileFunctions {
   int column_block;            // NR, two vectors: backward, columns of a slab, or keys of a panel
   int key_step;                // forward tiles have room for a multiple of this many keys
   int strip_keys;              // forward: keys of a strip, whose scores a group makes at a time
+  int parts = 1;               // of how many parts a number is the sum (amx/split.hpp): that many words instead of one
   int key_granule = 1;         // forward: keys that one instruction adds; granules count from the piece's first row
   int forward_depth_step = 1;  // forward: words of a row are padded to a multiple of this
   int depth_step;              // backward: words of a row are padded to a multiple of this
@@ -178,14 +179,20 @@ using MultiplyTiles = void (*)(const void* a, const void* b, float* c);
 // The set amx: for matrix units, and for vectors instead, with the same bits. A table has only what its pass needs.
 namespace amx {
 extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
+extern const TileFunctions<BFloat16Pair> forward_of_two_parts, backward_of_two_parts;
+extern const TileFunctions<BFloat16Pair> forward_of_three_parts, backward_of_three_parts;
 extern const MultiplyTiles multiply;
 }  // namespace amx
 namespace amx_avx2 {
 extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
+extern const TileFunctions<BFloat16Pair> forward_of_two_parts, backward_of_two_parts;
+extern const TileFunctions<BFloat16Pair> forward_of_three_parts, backward_of_three_parts;
 extern const MultiplyTiles multiply;
 }  // namespace amx_avx2
 namespace amx_baseline {
 extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
+extern const TileFunctions<BFloat16Pair> forward_of_two_parts, backward_of_two_parts;
+extern const TileFunctions<BFloat16Pair> forward_of_three_parts, backward_of_three_parts;
 extern const MultiplyTiles multiply;
 }  // namespace amx_baseline
 

@@ -4,15 +4,12 @@
 // product dQ^T += K^T dS, which is computed later, for up to 256 keys at once.
 #pragma once
 
-#include "annulus/kernels/host/amx/backward_pack.hpp"
+#include "annulus/kernels/host/amx/backward_blocks.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Keys of a block, and words of its dS: a word has two keys of one row.
-constexpr int kBlockKeys = 32;
+/// Words of a block's dS: a word has two keys of one row.
 constexpr int kBlockWords = kBlockKeys * kStepRows / 2;
-/// For how many keys dS is kept (in words of two keys) until its products are added to dQ.
-constexpr int kKeptKeys = 256;
 
 /// What a block reads and writes: 44 KiB of the first-level cache at D = 128.
 struct BlockMemory {
@@ -52,18 +49,7 @@ ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
 #endif
   Floats p = fused(broadcast(0.077067043f), r, broadcast(0.22764499f));
   p = fused(fused(p, r, broadcast(0.69511679f)), r, broadcast(1.f));
-#if defined(__AVX512F__)
-  return _mm512_scalef_ps(p, whole);
-#else
-  for (int i = 0; i < kLanes<float>; ++i) {
-    const bool is_infinite = whole[i] == kInfinity<float>;  // then p is NaN; VSCALEFPS gives infinity, too
-    const int power = whole[i] < 200 ? int(whole[i]) : 200, half = power / 2, rest = power - half;
-    const float first = bits_as<float>(std::uint32_t(half + 127) << 23),
-                second = bits_as<float>(std::uint32_t(rest + 127) << 23);
-    p[i] = is_infinite ? kInfinity<float> : p[i] * first * second;
-  }
-  return p;
-#endif
+  return times_power_of_two(p, whole);
 }
 
 /// Stores 32 numbers, [half][vector], rounded to bfloat16: those of one key for the 32 rows of a block.

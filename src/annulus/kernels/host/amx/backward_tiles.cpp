@@ -12,32 +12,18 @@ using Pair = BFloat16Pair;
 class ChunkWork {
  public:
   ANNULUS_INLINE_MEMBER ChunkWork(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
-      : q_(q), k_(k), kept_(strips.ds_rows), depth_(depth_tiles(q.head_dim)) {}
+      : q_(q), k_(k), blocks_(q, k), kept_(strips.ds_rows), depth_(depth_tiles(q.head_dim)) {}
 
   template <int kDepth>
   void run();
 
  private:
-  /// Whether some row of the block that begins with row `row` sees some of the 32 keys from number `key` on.
-  bool meet(int row, int key) const {
-    return q_.begin[row] < key + kBlockKeys && q_.end[row + kStepRows - 1] > key &&
-           q_.begin[row] < q_.end[row + kStepRows - 1];
-  }
-  bool is_masked(int row, int key) const {
-    return q_.begin[row + kStepRows - 1] > key || q_.end[row] < key + kBlockKeys;
-  }
   /// Where dS of a block of rows and keys is kept; `first` is the first key whose dS is kept.
   Pair* kept_ds(int row, int key, int first) const {
     return kept_ + (row / kStepRows * (kKeptKeys / kBlockKeys) + (key - first) / kBlockKeys) * kBlockWords;
   }
   Block block(int row, int key, int first) const;
-  /// Moves `row` and `key` to the next block in which a row sees a key, with keys below `end`; false if there is none.
-  bool next_block(int& row, int& key, int end) const;
   void make_first(const Block& b);
-  void enter_keys(int key);
-  void leave_keys(int key);
-  template <class Each>
-  void for_each_sum(int key, const Each& each);
   void add_keys_seen(const Block& b);
   void add_to_queries(int first, int end);
   void add_granules(int row, int low, int high, int first);
@@ -48,6 +34,7 @@ class ChunkWork {
 
   const QueryChunk<Pair>& q_;
   const KeyChunk<Pair>& k_;
+  const Blocks blocks_;
   Pair* const kept_;
   const int depth_;
   TileRegisters tiles_;
@@ -70,15 +57,7 @@ Block ChunkWork::block(int row, int key, int first) const {
           q_.end + row,
           key,
           row,
-          is_masked(row, key)};
-}
-
-bool ChunkWork::next_block(int& row, int& key, int end) const {
-  for (; key < end; key += kBlockKeys, row = -kStepRows) {
-    for (row += kStepRows; row < q_.rows; row += kStepRows)
-      if (meet(row, key)) return true;
-  }
-  return false;
+          blocks_.is_masked(row, key)};
 }
 
 /// Computes S^T and dP^T of the first block, without other work beside the products.
@@ -99,43 +78,6 @@ void ChunkWork::make_first(const Block& b) {
   times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles_.template load<i>(memory_.dp + i * kTileWords); });
 }
 
-/// Calls each(sum of all chunks, sum of this chunk) for every vector of dk and of dv of 32 keys.
-template <class Each>
-void ChunkWork::for_each_sum(int key, const Each& each) {
-  const int columns = 2 * depth_;
-  for (int tile = 0; tile < columns * 2; ++tile) {
-    const std::int64_t to = (std::int64_t(key / kTileRows + tile % 2) * columns + tile / 2) * kTileWords;
-    for (int i = 0; i < kTileWords; i += kLanes<float>) {
-      each(k_.dk + to + i, memory_.dk + tile * kTileWords + i);
-      each(k_.dv + to + i, memory_.dv + tile * kTileWords + i);
-    }
-  }
-}
-
-/// A chunk's terms for 32 keys are added up from zero, and their sum is then added to the keys' sums: this keeps the
-/// digits of small terms. With by_granules the chunk's terms are added to the keys' sums one granule after another
-/// instead, so that bits do not depend on where chunks end.
-void ChunkWork::enter_keys(int key) {
-  if (q_.by_granules)
-    for_each_sum(key, [](const float* sum, float* chunk) { store(chunk, load<Floats>(sum)); });
-  else
-    for_each_sum(key, [](const float*, float* chunk) { store(chunk, Floats{}); });
-}
-void ChunkWork::leave_keys(int key) {
-  if (q_.by_granules)
-    for_each_sum(key, [](float* sum, const float* chunk) { store(sum, load<Floats>(chunk)); });
-  else
-    for_each_sum(key, [](float* sum, const float* chunk) { store(sum, load<Floats>(sum) + load<Floats>(chunk)); });
-}
-
-/// A product as two chains (tile_registers.hpp), with only those terms a(k) * b(k) for which seen(k) holds.
-template <class A, class B, class Seen>
-float product_of_seen(const A& a, const B& b, const Seen& seen) {
-  float chains[2] = {};
-  for (int k = 0; k < kProductDepth; ++k)
-    if (seen(k)) chains[k % 2] = __builtin_fmaf(a(k), b(k), chains[k % 2]);
-  return chains[0] + chains[1];
-}
 float half_of(Pair word, int half) { return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u); }
 float wide(std::uint16_t bits) { return bits_as<float>(std::uint32_t(bits) << 16); }
 
@@ -162,7 +104,7 @@ void ChunkWork::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
   const Pair *const ds = kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
   for (int i = 0; i < kStepRows; ++i) {
-    const auto seen = [&](int j) { return q_.begin[row + i] <= key + j && key + j < q_.end[row + i]; };
+    const auto seen = [&](int j) { return blocks_.sees(row + i, key + j); };
     const int index = index_of_row(i);
     const Pair* const of_row = ds + index / kTileRows * kTileWords + index % kTileRows;
     for (int column = 0; column < columns; ++column) {
@@ -202,24 +144,12 @@ void ChunkWork::add_granules(int row, int low, int high, int first) {
 
 /// Adds the keys [first, end), whose dS is kept, to dQ of all rows of the chunk.
 void ChunkWork::add_to_queries(int first, int end) {
-  for (int row = 0; row < q_.rows; row += kStepRows) {
-    int low = end, high = first;
-    for (int key = first; key < end; key += kBlockKeys) {
-      if (!meet(row, key)) continue;
-      low = at_most(low, key);
-      high = key + kBlockKeys;
-    }
-    if (k_.finite) {
-      if (low < high) add_granules(row, low, high, first);
-      continue;
-    }
-    for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys) {
-      if (is_masked(row, key))
-        add_queries_seen(row, key, first);
-      else
-        add_granules(row, key, key + kBlockKeys, first);
-    }
-  }
+  blocks_.for_each_row(first, end, !k_.finite, [&](int row, int low, int high) {
+    if (!k_.finite && blocks_.is_masked(row, low))
+      add_queries_seen(row, low, first);
+    else
+      add_granules(row, low, high, first);
+  });
 }
 
 /// Adds block b, whose P and dS are in memory, to dV and dK, without other work beside the products.
@@ -255,19 +185,19 @@ void ChunkWork::run() {
   for (int first = (k_.count - 1) / kKeptKeys * kKeptKeys; first >= 0; first -= kKeptKeys) {
     const int end = at_most(first + kKeptKeys, round_up(k_.count, kBlockKeys));
     int row = -kStepRows, key = first;
-    if (!next_block(row, key, end)) continue;
+    if (!blocks_.next_block(row, key, end)) continue;
     Block blocks[3] = {{}, block(row, key, first), {}};
     Block *before = &blocks[0], *now = &blocks[1], *next = &blocks[2];
     make_first(*now);
-    if (wants_keys) enter_keys(now->key);
+    if (wants_keys) blocks_.enter_keys(now->key, memory_.dk, memory_.dv);
     bool has_before = false;
     for (bool more = true; more;) {
-      more = next_block(row, key, end);
+      more = blocks_.next_block(row, key, end);
       *next = more ? block(row, key, first) : *now;
       advance<kDepth>(*next, *now, has_before ? before : nullptr);
       if (has_before && before->key != now->key) {
-        leave_keys(before->key);
-        enter_keys(now->key);
+        blocks_.leave_keys(before->key, memory_.dk, memory_.dv);
+        blocks_.enter_keys(now->key, memory_.dk, memory_.dv);
       }
       Block* const free = before;
       before = now;
@@ -277,7 +207,7 @@ void ChunkWork::run() {
     }
     if (wants_keys) {
       add_to_keys(*before);
-      leave_keys(before->key);
+      blocks_.leave_keys(before->key, memory_.dk, memory_.dv);
     }
     if (q_.dq != nullptr) add_to_queries(first, end);
   }

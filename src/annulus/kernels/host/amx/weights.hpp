@@ -51,6 +51,23 @@ constexpr float kLargestShift = 0x1p22f;
 
 using Bits = Vec<std::uint32_t>;
 
+/// p * 2^power; every lane of `power` is an integer, and p is 0.5 to 4. A result below 2^-126 becomes 0, because denormal
+/// numbers are flushed.
+ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
+#if defined(__AVX512F__)
+  return _mm512_scalef_ps(p, power);
+#else
+  for (int i = 0; i < kLanes<float>; ++i) {
+    const bool is_infinite = power[i] == kInfinity<float>;  // then p is NaN; VSCALEFPS gives infinity, too
+    const int whole = power[i] < 200 ? int(power[i]) : 200, half = whole / 2, rest = whole - half;
+    const float first = bits_as<float>(std::uint32_t(half + 127) << 23),
+                second = bits_as<float>(std::uint32_t(rest + 127) << 23);
+    p[i] = is_infinite ? kInfinity<float> : p[i] * first * second;
+  }
+  return p;
+#endif
+}
+
 /// What weigh_pair() needs of a group's rows: their shifts, and the OR of all x so far.
 struct Weigher {
   Floats factor, shift[kHalves][kTileVectors];

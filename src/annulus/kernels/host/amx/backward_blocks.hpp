@@ -1,0 +1,99 @@
+// Which blocks of 32 rows and 32 keys the backward pass on the matrix unit takes, one after another: for products of
+// bfloat16 (backward_tiles.cpp) and of numbers in parts (split_backward.cpp).
+#pragma once
+
+#include "annulus/kernels/host/amx/backward_pack.hpp"
+#include "annulus/kernels/host/tile_functions.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// Keys of a block; for how many keys dS is kept until its products are added to dQ.
+constexpr int kBlockKeys = 32;
+constexpr int kKeptKeys = 256;
+
+/// The blocks of one chunk of rows and the keys of a task.
+class Blocks {
+ public:
+  ANNULUS_INLINE_MEMBER Blocks(const QueryChunk<BFloat16Pair>& q, const KeyChunk<BFloat16Pair>& k) : q_(q), k_(k) {}
+
+  /// Whether some row of the block that begins with row `row` sees some of the 32 keys from number `key` on.
+  bool meet(int row, int key) const {
+    return q_.begin[row] < key + kBlockKeys && q_.end[row + kStepRows - 1] > key &&
+           q_.begin[row] < q_.end[row + kStepRows - 1];
+  }
+  bool is_masked(int row, int key) const {
+    return q_.begin[row + kStepRows - 1] > key || q_.end[row] < key + kBlockKeys;
+  }
+  /// Whether row number i sees key number j.
+  bool sees(int i, int j) const { return q_.begin[i] <= j && j < q_.end[i]; }
+
+  /// Moves `row` and `key` to the next block in which a row sees a key, with keys below `end`; false if there is none.
+  bool next_block(int& row, int& key, int end) const {
+    for (; key < end; key += kBlockKeys, row = -kStepRows) {
+      for (row += kStepRows; row < q_.rows; row += kStepRows)
+        if (meet(row, key)) return true;
+    }
+    return false;
+  }
+
+  /// Calls add(row, low, high) for each block of rows that sees some of the keys [first, end), whose dS is kept: it sees
+  /// keys from low to below high. If `cut`, calls it for 32 keys at a time, the last ones first.
+  template <class Add>
+  void for_each_row(int first, int end, bool cut, const Add& add) const {
+    for (int row = 0; row < q_.rows; row += kStepRows) {
+      int low = end, high = first;
+      for (int key = first; key < end; key += kBlockKeys) {
+        if (!meet(row, key)) continue;
+        low = at_most(low, key);
+        high = key + kBlockKeys;
+      }
+      if (!cut) {
+        if (low < high) add(row, low, high);
+        continue;
+      }
+      for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys) add(row, key, key + kBlockKeys);
+    }
+  }
+
+  /// Sums of dk and dv of 32 keys (`own_dk`, `own_dv`) are [column tile][2 tiles of keys][16 keys][16 columns]. A
+  /// chunk's terms are added up from zero, and their sum is then added to the keys' sums: this keeps the digits of small
+  /// terms. With by_granules the chunk's terms are added to the keys' sums one granule after another instead, so that
+  /// bits do not depend on where chunks end.
+  void enter_keys(int key, float* own_dk, float* own_dv) const {
+    for_each_sum(key, own_dk, own_dv,
+                 [&](const float* sum, float* own) { store(own, q_.by_granules ? load<Floats>(sum) : Floats{}); });
+  }
+  void leave_keys(int key, float* own_dk, float* own_dv) const {
+    for_each_sum(key, own_dk, own_dv, [&](float* sum, const float* own) {
+      store(sum, q_.by_granules ? load<Floats>(own) : load<Floats>(sum) + load<Floats>(own));
+    });
+  }
+
+ private:
+  /// Calls each(sum of all chunks, sum of this chunk) for every vector of dk and of dv of 32 keys.
+  template <class Each>
+  void for_each_sum(int key, float* own_dk, float* own_dv, const Each& each) const {
+    const int columns = 2 * depth_tiles(q_.head_dim);
+    for (int tile = 0; tile < columns * 2; ++tile) {
+      const std::int64_t to = (std::int64_t(key / kTileRows + tile % 2) * columns + tile / 2) * kTileWords;
+      for (int i = 0; i < kTileWords; i += kLanes<float>) {
+        each(k_.dk + to + i, own_dk + tile * kTileWords + i);
+        each(k_.dv + to + i, own_dv + tile * kTileWords + i);
+      }
+    }
+  }
+
+  const QueryChunk<BFloat16Pair>& q_;
+  const KeyChunk<BFloat16Pair>& k_;
+};
+
+/// A product as two chains (tile_registers.hpp), with only those terms a(k) * b(k) for which seen(k) holds.
+template <class A, class B, class Seen>
+float product_of_seen(const A& a, const B& b, const Seen& seen) {
+  float chains[2] = {};
+  for (int k = 0; k < kProductDepth; ++k)
+    if (seen(k)) chains[k % 2] = __builtin_fmaf(a(k), b(k), chains[k % 2]);
+  return chains[0] + chains[1];
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

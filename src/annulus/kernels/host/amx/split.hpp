@@ -1,0 +1,134 @@
+// Numbers of float32 (or float16) as sums of two or three numbers of bfloat16, for products on the matrix unit.
+//
+// x = x0 + x1 + ...: x0 is x rounded to bfloat16, x1 is the rest rounded to bfloat16, and so on. Three parts hold all 24
+// bits of a float32, two all 11 bits of a float16. A product of two numbers is the sum of the products of their parts i
+// and j with i + j < parts, the smallest ones first: three products of two parts, six of three parts. Those left out are
+// below 2^-16 (two parts) or 2^-23 (three parts) of the product.
+#pragma once
+
+#include "annulus/kernels/host/amx/pack_tiles.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+
+/// x rounded to bfloat16, ties away from zero. The result is infinite or NaN for |x| near the largest number.
+ANNULUS_INLINE Floats upper_part(Floats x) {
+  return bits_as<Floats>((bits_as<Vec<std::uint32_t>>(x) + 0x8000u) & 0xffff0000u);
+}
+
+/// Parts of numbers that are not large. The last of three parts needs no rounding: 7 bits are left for it.
+template <int kParts>
+ANNULUS_INLINE void split(Floats x, Floats (&part)[kParts]) {
+#pragma GCC unroll 3
+  for (int i = 0; i < kParts; ++i) {
+    part[i] = i == 2 ? x : upper_part(x);
+    x = x - part[i];
+  }
+}
+
+/// Parts of any numbers. The first part of infinity and of NaN is the number itself, the others are 0. The first part of
+/// a number that would be rounded to infinity is cut off, not rounded.
+template <int kParts>
+ANNULUS_INLINE void split_stored(Floats x, Floats (&part)[kParts]) {
+  const Floats largest = broadcast(0x1.fep127f), zero{};
+  const auto bits = bits_as<Vec<std::uint32_t>>(x);
+  const auto magnitude = bits_as<Floats>(bits & 0x7fffffffu);
+  const auto is_finite = magnitude <= broadcast(__FLT_MAX__);
+  const Floats first = is_finite ? (magnitude < largest ? upper_part(x) : bits_as<Floats>(bits & 0xffff0000u)) : x;
+  Floats others[kParts - 1];
+  const Floats rest = x - first;
+  split<kParts - 1>(is_finite ? rest : zero, others);
+  part[0] = first;
+#pragma GCC unroll 2
+  for (int i = 1; i < kParts; ++i) part[i] = others[i - 1];
+}
+
+/// Words of two vectors of parts: `low` in the low halves.
+ANNULUS_INLINE Pairs side_by_side(Floats low, Floats high) { return bits_as<Pairs>(high) | bits_as<Pairs>(low) >> 16; }
+
+/// Numbers d, d + 1, ... of a row times `factor`, in parts; 0 beyond head_dim.
+template <class Storage, int kParts>
+ANNULUS_INLINE void load_parts(const Storage* row, int d, int head_dim, float factor, Floats (&part)[kParts]) {
+  split_stored<kParts>(load_some_as<float>(row + d, d < head_dim ? head_dim - d : 0) * broadcast(factor), part);
+}
+
+/// Stores two vectors of parts one after another, as 16-bit numbers.
+ANNULUS_INLINE void store_parts(std::uint16_t* to, Floats first, Floats second) {
+  Rounded(second, first).store_rows(to + kLanes<float>, to);
+}
+
+/// 2^(x - shift) with float's precision; shift is an integer, and x is a number, -inf or NaN. The fraction is taken from
+/// x itself, so if the shift rises by k, the result changes by the exact factor 2^-k (rule K of online_softmax.hpp).
+/// `power` becomes floor(x) - shift, which is at least 0 if the result is 1 or more. Degree 5 as in exp2.hpp, error
+/// 8.2e-8. All operations are the same on every processor.
+ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
+  x = larger(broadcast(-__FLT_MAX__), x);
+#if defined(__AVX512F__)
+  const Floats whole = _mm512_roundscale_ps(x, kTowardsMinusInfinity);
+#elif defined(__AVX2__)
+  const Floats whole = _mm256_floor_ps(x);
+#else
+  Floats whole;
+  for (int i = 0; i < kLanes<float>; ++i) whole[i] = __builtin_floorf(x[i]);
+#endif
+  const Floats r = x - whole;
+  Floats p = fused(broadcast(0.0018671306988898011f), r, broadcast(0.0090170287221022234f));
+  p = fused(fused(p, r, broadcast(0.055799914553176573f)), r, broadcast(0.24016444961110428f));
+  p = fused(fused(p, r, broadcast(0.69315131187254986f)), r, broadcast(1.f));
+  power = larger(broadcast(-200.f), whole - shift);
+  return times_power_of_two(p, power);
+}
+
+/// Adds the products of parts of two tiles of A (rows) and two of B (columns) to the four tiles in registers 0 to 3,
+/// [tile of A][tile of B], and calls beside() after each four products. Words between two parts: a_part, b_part;
+/// b_stride: bytes between two rows of a tile of B.
+template <int kParts, class Beside>
+ANNULUS_INLINE void multiply_parts(TileRegisters& tiles, const BFloat16Pair* a0, const BFloat16Pair* a1, long a_part,
+                                   const BFloat16Pair* b0, const BFloat16Pair* b1, long b_part, long b_stride,
+                                   const Beside& beside) {
+  times<kParts>([&]<int s>() ANNULUS_INLINE_MEMBER {
+    constexpr int sum = kParts - 1 - s;
+    times<sum + 1>([&]<int i>() ANNULUS_INLINE_MEMBER {
+      const BFloat16Pair *const b = b0 + (sum - i) * b_part, *const second_b = b1 + (sum - i) * b_part;
+      tiles.template load<4>(a0 + i * a_part);
+      tiles.template load<6>(b, b_stride);
+      tiles.template multiply<0, 4, 6>();
+      tiles.template load<7>(second_b, b_stride);
+      tiles.template multiply<1, 4, 7>();
+      tiles.template load<5>(a1 + i * a_part);
+      tiles.template multiply<2, 5, 6>();
+      tiles.template multiply<3, 5, 7>();
+      beside();
+    });
+  });
+}
+/// How often multiply_parts() calls beside().
+template <int kParts>
+constexpr int kPartProducts = kParts*(kParts + 1) / 2;
+
+/// Does nothing beside products.
+struct Alone {
+  ANNULUS_INLINE_MEMBER void operator()() const {}
+};
+
+/// Loads and stores the tiles in registers 0 to 3: two by two tiles, `rows` and `columns` numbers apart.
+ANNULUS_INLINE void load_block(TileRegisters& tiles, const float* from, long rows, long columns, long stride) {
+  times<4>([&]<int i>()
+               ANNULUS_INLINE_MEMBER { tiles.template load<i>(from + i / 2 * rows + i % 2 * columns, stride); });
+}
+ANNULUS_INLINE void store_block(TileRegisters& tiles, float* to, long rows, long columns, long stride) {
+  times<4>([&]<int i>()
+               ANNULUS_INLINE_MEMBER { tiles.template store<i>(to + i / 2 * rows + i % 2 * columns, stride); });
+}
+
+/// The number that the parts `part` words apart add up to, for code that goes number by number.
+template <int kParts>
+ANNULUS_INLINE float whole_number(const BFloat16Pair* word, int half, long part) {
+  float x = 0;
+  for (int i = kParts - 1; i >= 0; --i) {
+    const std::uint32_t bits = word[i * part].bits;
+    x += bits_as<float>(half == 0 ? bits << 16 : bits & 0xffff0000u);
+  }
+  return x;
+}
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

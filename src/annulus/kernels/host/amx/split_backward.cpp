@@ -1,0 +1,389 @@
+// The backward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp), block by block of 32 keys
+// and 32 rows, as in backward_tiles.cpp: S^T = K Q^T, dP^T = V dout^T, dV += P^T dout, dK += dS^T Q, and for up to 256
+// keys at once dQ^T += K^T dS. P and dS have float's precision before they are cut into parts. Q is multiplied by
+// scale * log2(e), as in tiles of floats: accumulators of dk hold log2(e) dk.
+#include "annulus/kernels/host/amx/backward_blocks.hpp"
+#include "annulus/kernels/host/amx/split_pack.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+namespace {
+
+using Pair = BFloat16Pair;
+
+constexpr int kBlockNumbers = kBlockKeys * kStepRows;  // of P, or of dS, of a block
+constexpr int kUnits = kBlockKeys / 2;
+
+/// P and dS of a block as first operands: [2 tiles of keys][part][16 keys][32 rows].
+template <int kParts>
+struct Factors {
+  alignas(64) std::uint16_t p[kParts * kBlockNumbers];
+  alignas(64) std::uint16_t ds[kParts * kBlockNumbers];
+};
+
+/// What blocks read and write again and again.
+template <int kParts>
+struct SplitBlockMemory {
+  /// [2 tiles of keys][2 halves of rows][16 keys][16 rows]
+  alignas(64) float scores[kBlockNumbers];
+  alignas(64) float dp[kBlockNumbers];
+  Factors<kParts> factors[2];  // of this block and of the one before
+  /// dK and dV of the block's keys; see Blocks::enter_keys().
+  alignas(64) float dk[kBlockKeys * kMaxMatrixDim];
+  alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
+};
+
+struct SplitBlock {
+  const Pair *keys, *values;               // [2 tiles of keys][depth tile][part][16 keys][16 words]
+  const Pair *queries, *dout;              // [part][word][32 rows]
+  const Pair *added_queries, *added_dout;  // [column tile][part][16 words of two rows][16 columns]
+  Pair* kept_ds;                           // [part][2 halves of rows][16 words of two keys][16 rows]
+  const float *shift, *delta, *factors;    // [32 rows]
+  const int *begin, *end;                  // [32 rows] a row sees the task's keys begin ... end - 1
+  int key, row;                            // numbers of the first key in the task, the first row in the chunk
+  bool is_masked;                          // some row does not see all 32 keys
+};
+
+/// Makes P and dS of the block's keys 2 u and 2 u + 1 (u = 0 ... 15) for all rows.
+template <int kParts, bool kMasked>
+ANNULUS_INLINE void weigh_pair_of_keys(const SplitBlock& b, const SplitBlockMemory<kParts>& memory, Factors<kParts>& to,
+                                       int u) {
+  constexpr int n = kLanes<float>;
+  const int tile = u / 8, first_key = u % 8 * 2;
+#pragma GCC unroll 4
+  for (int v = 0; v < kTileVectors; ++v) {
+    Floats p[2][kHalves][kParts], ds[2][kHalves][kParts];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i)
+#pragma GCC unroll 2
+      for (int h = 0; h < kHalves; ++h) {
+        const int row = h * kTileRows + v * n;
+        const int from = ((tile * kHalves + h) * kTileRows + first_key + i) * kTileRows + v * n;
+        const Floats largest = broadcast(kLargest<float>), dp = load<Floats>(memory.dp + from);
+        Floats power;
+        Floats weight = exact_exp2(smaller(largest, load<Floats>(memory.scores + from)),
+                                   load_unaligned<Floats>(b.shift + row), power);
+        weight = weight * load_unaligned<Floats>(b.factors + row);
+        Floats slope = weight * (dp - load_unaligned<Floats>(b.delta + row));
+        if constexpr (kMasked) {
+          using Ints = Vec<std::int32_t>;
+          const Ints key = Ints{} + (b.key + 2 * u + i);
+          const auto seen = (key >= load_unaligned<Ints>(b.begin + row)) & (key < load_unaligned<Ints>(b.end + row));
+          weight = seen ? weight : Floats{};
+          slope = seen ? slope : Floats{};
+        }
+        split<kParts>(weight, p[i][h]);
+        split<kParts>(slope, ds[i][h]);
+      }
+#pragma GCC unroll 3
+    for (int part = 0; part < kParts; ++part) {
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        const int at = (tile * kParts + part) * 2 * kTileWords + (first_key + i) * kStepRows + v * n;
+        Rounded(p[i][1][part], p[i][0][part]).store_rows(to.p + at + kTileRows, to.p + at);
+        Rounded(ds[i][1][part], ds[i][0][part]).store_rows(to.ds + at + kTileRows, to.ds + at);
+      }
+#pragma GCC unroll 2
+      for (int h = 0; h < kHalves; ++h)
+        store(b.kept_ds + (part * kHalves + h) * kTileWords + u * kTileRows + v * n,
+              side_by_side(ds[0][h][part], ds[1][h][part]));
+    }
+  }
+}
+
+/// The work of one call: one chunk of rows and the keys of a task.
+template <int kParts>
+class SplitChunk {
+ public:
+  SplitChunk(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
+      : q_(q), k_(k), blocks_(q, k), kept_(strips.ds_rows), depth_(depth_tiles(q.head_dim)) {}
+
+  void run();
+
+ private:
+  static constexpr int kBlockWords = kParts * kBlockNumbers / 2;  // of a block's dS
+
+  Pair* kept_ds(int row, int key, int first) const {
+    return kept_ + (row / kStepRows * (kKeptKeys / kBlockKeys) + (key - first) / kBlockKeys) * kBlockWords;
+  }
+  SplitBlock block(int row, int key, int first) const;
+  template <class Beside>
+  void multiply(const Pair* a, const Pair* words, float* to, const Beside& beside);
+  template <class Beside>
+  void add(float* sums, const std::uint16_t* factors, const Pair* rows, const Beside& beside);
+  void make_scores(const SplitBlock& b);
+  void weigh(const SplitBlock& now, const SplitBlock* before);
+  void add_to_keys(const SplitBlock& b);
+  void add_keys_seen(const SplitBlock& b);
+  void add_granules(int row, int low, int high, int first);
+  void add_queries_seen(int row, int key, int first) const;
+  Factors<kParts>& factors_of(int number) { return memory_.factors[number % 2]; }
+
+  const QueryChunk<Pair>& q_;
+  const KeyChunk<Pair>& k_;
+  const Blocks blocks_;
+  Pair* const kept_;
+  const int depth_;
+  int number_ = 0;  // of the block whose P and dS are made
+  TileRegisters tiles_;
+  SplitBlockMemory<kParts> memory_;
+};
+
+template <int kParts>
+SplitBlock SplitChunk<kParts>::block(int row, int key, int first) const {
+  const std::int64_t words = depth_ * kTileRows * kParts, keys = key * words, rows = row * words;
+  return {k_.keys + keys,
+          k_.values + keys,
+          q_.queries + rows,
+          q_.dout + rows,
+          q_.added_queries + rows,
+          q_.added_dout + rows,
+          kept_ds(row, key, first),
+          q_.shift + row,
+          q_.delta + row,
+          q_.factors + row,
+          q_.begin + row,
+          q_.end + row,
+          key,
+          row,
+          blocks_.is_masked(row, key)};
+}
+
+/// to = 32 keys (or values) times 32 rows.
+template <int kParts>
+template <class Beside>
+inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::multiply(const Pair* a, const Pair* words, float* to,
+                                                               const Beside& beside) {
+  times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles_.template zero<i>(); });
+  const long part = long(depth_) * kTileRows * kStepRows, tile = long(depth_) * kParts * kTileWords;
+  for (int k = 0; k < depth_; ++k, a += kParts * kTileWords, words += kTileRows * kStepRows)
+    multiply_parts<kParts>(tiles_, a, a + tile, kTileWords, words, words + kTileRows, part, kGroupStride, beside);
+  store_block(tiles_, to, kHalves * kTileWords, kTileWords, 64);
+}
+
+/// sums += P^T dout, or dS^T Q.
+template <int kParts>
+template <class Beside>
+inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::add(float* sums, const std::uint16_t* factors, const Pair* rows,
+                                                          const Beside& beside) {
+  const auto* const a = reinterpret_cast<const Pair*>(factors);
+  constexpr long part = kTileWords, of_tile = kParts * kTileWords;  // words of a part, of a tile of keys or columns
+  for (int d = 0; d < 2 * depth_; d += 2) {
+    float* const to = sums + d * 2 * kTileWords;
+    load_block(tiles_, to, kTileWords, 2 * kTileWords, 64);
+    const Pair* const b = rows + d * of_tile;
+    multiply_parts<kParts>(tiles_, a, a + of_tile, part, b, b + of_tile, part, 64, beside);
+    store_block(tiles_, to, kTileWords, 2 * kTileWords, 64);
+  }
+}
+
+template <int kParts>
+void SplitChunk<kParts>::make_scores(const SplitBlock& b) {
+  multiply(b.keys, b.queries, memory_.scores, Alone{});
+  multiply(b.values, b.dout, memory_.dp, Alone{});
+}
+
+/// Makes P and dS of `now` and, beside it, adds block `before` to dV and dK.
+template <int kParts>
+void SplitChunk<kParts>::weigh(const SplitBlock& now, const SplitBlock* before) {
+  Factors<kParts>& to = factors_of(number_);
+  int made = 0, done = 0;
+  const int all = 2 * depth_ * kPartProducts<kParts>;
+  const auto make = [&]() ANNULUS_INLINE_MEMBER {
+    if (now.is_masked)
+      weigh_pair_of_keys<kParts, true>(now, memory_, to, made);
+    else
+      weigh_pair_of_keys<kParts, false>(now, memory_, to, made);
+    ++made;
+  };
+  if (before != nullptr) {
+    const auto beside = [&]() ANNULUS_INLINE_MEMBER {
+      done += kUnits;
+      while (made * all < done) make();
+    };
+    const Factors<kParts>& from = factors_of(number_ + 1);
+    add(memory_.dv, from.p, before->added_dout, beside);
+    add(memory_.dk, from.ds, before->added_queries, beside);
+  }
+  while (made < kUnits) make();
+}
+
+/// Adds a block whose P and dS are made last to dV and dK.
+template <int kParts>
+void SplitChunk<kParts>::add_to_keys(const SplitBlock& b) {
+  if (!q_.finite && b.is_masked) return add_keys_seen(b);
+  const Factors<kParts>& from = factors_of(number_ + 1);
+  add(memory_.dv, from.p, b.added_dout, Alone{});
+  add(memory_.dk, from.ds, b.added_queries, Alone{});
+}
+
+/// Adds to dV and dK where dout or Q is not finite. Leaves out keys that a row does not see: 0 times infinity is NaN.
+template <int kParts>
+void SplitChunk<kParts>::add_keys_seen(const SplitBlock& b) {
+  const Factors<kParts>& from = factors_of(number_ + 1);
+  for (int key = 0; key < kBlockKeys; ++key)
+    for (int column = 0; column < 2 * depth_ * kTileRows; ++column) {
+      const int tile = column / kTileRows, d = column % kTileRows,
+                to = (tile * 2 + key / kTileRows) * kTileWords + key % kTileRows * kTileRows + d;
+      const auto add = [&](float* sums, const std::uint16_t* factors, const Pair* rows) {
+        const auto* const words = reinterpret_cast<const Pair*>(factors) + key / kTileRows * kParts * kTileWords +
+                                  key % kTileRows * kTileRows;
+        sums[to] +=
+            product_of_seen([&](int row) { return whole_number<kParts>(words + row / 2, row % 2, kTileWords); },
+                            [&](int row) {
+                              return whole_number<kParts>(rows + tile * kParts * kTileWords + row / 2 * kTileRows + d,
+                                                          row % 2, kTileWords);
+                            },
+                            [&](int row) { return blocks_.sees(b.row + row, b.key + key); });
+      };
+      add(memory_.dv, from.p, b.added_dout);
+      add(memory_.dk, from.ds, b.added_queries);
+    }
+}
+
+/// Adds keys [low, high) to dQ^T of 32 rows, 32 keys at a time, the last ones first.
+template <int kParts>
+void SplitChunk<kParts>::add_granules(int row, int low, int high, int first) {
+  constexpr long of_tile = kParts * kTileWords;
+  float* to = q_.dq + row * 2 * depth_ * kTileRows;
+  for (int d = 0; d < 2 * depth_; d += 2, to += 2 * kTileRows * kStepRows) {
+    load_block(tiles_, to, kTileRows * kStepRows, kTileRows, kGroupStride);
+    for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys) {
+      const Pair* const a = k_.key_rows + (key / kBlockKeys * 2 * depth_ + d) * of_tile;
+      const Pair* const b = kept_ds(row, key, first);
+      multiply_parts<kParts>(tiles_, a, a + of_tile, kTileWords, b, b + kTileWords, kHalves * kTileWords, 64, Alone{});
+    }
+    store_block(tiles_, to, kTileRows * kStepRows, kTileRows, kGroupStride);
+  }
+}
+
+/// Adds 32 keys to dQ of 32 rows if K is not finite: leaves out keys that a row does not see.
+template <int kParts>
+void SplitChunk<kParts>::add_queries_seen(int row, int key, int first) const {
+  const int columns = 2 * depth_ * kTileRows;
+  const Pair* const ds = kept_ds(row, key, first);
+  for (int i = 0; i < kStepRows; ++i)
+    for (int column = 0; column < columns; ++column) {
+      const Pair* const words = k_.key_rows +
+                                (key / kBlockKeys * 2 * depth_ + column / kTileRows) * kParts * kTileWords +
+                                column % kTileRows * kTileRows;
+      const Pair* const of_row = ds + i / kTileRows * kTileWords + i % kTileRows;
+      q_.dq[row * columns + column * kStepRows + i] += product_of_seen(
+          [&](int j) { return whole_number<kParts>(words + j / 2, j % 2, kTileWords); },
+          [&](int j) { return whole_number<kParts>(of_row + j / 2 * kTileRows, j % 2, kHalves * kTileWords); },
+          [&](int j) { return blocks_.sees(row + i, key + j); });
+    }
+}
+
+template <int kParts>
+void SplitChunk<kParts>::run() {
+  const bool wants_keys = k_.dk != nullptr;
+  for (int first = (k_.count - 1) / kKeptKeys * kKeptKeys; first >= 0; first -= kKeptKeys) {
+    const int end = at_most(first + kKeptKeys, round_up(k_.count, kBlockKeys));
+    int row = -kStepRows, key = first;
+    SplitBlock before = {};
+    bool has_before = false;
+    for (; blocks_.next_block(row, key, end); ++number_) {
+      const SplitBlock now = block(row, key, first);
+      make_scores(now);
+      const bool by_hand = has_before && !q_.finite && before.is_masked;
+      if (by_hand) add_keys_seen(before);
+      weigh(now, has_before && !by_hand ? &before : nullptr);
+      if (wants_keys && (!has_before || before.key != now.key)) {
+        if (has_before) blocks_.leave_keys(before.key, memory_.dk, memory_.dv);
+        blocks_.enter_keys(now.key, memory_.dk, memory_.dv);
+      }
+      before = now;
+      has_before = wants_keys;
+    }
+    if (has_before) {
+      add_to_keys(before);
+      blocks_.leave_keys(before.key, memory_.dk, memory_.dv);
+    }
+    if (q_.dq == nullptr) continue;
+    blocks_.for_each_row(first, end, !k_.finite, [&](int row_, int low, int high) {
+      if (!k_.finite && blocks_.is_masked(row_, low))
+        add_queries_seen(row_, low, first);
+      else
+        add_granules(row_, low, high, first);
+    });
+  }
+}
+
+template <int kParts>
+void add_chunks(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips) {
+  const DenormalsAreZero as_the_matrix_unit_has_it(true);
+  SplitChunk<kParts>(q, k, strips).run();
+}
+
+template <class Storage, int kParts>
+void pack_keys(const void* const* rows, std::int64_t count, int head_dim, float, Pair* to) {
+  pack_first_operands<Storage, kParts>(rows, count, round_up(int(count), kBlockKeys), head_dim, to);
+}
+
+/// K as first operand of dQ^T: [key / 32][column tile][part][16 columns][16 words of two keys].
+template <class Storage, int kParts>
+bool pack_key_columns_in_parts(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
+                               Pair* to) {
+  Floats differences{};
+  for (int first = 0; first < count; first += kProductDepth)
+    for (int d = 0; d < 2 * depth_tiles(head_dim); ++d, to += kParts * kTileWords)
+      pack_columns_in_parts<Storage, kParts>(rows + first, d * kTileRows, head_dim, differences, to);
+  return is_zero(differences);
+}
+
+// Q comes with one factor for all rows. dout comes with a factor for each row, which P has here: dout is not multiplied.
+ANNULUS_INLINE float factor_of(const RowFactors<float>& factors) { return factors.step == 0 ? *factors.of : 1; }
+
+/// Q (or dout) as second operand of S^T (or dP^T): [row / 32][part][word][32 rows].
+template <class Storage, int kParts>
+bool pack_words(const void* const* rows, int count, int head_dim, int, const RowFactors<float>& factors, Pair* to) {
+  return pack_words_of_rows<Storage, kParts>(rows, count, head_dim, factor_of(factors), to);
+}
+
+/// Q (or dout) as second operand of dK (or dV): [row / 32][column tile][part][16 words of two rows][16 columns].
+template <class Storage, int kParts>
+bool pack_rows_in_parts(const void* const* rows, int count, int head_dim, int, const RowFactors<float>& factors,
+                        Pair* to) {
+  const float factor = factor_of(factors);
+  for (int first = 0; first < count; first += kProductDepth)
+    for (int d = 0; d < 2 * depth_tiles(head_dim); ++d, to += kParts * kTileWords)
+      pack_row_pairs<Storage, kParts>(rows + first, d * kTileRows, head_dim, factor, to);
+  return true;  // pack_words() has checked the same numbers
+}
+
+template <class Storage, int kParts>
+constexpr void set_packing(TileFunctions<Pair>& table, int storage) {
+  table.pack_transposed[storage] = pack_keys<Storage, kParts>;
+  table.pack_row_slabs[storage] = pack_words<Storage, kParts>;
+  table.pack_slabs[storage] = pack_rows_in_parts<Storage, kParts>;
+  table.pack_descending_slabs[storage] = pack_key_columns_in_parts<Storage, kParts>;
+}
+
+template <int kParts>
+consteval TileFunctions<Pair> table_of() {
+  constexpr int float32 = 1, float16 = 2;
+  TileFunctions<Pair> table = {};
+  table.parts = kParts;
+  table.row_block = kTileRows;
+  table.column_block = kProductDepth;
+  table.key_granule = kProductDepth;
+  table.depth_step = kTileRows;
+  table.backward_row_step = kStepRows;
+  table.backward_key_step = table.key_panel = kBlockKeys;
+  table.strip_stride = kKeptKeys;
+  set_packing<float, kParts>(table, float32);
+  set_packing<HalfBits, kParts>(table, float16);
+  table.load_rows = load_key_sums;
+  table.store_rows = store_key_sums;
+  table.load_query_sums = load_columns<float, kStepRows, kProductDepth>;
+  table.store_query_sums = store_columns<float, kStepRows, kProductDepth>;
+  table.add_chunks = add_chunks<kParts>;
+  return table;
+}
+
+}  // namespace
+
+constinit const TileFunctions<Pair> backward_of_two_parts = table_of<2>();
+constinit const TileFunctions<Pair> backward_of_three_parts = table_of<3>();
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -1,0 +1,323 @@
+// The forward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp): the tile's keys in steps of
+// 64, rows in groups of 32, as in forward_tiles.cpp. Scores, weights and sums have float's precision: m is that of
+// online_softmax.hpp, and l is the sum of the weights that are multiplied with the values, key after key.
+//
+//   queries  [row / 32][part][word][32 rows]            numbers times scale * log2(e), as in float tiles
+//   keys     [key / 16][depth tile][part][16 keys][16 words]
+//   values   [step][column tile][2 products][part][16 columns][16 words of two keys]
+// An even number of column tiles: columns are padded to a multiple of 32.
+#include "annulus/kernels/host/amx/forward_rows.hpp"
+#include "annulus/kernels/host/amx/split_pack.hpp"
+
+namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
+namespace {
+
+using Pair = BFloat16Pair;
+
+constexpr int kPartWords = kStepKeys * kStepRows / 2;  // words of one part of a step's weights
+
+/// What steps use again and again, so that it stays in the first-level cache.
+template <int kParts>
+struct SplitMemory {
+  /// [4 tiles of keys][2 halves][16 keys][16 rows]
+  alignas(64) float scores[kStepKeys * kStepRows];
+  /// Of this step and of the one before: [2 products][2 halves][part][16 pairs of keys][16 rows]
+  alignas(64) Pair weights[2][kParts * kPartWords];
+};
+
+/// Makes a step's weights, two keys at a time, and adds them to l.
+template <int kParts>
+class Weights {
+ public:
+  ANNULUS_INLINE_MEMBER Weights(const Step& step, const float* scores, Pair* to)
+      : step_(step), scores_(scores), to_(to) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const Floats m = load<Floats>(step.max + v * kLanes<float>);
+      shift_[v] = m > broadcast(-kInfinity<float>) ? m : Floats{};  // a row without m sees no key of this step
+      sums_[v] = load<Floats>(step.sum + v * kLanes<float>);
+      power_[v] = broadcast(-1.f);
+    }
+  }
+  /// Makes the next two keys' weights.
+  ANNULUS_INLINE_MEMBER void make() {
+    constexpr int n = kLanes<float>;
+    const int u = made_++;
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const int half = v * n / kTileRows, at = v * n % kTileRows;
+      const float* const scores = scores_ + (u / 8 * kHalves + half) * kTileWords + u % 8 * 32 + at;
+      Pair* const to = to_ + (u / 16 * kHalves + half) * kParts * kTileWords + u % 16 * 16 + at;
+      Floats low[kParts], high[kParts], power[2];
+      const Floats first = exact_exp2(load<Floats>(scores), shift_[v], power[0]);
+      const Floats second = exact_exp2(load<Floats>(scores + kTileRows), shift_[v], power[1]);
+      split<kParts>(first, low);
+      split<kParts>(second, high);
+      power_[v] = larger(power[0], larger(power[1], power_[v]));
+      sums_[v] = sums_[v] + (kParts == 3 ? first : low[0] + low[1]);
+      sums_[v] = sums_[v] + (kParts == 3 ? second : high[0] + high[1]);
+#pragma GCC unroll 3
+      for (int i = 0; i < kParts; ++i) store(to + i * kTileWords, side_by_side(low[i], high[i]));
+    }
+  }
+  ANNULUS_INLINE_MEMBER int made() const { return made_; }
+  /// Whether m of a row must rise.
+  ANNULUS_INLINE_MEMBER bool need_care() const {
+    bool any = false;
+    for (int v = 0; v < kVectors; ++v) any |= any_above(power_[v], broadcast(-1.f));
+    return any;
+  }
+  ANNULUS_INLINE_MEMBER void store_sums() const {
+    for (int v = 0; v < kVectors; ++v) store(step_.sum + v * kLanes<float>, sums_[v]);
+  }
+
+ private:
+  static constexpr int kVectors = kStepRows / kLanes<float>;
+  const Step& step_;
+  const float* scores_;
+  Pair* to_;
+  Floats shift_[kVectors], sums_[kVectors], power_[kVectors];
+  int made_ = 0;
+};
+
+constexpr int kUnits = kStepKeys / 2;
+
+/// The work of one call: one tile of keys and all rows.
+template <int kParts>
+class SplitWork {
+ public:
+  SplitWork(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile)
+      : panels_(panels),
+        tile_(tile),
+        depth_(depth_tiles(panels.head_dim)),
+        columns_(2 * depth_),
+        rows_(panels, tile, columns_, 1) {}
+
+  void run();
+  void run_plainly();
+
+ private:
+  template <class Beside>
+  void add_scores(const Step& step, const Beside& beside);
+  template <class Beside>
+  void add_values(const Step& step, const Pair* weights, const Beside& beside);
+  bool advance(const Step* next, const Step& now, const Step* before);
+  void weigh_again(const Step& now);
+  void weigh_with_care(const Step& now);
+  void add_seen(const Step& step);
+  Pair* weights_of(int number) { return memory_.weights[number % 2]; }
+
+  const QueryPanels<Pair>& panels_;
+  const KeyTile<Pair>& tile_;
+  const int depth_, columns_;
+  const StepRows rows_;
+  int number_ = 0;  // of the step whose weights are made
+  TileRegisters tiles_;
+  SplitMemory<kParts> memory_;
+};
+
+/// S^T = K Q^T
+template <int kParts>
+template <class Beside>
+inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_scores(const Step& step, const Beside& beside) {
+  const long of_keys = long(depth_) * kParts * kTileWords;  // from one tile of keys to the next
+  for (int t = 0; t < 4; t += 2) {
+    times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles_.template zero<i>(); });
+    const Pair *keys = step.keys + t * of_keys, *queries = step.queries;
+    for (int k = 0; k < depth_; ++k, keys += kParts * kTileWords, queries += kTileRows * kStepRows)
+      multiply_parts<kParts>(tiles_, keys, keys + of_keys, kTileWords, queries, queries + kTileRows,
+                             depth_ * kTileRows * kStepRows, kGroupStride, beside);
+    store_block(tiles_, memory_.scores + t * kHalves * kTileWords, kHalves * kTileWords, kTileWords, 64);
+  }
+}
+
+/// O^T += V^T P^T
+template <int kParts>
+template <class Beside>
+inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_values(const Step& step, const Pair* weights,
+                                                                const Beside& beside) {
+  constexpr long column_words = 2 * kParts * kTileWords, product_words = kHalves * kParts * kTileWords;
+  for (int d = 0; d < columns_; d += 2) {
+    float* const acc = step.acc + d * kTileRows * kStepRows;
+    const Pair* const values = step.values + d * column_words;
+    load_block(tiles_, acc, kTileRows * kStepRows, kTileRows, kGroupStride);
+    for (int product = 0; product < 2; ++product) {
+      const Pair* const a = values + product * kParts * kTileWords;
+      const Pair* const b = weights + product * product_words;
+      multiply_parts<kParts>(tiles_, a, a + column_words, kTileWords, b, b + kParts * kTileWords, kTileWords, 64,
+                             beside);
+    }
+    store_block(tiles_, acc, kTileRows * kStepRows, kTileRows, kGroupStride);
+  }
+}
+
+/// Adds step `before` to O^T, makes the weights of `now` from the scores in memory, and replaces these scores by those
+/// of `next`. Weights are made beside products, so that the matrix unit and vectors work at the same time. The first two
+/// tiles of new scores are stored when at least half of the weights are made, the others when all are.
+template <int kParts>
+bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* before) {
+  Weights<kParts> weights(now, memory_.scores, weights_of(number_));
+  const int products = kPartProducts<kParts> * 2 * depth_;  // of values, and as many of scores
+  const int all = (before != nullptr ? products : 0) + (next != nullptr ? products : 0);
+  int done = 0;
+  const auto beside = [&]() ANNULUS_INLINE_MEMBER {
+    done += kUnits;
+    while (weights.made() * all < done) weights.make();
+  };
+  if (before != nullptr) add_values(*before, weights_of(number_ + 1), beside);
+  if (next != nullptr) add_scores(*next, beside);
+  while (weights.made() < kUnits) weights.make();
+  if (weights.need_care()) return false;
+  weights.store_sums();
+  return true;
+}
+
+/// Makes the weights from the scores in memory, for any scores. Scores that overflowed all get the same weight.
+template <int kParts>
+void SplitWork<kParts>::weigh_with_care(const Step& now) {
+  if (now.is_masked) rows_.hide_unseen(now, memory_.scores);
+  rows_.raise_maxima(now, memory_.scores);
+  const Floats largest = broadcast(kLargest<float>);
+  for (int i = 0; i < kStepKeys * kStepRows; i += kLanes<float>) {
+    const Floats x = load<Floats>(memory_.scores + i);
+    store(memory_.scores + i, x > largest ? largest : x);
+  }
+  Weights<kParts> weights(now, memory_.scores, weights_of(number_));
+  for (int u = 0; u < kUnits; ++u) weights.make();
+  weights.store_sums();
+}
+
+/// Makes the weights of `now` again. memory_ already has scores of the next step: it keeps them.
+template <int kParts>
+void SplitWork<kParts>::weigh_again(const Step& now) {
+  alignas(64) float next[kStepKeys * kStepRows];
+  __builtin_memcpy(next, memory_.scores, sizeof next);
+  add_scores(now, Alone{});
+  weigh_with_care(now);
+  __builtin_memcpy(memory_.scores, next, sizeof next);
+}
+
+template <int kParts>
+void SplitWork<kParts>::run() {
+  Walk walk(panels_, tile_, columns_, kParts);
+  if (walk.is_done()) return;
+  Step steps[3] = {{}, walk.step(), {}};
+  Step *before = &steps[0], *now = &steps[1], *next = &steps[2];
+  bool has_before = false;
+  add_scores(*now, Alone{});
+  for (bool more = true; more; ++number_) {
+    walk.go_on();
+    more = !walk.is_done();
+    if (more) *next = walk.step();
+    const bool has_empty = rows_.has_empty_rows(*now);
+    if (now->is_masked) rows_.hide_unseen(*now, memory_.scores);
+    if (has_empty) rows_.raise_maxima(*now, memory_.scores);
+    if (!advance(more ? next : nullptr, *now, has_before ? before : nullptr)) weigh_again(*now);
+    Step* const free = before;
+    before = now;
+    now = next;
+    next = free;
+    has_before = true;
+  }
+  add_values(*before, weights_of(number_ + 1), Alone{});
+}
+
+/// Adds a step of values that are not all finite, number by number, without the keys that a row does not see: weight 0
+/// times infinity is NaN, and so are sums of the parts of products with infinity.
+template <int kParts>
+void SplitWork<kParts>::add_seen(const Step& step) {
+  for (int i = 0; i < kStepRows; ++i) {
+    const auto [begin, end] = rows_.seen_by(step, i);
+    for (int column = 0; column < columns_ * kTileRows; ++column) {
+      float& sum = step.acc[column * kStepRows + i];
+      for (int product = 0; product < 2; ++product) {
+        const Pair* const values =
+            step.values + (column / kTileRows * 2 + product) * kParts * kTileWords + column % kTileRows * kTileRows;
+        const Pair* const weights =
+            weights_of(number_) + (product * kHalves + i / kTileRows) * kParts * kTileWords + i % kTileRows;
+        float chains[2] = {};
+        for (int key = 0; key < kProductDepth; ++key) {
+          const int number = product * kProductDepth + key;
+          if (number < begin || number >= end) continue;
+          float& chain = chains[key % 2];
+          chain = __builtin_fmaf(whole_number<kParts>(values + key / 2, key % 2, kTileWords),
+                                 whole_number<kParts>(weights + key / 2 * kTileRows, key % 2, kTileWords), chain);
+        }
+        sum += chains[0] + chains[1];
+      }
+    }
+  }
+}
+
+/// For tiles whose values are not all finite.
+template <int kParts>
+void SplitWork<kParts>::run_plainly() {
+  for (Walk walk(panels_, tile_, columns_, kParts); !walk.is_done(); walk.go_on()) {
+    add_scores(walk.step(), Alone{});
+    weigh_with_care(walk.step());
+    add_seen(walk.step());
+  }
+}
+
+template <int kParts>
+void add_tile(const QueryPanels<Pair>& panels, const KeyTile<Pair>& tile, float*) {
+  const DenormalsAreZero as_the_matrix_unit_has_it(true);
+  SplitWork<kParts> work(panels, tile);
+  tile.finite ? work.run() : work.run_plainly();
+}
+
+template <class Storage, int kParts>
+void pack_queries(const void* const* rows, std::int64_t count, int head_dim, float factor, Pair* to) {
+  pack_words_of_rows<Storage, kParts>(rows, count, head_dim, factor, to);
+}
+
+/// Rows as first operands: [row / 16][depth tile][part][16 rows][16 words], zero up to a multiple of kStepKeys rows.
+template <class Storage, int kParts>
+void pack_keys_in_parts(const void* const* rows, int count, int head_dim, Pair* to) {
+  pack_first_operands<Storage, kParts>(rows, count, round_up(count, kStepKeys), head_dim, to);
+}
+
+template <class Storage, int kParts>
+bool pack_values_in_parts(const void* const* rows, int count, int head_dim, int /*capacity*/, Pair* values) {
+  static constexpr Storage none[kMaxMatrixDim] = {};
+  Floats differences{};
+  const int columns = 2 * depth_tiles(head_dim);
+  for (int first = 0; first < count; first += kStepKeys) {
+    const void* some[kStepKeys];
+    for (int i = 0; i < kStepKeys; ++i) some[i] = first + i < count ? rows[first + i] : none;
+    for (int d = 0; d < columns; ++d)
+      for (int product = 0; product < 2; ++product, values += kParts * kTileWords)
+        pack_columns_in_parts<Storage, kParts>(some + product * kProductDepth, d * kTileRows, head_dim, differences,
+                                               values);
+  }
+  return is_zero(differences);
+}
+
+template <int kParts>
+consteval TileFunctions<Pair> table_of() {
+  constexpr int float32 = 1, float16 = 2;
+  TileFunctions<Pair> table = {};
+  table.parts = kParts;
+  table.group_rows = table.query_step = kStepRows;
+  table.key_step = table.strip_keys = kStepKeys;
+  table.key_granule = kProductDepth;
+  table.forward_depth_step = kTileRows;
+  table.column_step = kProductDepth;
+  table.pack_queries[float32] = pack_queries<float, kParts>;
+  table.pack_queries[float16] = pack_queries<HalfBits, kParts>;
+  table.pack_rows[float32] = pack_keys_in_parts<float, kParts>;
+  table.pack_rows[float16] = pack_keys_in_parts<HalfBits, kParts>;
+  table.pack_values[float32] = pack_values_in_parts<float, kParts>;
+  table.pack_values[float16] = pack_values_in_parts<HalfBits, kParts>;
+  table.load_columns = load_columns<float, kStepRows, kProductDepth>;
+  table.store_columns = store_columns<float, kStepRows, kProductDepth>;
+  table.add_tile[0] = add_tile<kParts>;
+  return table;
+}
+
+}  // namespace
+
+constinit const TileFunctions<Pair> forward_of_two_parts = table_of<2>();
+constinit const TileFunctions<Pair> forward_of_three_parts = table_of<3>();
+
+}  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

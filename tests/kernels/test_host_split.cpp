@@ -1,0 +1,128 @@
+// Precisions 3xbfloat16 and 6xbfloat16 (kernels/host/amx/split.hpp) against the definition. That every matrix unit has
+// the same bits is tested in test_host_matrix.cpp.
+#include <gtest/gtest.h>
+
+#include "kernels/matrix_case.hpp"
+
+namespace annulus::test {
+namespace {
+
+using core::Band;
+using core::Precision;
+
+const MatrixKind three{DType::float32, Precision::three_bfloat16}, six{DType::float32, Precision::six_bfloat16},
+    halves{DType::float16, Precision::three_bfloat16};
+
+/// How far results of a kind may be from the definition. Numbers of float16 are stored rounded.
+double forward_limit(const MatrixKind& kind) {
+  return kind.type == DType::float16 ? 3e-3 : kind.precision == Precision::six_bfloat16 ? 3e-6 : 1e-4;
+}
+double gradient_limit(const MatrixKind& kind) { return kind.precision == Precision::six_bfloat16 ? 1e-5 : 3e-4; }
+
+void expect_right(const BackwardCase& test, const std::string& what) {
+  const MatrixKind kind{test.type, test.precision};
+  SCOPED_TRACE(fmt::format("{}, {}", kind.name(), what));
+  const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
+  const kernels::ReferenceResult actual = host_answer(test, InstructionSet::amx);
+  EXPECT_TRUE(close_to(actual.out, expected.out, forward_limit(kind))) << "out";
+  EXPECT_TRUE(close_to(actual.lse, expected.lse, forward_limit({DType::float32, kind.precision}))) << "lse";
+  expect_close(host_gradients(test, forward, {InstructionSet::amx}), naive_gradients(test, forward),
+               gradient_limit(kind));
+}
+
+TEST(HostSplit, IsRightForEveryHeadSizeAndBand) {
+  for (const MatrixKind& kind : {three, six, halves})
+    for (const Index D : {1, 16, 33, 64, 80, 128, 256})
+      for (const Band& band : {Band::all, Band::upto, Band{40, 25}})
+        expect_right(gradients_in(kind, 131, 331, D, band), fmt::format("D {}, band {}", D, name_of(band)));
+}
+
+TEST(HostSplit, IsRightForLargeScores) {
+  // Scores of some hundreds: only few keys of a row weigh something, and m rises often. Scores of float16 tensors are
+  // those of rounded q, as the definition's are.
+  for (const MatrixKind& kind : {three, six, halves}) {
+    BackwardCase test = gradients_in(kind, 100, 400, 64, Band::all, 30);
+    SCOPED_TRACE(kind.name());
+    const double growth = kind.precision == Precision::six_bfloat16 ? 10 : 60;  // errors of scores grow with them
+    const kernels::ReferenceResult expected = naive_answer(test), actual = host_answer(test, InstructionSet::amx);
+    EXPECT_TRUE(close_to(actual.out, expected.out, growth * forward_limit({DType::float32, kind.precision})));
+    EXPECT_TRUE(close_to(actual.lse, expected.lse, forward_limit({DType::float32, kind.precision}) / 10));
+  }
+}
+
+TEST(HostSplit, SixProductsAreAsExactAsFloat) {
+  // Largest errors of out and of gradients, beside those of float32 products.
+  for (const double amplitude : {1., 8.}) {
+    BackwardCase test = gradients_in(six, 300, 700, 64, Band::all, amplitude);
+    const kernels::ReferenceResult expected = naive_answer(test), forward = stored_forward(test);
+    const Gradients gradients = naive_gradients(test, forward);
+    const auto worst = [&](Precision precision) {
+      test.precision = precision;
+      const kernels::ReferenceResult actual = host_answer(test, InstructionSet::amx);
+      const Gradients made = host_gradients(test, forward, {InstructionSet::amx});
+      return std::array{error_of(actual.out, expected.out), error_of(made.dq, gradients.dq),
+                        error_of(made.dk, gradients.dk), error_of(made.dv, gradients.dv)};
+    };
+    const auto split = worst(Precision::six_bfloat16), plain = worst(Precision::float32);
+    for (std::size_t i = 0; i < split.size(); ++i)
+      EXPECT_LE(split[i], 2 * plain[i] + 1e-6) << "result " << i << ", amplitude " << amplitude;
+  }
+}
+
+TEST(HostSplit, ARowThatSeesOneKeyGetsItsValue) {
+  for (const MatrixKind& kind : {three, six}) {
+    const WorkCase test = in_kind(kind, with_band(plain_case(40, 40, 32, false), Band{0, 0}));
+    const kernels::ReferenceResult actual = host_answer(test, InstructionSet::amx);
+    EXPECT_TRUE(close_to(actual.out, test.v, kind.precision == Precision::six_bfloat16 ? 2e-7 : 3e-5)) << kind.name();
+  }
+}
+
+TEST(HostSplit, LargeAndInfiniteValues) {
+  // Rounded to bfloat16, the largest numbers of float32 would be infinite. The mean of such values is finite.
+  const double large = 3.396e38, infinity = std::numeric_limits<double>::infinity();
+  for (const MatrixKind& kind : {three, six}) {
+    SCOPED_TRACE(kind.name());
+    WorkCase test = in_kind(kind, plain_case(5, 100, 16, false));
+    for (std::size_t i = 0; i < test.v.size(); i += 16) test.v[i] = large;  // column 0 of every key
+    kernels::ReferenceResult actual = host_answer(test, InstructionSet::amx);
+    for (std::size_t row = 0; row < 5; ++row) EXPECT_NEAR(actual.out[row * 16] / large, 1, 1e-4);
+    for (std::size_t i = 1; i < test.v.size(); i += 16) test.v[i] = -infinity;  // column 1
+    actual = host_answer(test, InstructionSet::amx);
+    for (std::size_t row = 0; row < 5; ++row) {
+      EXPECT_NEAR(actual.out[row * 16] / large, 1, 1e-4);
+      EXPECT_EQ(actual.out[row * 16 + 1], -infinity);
+    }
+  }
+}
+
+TEST(HostSplit, NobodysNumbersStayOut) {
+  // Keys after a row, and rows that do not see a key, have NaN: nothing of it arrives.
+  for (const MatrixKind& kind : {three, six, halves}) {
+    BackwardCase test = gradients_in(kind, 150, 150, 40, Band::upto);
+    const kernels::ReferenceResult forward = stored_forward(test);
+    const Gradients clean = host_gradients(test, forward, {InstructionSet::amx});
+    BackwardCase dirty = test;
+    for (auto* tensor : {&dirty.k, &dirty.v}) std::fill(tensor->end() - 40 * 20, tensor->end(), std::nan(""));
+    const kernels::ReferenceResult out = host_answer(test, InstructionSet::amx),
+                                   with_nan = host_answer(dirty, InstructionSet::amx);
+    const Gradients made = host_gradients(dirty, forward, {InstructionSet::amx});
+    for (std::size_t i = 0; i < 130 * 40; ++i) {
+      ASSERT_NEAR(with_nan.out[i], out.out[i], forward_limit(kind)) << kind.name() << ", out " << i;
+      ASSERT_NEAR(made.dq[i], clean.dq[i], gradient_limit(kind)) << kind.name() << ", dq " << i;
+    }
+    for (std::size_t i = 130 * 40; i < 150 * 40; ++i) EXPECT_TRUE(std::isnan(with_nan.out[i])) << i;
+  }
+}
+
+/// What matrix units do not compute is computed with products of float32: as exact as they are.
+TEST(HostSplit, TheRestIsComputedInFloat) {
+  WorkCase split = in_kind(three, plain_case(70, 130, 32, true));
+  split.shape.value_dim = 16;
+  split.v = random_values(core::TensorId::v, split.value_numbers(), split.type);
+  WorkCase plain = split;
+  plain.precision = Precision::float32;
+  expect_same(host_answer(split, InstructionSet::amx).out, host_answer(plain, InstructionSet::amx).out, "out");
+}
+
+}  // namespace
+}  // namespace annulus::test
