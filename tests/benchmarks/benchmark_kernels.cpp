@@ -9,7 +9,8 @@
 // statistics/...: costs of statistics, as shares of the CPU time of the forward pass measured in turn with them: what
 // entropy adds to it, and the separate passes for received attention, without and with the 8 largest weights.
 // scores/...: times with ALiBi and with softcap, as multiples of those of plain scores, forward and backward.
-// bfloat16_products in place of bfloat16: products of bfloat16; the peak is that of the instruction for them.
+// bfloat16_products in place of bfloat16: products of bfloat16; float32_by_6xbfloat16 and others: numbers in parts. The
+// peak is that of the instruction for these products.
 // .../r:8/hops:4/full: rows 0, 8, 16, ... of a sequence 8 times as long, keys in 4 calls; full: not causal.
 // in_blocks_backward: gradients in blocks of rows, as a run with reproducible: true makes them (GradientViews).
 // gradient_error/...: the error of dk and dv in float32, max |difference from float64| / max(|float64|, 1), in one
@@ -49,19 +50,21 @@ struct Case {
   DType type;
   Index n, heads, head_dim;
   bool causal;
-  bool products_as_stored = false;  ///< of bfloat16: products of bfloat16, not of float32
-  Index dilation = 1;               ///< rows 0, dilation, 2 dilation, ... of `stored()` rows
-  Index hops = 1;                   ///< number of calls, each with an equal part of the keys
-  bool in_blocks = false;           ///< GradientViews::begun_dk
-  bool exact = false;               ///< in float64, whatever the tensors are stored as
-  std::uint64_t seed = 1;           ///< of the tensors' numbers
+  /// float32: the default, float64 for tensors of float64; others as run files name them.
+  core::Precision products = core::Precision::float32;
+  Index dilation = 1;      ///< rows 0, dilation, 2 dilation, ... of `stored()` rows
+  Index hops = 1;          ///< number of calls, each with an equal part of the keys
+  bool in_blocks = false;  ///< GradientViews::begun_dk
+  bool exact = false;      ///< in float64, whatever the tensors are stored as
+  std::uint64_t seed = 1;  ///< of the tensors' numbers
   kernels::CallRule rule = {};
 
   Index stored() const { return n * dilation; }
   core::Shape shape() const { return {1, stored(), heads, heads, head_dim}; }
   double scale() const { return 1 / std::sqrt(double(head_dim)); }
   core::Precision precision() const {
-    return exact ? core::Precision::float64 : core::default_precision(type, products_as_stored);
+    if (core::has_own_products(products)) return products;
+    return exact ? core::Precision::float64 : core::default_precision(type);
   }
   DType sums() const { return precision() == core::Precision::float64 ? DType::float64 : DType::float32; }
   double flops() const {
@@ -334,14 +337,20 @@ void register_scores() {
   }
 }
 
+/// "float32", "bfloat16_products", "float32_by_6xbfloat16"
+std::string products_name(const Case& c) {
+  if (c.products == core::Precision::bfloat16) return "bfloat16_products";
+  const std::string type(core::name_of(c.type));
+  return core::is_split(c.products) ? fmt::format("{}_by_{}", type, core::name_of(c.products)) : type;
+}
+
 void register_case(const Case& c) {
   const std::string comb = c.dilation * c.hops > 1 ? fmt::format("/r:{}/hops:{}", c.dilation, c.hops) : "";
   const std::string name = fmt::format("{}{}/{}/n:{}/D:{}{}/{}", c.backend == Backend::host ? "" : "team_",
                                        c.in_blocks  ? "in_blocks_backward"
                                        : c.backward ? "backward"
                                                     : "forward",
-                                       c.products_as_stored ? "bfloat16_products" : core::name_of(c.type), c.n,
-                                       c.head_dim, comb, c.causal ? "causal" : "full");
+                                       products_name(c), c.n, c.head_dim, comb, c.causal ? "causal" : "full");
   benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
       ->Unit(benchmark::kMillisecond)
       ->MeasureProcessCPUTime();
@@ -354,14 +363,16 @@ void register_cases() {
         for (const Index dilation : {1, 8}) {
           for (const Index hops : {1, 4}) {
             if (dilation * hops > 1)
-              register_case({Backend::host, backward, type, n, 8, 64, false, false, dilation, hops});
+              register_case({Backend::host, backward, type, n, 8, 64, false, core::Precision::float32, dilation, hops});
           }
         }
         for (const Index head_dim : {32, 33, 40, 64, 72, 80, 96, 128, 160, 256}) {
           for (const bool causal : {false, true}) {
             register_case({Backend::host, backward, type, n, 8, head_dim, causal});
             register_case({Backend::device, backward, type, n, 8, head_dim, causal});
-            if (type == DType::bfloat16) register_case({Backend::host, backward, type, n, 8, head_dim, causal, true});
+            for (const core::Precision products : core::all_precisions)
+              if (core::has_own_products(products) && !core::is_tf32(products) && core::takes(products, type))
+                register_case({Backend::host, backward, type, n, 8, head_dim, causal, products});
             if (backward)
               register_case({.backend = Backend::host,
                              .backward = true,

@@ -96,7 +96,8 @@ struct Loop {
 Loop loop_of(InstructionSet set, core::Precision precision) {
   const bool wide = precision == core::Precision::float64;
 #if defined(ANNULUS_HAS_AMX_TILES)
-  if (set == InstructionSet::amx && precision == core::Precision::bfloat16 && core::has_amx())
+  const bool on_matrix_unit = precision == core::Precision::bfloat16 || core::is_split(precision);
+  if (set == InstructionSet::amx && on_matrix_unit && core::has_amx())
     return Loop{amx_pairs, 16, 4 * 2 * 16 * 16 * 32, 40000};
 #endif
   set = core::vectors_beside(set);

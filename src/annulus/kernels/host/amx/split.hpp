@@ -56,69 +56,135 @@ ANNULUS_INLINE void store_parts(std::uint16_t* to, Floats first, Floats second) 
   Rounded(second, first).store_rows(to + kLanes<float>, to);
 }
 
-/// 2^(x - shift) with float's precision; shift is an integer, and x is a number, -inf or NaN. The fraction is taken from
-/// x itself, so if the shift rises by k, the result changes by the exact factor 2^-k (rule K of online_softmax.hpp).
-/// `power` becomes floor(x) - shift, which is at least 0 if the result is 1 or more. Degree 5 as in exp2.hpp, error
-/// 8.2e-8. All operations are the same on every processor.
+/// 2^(x - shift) with float's precision; shift is an integer. The fraction is taken from x itself, so if the shift rises
+/// by k, the result changes by the exact factor 2^-k (rule K of online_softmax.hpp). `power` becomes a number that is at
+/// least 0 if the result is 1 or more. The result is 0 for x = -inf, infinite for +inf. Degree 5 as in exp2.hpp, error
+/// 8.2e-8. All results are the same on every processor.
 ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
-  x = larger(broadcast(-__FLT_MAX__), x);
 #if defined(__AVX512F__)
-  const Floats whole = _mm512_roundscale_ps(x, kTowardsMinusInfinity);
-#elif defined(__AVX2__)
-  const Floats whole = _mm256_floor_ps(x);
+  const Floats r = fraction<0>(x);
 #else
+  const Floats most = broadcast(__FLT_MAX__);
+  const Floats finite = smaller(most, larger(-most, x));
   Floats whole;
-  for (int i = 0; i < kLanes<float>; ++i) whole[i] = __builtin_floorf(x[i]);
+#if defined(__AVX2__)
+  whole = _mm256_floor_ps(finite);
+#else
+  for (int i = 0; i < kLanes<float>; ++i) whole[i] = __builtin_floorf(finite[i]);
 #endif
-  const Floats r = x - whole;
+  const Floats r = finite - whole;
+#endif
   Floats p = fused(broadcast(0.0018671306988898011f), r, broadcast(0.0090170287221022234f));
   p = fused(fused(p, r, broadcast(0.055799914553176573f)), r, broadcast(0.24016444961110428f));
   p = fused(fused(p, r, broadcast(0.69315131187254986f)), r, broadcast(1.f));
-  power = larger(broadcast(-200.f), whole - shift);
+#if defined(__AVX512F__)
+  power = minus_rounded_down(x, shift);
+  return _mm512_scalef_ps(p, power);  // of `power` it takes the integer below
+#else
+  power = x > most ? x : larger(broadcast(-200.f), whole - shift);
   return times_power_of_two(p, power);
+#endif
 }
 
-/// Adds the products of parts of two tiles of A (rows) and two of B (columns) to the four tiles in registers 0 to 3,
-/// [tile of A][tile of B], and calls beside() after each four products. Words between two parts: a_part, b_part;
-/// b_stride: bytes between two rows of a tile of B.
-template <int kParts, class Beside>
-ANNULUS_INLINE void multiply_parts(TileRegisters& tiles, const BFloat16Pair* a0, const BFloat16Pair* a1, long a_part,
-                                   const BFloat16Pair* b0, const BFloat16Pair* b1, long b_part, long b_stride,
-                                   const Beside& beside) {
-  times<kParts>([&]<int s>() ANNULUS_INLINE_MEMBER {
-    constexpr int sum = kParts - 1 - s;
-    times<sum + 1>([&]<int i>() ANNULUS_INLINE_MEMBER {
-      const BFloat16Pair *const b = b0 + (sum - i) * b_part, *const second_b = b1 + (sum - i) * b_part;
-      tiles.template load<4>(a0 + i * a_part);
-      tiles.template load<6>(b, b_stride);
-      tiles.template multiply<0, 4, 6>();
-      tiles.template load<7>(second_b, b_stride);
-      tiles.template multiply<1, 4, 7>();
-      tiles.template load<5>(a1 + i * a_part);
-      tiles.template multiply<2, 5, 6>();
-      tiles.template multiply<3, 5, 7>();
-      beside();
-    });
-  });
-}
-/// How often multiply_parts() calls beside().
+/// Where two by two tiles are, [tile of rows][tile of columns], in numbers; stride: bytes between two rows of a tile.
+struct TileBlock {
+  float* first;
+  long rows, columns;
+  long stride;
+
+  template <int i>
+  ANNULUS_INLINE_MEMBER float* tile() const {
+    return first + i / 2 * rows + i % 2 * columns;
+  }
+};
+
+/// Products of two tiles of A (rows), two of B (columns), and of their parts, added up in registers 0 to 3.
 template <int kParts>
-constexpr int kPartProducts = kParts*(kParts + 1) / 2;
+class PartProducts {
+ public:
+  explicit PartProducts(TileRegisters& tiles) : tiles_(tiles) {}
+
+  /// Begins with the sums of a block (or zeros), which leave() will store there.
+  ANNULUS_INLINE_MEMBER void enter(const TileBlock& block, bool from_zero) {
+    next_ = block;
+    is_first_ = true;
+    from_zero_ = from_zero;
+  }
+  /// Adds products and calls beside() after each second one. Words between two parts: a_part, b_part; b_stride: bytes
+  /// between two rows of a tile of B. The sums of the block before are stored one after another beside the first four
+  /// products: a store that waits for its product would fill the processor's scheduler, and no later instruction could
+  /// start.
+  template <class Beside>
+  ANNULUS_INLINE_MEMBER void add(const BFloat16Pair* a0, const BFloat16Pair* a1, long a_part, const BFloat16Pair* b0,
+                                 const BFloat16Pair* b1, long b_part, long b_stride, const Beside& beside) {
+    for (const PartPair& of : kPairs) {
+      tiles_.template load<4>(a0 + of.a * a_part);
+      tiles_.template load<6>(b0 + of.b * b_part, b_stride);
+      exchange<0>();
+      tiles_.template multiply<0, 4, 6>();
+      tiles_.template load<7>(b1 + of.b * b_part, b_stride);
+      exchange<1>();
+      tiles_.template multiply<1, 4, 7>();
+      beside();
+      tiles_.template load<5>(a1 + of.a * a_part);
+      exchange<2>();
+      tiles_.template multiply<2, 5, 6>();
+      exchange<3>();
+      tiles_.template multiply<3, 5, 7>();
+      beside();
+      if (is_first_) before_ = next_;
+      is_first_ = false;
+    }
+  }
+  /// Stores the last block's sums.
+  ANNULUS_INLINE_MEMBER void flush() {
+    times<4>([&]<int i>()
+                 ANNULUS_INLINE_MEMBER { tiles_.template store<i>(before_.template tile<i>(), before_.stride); });
+    before_ = nowhere();
+  }
+
+ private:
+  struct PartPair {
+    int a, b;
+  };
+  /// The parts of A and B that are multiplied, the smallest products first.
+  static constexpr auto kPairs = [] {
+    struct {
+      PartPair pairs[kParts * (kParts + 1) / 2];
+      constexpr const PartPair* begin() const { return pairs; }
+      constexpr const PartPair* end() const { return pairs + kParts * (kParts + 1) / 2; }
+    } all{};
+    PartPair* to = all.pairs;
+    for (int sum = kParts - 1; sum >= 0; --sum)
+      for (int i = 0; i <= sum; ++i) *to++ = {i, sum - i};
+    return all;
+  }();
+
+  /// Stores sum i of the block before and takes that of the next block into the register.
+  template <int i>
+  ANNULUS_INLINE_MEMBER void exchange() {
+    if (!is_first_) return;
+    tiles_.template store<i>(before_.template tile<i>(), before_.stride);
+    if (from_zero_)
+      tiles_.template zero<i>();
+    else
+      tiles_.template load<i>(next_.template tile<i>(), next_.stride);
+  }
+  ANNULUS_INLINE_MEMBER TileBlock nowhere() { return {nowhere_, 0, 0, 64}; }
+
+  TileRegisters& tiles_;
+  alignas(64) float nowhere_[kTileWords];
+  TileBlock before_ = nowhere(), next_ = {};
+  bool is_first_ = false, from_zero_ = false;
+};
+/// How often add() calls beside().
+template <int kParts>
+constexpr int kPartProducts = (kParts + 1) * kParts;
 
 /// Does nothing beside products.
 struct Alone {
   ANNULUS_INLINE_MEMBER void operator()() const {}
 };
-
-/// Loads and stores the tiles in registers 0 to 3: two by two tiles, `rows` and `columns` numbers apart.
-ANNULUS_INLINE void load_block(TileRegisters& tiles, const float* from, long rows, long columns, long stride) {
-  times<4>([&]<int i>()
-               ANNULUS_INLINE_MEMBER { tiles.template load<i>(from + i / 2 * rows + i % 2 * columns, stride); });
-}
-ANNULUS_INLINE void store_block(TileRegisters& tiles, float* to, long rows, long columns, long stride) {
-  times<4>([&]<int i>()
-               ANNULUS_INLINE_MEMBER { tiles.template store<i>(to + i / 2 * rows + i % 2 * columns, stride); });
-}
 
 /// The number that the parts `part` words apart add up to, for code that goes number by number.
 template <int kParts>

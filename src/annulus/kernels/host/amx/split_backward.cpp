@@ -11,7 +11,7 @@ namespace {
 using Pair = BFloat16Pair;
 
 constexpr int kBlockNumbers = kBlockKeys * kStepRows;  // of P, or of dS, of a block
-constexpr int kUnits = kBlockKeys / 2;
+constexpr int kUnits = kBlockKeys / 2 * kTileVectors;
 
 /// P and dS of a block as first operands: [2 tiles of keys][part][16 keys][32 rows].
 template <int kParts>
@@ -43,50 +43,46 @@ struct SplitBlock {
   bool is_masked;                          // some row does not see all 32 keys
 };
 
-/// Makes P and dS of the block's keys 2 u and 2 u + 1 (u = 0 ... 15) for all rows.
+/// Makes P and dS of the block's keys 2 u and 2 u + 1 (u = 0 ... 15), for the rows of vector v of both halves.
 template <int kParts, bool kMasked>
-ANNULUS_INLINE void weigh_pair_of_keys(const SplitBlock& b, const SplitBlockMemory<kParts>& memory, Factors<kParts>& to,
-                                       int u) {
+ANNULUS_INLINE_BESIDE void weigh_pair_of_keys(const SplitBlock& b, const SplitBlockMemory<kParts>& memory,
+                                              Factors<kParts>& to, int u, int v) {
   constexpr int n = kLanes<float>;
   const int tile = u / 8, first_key = u % 8 * 2;
-#pragma GCC unroll 4
-  for (int v = 0; v < kTileVectors; ++v) {
-    Floats p[2][kHalves][kParts], ds[2][kHalves][kParts];
+  Floats p[2][kHalves][kParts], ds[2][kHalves][kParts];
 #pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i)
+  for (int i = 0; i < 2; ++i)
 #pragma GCC unroll 2
-      for (int h = 0; h < kHalves; ++h) {
-        const int row = h * kTileRows + v * n;
-        const int from = ((tile * kHalves + h) * kTileRows + first_key + i) * kTileRows + v * n;
-        const Floats largest = broadcast(kLargest<float>), dp = load<Floats>(memory.dp + from);
-        Floats power;
-        Floats weight = exact_exp2(smaller(largest, load<Floats>(memory.scores + from)),
-                                   load_unaligned<Floats>(b.shift + row), power);
-        weight = weight * load_unaligned<Floats>(b.factors + row);
-        Floats slope = weight * (dp - load_unaligned<Floats>(b.delta + row));
-        if constexpr (kMasked) {
-          using Ints = Vec<std::int32_t>;
-          const Ints key = Ints{} + (b.key + 2 * u + i);
-          const auto seen = (key >= load_unaligned<Ints>(b.begin + row)) & (key < load_unaligned<Ints>(b.end + row));
-          weight = seen ? weight : Floats{};
-          slope = seen ? slope : Floats{};
-        }
-        split<kParts>(weight, p[i][h]);
-        split<kParts>(slope, ds[i][h]);
+    for (int h = 0; h < kHalves; ++h) {
+      const int row = h * kTileRows + v * n;
+      const int from = ((tile * kHalves + h) * kTileRows + first_key + i) * kTileRows + v * n;
+      const Floats dp = load<Floats>(memory.dp + from);
+      Floats power;
+      Floats weight = exact_exp2(load<Floats>(memory.scores + from), load_unaligned<Floats>(b.shift + row), power);
+      weight = weight * load_unaligned<Floats>(b.factors + row);
+      Floats slope = weight * (dp - load_unaligned<Floats>(b.delta + row));
+      if constexpr (kMasked) {
+        using Ints = Vec<std::int32_t>;
+        const Ints key = Ints{} + (b.key + 2 * u + i);
+        const auto seen = (key >= load_unaligned<Ints>(b.begin + row)) & (key < load_unaligned<Ints>(b.end + row));
+        weight = seen ? weight : Floats{};
+        slope = seen ? slope : Floats{};
       }
-#pragma GCC unroll 3
-    for (int part = 0; part < kParts; ++part) {
-#pragma GCC unroll 2
-      for (int i = 0; i < 2; ++i) {
-        const int at = (tile * kParts + part) * 2 * kTileWords + (first_key + i) * kStepRows + v * n;
-        Rounded(p[i][1][part], p[i][0][part]).store_rows(to.p + at + kTileRows, to.p + at);
-        Rounded(ds[i][1][part], ds[i][0][part]).store_rows(to.ds + at + kTileRows, to.ds + at);
-      }
-#pragma GCC unroll 2
-      for (int h = 0; h < kHalves; ++h)
-        store(b.kept_ds + (part * kHalves + h) * kTileWords + u * kTileRows + v * n,
-              side_by_side(ds[0][h][part], ds[1][h][part]));
+      split<kParts>(weight, p[i][h]);
+      split<kParts>(slope, ds[i][h]);
     }
+#pragma GCC unroll 3
+  for (int part = 0; part < kParts; ++part) {
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      const int at = (tile * kParts + part) * 2 * kTileWords + (first_key + i) * kStepRows + v * n;
+      Rounded(p[i][1][part], p[i][0][part]).store_rows(to.p + at + kTileRows, to.p + at);
+      Rounded(ds[i][1][part], ds[i][0][part]).store_rows(to.ds + at + kTileRows, to.ds + at);
+    }
+#pragma GCC unroll 2
+    for (int h = 0; h < kHalves; ++h)
+      store(b.kept_ds + (part * kHalves + h) * kTileWords + u * kTileRows + v * n,
+            side_by_side(ds[0][h][part], ds[1][h][part]));
   }
 }
 
@@ -95,7 +91,7 @@ template <int kParts>
 class SplitChunk {
  public:
   SplitChunk(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
-      : q_(q), k_(k), blocks_(q, k), kept_(strips.ds_rows), depth_(depth_tiles(q.head_dim)) {}
+      : q_(q), k_(k), blocks_(q, k), kept_(strips.ds_rows), depth_(depth_tiles(q.head_dim)), products_(tiles_) {}
 
   void run();
 
@@ -110,8 +106,8 @@ class SplitChunk {
   void multiply(const Pair* a, const Pair* words, float* to, const Beside& beside);
   template <class Beside>
   void add(float* sums, const std::uint16_t* factors, const Pair* rows, const Beside& beside);
-  void make_scores(const SplitBlock& b);
-  void weigh(const SplitBlock& now, const SplitBlock* before);
+  template <bool kMasked>
+  void advance(const SplitBlock* next, const SplitBlock& now, const SplitBlock* before);
   void add_to_keys(const SplitBlock& b);
   void add_keys_seen(const SplitBlock& b);
   void add_granules(int row, int low, int high, int first);
@@ -125,6 +121,7 @@ class SplitChunk {
   const int depth_;
   int number_ = 0;  // of the block whose P and dS are made
   TileRegisters tiles_;
+  PartProducts<kParts> products_;
   SplitBlockMemory<kParts> memory_;
 };
 
@@ -153,11 +150,10 @@ template <int kParts>
 template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::multiply(const Pair* a, const Pair* words, float* to,
                                                                const Beside& beside) {
-  times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles_.template zero<i>(); });
+  products_.enter({to, kHalves * kTileWords, kTileWords, 64}, true);
   const long part = long(depth_) * kTileRows * kStepRows, tile = long(depth_) * kParts * kTileWords;
   for (int k = 0; k < depth_; ++k, a += kParts * kTileWords, words += kTileRows * kStepRows)
-    multiply_parts<kParts>(tiles_, a, a + tile, kTileWords, words, words + kTileRows, part, kGroupStride, beside);
-  store_block(tiles_, to, kHalves * kTileWords, kTileWords, 64);
+    products_.add(a, a + tile, kTileWords, words, words + kTileRows, part, kGroupStride, beside);
 }
 
 /// sums += P^T dout, or dS^T Q.
@@ -166,45 +162,38 @@ template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::add(float* sums, const std::uint16_t* factors, const Pair* rows,
                                                           const Beside& beside) {
   const auto* const a = reinterpret_cast<const Pair*>(factors);
-  constexpr long part = kTileWords, of_tile = kParts * kTileWords;  // words of a part, of a tile of keys or columns
+  constexpr long of_tile = kParts * kTileWords;  // words of a tile of keys or columns
   for (int d = 0; d < 2 * depth_; d += 2) {
-    float* const to = sums + d * 2 * kTileWords;
-    load_block(tiles_, to, kTileWords, 2 * kTileWords, 64);
     const Pair* const b = rows + d * of_tile;
-    multiply_parts<kParts>(tiles_, a, a + of_tile, part, b, b + of_tile, part, 64, beside);
-    store_block(tiles_, to, kTileWords, 2 * kTileWords, 64);
+    products_.enter({sums + d * 2 * kTileWords, kTileWords, 2 * kTileWords, 64}, false);
+    products_.add(a, a + of_tile, kTileWords, b, b + of_tile, kTileWords, 64, beside);
   }
 }
 
+/// Adds block `before` to dV and dK, makes P and dS of `now` from S^T and dP^T in memory, and replaces these by those of
+/// `next`. P and dS are made beside the products of dV, dK and S^T: they are ready before S^T is stored.
 template <int kParts>
-void SplitChunk<kParts>::make_scores(const SplitBlock& b) {
-  multiply(b.keys, b.queries, memory_.scores, Alone{});
-  multiply(b.values, b.dout, memory_.dp, Alone{});
-}
-
-/// Makes P and dS of `now` and, beside it, adds block `before` to dV and dK.
-template <int kParts>
-void SplitChunk<kParts>::weigh(const SplitBlock& now, const SplitBlock* before) {
+template <bool kMasked>
+void SplitChunk<kParts>::advance(const SplitBlock* next, const SplitBlock& now, const SplitBlock* before) {
   Factors<kParts>& to = factors_of(number_);
   int made = 0, done = 0;
-  const int all = 2 * depth_ * kPartProducts<kParts>;
+  const int all = kPartProducts<kParts> * depth_ * ((before != nullptr ? 2 : 0) + (next != nullptr ? 1 : 0));
   const auto make = [&]() ANNULUS_INLINE_MEMBER {
-    if (now.is_masked)
-      weigh_pair_of_keys<kParts, true>(now, memory_, to, made);
-    else
-      weigh_pair_of_keys<kParts, false>(now, memory_, to, made);
+    weigh_pair_of_keys<kParts, kMasked>(now, memory_, to, made / kTileVectors, made % kTileVectors);
     ++made;
   };
+  const auto beside = [&]() ANNULUS_INLINE_MEMBER {
+    done += kUnits;
+    while (made * all < done) make();
+  };
   if (before != nullptr) {
-    const auto beside = [&]() ANNULUS_INLINE_MEMBER {
-      done += kUnits;
-      while (made * all < done) make();
-    };
     const Factors<kParts>& from = factors_of(number_ + 1);
     add(memory_.dv, from.p, before->added_dout, beside);
     add(memory_.dk, from.ds, before->added_queries, beside);
   }
+  if (next != nullptr) multiply(next->keys, next->queries, memory_.scores, beside);
   while (made < kUnits) make();
+  if (next != nullptr) multiply(next->values, next->dout, memory_.dp, Alone{});
 }
 
 /// Adds a block whose P and dS are made last to dV and dK.
@@ -214,6 +203,7 @@ void SplitChunk<kParts>::add_to_keys(const SplitBlock& b) {
   const Factors<kParts>& from = factors_of(number_ + 1);
   add(memory_.dv, from.p, b.added_dout, Alone{});
   add(memory_.dk, from.ds, b.added_queries, Alone{});
+  products_.flush();
 }
 
 /// Adds to dV and dK where dout or Q is not finite. Leaves out keys that a row does not see: 0 times infinity is NaN.
@@ -246,13 +236,12 @@ void SplitChunk<kParts>::add_granules(int row, int low, int high, int first) {
   constexpr long of_tile = kParts * kTileWords;
   float* to = q_.dq + row * 2 * depth_ * kTileRows;
   for (int d = 0; d < 2 * depth_; d += 2, to += 2 * kTileRows * kStepRows) {
-    load_block(tiles_, to, kTileRows * kStepRows, kTileRows, kGroupStride);
+    products_.enter({to, kTileRows * kStepRows, kTileRows, kGroupStride}, false);
     for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys) {
       const Pair* const a = k_.key_rows + (key / kBlockKeys * 2 * depth_ + d) * of_tile;
       const Pair* const b = kept_ds(row, key, first);
-      multiply_parts<kParts>(tiles_, a, a + of_tile, kTileWords, b, b + kTileWords, kHalves * kTileWords, 64, Alone{});
+      products_.add(a, a + of_tile, kTileWords, b, b + kTileWords, kHalves * kTileWords, 64, Alone{});
     }
-    store_block(tiles_, to, kTileRows * kStepRows, kTileRows, kGroupStride);
   }
 }
 
@@ -280,32 +269,50 @@ void SplitChunk<kParts>::run() {
   for (int first = (k_.count - 1) / kKeptKeys * kKeptKeys; first >= 0; first -= kKeptKeys) {
     const int end = at_most(first + kKeptKeys, round_up(k_.count, kBlockKeys));
     int row = -kStepRows, key = first;
-    SplitBlock before = {};
+    if (!blocks_.next_block(row, key, end)) continue;
+    SplitBlock blocks[3] = {{}, block(row, key, first), {}};
+    SplitBlock *before = &blocks[0], *now = &blocks[1], *next = &blocks[2];
+    multiply(now->keys, now->queries, memory_.scores, Alone{});
+    multiply(now->values, now->dout, memory_.dp, Alone{});
+    products_.flush();
+    if (wants_keys) blocks_.enter_keys(now->key, memory_.dk, memory_.dv);
     bool has_before = false;
-    for (; blocks_.next_block(row, key, end); ++number_) {
-      const SplitBlock now = block(row, key, first);
-      make_scores(now);
-      const bool by_hand = has_before && !q_.finite && before.is_masked;
-      if (by_hand) add_keys_seen(before);
-      weigh(now, has_before && !by_hand ? &before : nullptr);
-      if (wants_keys && (!has_before || before.key != now.key)) {
-        if (has_before) blocks_.leave_keys(before.key, memory_.dk, memory_.dv);
-        blocks_.enter_keys(now.key, memory_.dk, memory_.dv);
+    for (bool more = true; more; ++number_) {
+      more = blocks_.next_block(row, key, end);
+      if (more) *next = block(row, key, first);
+      const bool by_hand = has_before && !q_.finite && before->is_masked;
+      if (by_hand) {
+        products_.flush();
+        add_keys_seen(*before);
       }
+      const SplitBlock *const after = more ? next : nullptr, *const added = has_before && !by_hand ? before : nullptr;
+      now->is_masked ? advance<true>(after, *now, added) : advance<false>(after, *now, added);
+      if (has_before && before->key != now->key) {
+        products_.flush();
+        blocks_.leave_keys(before->key, memory_.dk, memory_.dv);
+        blocks_.enter_keys(now->key, memory_.dk, memory_.dv);
+      }
+      SplitBlock* const free = before;
       before = now;
+      now = next;
+      next = free;
       has_before = wants_keys;
     }
-    if (has_before) {
-      add_to_keys(before);
-      blocks_.leave_keys(before.key, memory_.dk, memory_.dv);
+    if (wants_keys) {
+      products_.flush();
+      add_to_keys(*before);
+      blocks_.leave_keys(before->key, memory_.dk, memory_.dv);
     }
     if (q_.dq == nullptr) continue;
     blocks_.for_each_row(first, end, !k_.finite, [&](int row_, int low, int high) {
-      if (!k_.finite && blocks_.is_masked(row_, low))
+      if (!k_.finite && blocks_.is_masked(row_, low)) {
+        products_.flush();
         add_queries_seen(row_, low, first);
-      else
+      } else {
         add_granules(row_, low, high, first);
+      }
     });
+    products_.flush();
   }
 }
 

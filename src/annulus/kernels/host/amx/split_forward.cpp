@@ -25,10 +25,12 @@ struct SplitMemory {
   alignas(64) Pair weights[2][kParts * kPartWords];
 };
 
-/// Makes a step's weights, two keys at a time, and adds them to l.
+/// Makes a step's weights, for two keys and half of the rows at a time, and adds them to l.
 template <int kParts>
 class Weights {
  public:
+  static constexpr int kUnits = kStepKeys / 2 * kHalves;
+
   ANNULUS_INLINE_MEMBER Weights(const Step& step, const float* scores, Pair* to)
       : step_(step), scores_(scores), to_(to) {
 #pragma GCC unroll 8
@@ -39,32 +41,18 @@ class Weights {
       power_[v] = broadcast(-1.f);
     }
   }
-  /// Makes the next two keys' weights.
+  /// Makes the next unit.
   ANNULUS_INLINE_MEMBER void make() {
-    constexpr int n = kLanes<float>;
-    const int u = made_++;
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) {
-      const int half = v * n / kTileRows, at = v * n % kTileRows;
-      const float* const scores = scores_ + (u / 8 * kHalves + half) * kTileWords + u % 8 * 32 + at;
-      Pair* const to = to_ + (u / 16 * kHalves + half) * kParts * kTileWords + u % 16 * 16 + at;
-      Floats low[kParts], high[kParts], power[2];
-      const Floats first = exact_exp2(load<Floats>(scores), shift_[v], power[0]);
-      const Floats second = exact_exp2(load<Floats>(scores + kTileRows), shift_[v], power[1]);
-      split<kParts>(first, low);
-      split<kParts>(second, high);
-      power_[v] = larger(power[0], larger(power[1], power_[v]));
-      sums_[v] = sums_[v] + (kParts == 3 ? first : low[0] + low[1]);
-      sums_[v] = sums_[v] + (kParts == 3 ? second : high[0] + high[1]);
-#pragma GCC unroll 3
-      for (int i = 0; i < kParts; ++i) store(to + i * kTileWords, side_by_side(low[i], high[i]));
-    }
+    if (made_++ % kHalves == 0)
+      make_half<0>(made_ / kHalves);
+    else
+      make_half<1>(made_ / kHalves - 1);
   }
   ANNULUS_INLINE_MEMBER int made() const { return made_; }
   /// Whether m of a row must rise.
   ANNULUS_INLINE_MEMBER bool need_care() const {
     bool any = false;
-    for (int v = 0; v < kVectors; ++v) any |= any_above(power_[v], broadcast(-1.f));
+    for (int v = 0; v < kVectors; ++v) any |= any_above(power_[v], broadcast(-0x1p-100f));
     return any;
   }
   ANNULUS_INLINE_MEMBER void store_sums() const {
@@ -73,14 +61,33 @@ class Weights {
 
  private:
   static constexpr int kVectors = kStepRows / kLanes<float>;
+
+  template <int kHalf>
+  ANNULUS_MEMBER_BESIDE void make_half(int u) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kTileVectors; ++i) {
+      const int v = kHalf * kTileVectors + i, at = i * kLanes<float>;
+      const float* const scores = scores_ + (u / 8 * kHalves + kHalf) * kTileWords + u % 8 * 32 + at;
+      Pair* const to = to_ + (u / 16 * kHalves + kHalf) * kParts * kTileWords + u % 16 * 16 + at;
+      Floats low[kParts], high[kParts], power[2];
+      const Floats first = exact_exp2(load<Floats>(scores), shift_[v], power[0]);
+      const Floats second = exact_exp2(load<Floats>(scores + kTileRows), shift_[v], power[1]);
+      power_[v] = larger(power[0], larger(power[1], power_[v]));
+      sums_[v] = sums_[v] + first;
+      sums_[v] = sums_[v] + second;
+      split<kParts>(first, low);
+      split<kParts>(second, high);
+#pragma GCC unroll 3
+      for (int part = 0; part < kParts; ++part) store(to + part * kTileWords, side_by_side(low[part], high[part]));
+    }
+  }
+
   const Step& step_;
   const float* scores_;
   Pair* to_;
   Floats shift_[kVectors], sums_[kVectors], power_[kVectors];
   int made_ = 0;
 };
-
-constexpr int kUnits = kStepKeys / 2;
 
 /// The work of one call: one tile of keys and all rows.
 template <int kParts>
@@ -91,7 +98,8 @@ class SplitWork {
         tile_(tile),
         depth_(depth_tiles(panels.head_dim)),
         columns_(2 * depth_),
-        rows_(panels, tile, columns_, 1) {}
+        rows_(panels, tile, columns_, 1),
+        products_(tiles_) {}
 
   void run();
   void run_plainly();
@@ -113,6 +121,7 @@ class SplitWork {
   const StepRows rows_;
   int number_ = 0;  // of the step whose weights are made
   TileRegisters tiles_;
+  PartProducts<kParts> products_;
   SplitMemory<kParts> memory_;
 };
 
@@ -122,12 +131,11 @@ template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_scores(const Step& step, const Beside& beside) {
   const long of_keys = long(depth_) * kParts * kTileWords;  // from one tile of keys to the next
   for (int t = 0; t < 4; t += 2) {
-    times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles_.template zero<i>(); });
+    products_.enter({memory_.scores + t * kHalves * kTileWords, kHalves * kTileWords, kTileWords, 64}, true);
     const Pair *keys = step.keys + t * of_keys, *queries = step.queries;
     for (int k = 0; k < depth_; ++k, keys += kParts * kTileWords, queries += kTileRows * kStepRows)
-      multiply_parts<kParts>(tiles_, keys, keys + of_keys, kTileWords, queries, queries + kTileRows,
-                             depth_ * kTileRows * kStepRows, kGroupStride, beside);
-    store_block(tiles_, memory_.scores + t * kHalves * kTileWords, kHalves * kTileWords, kTileWords, 64);
+      products_.add(keys, keys + of_keys, kTileWords, queries, queries + kTileRows, depth_ * kTileRows * kStepRows,
+                    kGroupStride, beside);
   }
 }
 
@@ -138,22 +146,20 @@ inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_values(const Step& step
                                                                 const Beside& beside) {
   constexpr long column_words = 2 * kParts * kTileWords, product_words = kHalves * kParts * kTileWords;
   for (int d = 0; d < columns_; d += 2) {
-    float* const acc = step.acc + d * kTileRows * kStepRows;
+    products_.enter({step.acc + d * kTileRows * kStepRows, kTileRows * kStepRows, kTileRows, kGroupStride}, false);
     const Pair* const values = step.values + d * column_words;
-    load_block(tiles_, acc, kTileRows * kStepRows, kTileRows, kGroupStride);
     for (int product = 0; product < 2; ++product) {
       const Pair* const a = values + product * kParts * kTileWords;
       const Pair* const b = weights + product * product_words;
-      multiply_parts<kParts>(tiles_, a, a + column_words, kTileWords, b, b + kParts * kTileWords, kTileWords, 64,
-                             beside);
+      products_.add(a, a + column_words, kTileWords, b, b + kParts * kTileWords, kTileWords, 64, beside);
     }
-    store_block(tiles_, acc, kTileRows * kStepRows, kTileRows, kGroupStride);
   }
 }
 
 /// Adds step `before` to O^T, makes the weights of `now` from the scores in memory, and replaces these scores by those
 /// of `next`. Weights are made beside products, so that the matrix unit and vectors work at the same time. The first two
-/// tiles of new scores are stored when at least half of the weights are made, the others when all are.
+/// tiles of new scores are stored when more than half of the weights are made, the others by the next products (or by
+/// flush()), when all are.
 template <int kParts>
 bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* before) {
   Weights<kParts> weights(now, memory_.scores, weights_of(number_));
@@ -161,12 +167,12 @@ bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* b
   const int all = (before != nullptr ? products : 0) + (next != nullptr ? products : 0);
   int done = 0;
   const auto beside = [&]() ANNULUS_INLINE_MEMBER {
-    done += kUnits;
+    done += Weights<kParts>::kUnits;
     while (weights.made() * all < done) weights.make();
   };
   if (before != nullptr) add_values(*before, weights_of(number_ + 1), beside);
   if (next != nullptr) add_scores(*next, beside);
-  while (weights.made() < kUnits) weights.make();
+  while (weights.made() < Weights<kParts>::kUnits) weights.make();
   if (weights.need_care()) return false;
   weights.store_sums();
   return true;
@@ -183,7 +189,7 @@ void SplitWork<kParts>::weigh_with_care(const Step& now) {
     store(memory_.scores + i, x > largest ? largest : x);
   }
   Weights<kParts> weights(now, memory_.scores, weights_of(number_));
-  for (int u = 0; u < kUnits; ++u) weights.make();
+  while (weights.made() < Weights<kParts>::kUnits) weights.make();
   weights.store_sums();
 }
 
@@ -191,8 +197,10 @@ void SplitWork<kParts>::weigh_with_care(const Step& now) {
 template <int kParts>
 void SplitWork<kParts>::weigh_again(const Step& now) {
   alignas(64) float next[kStepKeys * kStepRows];
+  products_.flush();
   __builtin_memcpy(next, memory_.scores, sizeof next);
   add_scores(now, Alone{});
+  products_.flush();
   weigh_with_care(now);
   __builtin_memcpy(memory_.scores, next, sizeof next);
 }
@@ -205,11 +213,13 @@ void SplitWork<kParts>::run() {
   Step *before = &steps[0], *now = &steps[1], *next = &steps[2];
   bool has_before = false;
   add_scores(*now, Alone{});
+  products_.flush();
   for (bool more = true; more; ++number_) {
     walk.go_on();
     more = !walk.is_done();
     if (more) *next = walk.step();
     const bool has_empty = rows_.has_empty_rows(*now);
+    if (now->is_masked || has_empty) products_.flush();
     if (now->is_masked) rows_.hide_unseen(*now, memory_.scores);
     if (has_empty) rows_.raise_maxima(*now, memory_.scores);
     if (!advance(more ? next : nullptr, *now, has_before ? before : nullptr)) weigh_again(*now);
@@ -220,6 +230,7 @@ void SplitWork<kParts>::run() {
     has_before = true;
   }
   add_values(*before, weights_of(number_ + 1), Alone{});
+  products_.flush();
 }
 
 /// Adds a step of values that are not all finite, number by number, without the keys that a row does not see: weight 0
@@ -254,6 +265,7 @@ template <int kParts>
 void SplitWork<kParts>::run_plainly() {
   for (Walk walk(panels_, tile_, columns_, kParts); !walk.is_done(); walk.go_on()) {
     add_scores(walk.step(), Alone{});
+    products_.flush();
     weigh_with_care(walk.step());
     add_seen(walk.step());
   }

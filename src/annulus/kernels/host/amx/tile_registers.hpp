@@ -77,8 +77,10 @@ ANNULUS_INLINE Floats fused(Floats a, Floats b, Floats c) {
 // would take minutes to compile.
 #if defined(ANNULUS_HAS_AMX)
 #define ANNULUS_INLINE_BESIDE ANNULUS_INLINE
+#define ANNULUS_MEMBER_BESIDE ANNULUS_INLINE_MEMBER
 #else
 #define ANNULUS_INLINE_BESIDE __attribute__((noinline)) static
+#define ANNULUS_MEMBER_BESIDE __attribute__((noinline))
 #endif
 
 #if !defined(ANNULUS_HAS_AMX)
