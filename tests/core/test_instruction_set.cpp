@@ -41,6 +41,11 @@ TEST(InstructionSets, MatrixUnitsAreTakenWhereTheyAreAndHaveVectorsBesideThem) {
   const std::vector<InstructionSet> usable = usable_instruction_sets();
   EXPECT_EQ(usable.back(), InstructionSet::amx);
   EXPECT_EQ(std::count(usable.begin(), usable.end() - 1, vectors_beside(InstructionSet::amx)), 1);
+  limit_instruction_set(InstructionSet::avx512_bf16);
+  EXPECT_FALSE(has_matrix_units()) << "they may not be used";
+  limit_instruction_set(InstructionSet::amx);
+  EXPECT_EQ(has_matrix_units(), has_amx()) << "vectors may take their place";
+  limit_instruction_set(preferred_limit());
 }
 
 }  // namespace

@@ -30,6 +30,20 @@ TEST(Tolerance, ProductsOfTf32HaveFloat16sMantissa) {
   EXPECT_EQ(rounding_of(Precision::three_tf32), DType::float32);
   EXPECT_EQ(rounding_of(Precision::bfloat16), DType::bfloat16);
   EXPECT_EQ(rounding_of(Precision::float64), DType::float64);
+  EXPECT_EQ(rounding_of(Precision::six_bfloat16), DType::float32);
+}
+
+TEST(Tolerance, OfAPrecisionIsThatOfItsTypeExceptFor3xbfloat16) {
+  for (const Precision precision : all_precisions) {
+    const bool own = precision == Precision::three_bfloat16;
+    EXPECT_EQ(forward_tolerance(precision), own ? 1e-4 : forward_tolerance(rounding_of(precision)))
+        << name_of(precision);
+    EXPECT_EQ(gradient_tolerance(precision), own ? 3e-4 : gradient_tolerance(rounding_of(precision)))
+        << name_of(precision);
+  }
+  EXPECT_EQ(forward_tolerance(Precision::six_bfloat16), 1e-5);
+  EXPECT_EQ(gradient_tolerance(Precision::six_bfloat16), 3e-5);
+  EXPECT_EQ(forward_tolerance(Precision::tf32), 3e-3);
 }
 
 TEST(Tolerance, ErrorIsRelativeToTheLargestReferenceOnceThatExceedsOne) {

@@ -64,6 +64,29 @@ TEST(Types, SizesAndNames) {
   EXPECT_EQ(name_of(Precision::bfloat16), "bfloat16");
   EXPECT_EQ(name_of(Precision::tf32), "tf32");
   EXPECT_EQ(name_of(Precision::three_tf32), "3xtf32");
+  EXPECT_EQ(name_of(Precision::three_bfloat16), "3xbfloat16");
+  EXPECT_EQ(name_of(Precision::six_bfloat16), "6xbfloat16");
+}
+
+TEST(Types, ProductsOfSumsOfBfloat16) {
+  for (const Precision precision : all_precisions) {
+    const bool split = precision == Precision::three_bfloat16 || precision == Precision::six_bfloat16;
+    EXPECT_EQ(is_split(precision), split) << name_of(precision);
+    if (!split) continue;
+    EXPECT_EQ(bytes_of(precision), 4u) << "of sums";
+    EXPECT_EQ(type_of(precision), DType::float32);
+    EXPECT_TRUE(has_own_products(precision));
+    EXPECT_TRUE(why_no_fixed_order(precision).empty());
+    EXPECT_TRUE(takes(precision, DType::float32));
+    EXPECT_FALSE(takes(precision, DType::float64));
+    EXPECT_FALSE(takes(precision, DType::bfloat16));
+  }
+  EXPECT_TRUE(takes(Precision::three_bfloat16, DType::float16));
+  EXPECT_FALSE(takes(Precision::six_bfloat16, DType::float16));
+  EXPECT_EQ(stored_for_products(Precision::three_bfloat16), "float32 or float16");
+  EXPECT_EQ(stored_for_products(Precision::six_bfloat16), "float32");
+  EXPECT_EQ(stored_for_products(Precision::bfloat16), "bfloat16");
+  EXPECT_EQ(stored_for_products(Precision::three_tf32), "float32");
 }
 
 TEST(Types, ProductsOfTf32) {

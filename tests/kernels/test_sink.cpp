@@ -100,8 +100,8 @@ void check_states(Backend backend, core::DType type, Precision precision, int ex
   add_to_answer(sink, D, expected);
   // Matrix units round weights as values are stored.
   const bool is_rounded = precision == Precision::bfloat16 || (backend == Backend::device && cuda::is_built);
-  const double tolerance = std::max(core::forward_tolerance(core::rounding_of(precision)),
-                                    core::forward_tolerance(is_rounded ? type : sums));
+  const double tolerance =
+      std::max(core::forward_tolerance(precision), core::forward_tolerance(is_rounded ? type : sums));
   EXPECT_TRUE(test::close_to(test::from_device(out.buffer, work.query_numbers(), sums), expected.out, tolerance));
   EXPECT_TRUE(test::close_to(test::from_device(lse.buffer, work.states(), sums), expected.lse, tolerance));
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "annulus/kernels/attention.hpp"
 #include "held_tensors.hpp"
 #include "support/tolerance.hpp"
 
@@ -85,6 +86,14 @@ class Whole {
   AttentionCase numbers_;
 };
 
+/// The precision of the case; for `auto` the least exact one that it may mean on this machine.
+inline core::Precision precision_of(const LibraryCase& test) {
+  for (const core::Precision precision : core::all_precisions) {
+    if (core::name_of(precision) == test.options.precision) return precision;
+  }
+  return kernels::default_precision(kernels::default_backend(), test.shape.type, false);
+}
+
 /// Computes the case on all ranks of `comm` and checks this rank's rows.
 inline void expect_definition(const LibraryCase& test, const Communicator& comm) {
   SCOPED_TRACE(test.name);
@@ -108,9 +117,13 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
   if (test.options.gradients) given.normalizers = kept.tensor();
   const Normalizers normalizers = forward(comm, plan, given);
   const kernels::ReferenceResult expected = whole.numbers().reference();
-  EXPECT_TRUE(close_to(out.values(), whole.mine(expected.out), core::forward_tolerance(type)));
+  const core::Precision precision = precision_of(test);
+  const double forward_limit = std::max(core::forward_tolerance(type), core::forward_tolerance(precision));
+  const double limit = std::max(core::gradient_tolerance(type), core::gradient_tolerance(precision));
+  EXPECT_TRUE(close_to(out.values(), whole.mine(expected.out), forward_limit));
   const DType sums = type == DType::bfloat16 ? type : lse_type;  // products may be in bfloat16
-  EXPECT_TRUE(close_to(lse.values(), whole.mine(expected.lse), core::forward_tolerance(sums)));
+  EXPECT_TRUE(close_to(lse.values(), whole.mine(expected.lse),
+                       std::max(core::forward_tolerance(sums), core::forward_tolerance(precision))));
   EXPECT_EQ(normalizers.empty(), !test.options.gradients);
   if (!test.options.gradients) return;
 
@@ -127,11 +140,11 @@ inline void expect_definition(const LibraryCase& test, const Communicator& comm)
     if (from_tensor) tensors.normalizers = kept.tensor();
     if (from_tensor && test.pattern.sink) tensors.sink = sink.tensor();
     backward(comm, plan, from_tensor ? Normalizers() : normalizers, tensors);
-    EXPECT_TRUE(close_to(dq.values(), whole.mine(gradients.dq), core::gradient_tolerance(type)));
-    EXPECT_TRUE(close_to(dk.values(), whole.mine(gradients.dk), core::gradient_tolerance(type)));
-    EXPECT_TRUE(close_to(dv.values(), whole.mine(gradients.dv), core::gradient_tolerance(type)));
+    EXPECT_TRUE(close_to(dq.values(), whole.mine(gradients.dq), limit));
+    EXPECT_TRUE(close_to(dk.values(), whole.mine(gradients.dk), limit));
+    EXPECT_TRUE(close_to(dv.values(), whole.mine(gradients.dv), limit));
     if (test.pattern.sink) {
-      EXPECT_TRUE(close_to(dsink.values(), gradients.dsink, core::gradient_tolerance(type)));
+      EXPECT_TRUE(close_to(dsink.values(), gradients.dsink, limit));
     }
   }
 }

@@ -171,8 +171,7 @@ class QueryRun {
       EXPECT_TRUE(test::close_to(kernels::sink_gradients_of(tensors_.sink_sums), truth_.dsink, backward)) << "dsink";
     }
     if (!problem_.statistics.any()) return;
-    const double told =
-        std::max(core::forward_tolerance(core::rounding_of(problem_.precision)), core::forward_tolerance(lse_type));
+    const double told = std::max(core::forward_tolerance(problem_.precision), core::forward_tolerance(lse_type));
     expect(told_.entropy, lse_type, own(truth_.entropy), 10 * told, "entropy");  // a difference of larger numbers
     expect(told_.received, core::DType::float64,
            test::take_rows(truth_.received, s.batch, s.sequence, keys_.intervals()), told, "received");

@@ -144,6 +144,10 @@ TEST(ProblemChecks, ProductsAreAskedOfTheBackEndThatComputes) {
             "compute.precision: products of tf32 are made of tensors of float32 only, and these are float16; expected "
             "auto, float32 or float64");
   EXPECT_EQ(objection(of_halves, Use::look_at), objection(of_halves));
+  EXPECT_EQ(objection(products(core::Precision::three_bfloat16, core::DType::bfloat16)),
+            "compute.precision: products of 3xbfloat16 are made of tensors of float32 or float16 only, and these are "
+            "bfloat16; expected auto, float32 or float64");
+  EXPECT_EQ(objection(products(core::Precision::three_bfloat16, core::DType::float16), Use::look_at), "");
   const auto of_floats = products(core::Precision::tf32, core::DType::float32);
   const std::string lacks = kernels::why_no_products(kernels::default_backend(), core::Precision::tf32);
   EXPECT_EQ(objection(of_floats),

@@ -128,8 +128,7 @@ void check_statistics(const Strategy& strategy, const Case& one, const Probabili
   };
   const Index numbers = s.batch * rows.count() * s.heads;
   // Statistics are made from sums and are never stored in 16 bits, whatever type the tensors have.
-  const double tolerance =
-      std::max(core::forward_tolerance(core::rounding_of(problem.precision)), core::forward_tolerance(type));
+  const double tolerance = std::max(core::forward_tolerance(problem.precision), core::forward_tolerance(type));
   // The entropy is the difference of two numbers that are as large as the LSE.
   double largest = 1;
   for (const double lse : truth.lse) largest = std::max(largest, std::isinf(lse) ? 0 : std::abs(lse));

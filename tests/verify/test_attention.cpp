@@ -68,9 +68,29 @@ TEST_P(VerifyAttention, FindsNothingInARightResult) {
 
 TEST_P(VerifyAttention, AllowsTheToleranceOfItsTypeAndNoMore) {
   for (const Verdict& verdict : verify(right_).verdicts) {
-    const auto tolerance = verdict.name[0] == 'd' ? core::gradient_tolerance : core::forward_tolerance;
-    EXPECT_EQ(verdict.tolerance, tolerance(core::DType::float64)) << verdict.name;
+    const bool gradient = verdict.name[0] == 'd';
+    EXPECT_EQ(verdict.tolerance,
+              gradient ? core::gradient_tolerance(core::DType::float64) : core::forward_tolerance(core::DType::float64))
+        << verdict.name;
   }
+}
+
+TEST_P(VerifyAttention, AllowsTheToleranceOfProducts) {
+  strategies::Problem made = problem(GetParam());
+  const auto expect = [&](core::Precision precision, core::DType type, double forward, double gradients) {
+    made.precision = precision;
+    made.type = type;
+    const VerifyCase one(made);
+    for (const Verdict& verdict : one.verify(one.make(), comm_, one.shape().sequence).verdicts) {
+      const bool is_statistic = verdict.name != "out" && verdict.name != "lse" && verdict.name[0] != 'd';
+      if (is_statistic) continue;  // their tolerance does not depend on the type of the tensors
+      EXPECT_EQ(verdict.tolerance, verdict.name[0] == 'd' ? gradients : forward)
+          << verdict.name << ", " << core::name_of(precision) << " of " << core::name_of(type);
+    }
+  };
+  expect(core::Precision::three_bfloat16, core::DType::float32, 1e-4, 3e-4);
+  expect(core::Precision::six_bfloat16, core::DType::float32, 1e-5, 3e-5);
+  expect(core::Precision::three_bfloat16, core::DType::float16, 3e-3, 3e-3);
 }
 
 TEST_P(VerifyAttention, FindsOneNumberWhereItIs) {

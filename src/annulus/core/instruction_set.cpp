@@ -67,6 +67,8 @@ InstructionSet best_instruction_set() {
   return best_up_to(limit == none ? preferred_limit() : InstructionSet(limit.load()));
 }
 
+bool has_matrix_units() { return best_instruction_set() == InstructionSet::amx && has_amx(); }
+
 void limit_instruction_set(InstructionSet most) { limit = int(most); }
 
 std::optional<InstructionSet> instruction_set_called(std::string_view name) {

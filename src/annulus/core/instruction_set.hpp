@@ -34,6 +34,10 @@ InstructionSet vectors_beside(InstructionSet set);
 /// The default: the last usable set that limit_instruction_set() allows.
 InstructionSet best_instruction_set();
 
+/// Whether this process computes by matrix units: amx is the best set, and the processor has the units. Without them
+/// vectors compute the same bits, slowly.
+bool has_matrix_units();
+
 /// From now on no thread uses a set that is better than `most`; for jobs whose ranks must all use the same set. Before
 /// the first call the limit is preferred_limit().
 void limit_instruction_set(InstructionSet most);

@@ -32,12 +32,22 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
-/// The type whose tolerance results of this precision meet. Products of tf32 have the mantissa of float16; with
-/// products of bfloat16 the weights are rounded to bfloat16 before they multiply v.
+/// The type whose tolerance results of this precision meet, except that 3xbfloat16 has tolerances of its own. Products
+/// of tf32 have the mantissa of float16; with products of bfloat16 the weights are rounded to bfloat16 before they
+/// multiply v.
 constexpr DType rounding_of(Precision precision) {
   return precision == Precision::tf32       ? DType::float16
          : precision == Precision::bfloat16 ? DType::bfloat16
                                             : type_of(precision);
+}
+
+/// The same by the precision of the computation. A result must be within the larger tolerance, of this one and that of
+/// the type of the tensors.
+constexpr double forward_tolerance(Precision precision) {
+  return precision == Precision::three_bfloat16 ? 1e-4 : forward_tolerance(rounding_of(precision));
+}
+constexpr double gradient_tolerance(Precision precision) {
+  return precision == Precision::three_bfloat16 ? 3e-4 : gradient_tolerance(rounding_of(precision));
 }
 
 }  // namespace annulus::core

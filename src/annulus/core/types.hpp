@@ -159,24 +159,27 @@ constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }
 
-/// The type in which tensors must be stored for a precision with has_own_products(). Other tensors would lose digits
-/// that the user did not give up, or can use products that are as exact and faster.
-constexpr DType stored_for_products(Precision precision) {
-  return precision == Precision::bfloat16 ? DType::bfloat16 : DType::float32;
+/// The types in which tensors must be stored for a precision with has_own_products(), for messages. Other tensors would
+/// lose digits that the user did not give up, or can use products that are as exact and faster. A float16 number is
+/// exactly the sum of two of bfloat16.
+constexpr std::string_view stored_for_products(Precision precision) {
+  return precision == Precision::bfloat16         ? "bfloat16"
+         : precision == Precision::three_bfloat16 ? "float32 or float16"
+                                                  : "float32";
 }
 
-/// Whether this precision can be used for tensors that are stored in this type. A float16 number is exactly the sum of
-/// two of bfloat16.
+/// Whether this precision can be used for tensors that are stored in this type (stored_for_products()).
 constexpr bool takes(Precision precision, DType stored) {
-  if (precision == Precision::three_bfloat16 && stored == DType::float16) return true;
-  return !has_own_products(precision) || stored == stored_for_products(precision);
+  if (!has_own_products(precision)) return true;
+  if (precision == Precision::bfloat16) return stored == DType::bfloat16;
+  return stored == DType::float32 || (precision == Precision::three_bfloat16 && stored == DType::float16);
 }
 
 /// Type of the log-sum-exp in memory and in files: float64 for float64 input, otherwise float32.
 constexpr DType lse_type(DType input) { return input == DType::float64 ? DType::float64 : DType::float32; }
 
-/// What `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have products of it
-/// (kernels::default_precision()); otherwise float32.
+/// What `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have products of it;
+/// otherwise float32. kernels::default_precision() decides, and may choose 3xbfloat16 for float16 input.
 constexpr Precision default_precision(DType input, bool bfloat16_products = false) {
   if (input == DType::bfloat16 && bfloat16_products) return Precision::bfloat16;
   return input == DType::float64 ? Precision::float64 : Precision::float32;

@@ -29,16 +29,18 @@ std::string why_no_backend(Backend backend);
 /// The default back end for the default execution space.
 Backend default_backend();
 
-/// Why a back end has no products of this precision; empty if it has them. Only the host has products of bfloat16. Only
-/// GPUs with matrix units for TF32 have products of TF32 (on a machine without a GPU, a build with kernels for them is
-/// enough). Example: "products of tf32 are made by the matrix units of a GPU (NVIDIA, sm_80 and later), and this build
-/// computes on the host".
+/// Why a back end has no products of this precision; empty if it has them. Only the host has products of bfloat16,
+/// 3xbfloat16 and 6xbfloat16. Only GPUs with matrix units for TF32 have products of TF32 (on a machine without a GPU, a
+/// build with kernels for them is enough). Example: "products of tf32 are made by the matrix units of a GPU (NVIDIA,
+/// sm_80 and later), and this build computes on the host".
 std::string why_no_products(Backend backend, core::Precision precision);
 
 /// The precision that `auto` means for tensors of type `stored`. For bfloat16 it is bfloat16 if the back end has
 /// products of bfloat16 and the instruction set in use has an instruction for them. With statistics it is float32,
 /// because bfloat16 costs digits: a user who wants both must name it. `any_cut`: bits must be the same for any cut, not
-/// only between granules. AMX cannot do that; then the vector set used beside it must have the instruction.
+/// only between granules. AMX cannot do that; then the vector set used beside it must have the instruction. For float16
+/// it is 3xbfloat16 if the host computes and this process has matrix units, without statistics and `any_cut`. Ranks may
+/// differ in it: with amx as the set, some may have to compute by vectors.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
 /// The instruction set that host tiles use on this machine: "amx", "avx512_bf16", "avx512", "avx2" or "baseline";
@@ -109,7 +111,8 @@ constexpr core::Index granule_of(Backend backend) { return backend == Backend::h
 
 /// Why results of such a problem, including all gradients, cannot be made granule by granule on this machine's GPU (if
 /// there is no GPU: by this build's kernels); empty if they can. On the host this needs products of bfloat16 and the
-/// instruction set amx. Example: "head size 320 is more than 256".
+/// instruction set amx, or products of 3xbfloat16 or 6xbfloat16, whose bits are the same with every set. Example: "head
+/// size 320 is more than 256".
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
 /// The exponent bias of states that must have the same bits for any cut. Weights below 2^-174 of the largest weight may

@@ -87,7 +87,7 @@ std::string why_no_backend(Backend backend) {
 void check_products(Backend backend, core::Precision precision, core::DType stored) {
   core::require(core::takes(precision, stored), [&] {
     return fmt::format("products of {} need tensors of {}; these are {}", name_of(precision),
-                       name_of(core::stored_for_products(precision)), name_of(stored));
+                       core::stored_for_products(precision), name_of(stored));
   });
   const std::string reason = why_no_products(backend, precision);
   core::require(reason.empty(), [&] { return reason; });
@@ -130,16 +130,18 @@ void check_value_dim(Backend backend, const core::Shape& shape) {
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut) {
   const core::InstructionSet best = core::best_instruction_set(), set = any_cut ? core::vectors_beside(best) : best;
   const bool has_instruction = set >= core::InstructionSet::avx512_bf16;
-  const bool can = has_instruction && why_no_products(backend, core::Precision::bfloat16).empty();
-  return core::default_precision(stored, can && !with_statistics);
+  const bool can = why_no_products(backend, core::Precision::bfloat16).empty() && !with_statistics;
+  if (stored == core::DType::float16 && can && !any_cut && core::has_matrix_units())
+    return core::Precision::three_bfloat16;
+  return core::default_precision(stored, can && has_instruction);
 }
 
 std::string why_no_products(Backend backend, core::Precision precision) {
   const bool on_host = backend == Backend::host;
   if (!core::is_tf32(precision)) {
-    return on_host || precision != core::Precision::bfloat16
+    return on_host || !core::has_own_products(precision)
                ? ""
-               : fmt::format("back end {} has no products of bfloat16 yet", core::name_of(backend));
+               : fmt::format("back end {} has no products of {} yet", core::name_of(backend), core::name_of(precision));
   }
   const std::string lacks = on_host ? "this build computes on the host" : what_tf32_lacks();
   return lacks.empty() ? ""
@@ -151,11 +153,11 @@ std::string why_no_products(Backend backend, core::Precision precision) {
 
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision) {
   if (backend == Backend::host) {
-    if (precision != core::Precision::bfloat16)
+    if (precision != core::Precision::bfloat16 && !core::is_split(precision))
       return fmt::format("the host's matrix units have no products of {}", core::name_of(precision));
     if (shape.head_dim > 256) return fmt::format("head size {} is more than 256", shape.head_dim);
     if (shape.has_value_dim()) return "values have another head size than keys";
-    const bool has_units = core::best_instruction_set() == core::InstructionSet::amx;
+    const bool has_units = core::is_split(precision) || core::best_instruction_set() == core::InstructionSet::amx;
     return has_units ? "" : fmt::format("the instruction set {} has no matrix units", host_instruction_set());
   }
   if (backend != Backend::device) return fmt::format("back end {} has no matrix units", core::name_of(backend));

@@ -41,11 +41,11 @@ Found check_size(const Problem& problem) {
 Found check_precision(const Problem& problem, Use use) {
   const core::Precision precision = problem.precision;
   if (!core::takes(precision, problem.type)) {
-    return Objection{"compute.precision",
-                     fmt::format("products of {} are made of tensors of {} only, and these are {}; expected auto, "
-                                 "float32 or float64",
-                                 core::name_of(precision), core::name_of(core::stored_for_products(precision)),
-                                 core::name_of(problem.type))};
+    return Objection{
+        "compute.precision",
+        fmt::format("products of {} are made of tensors of {} only, and these are {}; expected auto, "
+                    "float32 or float64",
+                    core::name_of(precision), core::stored_for_products(precision), core::name_of(problem.type))};
   }
   if (use == Use::look_at) return {};
   const std::string reason = kernels::why_no_products(problem.backend, precision);

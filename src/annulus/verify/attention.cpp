@@ -15,9 +15,14 @@ bool Findings::good() const {
   return std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) { return verdict.good(); });
 }
 
-double allowed(double (*tolerance)(core::DType), const VerifyInput& input, core::DType stored) {
-  const core::DType sums = core::rounding_of(input.precision);
-  return std::max({tolerance(input.type), tolerance(sums), tolerance(stored)});
+double allowed_forward(const VerifyInput& input, core::DType stored) {
+  using core::forward_tolerance;
+  return std::max({forward_tolerance(input.type), forward_tolerance(input.precision), forward_tolerance(stored)});
+}
+
+double allowed_gradient(const VerifyInput& input, core::DType stored) {
+  using core::gradient_tolerance;
+  return std::max({gradient_tolerance(input.type), gradient_tolerance(input.precision), gradient_tolerance(stored)});
 }
 
 namespace {
@@ -116,16 +121,14 @@ Numbers read_dsink(const store::InspectedFile& file, const comm::Communicator& c
 
 /// How much a dataset of the result may deviate.
 double tolerance_of(const std::string& dataset, const VerifyInput& input, const Sample& sample) {
-  const auto of = [&](double (*tolerance)(core::DType), const char* name) {
-    return allowed(tolerance, input, sample.stored(name, input.type));
-  };
-  if (dataset == "out" || dataset == "lse") return of(core::forward_tolerance, dataset.c_str());
+  const auto gradient = [&](const char* name) { return allowed_gradient(input, sample.stored(name, input.type)); };
+  if (dataset == "out" || dataset == "lse") return allowed_forward(input, sample.stored(dataset, input.type));
   // compare_dsink() reads out from the result, so what it expects is only as accurate as the stored out.
-  if (dataset == "dsink") return std::max(of(core::gradient_tolerance, "dsink"), of(core::gradient_tolerance, "out"));
-  if (dataset == "dq" || dataset == "dk" || dataset == "dv") return of(core::gradient_tolerance, dataset.c_str());
+  if (dataset == "dsink") return std::max(gradient("dsink"), gradient("out"));
+  if (dataset == "dq" || dataset == "dk" || dataset == "dv") return gradient(dataset.c_str());
   // Statistics are sums, and are never stored in 16 bits, whatever type the tensors have.
   const core::DType stored = sample.stored(dataset, core::type_of(input.precision));
-  return std::max(core::forward_tolerance(core::rounding_of(input.precision)), core::forward_tolerance(stored));
+  return std::max(core::forward_tolerance(input.precision), core::forward_tolerance(stored));
 }
 
 }  // namespace

@@ -65,11 +65,11 @@ class Comparison {
       }
     });
     const core::DType stored = file_ != nullptr ? *file_->at("y").type.dtype() : input_.type;
-    const double derived = allowed(core::gradient_tolerance, input_, stored);
+    const double derived = allowed_gradient(input_, stored);
     Findings findings;
     findings.scope =
         fmt::format("the layer's definition in float64: {} of {} rows", rows_.size(), input_.shape.sequence);
-    findings.verdicts = {{"y", allowed(core::forward_tolerance, input_, stored), y_.merged(comm_)}};
+    findings.verdicts = {{"y", allowed_forward(input_, stored), y_.merged(comm_)}};
     if (!gradients_asked_) return findings;
     if (dx_) {
       findings.verdicts.push_back({"dx", derived, found_dx_.merged(comm_)});

@@ -52,8 +52,9 @@ Findings verify_attention(const AttentionInput& input, const Sample& sample, con
 Findings verify_layer(const LayerInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// The largest of three tolerances: for the input's type, for the precision of the computation (float32 sums of float64
-/// tensors only have float32's accuracy, products of tf32 have float16's), and for the type `stored` in the file.
-/// `tolerance` is core::forward_tolerance or core::gradient_tolerance.
-double allowed(double (*tolerance)(core::DType), const VerifyInput& input, core::DType stored);
+/// tensors only have float32's accuracy, products of tf32 have float16's), and for the type `stored` in the file. One
+/// function is for results of the forward pass, the other for gradients.
+double allowed_forward(const VerifyInput& input, core::DType stored);
+double allowed_gradient(const VerifyInput& input, core::DType stored);
 
 }  // namespace annulus::verify
