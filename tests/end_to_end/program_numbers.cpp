@@ -72,6 +72,86 @@ TEST_F(Numbers, ProductsOfBfloat16AreMadeOfBfloat16) {
   }
 }
 
+TEST_F(Numbers, ProductsOfSumsOfBfloat16AreMadeOfFloat32OrFloat16) {
+  const std::string all = "{segments: [all], dilations: [1]}", expected = "expected auto, float32 or float64";
+  const auto expect_wrong_tensors = [&](const std::string& name, const std::string& type, const std::string& tensors) {
+    generate("--dtype " + type);
+    expect_refused(deck(all, "{precision: " + name + "}"), 2,
+                   {"run.yaml:3:", "compute.precision: products of " + name + " are made of tensors of " + tensors,
+                    " only, and these are " + type, expected});
+  };
+  for (const char* type : {"float64", "bfloat16"}) expect_wrong_tensors("3xbfloat16", type, "float32 or float16");
+  for (const char* type : {"float64", "bfloat16", "float16"}) expect_wrong_tensors("6xbfloat16", type, "float32");
+  generate();
+  for (const std::string name : {"3xbfloat16", "6xbfloat16"}) {
+    expect_refused(deck(all, "{precision: " + name + ", backend: device}"), 2,
+                   {"run.yaml:3:", "compute.precision: back end device has no products of " + name + " yet", expected});
+  }
+}
+
+class SplitNumbers : public Numbers {
+ protected:
+  /// Whether a host computes; builds for GPUs have none.
+  bool has_host() const { return annulus(0, "info").out.find("host, ") != std::string::npos; }
+};
+
+TEST_F(SplitNumbers, ResultsAreVerifiedByTheirOwnTolerances) {
+  if (!has_host()) return;
+  for (const auto& [name, type] :
+       {std::pair("3xbfloat16", "float32"), std::pair("6xbfloat16", "float32"), std::pair("3xbfloat16", "float16")}) {
+    SCOPED_TRACE(fmt::format("{} of {}", name, type));
+    generate(std::string("--dtype ") + type);
+    const std::string words =
+        deck("{segments: [8, all], dilations: [1, 2]}", fmt::format("{{precision: {}, backward: true}}", name))
+            .substr(3) +
+        " --set distribution.strategy=ring";
+    for (const int ranks : {1, 2}) {
+      const Outcome ran = annulus(ranks, "run" + words);
+      ASSERT_EQ(ran.status, 0) << ran.err;
+      EXPECT_EQ(count(ran.out, std::string(", products of ") + name), 1) << ran.out;
+      const Outcome checked = annulus(ranks, "verify" + words);
+      EXPECT_EQ(checked.status, 0) << checked.out << checked.err;
+      EXPECT_EQ(count(checked.out, " ok"), 5) << checked.out;
+    }
+    const auto verified_with_error = [&](double error) {
+      spoil(folder / "out.h5", "out", 0, error);
+      return annulus(0, "verify" + words).status;
+    };
+    const bool is_half = type == std::string("float16");
+    EXPECT_EQ(verified_with_error(5e-5), name == std::string("6xbfloat16") ? 3 : 0);
+    EXPECT_EQ(verified_with_error(1e-3), is_half ? 0 : 3);
+    EXPECT_EQ(verified_with_error(2e-2), 3);
+  }
+}
+
+TEST_F(SplitNumbers, HaveStatisticsAndTheSameBitsOnAnyNumberOfRanks) {
+  if (!has_host()) return;
+  generate();
+  const std::vector<std::string> datasets{"out", "lse", "dq", "dk", "dv", "entropy", "received", "top_weights"};
+  for (const std::string name : {"3xbfloat16", "6xbfloat16"}) {
+    SCOPED_TRACE(name);
+    const std::string words =
+        deck("{segments: [8, all], dilations: [1, 2]}", "{precision: " + name + ", reproducible: true, backward: true}")
+            .substr(3) +
+        " --set distribution.strategy=ring --set output.statistics=[entropy,received,top]";
+    std::vector<std::vector<double>> alone;
+    for (const int ranks : {1, 2, 3}) {
+      const Outcome ran = annulus(ranks, "run" + words);
+      ASSERT_EQ(ran.status, 0) << ran.err;
+      EXPECT_EQ(count(ran.out, "without matrix units: statistics need the sums of exact weights"), 1) << ran.out;
+      EXPECT_EQ(annulus(ranks, "verify" + words).status, 0);
+      for (std::size_t i = 0; i < datasets.size(); ++i) {
+        const std::vector<double> found = numbers(folder / "out.h5", datasets[i]);
+        if (ranks == 1) alone.push_back(found);
+        EXPECT_EQ(found, alone[i]) << datasets[i] << ", " << ranks << " ranks";
+      }
+    }
+    const std::string dense =
+        deck("{segments: [all], dilations: [1]}", "{precision: " + name + ", reproducible: true}");
+    EXPECT_EQ(count(annulus(0, dense + " --dry-run").out, "32 keys at a time by "), 1) << "whatever the processor has";
+  }
+}
+
 TEST_F(Numbers, ProductsOfTf32AreMadeOfFloat32OnMatrixUnits) {
   for (const char* name : {"tf32", "3xtf32"}) {
     const std::string compute = std::string("{precision: ") + name;
@@ -149,6 +229,20 @@ TEST_F(Numbers, AutoTakesProductsOfBfloat16WhereThereIsAnInstruction) {
     const bool has = info.find("host, avx512_bf16 instructions") != std::string::npos ||
                      info.find("host, amx instructions") != std::string::npos;
     EXPECT_EQ(count(shell(program + words).out, "products of bfloat16"), has ? 1 : 0) << set;
+  }
+}
+
+/// compute.precision: auto takes products of 3xbfloat16 for tensors of float16, and for no others, if there is AMX.
+TEST_F(Numbers, AutoTakesThreeProductsOfBfloat16WhereThereAreMatrixUnits) {
+  for (const std::string type : {"float16", "float32"}) {
+    generate("--dtype " + type);
+    const std::string words = " " + deck("{segments: [all], dilations: [1]}") + " --dry-run";
+    for (const char* set : {"baseline", "avx512", "amx"}) {
+      const std::string program = std::string("env ANNULUS_INSTRUCTION_SET=") + set + " " + ANNULUS_PROGRAM;
+      const bool has = shell(program + " info").out.find("host, amx instructions\n") != std::string::npos;
+      EXPECT_EQ(count(shell(program + words).out, "products of 3xbfloat16"), has && type == "float16" ? 1 : 0) << set;
+      EXPECT_EQ(count(shell(program + words + " --set output.statistics=[top]").out, "products of "), 0) << set;
+    }
   }
 }
 

@@ -242,9 +242,16 @@ TEST(HostPairs, OtherTensorsAndTheDeviceAreRefused) {
 TEST(HostPairs, AreTakenByThemselvesWhereTheInstructionIsButNotForStatistics) {
   const bool has_instruction = core::best_instruction_set() >= InstructionSet::avx512_bf16;
   for (const DType type : {DType::float64, DType::float32, DType::float16, DType::bfloat16}) {
+    const bool split = type == DType::float16 && core::has_matrix_units();
     EXPECT_EQ(kernels::default_precision(kernels::Backend::host, type, false),
-              core::default_precision(type, has_instruction));
+              split ? Precision::three_bfloat16 : core::default_precision(type, has_instruction));
     EXPECT_EQ(kernels::default_precision(kernels::Backend::host, type, true), core::default_precision(type));
+    if (type == DType::bfloat16) continue;
+    for (const bool any_cut : {false, true}) {
+      EXPECT_EQ(kernels::default_precision(kernels::Backend::device, type, false, any_cut),
+                core::default_precision(type));
+    }
+    EXPECT_EQ(kernels::default_precision(kernels::Backend::host, type, false, true), core::default_precision(type));
   }
 }
 

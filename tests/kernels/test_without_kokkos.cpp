@@ -1,4 +1,5 @@
 // Kokkos is not started here, as in a program that first makes a plan of the library, which asks what a GPU can do.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
@@ -30,6 +31,23 @@ TEST(WithoutKokkos, ABackEndSaysWhetherItWorksByGranules) {
             "rows of 18 bytes are no multiple of 16");
   EXPECT_EQ(why_no_granules(Backend::device, shape, core::DType::float32, core::Precision::float32),
             "matrix units have no products of float32 with precision float32");
+  for (const core::Precision split : {core::Precision::three_bfloat16, core::Precision::six_bfloat16}) {
+    EXPECT_EQ(why_no_granules(Backend::host, shape, core::DType::float32, split), "") << "whatever the processor has";
+    wide.head_dim = 320;
+    EXPECT_EQ(why_no_granules(Backend::host, wide, core::DType::float32, split), "head size 320 is more than 256");
+  }
+}
+
+TEST(WithoutKokkos, OnlyTheHostHasProductsOfBfloat16) {
+  for (const core::Precision precision :
+       {core::Precision::bfloat16, core::Precision::three_bfloat16, core::Precision::six_bfloat16}) {
+    EXPECT_EQ(why_no_products(Backend::host, precision), "");
+    for (const Backend backend : {Backend::device, Backend::cudnn}) {
+      EXPECT_EQ(why_no_products(backend, precision),
+                fmt::format("back end {} has no products of {} yet", core::name_of(backend), core::name_of(precision)));
+    }
+  }
+  EXPECT_EQ(why_no_products(Backend::device, core::Precision::float32), "");
 }
 
 }  // namespace

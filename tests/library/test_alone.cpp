@@ -236,13 +236,19 @@ TEST(LibraryPlan, RefusesRowsThatTorchscaleDisplaces) {
 TEST(LibraryPlan, RefusesProductsThatItCannotMake) {
   const Shape good{.sequence = 8, .heads = 4, .head_dim = 2};
   EXPECT_EQ(refusal(good, {}, 1, {.precision = "tf23"}),
-            "plan: precision is 'tf23', expected one of auto, float32, float64, bfloat16, tf32, 3xtf32");
+            "plan: precision is 'tf23', expected one of auto, float32, float64, bfloat16, tf32, 3xtf32, 3xbfloat16, "
+            "6xbfloat16");
   Shape halves = good;
   halves.type = DType::float16;
   EXPECT_EQ(
       refusal(halves, {}, 1, {.precision = "3xtf32"}),
       "plan: precision: products of 3xtf32 are made of tensors of float32 only, and these are float16; expected auto, "
       "float32 or float64");
+  EXPECT_EQ(
+      refusal(halves, {}, 1, {.precision = "6xbfloat16"}),
+      "plan: precision: products of 6xbfloat16 are made of tensors of float32 only, and these are float16; expected "
+      "auto, float32 or float64");
+  EXPECT_EQ(refusal(halves, {}, 1, {.precision = "3xbfloat16"}).empty(), core::device_is_host());
   for (const std::string name : {"tf32", "3xtf32"}) {
     const std::string found = refusal(good, {}, 1, {.precision = name, .reproducible = true});
     if (!core::device_is_host()) {

@@ -171,7 +171,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Semantics", attention("  semantics: longnte\n"), "4:14",
             "one of " + test::words_of(pattern::semantics_table) + ", did you mean 'longnet'?"},
         Bad{"Precision", good + "compute: {precision: double}\n", "3:22",
-            "expected one of auto, float32, float64, bfloat16, tf32, 3xtf32, did you mean 'float64'?"},
+            "expected one of auto, float32, float64, bfloat16, tf32, 3xtf32, 3xbfloat16, 6xbfloat16, did you mean "
+            "'float64'?"},
         Bad{"Backend", good + "compute: {backend: cuddn}\n", "3:20",
             "found 'cuddn', expected one of auto, host, device, cudnn, did you mean 'cudnn'?"},
         Bad{"Tf32Precision", good + "compute: {precision: tf23}\n", "3:22", "found 'tf23', expected one of auto, "},

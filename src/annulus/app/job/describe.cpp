@@ -8,6 +8,7 @@
 
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/staging.hpp"
+#include "annulus/core/instruction_set.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/attention.hpp"
 #include "annulus/report/text.hpp"
@@ -15,6 +16,16 @@
 #include "annulus/version.hpp"
 
 namespace annulus::app {
+namespace {
+
+/// ", products of 3xbfloat16 by vectors", for example; empty if products have the type of sums.
+std::string describe_products(core::Precision precision) {
+  if (!core::has_own_products(precision)) return "";
+  const bool by_vectors = core::is_split(precision) && !core::has_matrix_units();
+  return fmt::format(", products of {}{}", core::name_of(precision), by_vectors ? " by vectors" : "");
+}
+
+}  // namespace
 
 using strategies::Problem;
 
@@ -50,9 +61,7 @@ std::string describe_shape(const Request& request) {
 std::string describe_tensors(const Request& request) {
   const std::string axes =
       request.input && !request.layer ? fmt::format(" (axes {})", core::name_of(request.order())) : "";
-  const core::Precision precision = request.problem.precision;
-  return describe_shape(request) + axes +
-         (core::has_own_products(precision) ? fmt::format(", products of {}", core::name_of(precision)) : "");
+  return describe_shape(request) + axes + describe_products(request.problem.precision);
 }
 
 std::string describe_layer(const Request& request) {
@@ -90,7 +99,9 @@ std::string describe_bits(const Job& job) {
                                  rounds == 1 ? "" : "es, one per pair");
   if (job.problem.granule > 1) {
     const Index unit = job.problem.grid().spacing();
-    text += fmt::format(", {} keys at a time by matrix units, rows cut {}", job.problem.granule,
+    const bool by_vectors = job.problem.backend == kernels::Backend::host && !core::has_matrix_units();
+    text += fmt::format(", {} keys at a time by {}, rows cut {}", job.problem.granule,
+                        by_vectors ? "vectors" : "matrix units",
                         unit > job.problem.shape.sequence ? "between documents alone"
                                                           : fmt::format("at multiples of {} of a document", unit));
   } else if (job.why_no_granules.empty()) {

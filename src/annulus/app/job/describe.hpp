@@ -14,7 +14,7 @@ std::string describe_pattern(const strategies::Problem& problem);
 /// The shape: "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
 std::string describe_shape(const Request& request);
 /// The same, with the order of the input's axes and, if the type is not float32 or float64, the type of the products:
-/// "..., bfloat16 (axes bshd), products of bfloat16".
+/// "..., bfloat16 (axes bshd), products of bfloat16"; "..., products of 3xbfloat16 by vectors" if there is no AMX.
 std::string describe_tensors(const Request& request);
 /// The layer: "width 512, rope base 10000, biases, sharding fsdp".
 std::string describe_layer(const Request& request);

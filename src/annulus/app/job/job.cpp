@@ -282,11 +282,11 @@ pattern::StoredRows Job::held_queries(int rank) const {
 
 namespace {
 
-/// The back end for `compute.backend: auto`: a library if all ranks have it, otherwise our own kernels. Collective.
-kernels::Backend agreed_backend(const kernels::WantedOfBackend& wanted, const comm::Communicator& comm) {
-  const std::vector<core::Index> all = comm.gather_all(core::Index(kernels::default_backend(wanted)));
-  const bool is_same = std::equal(all.begin() + 1, all.end(), all.begin());
-  return is_same ? kernels::Backend(all.front()) : kernels::default_backend();
+/// The choice of this rank if all ranks choose the same; otherwise `common`. Collective.
+template <class Choice>
+Choice agreed(Choice mine, Choice common, const comm::Communicator& comm) {
+  const std::vector<core::Index> all = comm.gather_all(core::Index(mine));
+  return std::equal(all.begin() + 1, all.end(), all.begin()) ? mine : common;
 }
 
 }  // namespace
@@ -298,13 +298,17 @@ Job make_job(const JobOptions& options, const comm::Communicator& comm) {
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm) {
   Job job(std::move(request));
   job.ranks = options.ranks.value_or(comm.size());
-  if (!job.run.settings.compute.backend)
-    job.problem.backend = agreed_backend(wanted_of(job.run.settings, job.problem), comm);
+  if (!job.run.settings.compute.backend) {
+    // A library if all ranks have it, otherwise our own kernels.
+    const kernels::WantedOfBackend wanted = wanted_of(job.run.settings, job.problem);
+    job.problem.backend = agreed(kernels::default_backend(wanted), kernels::default_backend(), comm);
+  }
   job.instruction_set_note = agree_on_instruction_set(comm);  // before memory is predicted with it
   if (!job.run.settings.compute.precision) {
     const strategies::Problem& p = job.problem;
     const bool any_cut = p.reproducible && !strategies::why_not_by_granules(p).empty();
-    job.problem.precision = kernels::default_precision(p.backend, p.type, p.statistics.any(), any_cut);
+    const auto mine = kernels::default_precision(p.backend, p.type, p.statistics.any(), any_cut);
+    job.problem.precision = agreed(mine, core::default_precision(p.type), comm);
   }
   const bool same_bits = job.problem.reproducible;
   const std::string others =

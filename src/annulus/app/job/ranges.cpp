@@ -23,9 +23,11 @@ struct Range {
 };
 Range range_of(core::Precision precision) {
   if (precision == core::Precision::float64) return {DBL_MIN, DBL_MAX, DBL_MANT_DIG};
-  const int digits = precision == core::Precision::tf32         ? 11
-                     : precision == core::Precision::three_tf32 ? 21
-                                                                : FLT_MANT_DIG;
+  const int digits = precision == core::Precision::tf32             ? 11
+                     : precision == core::Precision::three_tf32     ? 21
+                     : precision == core::Precision::three_bfloat16 ? 16
+                     : precision == core::Precision::six_bfloat16   ? 23
+                                                                    : FLT_MANT_DIG;
   return {FLT_MIN, FLT_MAX, digits};
 }
 
@@ -91,8 +93,11 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
   const double most_q = comm.max(q), most_k = comm.max(k), most = range_of(problem.precision).largest / 4;
   const double factor = problem.scale * std::numbers::log2e, dim = double(problem.shape.head_dim);
   const double products = most_q * most_k * dim;
-  // If products have another type than sums, q.k is computed before it is scaled; otherwise q is scaled first.
-  const double scaled_first = core::has_own_products(problem.precision) ? 1 : factor;
+  // If products have another type than sums, q.k is computed before it is scaled; otherwise q is scaled first. Products
+  // of 3xbfloat16 and 6xbfloat16 may also be plain ones of float32, so both must fit.
+  const double scaled_first = core::is_split(problem.precision)           ? std::max(1.0, factor)
+                              : core::has_own_products(problem.precision) ? 1
+                                                                          : factor;
   if (scaled_first * most_q <= most && std::max(scaled_first, factor) * products <= most) return;
   throw comm::AgreedError(
       ErrorKind::failure,
