@@ -135,6 +135,9 @@ class Case:
             section, name = key.split(".")
             if section in self.settings and self.once_in(12):
                 self.settings[section][name] = self.one_of(*(word for word in words if word != "auto"))
+        if self.type != "float64" and self.once_in(6):
+            split = ["3xbfloat16"] + ["6xbfloat16"] * (self.type == "float32")
+            compute["precision"] = self.one_of(*split)
 
     def strategies(self):
         """The strategies that should support the case. Sometimes also others, which the program may refuse."""
