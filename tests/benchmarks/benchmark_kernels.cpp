@@ -5,7 +5,7 @@
 //   OMP_NUM_THREADS=1 build/test/tests/benchmarks/benchmark_kernels --benchmark_filter=^backward/float32
 //     (--benchmark_repetitions=5 --benchmark_enable_random_interleaving=true: medians of interleaved runs)
 //
-// The kernels of teams are team_forward and team_backward, so --benchmark_filter=forward/float32/n:1024/D:64 compares.
+// team_forward and team_backward are the kernels of teams: --benchmark_filter=forward/float32/n:1024/D:64 compares.
 // statistics/...: costs of statistics, as shares of the CPU time of the forward pass measured in turn with them: what
 // entropy adds to it, and the separate passes for received attention, without and with the 8 largest weights.
 // scores/...: times with ALiBi and with softcap, as multiples of those of plain scores, forward and backward.
@@ -16,7 +16,7 @@
 // gradient_error/...: the error of dk and dv in float32, max |difference from float64| / max(|float64|, 1), in one
 // call, and with the rows in eight calls that continue each other's blocks. Up to 8,192 rows it is a mean over ten
 // draws of the tensors. tools/peers/gradient_error.py measures PyTorch's.
-// ANNULUS_INSTRUCTION_SET bounds the instruction set as it does for the program.
+// ANNULUS_INSTRUCTION_SET bounds the set as it does for the program.
 // Columns: gflop_per_cpu_s, the kernel; peak, the multiply-add peak of as many threads; share = gflop_per_cpu_s / peak.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -337,20 +337,17 @@ void register_scores() {
   }
 }
 
-/// "float32", "bfloat16_products", "float32_by_6xbfloat16"
-std::string products_name(const Case& c) {
-  if (c.products == core::Precision::bfloat16) return "bfloat16_products";
-  const std::string type(core::name_of(c.type));
-  return core::is_split(c.products) ? fmt::format("{}_by_{}", type, core::name_of(c.products)) : type;
-}
-
 void register_case(const Case& c) {
   const std::string comb = c.dilation * c.hops > 1 ? fmt::format("/r:{}/hops:{}", c.dilation, c.hops) : "";
+  std::string products(core::name_of(c.type));
+  if (core::has_own_products(c.products))
+    products +=
+        c.products == core::Precision::bfloat16 ? "_products" : fmt::format("_by_{}", core::name_of(c.products));
   const std::string name = fmt::format("{}{}/{}/n:{}/D:{}{}/{}", c.backend == Backend::host ? "" : "team_",
                                        c.in_blocks  ? "in_blocks_backward"
                                        : c.backward ? "backward"
                                                     : "forward",
-                                       products_name(c), c.n, c.head_dim, comb, c.causal ? "causal" : "full");
+                                       products, c.n, c.head_dim, comb, c.causal ? "causal" : "full");
   benchmark::RegisterBenchmark(name.c_str(), [c](benchmark::State& state) { run(state, c); })
       ->Unit(benchmark::kMillisecond)
       ->MeasureProcessCPUTime();
@@ -373,15 +370,9 @@ void register_cases() {
             for (const core::Precision products : core::all_precisions)
               if (core::has_own_products(products) && !core::is_tf32(products) && core::takes(products, type))
                 register_case({Backend::host, backward, type, n, 8, head_dim, causal, products});
-            if (backward)
-              register_case({.backend = Backend::host,
-                             .backward = true,
-                             .type = type,
-                             .n = n,
-                             .heads = 8,
-                             .head_dim = head_dim,
-                             .causal = causal,
-                             .in_blocks = true});
+            Case in_blocks{Backend::host, backward, type, n, 8, head_dim, causal};
+            in_blocks.in_blocks = true;
+            if (backward) register_case(in_blocks);
           }
         }
       }

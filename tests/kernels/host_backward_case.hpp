@@ -83,14 +83,9 @@ inline Gradients host_gradients(const BackwardCase& test, const kernels::Referen
 
 /// The tolerance for rounding of the products, and of the results, which have the tensors' storage type.
 inline double forward_tolerance(const WorkCase& test) {
-  const bool rounded = test.precision == core::Precision::bfloat16;
-  return std::max(core::forward_tolerance(rounded ? DType::bfloat16 : core::type_of(test.precision)),
-                  core::forward_tolerance(test.type));
+  return std::max(core::forward_tolerance(test.precision), core::forward_tolerance(test.type));
 }
-inline double gradient_tolerance(const WorkCase& test) {
-  const bool rounded = test.precision == core::Precision::bfloat16;
-  return core::gradient_tolerance(rounded ? DType::bfloat16 : core::type_of(test.precision));
-}
+inline double gradient_tolerance(const WorkCase& test) { return core::gradient_tolerance(test.precision); }
 
 /// Forward pass and gradients of every instruction set against the definition.
 inline void expect_both_passes(const BackwardCase& test, const std::string& what) {

@@ -13,8 +13,7 @@ using core::WorkList;
 
 void expect_right(const HostCase& test, const std::string& what) {
   const kernels::ReferenceResult expected = naive_answer(test);
-  const double tolerance =
-      test.precision == Precision::float32 && test.type == DType::float64 ? 1e-5 : core::forward_tolerance(test.type);
+  const double tolerance = std::max(core::forward_tolerance(test.precision), core::forward_tolerance(test.type));
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
     SCOPED_TRACE(what + ", " + std::string(name_of(set)));
     const kernels::ReferenceResult actual = host_answer(test, set);

@@ -21,13 +21,9 @@ const auto all_types = types_and_precisions();
 void expect_right(const BackwardCase& test, const std::string& what) {
   const kernels::ReferenceResult forward = stored_forward(test);
   const Gradients expected = naive_gradients(test, forward);
-  // dlse is kept as float32 beside float32 and narrower tensors, whatever the arithmetic.
-  const DType arithmetic = test.precision == Precision::float64    ? DType::float64
-                           : test.precision == Precision::bfloat16 ? DType::bfloat16
-                                                                   : DType::float32;
   for (const InstructionSet set : kernels::host::usable_instruction_sets()) {
     SCOPED_TRACE(what + ", " + std::string(name_of(set)));
-    expect_close(host_gradients(test, forward, {set}), expected, core::gradient_tolerance(arithmetic));
+    expect_close(host_gradients(test, forward, {set}), expected, core::gradient_tolerance(test.precision));
   }
 }
 

@@ -110,9 +110,11 @@ inline std::vector<Case> storage_cases() {
     cases.push_back(make_case(std::string(core::name_of(type)) + " filled in", {2, 45, 4, 2, 24}, filled, {}, type));
   }
   for (Case products : std::vector<Case>(cases)) {
-    if (products.problem.type != core::DType::bfloat16) continue;
-    products.problem.precision = core::Precision::bfloat16;
-    products.name += ", products of bfloat16";
+    if (products.problem.type == core::DType::float64) continue;
+    products.problem.precision = products.problem.type == core::DType::bfloat16  ? core::Precision::bfloat16
+                                 : products.problem.type == core::DType::float16 ? core::Precision::three_bfloat16
+                                                                                 : core::Precision::six_bfloat16;
+    products.name += fmt::format(", products of {}", core::name_of(products.problem.precision));
     if (kernels::why_no_products(products.problem.backend, products.problem.precision).empty())
       cases.push_back(products);
   }

@@ -266,13 +266,19 @@ std::vector<Case> granule_cases() {
     add("windows", {1, 270, 4, 2, 16}, {{all, 1, near_and_first}, {all, 3, near}}, several, core::DType::bfloat16);
     add("documents dealt whole", {1, 420, 4, 2, 16}, {{64, 2}, {all, 1}}, dealt, core::DType::bfloat16);
     if (cases.back().problem.backend == core::Backend::host) {  // matrix units of hosts
-      add("products of bfloat16", {1, 270, 4, 2, 40}, {{128, 2}, {}}, one, core::DType::bfloat16);
-      cases.back().problem.precision = core::Precision::bfloat16;
-      cases.back().problem.granule = kernels::granule_of(core::Backend::host);
-      add("windows, products of bfloat16", {1, 270, 4, 2, 40}, {{all, 1, near_and_first}, {all, 2, near}}, one,
-          core::DType::bfloat16);
-      cases.back().problem.precision = core::Precision::bfloat16;
-      cases.back().problem.granule = kernels::granule_of(core::Backend::host);
+      const auto add_products = [&](const std::string& name, const std::vector<pattern::Pair>& pairs, core::DType type,
+                                    core::Precision precision) {
+        add(fmt::format("{}, products of {}", name, core::name_of(precision)).c_str(), {1, 270, 4, 2, 40}, pairs, one,
+            type);
+        cases.back().problem.precision = precision;
+        cases.back().problem.granule = kernels::granule_of(core::Backend::host);
+      };
+      for (const auto& [type, precision] : {std::pair(core::DType::bfloat16, core::Precision::bfloat16),
+                                            std::pair(core::DType::float16, core::Precision::three_bfloat16),
+                                            std::pair(core::DType::float32, core::Precision::six_bfloat16)}) {
+        add_products("two pairs", {{128, 2}, {}}, type, precision);
+        add_products("windows", {{all, 1, near_and_first}, {all, 2, near}}, type, precision);
+      }
     }
     if (!kernels::why_no_products(cases.back().problem.backend, core::Precision::tf32).empty()) continue;
     for (const core::Precision precision : {core::Precision::tf32, core::Precision::three_tf32}) {

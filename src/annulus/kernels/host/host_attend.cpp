@@ -25,15 +25,15 @@ void check_head_dim(const core::Shape& shape) {
   }
 }
 
-/// The function table of a pass for words T. For pairs and on_matrix_unit that of the matrix unit: with the set amx, and
-/// with every set for numbers in parts, which vectors have no other products for.
+/// The function table of a pass for words T. For pairs and on_matrix_unit that of the matrix unit with the set amx. For
+/// numbers in parts there is no other table: other sets use the vectors that have the bits of the matrix unit.
 template <class T>
 const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit, int parts,
                                    decltype(&MatrixUnit::forward) pass) {
   const TileFunctions<T>& vectors = tiles_of<T>(set);
   if constexpr (kPerWord < T >> 1) {
     if (on_matrix_unit && (set == InstructionSet::amx || parts > 1))
-      return *(usable_matrix_units().back().*pass)[std::size_t(parts - 1)];
+      return *(matrix_unit(set).*pass)[std::size_t(parts - 1)];
   }
   return vectors;
 }

@@ -69,6 +69,12 @@ const std::vector<MatrixUnit>& usable_matrix_units() {
   return usable;
 }
 
+const MatrixUnit& matrix_unit(InstructionSet set) {
+  const std::vector<MatrixUnit>& units = usable_matrix_units();
+  const bool by_vectors = set != InstructionSet::amx && core::has_amx();
+  return by_vectors ? units[units.size() - 2] : units.back();
+}
+
 std::string_view why_not_matrix(const core::Shape& shape) {
   if (shape.head_dim > kMaxMatrixDim) return "heads have more than 256 numbers";
   return shape.has_value_dim() ? "values have another head size than keys" : "";

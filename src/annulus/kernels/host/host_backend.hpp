@@ -31,6 +31,8 @@ struct MatrixUnit {
 };
 /// The matrix units that this machine can use, slowest first; all give the same bits.
 const std::vector<MatrixUnit>& usable_matrix_units();
+/// The fastest one with the set amx; with other sets the fastest that uses vectors.
+const MatrixUnit& matrix_unit(InstructionSet set);
 
 /// Why a call with these arguments uses vectors even in the set amx; empty if it can use the matrix unit. Example: "the
 /// same bits for any cut are asked for".
