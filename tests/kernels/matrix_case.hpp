@@ -46,7 +46,7 @@ inline kernels::ReferenceResult answer_by(const WorkCase& test, const kernels::h
   const DeviceTensor v = to_device(test.v, test.type, test.key_rows, shape.kv_heads, shape.head_dim);
   kernels::State state(shape, test.query_rows, test.precision);
   const kernels::Operands operands{q.view, k.view, v.view, test.scale()};
-  const auto& tiles = *unit.forward[std::size_t(kernels::host::parts_of(test.precision) - 1)];
+  const auto& tiles = *unit.forward[kernels::host::parts_of(test.precision) - 1];
   for (const core::WorkList& list : test.calls) {
     kernels::host::ForwardRunner<kernels::host::BFloat16Pair> runner(tiles, list, operands, state, sizes);
     for (const kernels::host::Task& task :
@@ -95,7 +95,7 @@ inline Gradients gradients_by(const BackwardCase& test, const kernels::Reference
                                      normalizers.view, delta.view, test.scale(), test.output_scale};
   operands.by_granules = by_granules;
   const kernels::GradientViews views{dq.view, dk.view, dv.view};
-  const auto& tiles = *unit.backward[std::size_t(kernels::host::parts_of(test.precision) - 1)];
+  const auto& tiles = *unit.backward[kernels::host::parts_of(test.precision) - 1];
   for (const core::WorkList& list : test.calls) {
     const kernels::host::BackwardLayout<Pair> layout(tiles, shape, rows);
     const auto tasks =

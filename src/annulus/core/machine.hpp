@@ -27,7 +27,9 @@ struct Machine {
   std::vector<KernelRate> kernel;           ///< ascending head_dim; the last one serves all larger heads
   double float64_factor = 2;                ///< time of float64 arithmetic / time of float32
   double half_factor = 1.1;                 ///< time with float16 or bfloat16 tensors / with float32
-  double single_factor = 1;                 ///< time of a rank alone on its node / time by the rates above
+  /// Time with such products / with products of float32, whatever the tensors.
+  double bfloat16_factor = 1.1, three_bfloat16_factor = 1.1, six_bfloat16_factor = 1;
+  double single_factor = 1;  ///< time of a rank alone on its node / time by the rates above
   Link inside_node;
   Link between_nodes;
   double overlap = 0.6;                    ///< share of a transfer that compute can hide, 0 ... 1
@@ -48,6 +50,8 @@ struct Machine {
   const std::string& why_this_memory() const { return memory_source.empty() ? source : memory_source; }
   /// Seconds that one rank needs for a GFLOP of attention.
   double seconds_per_gflop(Index head_dim, DType type, Precision precision) const;
+  /// Sets the factors of products to what is typical of this process' instruction set.
+  void take_own_products();
 };
 
 /// Typical numbers of a present-day cluster: a rank is one core at 30 to 60 GFLOP/s, 16 ranks of 4 GiB share a node.

@@ -60,6 +60,10 @@ const Keys& machine_keys() {
                  "time with float64 arithmetic, divided by that with float32");
     kernel.field("half_factor", &Machine::half_factor, measured(),
                  "time with float16 or bfloat16 tensors, divided by that with float32");
+    kernel.field("bfloat16_factor", &Machine::bfloat16_factor, measured(),
+                 "time with products of bfloat16, divided by that with products of float32");
+    kernel.field("3xbfloat16_factor", &Machine::three_bfloat16_factor, measured(), "the same for 3xbfloat16");
+    kernel.field("6xbfloat16_factor", &Machine::six_bfloat16_factor, measured(), "the same for 6xbfloat16");
     kernel.field("single_factor", &Machine::single_factor, measured(),
                  "time of a rank that computes alone on its node, divided by the time at the rates above");
     inside.field("seconds_per_message", &Link::seconds_per_message, measured(),
@@ -86,9 +90,10 @@ const Keys& machine_keys() {
     top.field("memory_per_rank", &Machine::memory_per_rank, measured(), "bytes");
     top.field("ranks_per_node", &Machine::ranks_per_node, whole(1, 65536), "ranks, {}");
     // Older machine files lack these keys, and can still be read.
-    const std::set<std::string> later{"seconds_per_call",         "seconds_per_row",
-                                      "seconds_per_communicator", "window.seconds_per_message",
-                                      "window.seconds_per_byte",  "read_rate"};
+    const std::set<std::string> later{
+        "kernel.bfloat16_factor",     "kernel.3xbfloat16_factor", "kernel.6xbfloat16_factor",
+        "seconds_per_call",           "seconds_per_row",          "seconds_per_communicator",
+        "window.seconds_per_message", "window.seconds_per_byte",  "read_rate"};
     for (Key<Machine>& key : keys) key.required = later.count(key.name) == 0;
     return keys;
   }();

@@ -50,7 +50,12 @@ core::Machine machine_of(const std::optional<std::string>& file, bool on_these_r
   core::Machine machine = file ? runfile::read_machine_file(*file, comm) : core::default_machine();
   if (!on_these_ranks) return machine;
   const core::Index own = comm.ranks_of_node();
-  if (!file) machine.ranks_per_node = comm.max(own);
+  if (!file) {
+    machine.ranks_per_node = comm.max(own);
+    machine.take_own_products();
+    for (double* factor : {&machine.bfloat16_factor, &machine.three_bfloat16_factor, &machine.six_bfloat16_factor})
+      *factor = comm.max(*factor);  // every rank must decide the same
+  }
   // The smallest share counts, so that every rank decides the same. A machine file may describe another machine, or be
   // older than the batch system's limits, so no rank may plan with more memory than it has.
   const MemoryShare memory = memory_share(comm);

@@ -17,6 +17,7 @@
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/runtime.hpp"
 #include "annulus/comm/window.hpp"
+#include "annulus/core/instruction_set.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/core/random.hpp"
@@ -324,6 +325,12 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   };
   machine.float64_factor = factor(DType::float64, Precision::float64, false);
   machine.half_factor = factor(DType::bfloat16, single, false);
+  if (kernels::why_no_products(kernels::default_backend(), Precision::bfloat16).empty())
+    machine.bfloat16_factor = factor(DType::bfloat16, Precision::bfloat16, false);
+  if (comm.max(Index(!core::has_matrix_units())) == 0) {  // without the units they would take minutes
+    machine.three_bfloat16_factor = factor(DType::float16, Precision::three_bfloat16, false);
+    machine.six_bfloat16_factor = factor(DType::float32, Precision::six_bfloat16, false);
+  }
   machine.single_factor = factor(DType::float32, single, true);
   std::string links = "one rank: links and overlap are the built-in defaults";
   if (comm.size() > 1) {

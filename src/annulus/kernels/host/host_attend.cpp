@@ -29,21 +29,20 @@ void check_head_dim(const core::Shape& shape) {
 /// numbers in parts there is no other table: other sets use the vectors that have the bits of the matrix unit.
 template <class T>
 const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit, int parts,
-                                   decltype(&MatrixUnit::forward) pass) {
+                                   decltype(&MatrixTiles::forward) pass) {
   const TileFunctions<T>& vectors = tiles_of<T>(set);
   if constexpr (kPerWord < T >> 1) {
-    if (on_matrix_unit && (set == InstructionSet::amx || parts > 1))
-      return *(matrix_unit(set).*pass)[std::size_t(parts - 1)];
+    if (on_matrix_unit && (set == InstructionSet::amx || parts > 1)) return *(matrix_unit(set).*pass)[parts - 1];
   }
   return vectors;
 }
 template <class T>
 const TileFunctions<T>& forward_tiles(InstructionSet set, bool on_matrix_unit, core::Precision precision) {
-  return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixUnit::forward);
+  return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixTiles::forward);
 }
 template <class T>
 const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit, core::Precision precision) {
-  return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixUnit::backward);
+  return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixTiles::backward);
 }
 
 /// The larger of the memories of both ways to compute, bytes(number, on_matrix_unit) with a number of the word type.

@@ -44,25 +44,14 @@ const TileFunctions<T>& tiles_of(InstructionSet set) {
 
 const std::vector<MatrixUnit>& usable_matrix_units() {
   static const std::vector<MatrixUnit> usable = [] {
-    std::vector<MatrixUnit> units{
-        {"baseline",
-         {&amx_baseline::forward_tiles, &amx_baseline::forward_of_two_parts, &amx_baseline::forward_of_three_parts},
-         {&amx_baseline::backward_tiles, &amx_baseline::backward_of_two_parts, &amx_baseline::backward_of_three_parts},
-         amx_baseline::multiply}};
+    std::vector<MatrixUnit> units{{amx_baseline::tiles, "baseline"}};
 #if defined(ANNULUS_HAS_X86_TILES)
-    if (core::vectors_beside(InstructionSet::amx) >= InstructionSet::avx2)
-      units.push_back(
-          {"avx2",
-           {&amx_avx2::forward_tiles, &amx_avx2::forward_of_two_parts, &amx_avx2::forward_of_three_parts},
-           {&amx_avx2::backward_tiles, &amx_avx2::backward_of_two_parts, &amx_avx2::backward_of_three_parts},
-           amx_avx2::multiply});
+    const InstructionSet vectors = core::vectors_beside(InstructionSet::amx);
+    if (vectors >= InstructionSet::avx2) units.push_back({amx_avx2::tiles, "avx2"});
+    if (vectors >= InstructionSet::avx512) units.push_back({amx_avx512::tiles, "avx512"});
 #endif
 #if defined(ANNULUS_HAS_AMX_TILES)
-    if (core::has_amx())
-      units.push_back({"amx",
-                       {&amx::forward_tiles, &amx::forward_of_two_parts, &amx::forward_of_three_parts},
-                       {&amx::backward_tiles, &amx::backward_of_two_parts, &amx::backward_of_three_parts},
-                       amx::multiply});
+    if (core::has_amx()) units.push_back({amx::tiles, "amx"});
 #endif
     return units;
   }();

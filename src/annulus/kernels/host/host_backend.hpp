@@ -2,7 +2,6 @@
 // instruction set that this processor has. Only for tensors in host memory.
 #pragma once
 
-#include <array>
 #include <functional>
 
 #include "annulus/core/instruction_set.hpp"
@@ -23,11 +22,8 @@ template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
 
 /// What computes the products of the set amx: the processor's matrix unit, or vectors instead.
-struct MatrixUnit {
-  std::string_view name;  ///< "amx", "avx2", "baseline"
-  /// Entry [parts - 1] is for numbers of so many parts (parts_of()).
-  std::array<const TileFunctions<BFloat16Pair>*, 3> forward, backward;
-  MultiplyTiles multiply;
+struct MatrixUnit : MatrixTiles {
+  std::string_view name;  ///< "amx", "avx512", "avx2", "baseline"
 };
 /// The matrix units that this machine can use, slowest first; all give the same bits.
 const std::vector<MatrixUnit>& usable_matrix_units();

@@ -176,24 +176,25 @@ extern const TileFunctions<BFloat16Pair> pair_tiles;
 /// C += A B as the matrix unit computes it; all three are tiles of 16 rows of 64 bytes (amx/tile_registers.hpp).
 using MultiplyTiles = void (*)(const void* a, const void* b, float* c);
 
-// The set amx: for matrix units, and for vectors instead, with the same bits. A table has only what its pass needs.
+/// What a matrix unit computes with. Entry [parts - 1] is for numbers of so many parts; a table has only what its pass
+/// needs.
+struct MatrixTiles {
+  const TileFunctions<BFloat16Pair>* forward[3];
+  const TileFunctions<BFloat16Pair>* backward[3];
+  MultiplyTiles multiply;
+};
+// The set amx: for matrix units, and for vectors instead, with the same bits.
 namespace amx {
-extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
-extern const TileFunctions<BFloat16Pair> forward_of_two_parts, backward_of_two_parts;
-extern const TileFunctions<BFloat16Pair> forward_of_three_parts, backward_of_three_parts;
-extern const MultiplyTiles multiply;
+extern const MatrixTiles tiles;
 }  // namespace amx
+namespace amx_avx512 {
+extern const MatrixTiles tiles;
+}  // namespace amx_avx512
 namespace amx_avx2 {
-extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
-extern const TileFunctions<BFloat16Pair> forward_of_two_parts, backward_of_two_parts;
-extern const TileFunctions<BFloat16Pair> forward_of_three_parts, backward_of_three_parts;
-extern const MultiplyTiles multiply;
+extern const MatrixTiles tiles;
 }  // namespace amx_avx2
 namespace amx_baseline {
-extern const TileFunctions<BFloat16Pair> forward_tiles, backward_tiles;
-extern const TileFunctions<BFloat16Pair> forward_of_two_parts, backward_of_two_parts;
-extern const TileFunctions<BFloat16Pair> forward_of_three_parts, backward_of_three_parts;
-extern const MultiplyTiles multiply;
+extern const MatrixTiles tiles;
 }  // namespace amx_baseline
 
 }  // namespace annulus::kernels::host

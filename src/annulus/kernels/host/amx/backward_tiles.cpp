@@ -1,7 +1,7 @@
 // The backward pass of the instruction set amx, for products of bfloat16 (see TileFunctions): one chunk of rows and the
 // keys of a task. It takes 32 keys at a time, and with these keys all blocks of 32 rows, one after another.
 #include "annulus/kernels/host/amx/backward_step.hpp"
-#include "annulus/kernels/host/tile_functions.hpp"
+#include "annulus/kernels/host/amx/tables.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {

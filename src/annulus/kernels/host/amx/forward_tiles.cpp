@@ -5,6 +5,7 @@
 // m, l and accumulators are those of online_softmax.hpp, with two exceptions: a score may be above m by a little less
 // than 1, and products of the matrix unit add up l, from the rounded weights.
 #include "annulus/kernels/host/amx/forward_rows.hpp"
+#include "annulus/kernels/host/amx/tables.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
@@ -27,7 +28,6 @@ class TileWork {
 
  private:
   float factor() const { return panels_.score_factor; }
-  void fetch_ahead(const Step& now);
   void weigh_again(const Step& now);
   void add_seen(const Step& step) const;
 
@@ -35,28 +35,9 @@ class TileWork {
   const KeyTile<Pair>& tile_;
   const int depth_, columns_;
   const StepRows rows_;
-  std::int64_t fetched_row_ = -1;  // fetch_ahead(): the group of rows before the one that is fetched
-  long fetched_ = 0;               // bytes
   TileRegisters tiles_;
   StepMemory memory_;
 };
-
-/// Fetches some lines of the accumulators and queries of the next group of rows: all of them at once would stall.
-void TileWork::fetch_ahead(const Step& now) {
-  constexpr int lines = 16, bytes = 64;
-  if (now.row != fetched_row_) {
-    fetched_row_ = now.row;
-    fetched_ = 0;
-  }
-  if (now.row + kStepRows >= panels_.rows) return;
-  const long sums = columns_ * kTileRows * kStepRows * long(sizeof(float)),
-             all = sums + depth_ * kTileRows * kStepRows * long(sizeof(Pair));
-  for (int i = 0; i < lines && fetched_ < all; ++i, fetched_ += bytes) {
-    const char* const from = fetched_ < sums ? reinterpret_cast<const char*>(now.acc) + sums + fetched_
-                                             : reinterpret_cast<const char*>(now.queries) + fetched_ + all - 2 * sums;
-    __builtin_prefetch(from, 0, 2);
-  }
-}
 
 /// Makes a step's weights again, now for any scores. memory_ already has scores of the next step: it keeps them.
 void TileWork::weigh_again(const Step& now) {
@@ -86,7 +67,6 @@ void TileWork::run() {
     walk.go_on();
     more = !walk.is_done();
     *next = more ? walk.step() : *now;
-    fetch_ahead(*now);
     const bool has_empty = rows_.has_empty_rows(*now);
     if (now->is_masked || has_empty) {
       flush(tiles_, two, late);
@@ -203,6 +183,8 @@ consteval TileFunctions<Pair> table_of() {
 }  // namespace
 
 constinit const TileFunctions<Pair> forward_tiles = table_of();
-constinit const MultiplyTiles multiply = multiply_tiles;
+constinit const MatrixTiles tiles = {{&forward_tiles, &forward_of_two_parts, &forward_of_three_parts},
+                                     {&backward_tiles, &backward_of_two_parts, &backward_of_three_parts},
+                                     multiply_tiles};
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

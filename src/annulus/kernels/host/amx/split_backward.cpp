@@ -4,6 +4,7 @@
 // scale * log2(e), as in tiles of floats: accumulators of dk hold log2(e) dk.
 #include "annulus/kernels/host/amx/backward_blocks.hpp"
 #include "annulus/kernels/host/amx/split_pack.hpp"
+#include "annulus/kernels/host/amx/tables.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {

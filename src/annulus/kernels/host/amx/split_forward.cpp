@@ -8,6 +8,7 @@
 // An even number of column tiles: columns are padded to a multiple of 32.
 #include "annulus/kernels/host/amx/forward_rows.hpp"
 #include "annulus/kernels/host/amx/split_pack.hpp"
+#include "annulus/kernels/host/amx/tables.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
