@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/matrix_case.hpp"
+#include "kernels/unseen_case.hpp"
 
 namespace annulus::test {
 namespace {
@@ -95,22 +96,20 @@ TEST(HostSplit, LargeAndInfiniteValues) {
   }
 }
 
-TEST(HostSplit, NobodysNumbersStayOut) {
-  // Keys after a row, and rows that do not see a key, have NaN: nothing of it arrives.
+TEST(HostSplit, UnseenRowsStayOut) {
   for (const MatrixKind& kind : {three, six, halves}) {
-    BackwardCase test = gradients_in(kind, 150, 150, 40, Band::upto);
-    const kernels::ReferenceResult forward = stored_forward(test);
-    const Gradients clean = host_gradients(test, forward, {InstructionSet::amx});
-    BackwardCase dirty = test;
-    for (auto* tensor : {&dirty.k, &dirty.v}) std::fill(tensor->end() - 40 * 20, tensor->end(), std::nan(""));
-    const kernels::ReferenceResult out = host_answer(test, InstructionSet::amx),
-                                   with_nan = host_answer(dirty, InstructionSet::amx);
-    const Gradients made = host_gradients(dirty, forward, {InstructionSet::amx});
-    for (std::size_t i = 0; i < 130 * 40; ++i) {
-      ASSERT_NEAR(with_nan.out[i], out.out[i], forward_limit(kind)) << kind.name() << ", out " << i;
-      ASSERT_NEAR(made.dq[i], clean.dq[i], gradient_limit(kind)) << kind.name() << ", dq " << i;
+    for (const Index D : {1, 72}) {
+      const WorkCase test = awkward_case(D, kind.type, kind.precision, true);
+      expect_unseen_stay_out(test, fmt::format("{}, D {}", kind.name(), D),
+                             [&](const WorkCase& one) { return host_answer(one, InstructionSet::amx); });
     }
-    for (std::size_t i = 130 * 40; i < 150 * 40; ++i) EXPECT_TRUE(std::isnan(with_nan.out[i])) << i;
+    for (const auto& [D, mask] : {std::pair<Index, Band>{5, Band::upto}, {24, Band::after}}) {
+      const BackwardCase test = awkward_backward_case(D, kind.type, kind.precision, mask);
+      const kernels::ReferenceResult forward = stored_forward(test);
+      expect_unseen_stay_out_of_gradients(
+          test, fmt::format("{}, D {}, backward", kind.name(), D),
+          [&](const BackwardCase& one) { return host_gradients(one, forward, {InstructionSet::amx}); });
+    }
   }
 }
 

@@ -39,10 +39,10 @@ auto with_storage(DType type, Visit&& visit) {
 
 /// Precisions that tensors of every type can have.
 inline constexpr std::array number_precisions{core::Precision::float32, core::Precision::float64};
-/// Precisions of the host's tiles; products of TF32 in matrix units are tested in kernels/cuda_kinds.hpp.
+/// Precisions of the host's tiles. Products of TF32 are tested in kernels/cuda_kinds.hpp, numbers in parts, which have one
+/// set only, in kernels/test_host_split.cpp.
 inline constexpr std::array host_precisions{core::Precision::float32, core::Precision::float64,
-                                            core::Precision::bfloat16, core::Precision::three_bfloat16,
-                                            core::Precision::six_bfloat16};
+                                            core::Precision::bfloat16};
 
 /// Every storage type with every precision that the host has for it.
 inline std::vector<std::pair<DType, core::Precision>> types_and_precisions() {

@@ -65,14 +65,16 @@ ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
   const Floats r = fraction<0>(x);
 #else
   const Floats most = broadcast(__FLT_MAX__);
-  const Floats finite = smaller(most, larger(-most, x));
+  const Floats finite = smaller(most, larger(-most, x)) + Floats{};  // denormal numbers become 0
   Floats whole;
 #if defined(__AVX2__)
   whole = _mm256_floor_ps(finite);
 #else
   for (int i = 0; i < kLanes<float>; ++i) whole[i] = __builtin_floorf(finite[i]);
 #endif
-  const Floats r = finite - whole;
+  // VREDUCEPS rounds down. For -1 < x < 0 the difference may be inexact: then `less` is what it lacks.
+  const Floats difference = finite - whole, less = finite - (difference + whole);
+  const Floats r = less < Floats{} ? bits_as<Floats>(bits_as<Vec<std::uint32_t>>(difference) - 1u) : difference;
 #endif
   Floats p = fused(broadcast(0.0018671306988898011f), r, broadcast(0.0090170287221022234f));
   p = fused(fused(p, r, broadcast(0.055799914553176573f)), r, broadcast(0.24016444961110428f));
@@ -85,6 +87,27 @@ ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
   return times_power_of_two(p, power);
 #endif
 }
+
+/// Parts of two numbers that are multiplied.
+struct PartPair {
+  int a, b;
+};
+/// All of them, the smallest products first.
+template <int kParts>
+struct PartPairs {
+  static constexpr int kCount = kParts * (kParts + 1) / 2;
+  PartPair pairs[kCount] = {};
+
+  consteval PartPairs() {
+    PartPair* to = pairs;
+    for (int sum = kParts - 1; sum >= 0; --sum)
+      for (int i = 0; i <= sum; ++i) *to++ = {i, sum - i};
+  }
+  constexpr const PartPair* begin() const { return pairs; }
+  constexpr const PartPair* end() const { return pairs + kCount; }
+};
+template <int kParts>
+constexpr PartPairs<kParts> kPartPairs;
 
 /// Where two by two tiles are, [tile of rows][tile of columns], in numbers; stride: bytes between two rows of a tile.
 struct TileBlock {
@@ -104,7 +127,7 @@ class PartProducts {
  public:
   explicit PartProducts(TileRegisters& tiles) : tiles_(tiles) {}
 
-  /// Begins with the sums of a block (or zeros), which leave() will store there.
+  /// Begins with the sums of a block (or zeros), which are stored there later.
   ANNULUS_INLINE_MEMBER void enter(const TileBlock& block, bool from_zero) {
     next_ = block;
     is_first_ = true;
@@ -117,7 +140,7 @@ class PartProducts {
   template <class Beside>
   ANNULUS_INLINE_MEMBER void add(const BFloat16Pair* a0, const BFloat16Pair* a1, long a_part, const BFloat16Pair* b0,
                                  const BFloat16Pair* b1, long b_part, long b_stride, const Beside& beside) {
-    for (const PartPair& of : kPairs) {
+    for (const PartPair& of : kPartPairs<kParts>) {
       tiles_.template load<4>(a0 + of.a * a_part);
       tiles_.template load<6>(b0 + of.b * b_part, b_stride);
       exchange<0>();
@@ -144,22 +167,6 @@ class PartProducts {
   }
 
  private:
-  struct PartPair {
-    int a, b;
-  };
-  /// The parts of A and B that are multiplied, the smallest products first.
-  static constexpr auto kPairs = [] {
-    struct {
-      PartPair pairs[kParts * (kParts + 1) / 2];
-      constexpr const PartPair* begin() const { return pairs; }
-      constexpr const PartPair* end() const { return pairs + kParts * (kParts + 1) / 2; }
-    } all{};
-    PartPair* to = all.pairs;
-    for (int sum = kParts - 1; sum >= 0; --sum)
-      for (int i = 0; i <= sum; ++i) *to++ = {i, sum - i};
-    return all;
-  }();
-
   /// Stores sum i of the block before and takes that of the next block into the register.
   template <int i>
   ANNULUS_INLINE_MEMBER void exchange() {
@@ -186,15 +193,42 @@ struct Alone {
   ANNULUS_INLINE_MEMBER void operator()() const {}
 };
 
-/// The number that the parts `part` words apart add up to, for code that goes number by number.
-template <int kParts>
-ANNULUS_INLINE float whole_number(const BFloat16Pair* word, int half, long part) {
-  float x = 0;
-  for (int i = kParts - 1; i >= 0; --i) {
+/// Where a number's parts are: in the low (0) or high half of words, `part` words apart.
+struct NumberInParts {
+  const BFloat16Pair* word;
+  int half;
+  long part;
+
+  ANNULUS_INLINE_MEMBER float operator[](int i) const {
     const std::uint32_t bits = word[i * part].bits;
-    x += bits_as<float>(half == 0 ? bits << 16 : bits & 0xffff0000u);
+    return bits_as<float>(half == 0 ? bits << 16 : bits & 0xffff0000u);
   }
-  return x;
+  template <int kParts>
+  ANNULUS_INLINE_MEMBER float whole() const {
+    float x = 0;
+    for (int i = kParts - 1; i >= 0; --i) x += (*this)[i];
+    return x;
+  }
+};
+
+/// Adds those of 32 products a(k) b(k) for which seen(k) holds: the bits are those of the matrix unit. If some of these
+/// numbers are not finite, whole numbers are multiplied: sums of parts of products with infinity would be NaN.
+template <int kParts, class A, class B, class Seen>
+void add_product_of_seen(float& sum, const A& a, const B& b, const Seen& seen) {
+  bool is_finite = true;
+  for (int k = 0; k < kProductDepth; ++k)
+    if (seen(k)) is_finite &= a(k)[0] - a(k)[0] == 0 && b(k)[0] - b(k)[0] == 0;
+  const auto chains = [&](const auto& x, const auto& y) {
+    float both[2] = {};
+    for (int k = 0; k < kProductDepth; ++k)
+      if (seen(k)) both[k % 2] = __builtin_fmaf(x(k), y(k), both[k % 2]);
+    sum += both[0] + both[1];
+  };
+  if (!is_finite)
+    return chains([&](int k) { return a(k).template whole<kParts>(); },
+                  [&](int k) { return b(k).template whole<kParts>(); });
+  for (const PartPair& of : kPartPairs<kParts>)
+    chains([&](int k) { return a(k)[of.a]; }, [&](int k) { return b(k)[of.b]; });
 }
 
 }  // namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET

@@ -218,13 +218,16 @@ void SplitChunk<kParts>::add_keys_seen(const SplitBlock& b) {
       const auto add = [&](float* sums, const std::uint16_t* factors, const Pair* rows) {
         const auto* const words = reinterpret_cast<const Pair*>(factors) + key / kTileRows * kParts * kTileWords +
                                   key % kTileRows * kTileRows;
-        sums[to] +=
-            product_of_seen([&](int row) { return whole_number<kParts>(words + row / 2, row % 2, kTileWords); },
-                            [&](int row) {
-                              return whole_number<kParts>(rows + tile * kParts * kTileWords + row / 2 * kTileRows + d,
-                                                          row % 2, kTileWords);
-                            },
-                            [&](int row) { return blocks_.sees(b.row + row, b.key + key); });
+        add_product_of_seen<kParts>(
+            sums[to],
+            [&](int row) {
+              return NumberInParts{words + row / 2, row % 2, kTileWords};
+            },
+            [&](int row) {
+              const Pair* const word = rows + tile * kParts * kTileWords + row / 2 * kTileRows + d;
+              return NumberInParts{word, row % 2, kTileWords};
+            },
+            [&](int row) { return blocks_.sees(b.row + row, b.key + key); });
       };
       add(memory_.dv, from.p, b.added_dout);
       add(memory_.dk, from.ds, b.added_queries);
@@ -257,9 +260,14 @@ void SplitChunk<kParts>::add_queries_seen(int row, int key, int first) const {
                                 (key / kBlockKeys * 2 * depth_ + column / kTileRows) * kParts * kTileWords +
                                 column % kTileRows * kTileRows;
       const Pair* const of_row = ds + i / kTileRows * kTileWords + i % kTileRows;
-      q_.dq[row * columns + column * kStepRows + i] += product_of_seen(
-          [&](int j) { return whole_number<kParts>(words + j / 2, j % 2, kTileWords); },
-          [&](int j) { return whole_number<kParts>(of_row + j / 2 * kTileRows, j % 2, kHalves * kTileWords); },
+      add_product_of_seen<kParts>(
+          q_.dq[row * columns + column * kStepRows + i],
+          [&](int j) {
+            return NumberInParts{words + j / 2, j % 2, kTileWords};
+          },
+          [&](int j) {
+            return NumberInParts{of_row + j / 2 * kTileRows, j % 2, kHalves * kTileWords};
+          },
           [&](int j) { return blocks_.sees(row + i, key + j); });
     }
 }

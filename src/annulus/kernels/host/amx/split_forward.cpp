@@ -235,7 +235,7 @@ void SplitWork<kParts>::run() {
 }
 
 /// Adds a step of values that are not all finite, number by number, without the keys that a row does not see: weight 0
-/// times infinity is NaN, and so are sums of the parts of products with infinity.
+/// times infinity is NaN.
 template <int kParts>
 void SplitWork<kParts>::add_seen(const Step& step) {
   for (int i = 0; i < kStepRows; ++i) {
@@ -247,15 +247,18 @@ void SplitWork<kParts>::add_seen(const Step& step) {
             step.values + (column / kTileRows * 2 + product) * kParts * kTileWords + column % kTileRows * kTileRows;
         const Pair* const weights =
             weights_of(number_) + (product * kHalves + i / kTileRows) * kParts * kTileWords + i % kTileRows;
-        float chains[2] = {};
-        for (int key = 0; key < kProductDepth; ++key) {
-          const int number = product * kProductDepth + key;
-          if (number < begin || number >= end) continue;
-          float& chain = chains[key % 2];
-          chain = __builtin_fmaf(whole_number<kParts>(values + key / 2, key % 2, kTileWords),
-                                 whole_number<kParts>(weights + key / 2 * kTileRows, key % 2, kTileWords), chain);
-        }
-        sum += chains[0] + chains[1];
+        add_product_of_seen<kParts>(
+            sum,
+            [&](int key) {
+              return NumberInParts{values + key / 2, key % 2, kTileWords};
+            },
+            [&](int key) {
+              return NumberInParts{weights + key / 2 * kTileRows, key % 2, kTileWords};
+            },
+            [&](int key) {
+              const int number = product * kProductDepth + key;
+              return begin <= number && number < end;
+            });
       }
     }
   }
