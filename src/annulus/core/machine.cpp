@@ -21,7 +21,7 @@ void Machine::take_own_products() {
   // Measured, forward and backward at D = 64 and 128: AMX on an Intel Xeon, avx512_bf16 on an AMD EPYC, two
   // multiply-adds instead of one product (avx512), vectors in place of AMX (avx512).
   constexpr double by_amx = 0.18, by_instruction = 0.55, by_two = 1.4, three_by_amx = 0.5, six_by_amx = 0.75,
-                   in_place_of_amx = 4, three_in_place = 12, six_in_place = 22;
+                   in_place_of_amx = 3, three_in_place = 8, six_in_place = 16;
   const InstructionSet set = best_instruction_set();
   const bool amx = has_matrix_units();
   bfloat16_factor = amx                                  ? by_amx
