@@ -39,8 +39,8 @@ auto with_storage(DType type, Visit&& visit) {
 
 /// Precisions that tensors of every type can have.
 inline constexpr std::array number_precisions{core::Precision::float32, core::Precision::float64};
-/// Precisions of the host's tiles. Products of TF32 are tested in kernels/cuda_kinds.hpp, numbers in parts, which have one
-/// set only, in kernels/test_host_split.cpp.
+/// Precisions of the host's tiles. Products of TF32 are tested in kernels/cuda_kinds.hpp; numbers in parts, which have
+/// one set only, in kernels/test_host_split.cpp.
 inline constexpr std::array host_precisions{core::Precision::float32, core::Precision::float64,
                                             core::Precision::bfloat16};
 

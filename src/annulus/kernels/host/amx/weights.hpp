@@ -51,8 +51,8 @@ constexpr float kLargestShift = 0x1p22f;
 
 using Bits = Vec<std::uint32_t>;
 
-/// p * 2^power; every lane of `power` is an integer, and p is 0.5 to 4. A result below 2^-126 becomes 0, because denormal
-/// numbers are flushed.
+/// p * 2^power; every lane of `power` is an integer, and p is 0.5 to 4. A result below 2^-126 becomes 0, because
+/// denormal numbers are flushed.
 ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 #if defined(__AVX512F__)
   return _mm512_scalef_ps(p, power);
