@@ -36,8 +36,8 @@ class Blocks {
     return false;
   }
 
-  /// Calls add(row, low, high) for each block of rows that sees some of the keys [first, end), whose dS is kept: it sees
-  /// keys from low to below high. If `cut`, calls it for 32 keys at a time, the last ones first.
+  /// Calls add(row, low, high) for each block of rows that sees some of the keys [first, end), whose dS is kept: it
+  /// sees keys from low to below high. If `cut`, calls it for 32 keys at a time, the last ones first.
   template <class Add>
   void for_each_row(int first, int end, bool cut, const Add& add) const {
     for (int row = 0; row < q_.rows; row += kStepRows) {
@@ -56,9 +56,9 @@ class Blocks {
   }
 
   /// Sums of dk and dv of 32 keys (`own_dk`, `own_dv`) are [column tile][2 tiles of keys][16 keys][16 columns]. A
-  /// chunk's terms are added up from zero, and their sum is then added to the keys' sums: this keeps the digits of small
-  /// terms. With by_granules the chunk's terms are added to the keys' sums one granule after another instead, so that
-  /// bits do not depend on where chunks end.
+  /// chunk's terms are added up from zero, and their sum is then added to the keys' sums: this keeps the digits of
+  /// small terms. With by_granules the chunk's terms are added to the keys' sums one granule after another instead,
+  /// so that bits do not depend on where chunks end.
   void enter_keys(int key, float* own_dk, float* own_dv) const {
     for_each_sum(key, own_dk, own_dv,
                  [&](const float* sum, float* own) { store(own, q_.by_granules ? load<Floats>(sum) : Floats{}); });

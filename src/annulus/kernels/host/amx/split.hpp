@@ -1,9 +1,9 @@
 // Numbers of float32 (or float16) as sums of two or three numbers of bfloat16, for products on the matrix unit.
 //
-// x = x0 + x1 + ...: x0 is x rounded to bfloat16, x1 is the rest rounded to bfloat16, and so on. Three parts hold all 24
-// bits of a float32, two all 11 bits of a float16. A product of two numbers is the sum of the products of their parts i
-// and j with i + j < parts, the smallest ones first: three products of two parts, six of three parts. Those left out are
-// below 2^-16 (two parts) or 2^-23 (three parts) of the product.
+// x = x0 + x1 + ...: x0 is x rounded to bfloat16, x1 is the rest rounded to bfloat16, and so on. Three parts hold all
+// 24 bits of a float32, two all 11 bits of a float16. A product of two numbers is the sum of the products of their
+// parts i and j with i + j < parts, the smallest ones first: three products of two parts, six of three parts. Those
+// left out are below 2^-16 (two parts) or 2^-23 (three parts) of the product.
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
@@ -25,8 +25,8 @@ ANNULUS_INLINE void split(Floats x, Floats (&part)[kParts]) {
   }
 }
 
-/// Parts of any numbers. The first part of infinity and of NaN is the number itself, the others are 0. The first part of
-/// a number that would be rounded to infinity is cut off, not rounded.
+/// Parts of any numbers. The first part of infinity and of NaN is the number itself, the others are 0. The first part
+/// of a number that would be rounded to infinity is cut off, not rounded.
 template <int kParts>
 ANNULUS_INLINE void split_stored(Floats x, Floats (&part)[kParts]) {
   const Floats largest = broadcast(0x1.fep127f), zero{};
@@ -56,10 +56,10 @@ ANNULUS_INLINE void store_parts(std::uint16_t* to, Floats first, Floats second) 
   Rounded(second, first).store_rows(to + kLanes<float>, to);
 }
 
-/// 2^(x - shift) with float's precision; shift is an integer. The fraction is taken from x itself, so if the shift rises
-/// by k, the result changes by the exact factor 2^-k (rule K of online_softmax.hpp). `power` becomes a number that is at
-/// least 0 if the result is 1 or more. The result is 0 for x = -inf, infinite for +inf. Degree 5 as in exp2.hpp, error
-/// 8.2e-8. All results are the same on every processor.
+/// 2^(x - shift) with float's precision; shift is an integer. The fraction is taken from x itself, so if the shift
+/// rises by k, the result changes by the exact factor 2^-k (rule K of online_softmax.hpp). `power` becomes a number
+/// that is at least 0 if the result is 1 or more. The result is 0 for x = -inf, infinite for +inf. Degree 5 as in
+/// exp2.hpp, error 8.2e-8. All results are the same on every processor.
 ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
 #if defined(__AVX512F__)
   const Floats r = fraction<0>(x);

@@ -157,10 +157,10 @@ inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_values(const Step& step
   }
 }
 
-/// Adds step `before` to O^T, makes the weights of `now` from the scores in memory, and replaces these scores by those
-/// of `next`. Weights are made beside products, so that the matrix unit and vectors work at the same time. The first two
-/// tiles of new scores are stored when more than half of the weights are made, the others by the next products (or by
-/// flush()), when all are.
+/// Adds step `before` to O^T, makes the weights of `now` from the scores in memory, and replaces these scores by
+/// those of `next`. Weights are made beside products, so that the matrix unit and vectors work at the same time. The
+/// first two tiles of new scores are stored when more than half of the weights are made, the others by the next
+/// products (or by flush()), when all are.
 template <int kParts>
 bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* before) {
   Weights<kParts> weights(now, memory_.scores, weights_of(number_));
