@@ -19,6 +19,9 @@ inline const std::vector<MatrixKind> matrix_kinds{{DType::bfloat16, core::Precis
                                                   {DType::float16, core::Precision::three_bfloat16},
                                                   {DType::float32, core::Precision::six_bfloat16}};
 
+/// Which gradients a call computes: dq, dk and dv, or all.
+enum class Wanted { queries, keys, both };
+
 /// Replaces -0 by +0, and every NaN by the same NaN.
 inline std::vector<double> plain(std::vector<double> x) {
   for (double& y : x) y = std::isnan(y) ? std::nan("") : y + 0.0;
@@ -73,7 +76,8 @@ inline BackwardCase gradients_in(const MatrixKind& kind, Index rows, Index keys,
 
 /// Accumulators of dq, dk and dv by one matrix unit; normalizers and delta are made by the definition.
 inline Gradients gradients_by(const BackwardCase& test, const kernels::ReferenceResult& forward,
-                              const kernels::host::MatrixUnit& unit, bool by_granules = false) {
+                              const kernels::host::MatrixUnit& unit, bool by_granules = false,
+                              Wanted wanted = Wanted::both) {
   using Pair = kernels::host::BFloat16Pair;
   const core::Shape& shape = test.shape;
   const Index D = shape.head_dim, rows = test.query_rows, keys = test.key_rows;
@@ -94,7 +98,9 @@ inline Gradients gradients_by(const BackwardCase& test, const kernels::Reference
   kernels::BackwardOperands operands{q.view,           k.view,     v.view,       dout.view,
                                      normalizers.view, delta.view, test.scale(), test.output_scale};
   operands.by_granules = by_granules;
-  const kernels::GradientViews views{dq.view, dk.view, dv.view};
+  kernels::GradientViews views{dq.view, dk.view, dv.view};
+  if (wanted == Wanted::keys) views.dq = {};
+  if (wanted == Wanted::queries) views.dk = views.dv = {};
   const auto& tiles = *unit.backward[kernels::host::parts_of(test.precision) - 1];
   for (const core::WorkList& list : test.calls) {
     const kernels::host::BackwardLayout<Pair> layout(tiles, shape, rows);

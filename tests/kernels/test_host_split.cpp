@@ -51,6 +51,36 @@ TEST(HostSplit, IsRightForLargeScores) {
   }
 }
 
+/// Windows whose edges are not at a multiple of 64 keys: a group of rows has steps in which some rows see their first
+/// key and the scores of others rise by more than m's headroom. Products of bfloat16 take the same steps.
+TEST(HostSplit, RowsBeginInDifferentSteps) {
+  for (const MatrixKind& kind : matrix_kinds)
+    for (const Band& band : {Band{40, 20}, Band{90, -1}})
+      for (const double amplitude : {6., 30.}) {
+        const WorkCase test = in_kind(kind, with_band(plain_case(128, 128, 16, false), band), amplitude);
+        const kernels::ReferenceResult expected = naive_answer(test), actual = host_answer(test, InstructionSet::amx);
+        SCOPED_TRACE(fmt::format("{}, band {}, amplitude {}", kind.name(), name_of(band), amplitude));
+        const double limit = kind.precision == Precision::bfloat16 ? 2e-2 : 3e-3;
+        EXPECT_TRUE(close_to(actual.out, expected.out, limit * amplitude / 6)) << "out";
+        EXPECT_TRUE(close_to(actual.lse, expected.lse, limit)) << "lse";
+      }
+}
+
+/// Gradients of queries alone (strategy stream), and of keys alone, have the bits of all three.
+TEST(HostSplit, GradientsOfOneSide) {
+  for (const MatrixKind& kind : matrix_kinds)
+    for (const Index D : {16, 72}) {
+      const BackwardCase test = gradients_in(kind, 700, 700, D, Band::upto);
+      const kernels::ReferenceResult forward = stored_forward(test);
+      const kernels::host::MatrixUnit& unit = kernels::host::usable_matrix_units().back();
+      const Gradients all = gradients_by(test, forward, unit);
+      expect_same(gradients_by(test, forward, unit, false, Wanted::queries).dq, all.dq, kind.name() + ", dq alone");
+      const Gradients keys = gradients_by(test, forward, unit, false, Wanted::keys);
+      expect_same(keys.dk, all.dk, kind.name() + ", dk without dq");
+      expect_same(keys.dv, all.dv, kind.name() + ", dv without dq");
+    }
+}
+
 TEST(HostSplit, SixProductsAreAsExactAsFloat) {
   // Largest errors of out and of gradients, beside those of float32 products.
   for (const double amplitude : {1., 8.}) {

@@ -35,6 +35,10 @@ Backend default_backend();
 /// sm_80 and later), and this build computes on the host".
 std::string why_no_products(Backend backend, core::Precision precision);
 
+/// The products that are computed: those of `precision`, except that matrix units compute no numbers in parts
+/// (core::is_split) of these shapes and no scores with a cap or a bias (`ruled`). Then it is float32.
+core::Precision computed_products(const core::Shape& shape, core::Precision precision, bool ruled);
+
 /// The precision that `auto` means for tensors of type `stored`. For bfloat16 it is bfloat16 if the back end has
 /// products of bfloat16 and the instruction set in use has an instruction for them. With statistics it is float32,
 /// because bfloat16 costs digits: a user who wants both must name it. `any_cut`: bits must be the same for any cut, not

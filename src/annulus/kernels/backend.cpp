@@ -4,6 +4,7 @@
 #include "annulus/core/error.hpp"
 #include "annulus/core/free_blocks.hpp"
 #include "annulus/core/gpu_driver.hpp"
+#include "annulus/core/head_dim.hpp"
 #include "annulus/core/instruction_set.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/kernels/cuda/attend.hpp"
@@ -136,6 +137,11 @@ core::Precision default_precision(Backend backend, core::DType stored, bool with
   return core::default_precision(stored, can && has_instruction);
 }
 
+core::Precision computed_products(const core::Shape& shape, core::Precision precision, bool ruled) {
+  const bool by_units = shape.head_dim <= core::most_matrix_dim && !shape.has_value_dim() && !ruled;
+  return core::is_split(precision) && !by_units ? core::Precision::float32 : precision;
+}
+
 std::string why_no_products(Backend backend, core::Precision precision) {
   const bool on_host = backend == Backend::host;
   if (!core::is_tf32(precision)) {
@@ -155,7 +161,8 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
   if (backend == Backend::host) {
     if (precision != core::Precision::bfloat16 && !core::is_split(precision))
       return fmt::format("the host's matrix units have no products of {}", core::name_of(precision));
-    if (shape.head_dim > 256) return fmt::format("head size {} is more than 256", shape.head_dim);
+    if (shape.head_dim > core::most_matrix_dim)
+      return fmt::format("head size {} is more than {}", shape.head_dim, core::most_matrix_dim);
     if (shape.has_value_dim()) return "values have another head size than keys";
     const bool has_units = core::is_split(precision) || core::best_instruction_set() == core::InstructionSet::amx;
     return has_units ? "" : fmt::format("the instruction set {} has no matrix units", host_instruction_set());

@@ -1,5 +1,7 @@
 #include "annulus/planner/score_rates.hpp"
 
+#include "annulus/kernels/attention.hpp"
+
 namespace annulus::planner {
 namespace {
 
@@ -20,7 +22,12 @@ double factor_of(const strategies::Problem& problem) {
 }  // namespace
 
 double seconds_per_gflop(const strategies::Problem& problem, const core::Machine& machine) {
-  return factor_of(problem) * machine.seconds_per_gflop(problem.shape.head_dim, problem.type, problem.precision);
+  const bool any_cut = problem.reproducible && problem.granule == 1;
+  const core::Precision products =
+      any_cut && core::is_split(problem.precision)
+          ? core::Precision::float32
+          : kernels::computed_products(problem.shape, problem.precision, problem.rule.any());
+  return factor_of(problem) * machine.seconds_per_gflop(problem.shape.head_dim, problem.type, products);
 }
 
 }  // namespace annulus::planner

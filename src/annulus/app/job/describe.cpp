@@ -19,7 +19,8 @@ namespace annulus::app {
 namespace {
 
 /// ", products of 3xbfloat16 by vectors", for example; empty if products have the type of sums.
-std::string describe_products(core::Precision precision) {
+std::string describe_products(const strategies::Problem& problem) {
+  const core::Precision precision = kernels::computed_products(problem.shape, problem.precision, problem.rule.any());
   if (!core::has_own_products(precision)) return "";
   const bool by_vectors = core::is_split(precision) && !core::has_matrix_units();
   return fmt::format(", products of {}{}", core::name_of(precision), by_vectors ? " by vectors" : "");
@@ -61,7 +62,7 @@ std::string describe_shape(const Request& request) {
 std::string describe_tensors(const Request& request) {
   const std::string axes =
       request.input && !request.layer ? fmt::format(" (axes {})", core::name_of(request.order())) : "";
-  return describe_shape(request) + axes + describe_products(request.problem.precision);
+  return describe_shape(request) + axes + describe_products(request.problem);
 }
 
 std::string describe_layer(const Request& request) {

@@ -17,7 +17,7 @@ namespace {
 
 Index threads() { return core::host_threads(); }
 
-static_assert(kMaxHeadDim == core::most_head_dim);
+static_assert(kMaxHeadDim == core::most_head_dim && kMaxMatrixDim == core::most_matrix_dim);
 void check_head_dim(const core::Shape& shape) {
   for (const Index dim : {shape.head_dim, shape.dim_of_values()}) {
     core::require(dim >= 1 && dim <= kMaxHeadDim,
@@ -47,11 +47,11 @@ const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit, 
 
 /// The larger of the memories of both ways to compute, bytes(number, on_matrix_unit) with a number of the word type.
 template <class Bytes>
-Index most_bytes(core::Precision precision, const Bytes& bytes) {
+Index most_bytes(const core::Shape& shape, core::Precision precision, const Bytes& bytes) {
   const auto of = [&](bool on_matrix_unit) {
     return with_words(precision, on_matrix_unit, [&](auto number) { return bytes(number, on_matrix_unit); });
   };
-  return threads() * std::max(of(false), of(true));
+  return threads() * (why_not_matrix(shape).empty() ? std::max(of(false), of(true)) : of(false));
 }
 
 /// Runs the tasks that own keys (KeyTasks); make_sums(tiles, layout) makes their object `Sums`.
@@ -120,7 +120,7 @@ Index host_attend_bytes(const core::Shape& shape, Index rows, core::Precision pr
     return Scratch::bytes_of(
         [&](Scratch& s) { return ForwardMemory(s, tiles, layout, std::min(most, rows * shape.group()), true, true); });
   };
-  return most_bytes(precision, [&](auto number, bool on_matrix_unit) {
+  return most_bytes(shape, precision, [&](auto number, bool on_matrix_unit) {
     return bytes(forward_tiles<decltype(number)>(set, on_matrix_unit, precision));
   });
 }
@@ -163,7 +163,7 @@ Index host_attend_backward_bytes(const core::Shape& shape, Index rows, core::Pre
     return Scratch::bytes_of(
         [&](Scratch& s) { return BackwardMemory(s, tiles, layout, layout.max_keys, in_blocks, true); });
   };
-  return most_bytes(precision, [&](auto number, bool on_matrix_unit) {
+  return most_bytes(shape, precision, [&](auto number, bool on_matrix_unit) {
     return bytes(backward_tiles<decltype(number)>(set, on_matrix_unit && !in_blocks, precision));
   });
 }

@@ -95,7 +95,9 @@ class StepRows {
     return {panels_.begin[row] - first, panels_.end[row] - first};
   }
   void hide_unseen(const Step& step, float* scores) const;
-  void raise_maxima(const Step& step, const float* scores) const;
+  /// `only_empty`: of rows that have seen no key. Others must wait while the step before, whose weights are in their
+  /// old scale, is not yet added to the accumulators.
+  void raise_maxima(const Step& step, const float* scores, bool only_empty = false) const;
   bool has_empty_rows(const Step& step) const;
 
  private:
@@ -142,7 +144,7 @@ inline void StepRows::rescale(const Step& step, int row, float by) const {
 }
 
 /// Raises m of those rows that have a score above it, and brings their sums to the new scale.
-inline void StepRows::raise_maxima(const Step& step, const float* scores) const {
+inline void StepRows::raise_maxima(const Step& step, const float* scores, bool only_empty) const {
   constexpr int n = kLanes<float>;
   alignas(64) float largest[kStepRows];
   for (int v = 0; v < kStepRows / n; ++v) {
@@ -156,7 +158,7 @@ inline void StepRows::raise_maxima(const Step& step, const float* scores) const 
   }
   for (int row = 0; row < kStepRows; ++row) {
     const float before = step.max[row];
-    if (!(largest[row] > before)) continue;
+    if (!(largest[row] > before) || (only_empty && before > -kInfinity<float>)) continue;
     const float now = maximum_for(largest[row]) < kLargest<float> ? maximum_for(largest[row]) : kLargest<float>;
     step.max[row] = now;
     if (before > -kInfinity<float>) rescale(step, row, before - now);

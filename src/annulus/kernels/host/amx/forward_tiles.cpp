@@ -72,7 +72,7 @@ void TileWork::run() {
       flush(tiles_, two, late);
       late = none;
       if (now->is_masked) rows_.hide_unseen(*now, memory_.scores);
-      if (has_empty) rows_.raise_maxima(*now, memory_.scores);
+      if (has_empty) rows_.raise_maxima(*now, memory_.scores, /*only_empty=*/true);
     }
     if (advance<kColumnTiles>(tiles_, memory_, *next, *now, *before, factor(), late)) {
       flush(tiles_, two, late);

@@ -110,6 +110,7 @@ void SplitChunk<kParts>::advance(const SplitBlock* next, const SplitBlock& now, 
     done += kUnits;
     while (made * all < done) make();
   };
+  if (all == 0) products_.flush();  // dP^T of `now`
   if (before != nullptr) {
     const Factors<kParts>& from = factors_of(number_ + 1);
     add(memory_.dv, from.p, before->added_dout, beside);

@@ -1,6 +1,6 @@
 // The forward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp): the tile's keys in steps of
 // 64, rows in groups of 32, as in forward_tiles.cpp. Scores, weights and sums have float's precision: m is that of
-// online_softmax.hpp, and l is the sum of the weights that are multiplied with the values, key after key.
+// online_softmax.hpp, and l is the sum of the weights before they are cut into parts, key after key.
 //
 //   queries  [row / 32][part][word][32 rows]            numbers times scale * log2(e), as in float tiles
 //   keys     [key / 16][depth tile][part][16 keys][16 words]
@@ -222,7 +222,7 @@ void SplitWork<kParts>::run() {
     const bool has_empty = rows_.has_empty_rows(*now);
     if (now->is_masked || has_empty) products_.flush();
     if (now->is_masked) rows_.hide_unseen(*now, memory_.scores);
-    if (has_empty) rows_.raise_maxima(*now, memory_.scores);
+    if (has_empty) rows_.raise_maxima(*now, memory_.scores, /*only_empty=*/true);
     if (!advance(more ? next : nullptr, *now, has_before ? before : nullptr)) weigh_again(*now);
     Step* const free = before;
     before = now;
