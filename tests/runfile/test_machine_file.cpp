@@ -12,8 +12,6 @@ const std::string good = R"(kernel:
   seconds_per_gflop: [0.02, 1.5e-2]
   float64_factor: 2
   half_factor: 1.25
-  bfloat16_factor: 0.2
-  3xbfloat16_factor: 0.5
   single_factor: 0.75
 inside_node: {seconds_per_message: 1e-6, seconds_per_byte: 5e-10}
 between_nodes:
@@ -33,9 +31,7 @@ TEST(MachineFile, EveryKeyArrives) {
   EXPECT_EQ(m.kernel[1].seconds_per_gflop, 0.015);
   EXPECT_EQ(m.float64_factor, 2);
   EXPECT_EQ(m.half_factor, 1.25);
-  EXPECT_EQ(m.bfloat16_factor, 0.2);
-  EXPECT_EQ(m.three_bfloat16_factor, 0.5);
-  EXPECT_EQ(m.six_bfloat16_factor, core::Machine{}.six_bfloat16_factor) << "older files lack it";
+  EXPECT_EQ(m.bfloat16_factor, core::Machine{}.bfloat16_factor) << "older files lack it";
   EXPECT_EQ(m.single_factor, 0.75);
   EXPECT_EQ(m.inside_node.seconds_per_message, 1e-6);
   EXPECT_EQ(m.inside_node.seconds_per_byte, 5e-10);
@@ -45,21 +41,6 @@ TEST(MachineFile, EveryKeyArrives) {
   EXPECT_EQ(m.seconds_per_copied_byte, 3e-10);
   EXPECT_EQ(m.memory_per_rank, 4e9);
   EXPECT_EQ(m.ranks_per_node, 16);
-}
-
-TEST(MachineFile, ProductsHaveRatesOfTheirOwn) {
-  using core::DType;
-  using core::Precision;
-  core::Machine m = parse_machine_file(good, "m.yaml");
-  EXPECT_DOUBLE_EQ(m.seconds_per_gflop(64, DType::bfloat16, Precision::bfloat16), 0.02 * 0.2);
-  EXPECT_DOUBLE_EQ(m.seconds_per_gflop(64, DType::bfloat16, Precision::float32), 0.02 * 1.25);
-  EXPECT_DOUBLE_EQ(m.seconds_per_gflop(64, DType::float16, Precision::three_bfloat16), 0.02 * 0.5);
-  EXPECT_DOUBLE_EQ(m.seconds_per_gflop(64, DType::float32, Precision::six_bfloat16), 0.02 * m.six_bfloat16_factor);
-  m.take_own_products();
-  const bool fast = core::has_matrix_units();
-  EXPECT_EQ(m.bfloat16_factor < 0.3, fast);
-  EXPECT_EQ(m.three_bfloat16_factor < 1, fast);
-  EXPECT_EQ(m.six_bfloat16_factor < 1, fast) << "vectors in place of the matrix unit are slow";
 }
 
 TEST(MachineFile, WhatIsWrittenReadsBack) {
@@ -78,6 +59,23 @@ std::string with(const std::string& piece, const std::string& by) {
   const std::size_t at = text.find(piece);
   EXPECT_NE(at, std::string::npos) << piece;
   return text.replace(at, piece.size(), by);
+}
+
+TEST(MachineFile, ProductsHaveRatesOfTheirOwn) {
+  using core::DType;
+  using core::Precision;
+  core::Machine m = parse_machine_file(
+      with("  half_factor: 1.25\n", "  half_factor: 1.25\n  bfloat16_factor: 0.2\n  3xbfloat16_factor: 0.5\n"),
+      "m.yaml");
+  EXPECT_DOUBLE_EQ(m.seconds_per_gflop(64, DType::bfloat16, Precision::bfloat16), 0.02 * 0.2);
+  EXPECT_DOUBLE_EQ(m.seconds_per_gflop(64, DType::bfloat16, Precision::float32), 0.02 * 1.25);
+  EXPECT_DOUBLE_EQ(m.seconds_per_gflop(64, DType::float16, Precision::three_bfloat16), 0.02 * 0.5);
+  EXPECT_DOUBLE_EQ(m.seconds_per_gflop(64, DType::float32, Precision::six_bfloat16), 0.02 * m.six_bfloat16_factor);
+  m.take_own_products();
+  const bool fast = core::has_matrix_units();
+  EXPECT_EQ(m.bfloat16_factor < 0.3, fast);
+  EXPECT_EQ(m.three_bfloat16_factor < 1, fast);
+  EXPECT_EQ(m.six_bfloat16_factor < 1, fast) << "vectors in place of the matrix unit are slow";
 }
 
 void expect_refused(const std::string& text, const std::string& start, const std::string& word) {
