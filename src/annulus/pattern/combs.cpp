@@ -47,8 +47,9 @@ std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal) {
 }
 
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges) {
-  const Index begin = std::max<Index>(t.begin - band.left, 0) / granule * granule;
-  const Interval reach = core::intersect({begin, t.end + band.right}, {0, comb.count});
+  const Index begin = std::max<Index>(t.begin - band.left, 0) / granule * granule,
+              end = core::ceil_div(std::clamp<Index>(t.end + band.right, 0, comb.count), granule) * granule;
+  const Interval reach = core::intersect({begin, end}, {0, comb.count});
   if (reach.empty()) return;
   if (!ranges.empty() && reach.begin <= ranges.back().end) {
     ranges.back().end = std::max(ranges.back().end, reach.end);
