@@ -5,8 +5,8 @@ PATTERN, KERNELS, VERIFY = "src/annulus/pattern/", "src/annulus/kernels/", "src/
 LAYER, PLANNER, CORE = "src/annulus/layer/", "src/annulus/planner/", "src/annulus/core/"
 
 mutation("reach", "one more key is read than the last query sees", PATTERN + "combs.cpp",
-         "core::intersect({begin, t.end + band.right}, {0, comb.count})",
-         "core::intersect({begin, t.end + band.right + 1}, {0, comb.count})",
+         "std::clamp<Index>(t.end + band.right, 0, comb.count)",
+         "std::clamp<Index>(t.end + band.right + 1, 0, comb.count)",
          "pattern_items")
 mutation("granule-of-reach", "a window's keys begin inside a granule", PATTERN + "combs.cpp",
          "std::max<Index>(t.begin - band.left, 0) / granule * granule",

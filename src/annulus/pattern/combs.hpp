@@ -103,9 +103,10 @@ struct VisiblePart {
 /// t_query - t_key >= 2.
 std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 
-/// Appends to `ranges` the comb indices that queries with indices `t` see through the band, rounded to whole granules:
-/// kernels count granules from the first row of all ranges together. `ranges` stay ascending and disjoint if `t` begins no earlier than in the last call. With
-/// the band's limits exchanged, `t` are the indices of keys, and it appends the indices of the queries that see them.
+/// Appends to `ranges` the comb indices that queries with indices `t` see through the band, rounded to whole
+/// granules: kernels count granules from the first row of all ranges together. `ranges` stay ascending and disjoint
+/// if `t` begins no earlier than in the last call. With the band's limits exchanged, `t` are the indices of keys, and
+/// it appends the indices of the queries that see them.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
 /// The document [begin, end) that holds global row `row`. A row in a gap counts as a document of its own, so that gaps
