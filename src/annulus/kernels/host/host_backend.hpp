@@ -36,7 +36,7 @@ std::string_view why_not_matrix(const core::Shape& shape);
 std::string_view why_not_matrix(const State& state, const CallRule& rule = {});
 std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients);
 
-/// Of how many numbers of bfloat16 a factor is the sum.
+/// How many numbers of bfloat16 are added up to make one factor of a product.
 constexpr int parts_of(core::Precision precision) {
   return precision == core::Precision::six_bfloat16 ? 3 : precision == core::Precision::three_bfloat16 ? 2 : 1;
 }

@@ -85,7 +85,7 @@ struct TileFunctions {
   int column_block;            // NR, two vectors: backward, columns of a slab, or keys of a panel
   int key_step;                // forward tiles have room for a multiple of this many keys
   int strip_keys;              // forward: keys of a strip, whose scores a group makes at a time
-  int parts = 1;               // of how many parts a number is the sum (amx/split.hpp): that many words instead of one
+  int parts = 1;               // a number is the sum of so many parts (amx/split.hpp), with a word for each
   int key_granule = 1;         // forward: keys that one instruction adds; granules count from the piece's first row
   int forward_depth_step = 1;  // forward: words of a row are padded to a multiple of this
   int depth_step;              // backward: words of a row are padded to a multiple of this

@@ -10,11 +10,52 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 /// Keys of a block; for how many keys dS is kept until its products are added to dQ.
 constexpr int kBlockKeys = 32;
 constexpr int kKeptKeys = 256;
+/// Words of a part of a block's dS: a word has two keys of one row.
+constexpr int kBlockWords = kBlockKeys * kStepRows / 2;
+
+/// Addresses for 32 keys and 32 rows. A number of several parts (split.hpp) has a tile for each, one after another.
+struct Block {
+  const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][part][16 keys][16 words]
+  const BFloat16Pair *queries, *dout;              // [part][word][32 rows]
+  const BFloat16Pair *added_queries, *added_dout;  // [column tile][part][16 words of two rows][16 columns]
+  BFloat16Pair* kept_ds;  // [part][2 halves of rows][16 words of keys][16 rows]; one part: see index_of_row()
+  const float *shift, *delta, *factors;  // [32 rows]
+  const int *begin, *end;                // [32 rows] a row sees the task's keys begin ... end - 1
+  int key, row;                          // numbers of the first key in the task, the first row in the chunk
+  bool is_masked;                        // some row does not see all 32 keys
+};
 
 /// The blocks of one chunk of rows and the keys of a task.
 class Blocks {
  public:
-  ANNULUS_INLINE_MEMBER Blocks(const QueryChunk<BFloat16Pair>& q, const KeyChunk<BFloat16Pair>& k) : q_(q), k_(k) {}
+  /// `kept`: memory for dS of kKeptKeys keys and all rows.
+  ANNULUS_INLINE_MEMBER Blocks(const QueryChunk<BFloat16Pair>& q, const KeyChunk<BFloat16Pair>& k, BFloat16Pair* kept,
+                               int parts = 1)
+      : q_(q), k_(k), kept_(kept), parts_(parts) {}
+
+  /// Where dS of a block of rows and keys is kept; `first` is the first key whose dS is kept.
+  BFloat16Pair* kept_ds(int row, int key, int first) const {
+    return kept_ + (row / kStepRows * (kKeptKeys / kBlockKeys) + (key - first) / kBlockKeys) *
+                       std::int64_t(parts_ * kBlockWords);
+  }
+  Block block(int row, int key, int first) const {
+    const std::int64_t words = depth_tiles(q_.head_dim) * kTileRows * parts_, keys = key * words, rows = row * words;
+    return {k_.keys + keys,
+            k_.values + keys,
+            q_.queries + rows,
+            q_.dout + rows,
+            q_.added_queries + rows,
+            q_.added_dout + rows,
+            kept_ds(row, key, first),
+            q_.shift + row,
+            q_.delta + row,
+            q_.factors + row,
+            q_.begin + row,
+            q_.end + row,
+            key,
+            row,
+            is_masked(row, key)};
+  }
 
   /// Whether some row of the block that begins with row `row` sees some of the 32 keys from number `key` on.
   bool meet(int row, int key) const {
@@ -85,6 +126,8 @@ class Blocks {
 
   const QueryChunk<BFloat16Pair>& q_;
   const KeyChunk<BFloat16Pair>& k_;
+  BFloat16Pair* const kept_;
+  const int parts_;
 };
 
 /// A product as two chains (tile_registers.hpp), with only those terms a(k) * b(k) for which seen(k) holds.

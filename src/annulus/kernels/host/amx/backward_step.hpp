@@ -8,9 +8,6 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Words of a block's dS: a word has two keys of one row.
-constexpr int kBlockWords = kBlockKeys * kStepRows / 2;
-
 /// What a block reads and writes: 44 KiB of the first-level cache at D = 128.
 struct BlockMemory {
   /// [2 tiles of keys][2 halves of rows][16 keys][16 rows]
@@ -23,17 +20,6 @@ struct BlockMemory {
   /// They are added to the sums of all chunks after the chunk's last row (GradientViews says why).
   alignas(64) float dk[kBlockKeys * kMaxMatrixDim];
   alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
-};
-
-struct Block {
-  const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][16 keys][16 words]
-  const BFloat16Pair *queries, *dout;              // [word][32 rows]
-  const BFloat16Pair *added_queries, *added_dout;  // [column tile][16 words of two rows][16 columns]
-  BFloat16Pair* kept_ds;                           // [2 halves of rows][16 words of keys][16 rows], see index_of_row()
-  const float *shift, *delta, *factors;            // [32 rows]
-  const int *begin, *end;                          // [32 rows] a row sees the task's keys begin ... end - 1
-  int key, row;                                    // numbers of the first key in the task, the first row in the chunk
-  bool is_masked;                                  // some row does not see all 32 keys
 };
 
 /// 2^x for x that is NaN or at most slightly above 0. Its relative error of 1e-4 is small compared with the rounding to

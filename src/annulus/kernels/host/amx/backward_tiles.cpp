@@ -12,17 +12,12 @@ using Pair = BFloat16Pair;
 class ChunkWork {
  public:
   ANNULUS_INLINE_MEMBER ChunkWork(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
-      : q_(q), k_(k), blocks_(q, k), kept_(strips.ds_rows), depth_(depth_tiles(q.head_dim)) {}
+      : q_(q), k_(k), blocks_(q, k, strips.ds_rows), depth_(depth_tiles(q.head_dim)) {}
 
   template <int kDepth>
   void run();
 
  private:
-  /// Where dS of a block of rows and keys is kept; `first` is the first key whose dS is kept.
-  Pair* kept_ds(int row, int key, int first) const {
-    return kept_ + (row / kStepRows * (kKeptKeys / kBlockKeys) + (key - first) / kBlockKeys) * kBlockWords;
-  }
-  Block block(int row, int key, int first) const;
   void make_first(const Block& b);
   void add_keys_seen(const Block& b);
   void add_to_queries(int first, int end);
@@ -35,30 +30,10 @@ class ChunkWork {
   const QueryChunk<Pair>& q_;
   const KeyChunk<Pair>& k_;
   const Blocks blocks_;
-  Pair* const kept_;
   const int depth_;
   TileRegisters tiles_;
   BlockMemory memory_;
 };
-
-Block ChunkWork::block(int row, int key, int first) const {
-  const std::int64_t words = depth_ * kTileRows, keys = key * words, rows = row * words;
-  return {k_.keys + keys,
-          k_.values + keys,
-          q_.queries + rows,
-          q_.dout + rows,
-          q_.added_queries + rows,
-          q_.added_dout + rows,
-          kept_ds(row, key, first),
-          q_.shift + row,
-          q_.delta + row,
-          q_.factors + row,
-          q_.begin + row,
-          q_.end + row,
-          key,
-          row,
-          blocks_.is_masked(row, key)};
-}
 
 /// Computes S^T and dP^T of the first block, without other work beside the products.
 void ChunkWork::make_first(const Block& b) {
@@ -102,7 +77,7 @@ void ChunkWork::add_keys_seen(const Block& b) {
 /// Adds 32 keys to dQ of 32 rows if K is not finite: leaves out keys that a row does not see.
 void ChunkWork::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
-  const Pair *const ds = kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
+  const Pair *const ds = blocks_.kept_ds(row, key, first), *const keys = k_.key_rows + key / 2 * columns;
   for (int i = 0; i < kStepRows; ++i) {
     const auto seen = [&](int j) { return blocks_.sees(row + i, key + j); };
     const int index = index_of_row(i);
@@ -125,8 +100,8 @@ void ChunkWork::add_granules(int row, int low, int high, int first) {
       tiles_.template load<i>(to + i / 2 * kTileRows * kStepRows + i % 2 * kTileRows, kGroupStride);
     });
     for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys) {
-      const Pair *const a = k_.key_rows + (key / kBlockKeys * columns + d) * kTileWords, *const b =
-                                                                                             kept_ds(row, key, first);
+      const Pair *const a = k_.key_rows + (key / kBlockKeys * columns + d) * kTileWords, *const b = blocks_.kept_ds(
+                                                                                             row, key, first);
       tiles_.load<4>(a);
       tiles_.stream<6>(b);
       tiles_.multiply<0, 4, 6>();
@@ -186,14 +161,14 @@ void ChunkWork::run() {
     const int end = at_most(first + kKeptKeys, round_up(k_.count, kBlockKeys));
     int row = -kStepRows, key = first;
     if (!blocks_.next_block(row, key, end)) continue;
-    Block blocks[3] = {{}, block(row, key, first), {}};
+    Block blocks[3] = {{}, blocks_.block(row, key, first), {}};
     Block *before = &blocks[0], *now = &blocks[1], *next = &blocks[2];
     make_first(*now);
     if (wants_keys) blocks_.enter_keys(now->key, memory_.dk, memory_.dv);
     bool has_before = false;
     for (bool more = true; more;) {
       more = blocks_.next_block(row, key, end);
-      *next = more ? block(row, key, first) : *now;
+      *next = more ? blocks_.block(row, key, first) : *now;
       advance<kDepth>(*next, *now, has_before ? before : nullptr);
       if (has_before && before->key != now->key) {
         blocks_.leave_keys(before->key, memory_.dk, memory_.dv);

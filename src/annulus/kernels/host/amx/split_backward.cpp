@@ -15,25 +15,19 @@ template <int kParts>
 class SplitChunk {
  public:
   SplitChunk(const QueryChunk<Pair>& q, const KeyChunk<Pair>& k, const Strips<Pair>& strips)
-      : q_(q), k_(k), blocks_(q, k), kept_(strips.ds_rows), depth_(depth_tiles(q.head_dim)), products_(tiles_) {}
+      : q_(q), k_(k), blocks_(q, k, strips.ds_rows, kParts), depth_(depth_tiles(q.head_dim)), products_(tiles_) {}
 
   void run();
 
  private:
-  static constexpr int kBlockWords = kParts * kBlockNumbers / 2;  // of a block's dS
-
-  Pair* kept_ds(int row, int key, int first) const {
-    return kept_ + (row / kStepRows * (kKeptKeys / kBlockKeys) + (key - first) / kBlockKeys) * kBlockWords;
-  }
-  SplitBlock block(int row, int key, int first) const;
   template <class Beside>
   void multiply(const Pair* a, const Pair* words, float* to, const Beside& beside);
   template <class Beside>
   void add(float* sums, const std::uint16_t* factors, const Pair* rows, const Beside& beside);
   template <bool kMasked>
-  void advance(const SplitBlock* next, const SplitBlock& now, const SplitBlock* before);
-  void add_to_keys(const SplitBlock& b);
-  void add_keys_seen(const SplitBlock& b);
+  void advance(const Block* next, const Block& now, const Block* before);
+  void add_to_keys(const Block& b);
+  void add_keys_seen(const Block& b);
   void add_granules(int row, int low, int high, int first);
   void add_queries_seen(int row, int key, int first) const;
   Factors<kParts>& factors_of(int number) { return memory_.factors[number % 2]; }
@@ -41,33 +35,12 @@ class SplitChunk {
   const QueryChunk<Pair>& q_;
   const KeyChunk<Pair>& k_;
   const Blocks blocks_;
-  Pair* const kept_;
   const int depth_;
   int number_ = 0;  // of the block whose P and dS are made
   TileRegisters tiles_;
   PartProducts<kParts> products_;
   SplitBlockMemory<kParts> memory_;
 };
-
-template <int kParts>
-SplitBlock SplitChunk<kParts>::block(int row, int key, int first) const {
-  const std::int64_t words = depth_ * kTileRows * kParts, keys = key * words, rows = row * words;
-  return {k_.keys + keys,
-          k_.values + keys,
-          q_.queries + rows,
-          q_.dout + rows,
-          q_.added_queries + rows,
-          q_.added_dout + rows,
-          kept_ds(row, key, first),
-          q_.shift + row,
-          q_.delta + row,
-          q_.factors + row,
-          q_.begin + row,
-          q_.end + row,
-          key,
-          row,
-          blocks_.is_masked(row, key)};
-}
 
 /// to = 32 keys (or values) times 32 rows.
 template <int kParts>
@@ -98,7 +71,7 @@ inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::add(float* sums, const std
 /// of `next`. P and dS are made beside the products of dV, dK and S^T: they are ready before S^T is stored.
 template <int kParts>
 template <bool kMasked>
-void SplitChunk<kParts>::advance(const SplitBlock* next, const SplitBlock& now, const SplitBlock* before) {
+void SplitChunk<kParts>::advance(const Block* next, const Block& now, const Block* before) {
   Factors<kParts>& to = factors_of(number_);
   int made = 0, done = 0;
   const int all = kPartProducts<kParts> * depth_ * ((before != nullptr ? 2 : 0) + (next != nullptr ? 1 : 0));
@@ -123,7 +96,7 @@ void SplitChunk<kParts>::advance(const SplitBlock* next, const SplitBlock& now, 
 
 /// Adds a block whose P and dS are made last to dV and dK.
 template <int kParts>
-void SplitChunk<kParts>::add_to_keys(const SplitBlock& b) {
+void SplitChunk<kParts>::add_to_keys(const Block& b) {
   if (!q_.finite && b.is_masked) return add_keys_seen(b);
   const Factors<kParts>& from = factors_of(number_ + 1);
   add(memory_.dv, from.p, b.added_dout, Alone{});
@@ -133,7 +106,7 @@ void SplitChunk<kParts>::add_to_keys(const SplitBlock& b) {
 
 /// Adds to dV and dK where dout or Q is not finite. Leaves out keys that a row does not see: 0 times infinity is NaN.
 template <int kParts>
-void SplitChunk<kParts>::add_keys_seen(const SplitBlock& b) {
+void SplitChunk<kParts>::add_keys_seen(const Block& b) {
   const Factors<kParts>& from = factors_of(number_ + 1);
   for (int key = 0; key < kBlockKeys; ++key)
     for (int column = 0; column < 2 * depth_ * kTileRows; ++column) {
@@ -167,7 +140,7 @@ void SplitChunk<kParts>::add_granules(int row, int low, int high, int first) {
     products_.enter({to, kTileRows * kStepRows, kTileRows, kGroupStride}, false);
     for (int key = high - kBlockKeys; key >= low; key -= kBlockKeys) {
       const Pair* const a = k_.key_rows + (key / kBlockKeys * 2 * depth_ + d) * of_tile;
-      const Pair* const b = kept_ds(row, key, first);
+      const Pair* const b = blocks_.kept_ds(row, key, first);
       products_.add(a, a + of_tile, kTileWords, b, b + kTileWords, kHalves * kTileWords, 64, Alone{});
     }
   }
@@ -177,7 +150,7 @@ void SplitChunk<kParts>::add_granules(int row, int low, int high, int first) {
 template <int kParts>
 void SplitChunk<kParts>::add_queries_seen(int row, int key, int first) const {
   const int columns = 2 * depth_ * kTileRows;
-  const Pair* const ds = kept_ds(row, key, first);
+  const Pair* const ds = blocks_.kept_ds(row, key, first);
   for (int i = 0; i < kStepRows; ++i)
     for (int column = 0; column < columns; ++column) {
       const Pair* const words = k_.key_rows +
@@ -203,8 +176,8 @@ void SplitChunk<kParts>::run() {
     const int end = at_most(first + kKeptKeys, round_up(k_.count, kBlockKeys));
     int row = -kStepRows, key = first;
     if (!blocks_.next_block(row, key, end)) continue;
-    SplitBlock blocks[3] = {{}, block(row, key, first), {}};
-    SplitBlock *before = &blocks[0], *now = &blocks[1], *next = &blocks[2];
+    Block blocks[3] = {{}, blocks_.block(row, key, first), {}};
+    Block *before = &blocks[0], *now = &blocks[1], *next = &blocks[2];
     multiply(now->keys, now->queries, memory_.scores, Alone{});
     multiply(now->values, now->dout, memory_.dp, Alone{});
     products_.flush();
@@ -212,20 +185,20 @@ void SplitChunk<kParts>::run() {
     bool has_before = false;
     for (bool more = true; more; ++number_) {
       more = blocks_.next_block(row, key, end);
-      if (more) *next = block(row, key, first);
+      if (more) *next = blocks_.block(row, key, first);
       const bool by_hand = has_before && !q_.finite && before->is_masked;
       if (by_hand) {
         products_.flush();
         add_keys_seen(*before);
       }
-      const SplitBlock *const after = more ? next : nullptr, *const added = has_before && !by_hand ? before : nullptr;
+      const Block *const after = more ? next : nullptr, *const added = has_before && !by_hand ? before : nullptr;
       now->is_masked ? advance<true>(after, *now, added) : advance<false>(after, *now, added);
       if (has_before && before->key != now->key) {
         products_.flush();
         blocks_.leave_keys(before->key, memory_.dk, memory_.dv);
         blocks_.enter_keys(now->key, memory_.dk, memory_.dv);
       }
-      SplitBlock* const free = before;
+      Block* const free = before;
       before = now;
       now = next;
       next = free;

@@ -31,20 +31,9 @@ struct SplitBlockMemory {
   alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
 };
 
-struct SplitBlock {
-  const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][part][16 keys][16 words]
-  const BFloat16Pair *queries, *dout;              // [part][word][32 rows]
-  const BFloat16Pair *added_queries, *added_dout;  // [column tile][part][16 words of two rows][16 columns]
-  BFloat16Pair* kept_ds;                           // [part][2 halves of rows][16 words of two keys][16 rows]
-  const float *shift, *delta, *factors;            // [32 rows]
-  const int *begin, *end;                          // [32 rows] a row sees the task's keys begin ... end - 1
-  int key, row;                                    // numbers of the first key in the task, the first row in the chunk
-  bool is_masked;                                  // some row does not see all 32 keys
-};
-
 /// Makes P and dS of the block's keys 2 u and 2 u + 1 (u = 0 ... 15), for the rows of vector v of both halves.
 template <int kParts, bool kMasked>
-ANNULUS_INLINE_BESIDE void weigh_pair_of_keys(const SplitBlock& b, const SplitBlockMemory<kParts>& memory,
+ANNULUS_INLINE_BESIDE void weigh_pair_of_keys(const Block& b, const SplitBlockMemory<kParts>& memory,
                                               Factors<kParts>& to, int u, int v) {
   constexpr int n = kLanes<float>;
   const int tile = u / 8, first_key = u % 8 * 2;

@@ -22,7 +22,7 @@ template <int kParts>
 struct SplitMemory {
   /// [4 tiles of keys][2 halves][16 keys][16 rows]
   alignas(64) float scores[kStepKeys * kStepRows];
-  /// Of this step and of the one before: [2 products][2 halves][part][16 pairs of keys][16 rows]
+  /// Two memories, for this step and for the one before: [2 products][2 halves][part][16 pairs of keys][16 rows]
   alignas(64) Pair weights[2][kParts * kPartWords];
 };
 
