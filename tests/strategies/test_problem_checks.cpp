@@ -72,7 +72,7 @@ TEST(ProblemChecks, ValuesOfAnotherSizeAreForTheHost) {
 }
 
 TEST(ProblemChecks, ScoresThatCannotBe) {
-  const auto with = [](kernels::ScoreRule rule, kernels::Backend backend = kernels::Backend::host) {
+  const auto with = [](const kernels::ScoreRule& rule, kernels::Backend backend = kernels::Backend::host) {
     return [=](Problem& p) {
       p.rule = rule;
       p.rule.slopes.resize(rule.slopes.empty() ? 0 : std::size_t(p.shape.heads), 0.5);

@@ -75,13 +75,12 @@ void SplitChunk<kParts>::advance(const Block* next, const Block& now, const Bloc
   Factors<kParts>& to = factors_of(number_);
   int made = 0, done = 0;
   const int all = kPartProducts<kParts> * depth_ * ((before != nullptr ? 2 : 0) + (next != nullptr ? 1 : 0));
-  const auto make = [&]() ANNULUS_INLINE_MEMBER {
-    weigh_pair_of_keys<kParts, kMasked>(now, memory_, to, made / kTileVectors, made % kTileVectors);
-    ++made;
+  const auto make = [&](int unit) ANNULUS_INLINE_MEMBER {
+    weigh_pair_of_keys<kParts, kMasked>(now, memory_, to, unit / kTileVectors, unit % kTileVectors);
   };
   const auto beside = [&]() ANNULUS_INLINE_MEMBER {
     done += kUnits;
-    while (made * all < done) make();
+    while (made * all < done) make(made++);
   };
   if (all == 0) products_.flush();  // dP^T of `now`
   if (before != nullptr) {
@@ -90,7 +89,7 @@ void SplitChunk<kParts>::advance(const Block* next, const Block& now, const Bloc
     add(memory_.dk, from.ds, before->added_queries, beside);
   }
   if (next != nullptr) multiply(next->keys, next->queries, memory_.scores, beside);
-  while (made < kUnits) make();
+  while (made < kUnits) make(made++);
   if (next != nullptr) multiply(next->values, next->dout, memory_.dp, Alone{});
 }
 
