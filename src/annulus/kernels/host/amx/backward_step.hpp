@@ -25,16 +25,13 @@ struct BlockMemory {
 /// 2^x for x that is NaN or at most slightly above 0. Its relative error of 1e-4 is small compared with the rounding to
 /// bfloat16. floor(x) goes into the exponent; results below 2^-126 become 0, because denormal numbers are flushed.
 ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
-  x = larger(broadcast(-200.f), x);
-#if defined(__AVX512F__)
-  const Floats whole = _mm512_roundscale_ps(x, kTowardsMinusInfinity), r = x - whole;
-#else
   Floats whole;
-  for (int i = 0; i < kLanes<float>; ++i) whole[i] = __builtin_floorf(x[i]);
-  const Floats r = x - whole;
-#endif
+  const Floats r = fraction_of(x, whole);
   Floats p = fused(broadcast(0.077067043f), r, broadcast(0.22764499f));
   p = fused(fused(p, r, broadcast(0.69511679f)), r, broadcast(1.f));
+#if !defined(__AVX512F__)
+  whole = larger(broadcast(-200.f), whole);
+#endif
   return times_power_of_two(p, whole);
 }
 
@@ -78,7 +75,7 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
       for (int v = 0; v < kTileVectors; ++v) {
         const int row = h * kTileRows + v * n, from = at + (h * kTileRows + i) * kTileRows + v * n;
         const Floats score = load<Floats>(memory.scores + from), dp = load<Floats>(memory.dp + from);
-        Floats weight = exp2_of_difference(fused(score, factor, -load_unaligned<Floats>(b.shift + row)));
+        Floats weight = exp2_of_difference(fused_minus(score, factor, load_unaligned<Floats>(b.shift + row)));
         weight = weight * load_unaligned<Floats>(b.factors + row);
         Floats slope = weight * (dp - load_unaligned<Floats>(b.delta + row));
         if constexpr (kMasked) {

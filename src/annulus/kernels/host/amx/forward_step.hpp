@@ -90,6 +90,14 @@ ANNULUS_INLINE void flush(TileRegisters& tiles, bool two, const LateStore& late)
   tiles.store<1>(late.to, late.stride);
 }
 
+/// Makes those weights of a step that are assigned to product number i of `all`, while this product runs. A function,
+/// not a lambda of advance(): if a second closure refers to the Weigher, GCC 12 keeps it in memory, not in registers.
+template <int i, int all>
+ANNULUS_INLINE void weigh_beside(StepMemory& memory, Weigher& weigher) {
+  constexpr int units = kStepKeys / 2, begin = i * units / all, end = (i + 1) * units / all;
+  times<end - begin>([&]<int u>() ANNULUS_INLINE_MEMBER { weigh_pair<begin + u>(memory, weigher); });
+}
+
 /// Does three things at once, interleaved in the source. It adds step `before`, whose weights are in memory, to O^T. It
 /// replaces these weights by those of `now`, made from the scores in memory. It replaces these scores by those of
 /// `next`. Matrix unit and vectors work at the same time; in a step neither waits for the other. Products at D = 64:
@@ -101,15 +109,9 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
                                        const Step& before, float factor, LateStore& late_store) {
   constexpr int depth = kDepthOf<kColumnTiles>, value_products = 4 * (kColumnTiles + 1),
                 all = value_products + 8 * depth;
-  constexpr int units = kStepKeys / 2;
   Weigher weigher = weigher_of(now.max, factor);
   LateStore late = late_store;
   float* const scores = memory.scores;
-  // Makes those weights that are assigned to product number i, while this product runs.
-  const auto beside = [&]<int i>() ANNULUS_INLINE_MEMBER {
-    constexpr int begin = i * units / all, end = (i + 1) * units / all;
-    times<end - begin>([&]<int u>() ANNULUS_INLINE_MEMBER { weigh_pair<begin + u>(memory, weigher); });
-  };
 
   times<4>([&]<int i>() ANNULUS_INLINE_MEMBER { tiles.template load<4 + i>(memory.weights + i * kTileWords); });
   if constexpr (kTwoLate<depth>) tiles.template store<0>(late.to - kTileWords);
@@ -127,10 +129,10 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
       constexpr long stride = is_sum ? 0 : kGroupStride;
       tiles.template load<h>(to, stride);
       tiles.template multiply<h, 2, 4 + h>();
-      beside.template operator()<d * 4 + h * 2>();
+      weigh_beside<d * 4 + h * 2, all>(memory, weigher);
       tiles.template multiply<h, 3, 6 + h>();
       tiles.template store<1 - h>(late.to, late.stride);
-      beside.template operator()<d * 4 + h * 2 + 1>();
+      weigh_beside<d * 4 + h * 2 + 1, all>(memory, weigher);
       late = {to, stride};
     });
   });
@@ -149,7 +151,7 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
         tiles.template zero<h>();
         times<depth>([&]<int k>() ANNULUS_INLINE_MEMBER {
           tiles.template multiply<h, 2 + k, 4 + kHalves * k + h>();
-          beside.template operator()<value_products + (t * kHalves + h) * depth + k>();
+          weigh_beside<value_products + (t * kHalves + h) * depth + k, all>(memory, weigher);
         });
         tiles.template store<1 - h>(late.to, late.stride);
         late = {scores + (t * kHalves + h) * kTileWords, 64};
@@ -167,12 +169,12 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
         tiles.template stream<key>(next.keys + (t * depth + k) * kTileWords);
         tiles.template load<5>(queries(k, 0), kGroupStride);
         tiles.template multiply<to, key, 5>();
-        beside.template operator()<product>();
+        weigh_beside<product, all>(memory, weigher);
         tiles.template load<6>(queries(k, 1), kGroupStride);
         tiles.template multiply<to + 1, key, 6>();
         if constexpr (t == 0 && k == 0) tiles.template store<1>(late.to, late.stride);
         if constexpr (t > 0 && k < 2) tiles.template store<2 - to + k>(scores + ((t - 1) * kHalves + k) * kTileWords);
-        beside.template operator()<product + 1>();
+        weigh_beside<product + 1, all>(memory, weigher);
       });
     });
     late = {scores + 7 * kTileWords, 64};

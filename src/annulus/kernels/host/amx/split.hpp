@@ -61,21 +61,8 @@ ANNULUS_INLINE void store_parts(std::uint16_t* to, Floats first, Floats second) 
 /// that is at least 0 if the result is 1 or more. The result is 0 for x = -inf, infinite for +inf. Degree 5 as in
 /// exp2.hpp, error 8.2e-8. All results are the same on every processor.
 ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
-#if defined(__AVX512F__)
-  const Floats r = fraction<0>(x);
-#else
-  const Floats most = broadcast(__FLT_MAX__);
-  const Floats finite = smaller(most, larger(-most, x)) + Floats{};  // denormal numbers become 0
   Floats whole;
-#if defined(__AVX2__)
-  whole = _mm256_floor_ps(finite);
-#else
-  for (int i = 0; i < kLanes<float>; ++i) whole[i] = __builtin_floorf(finite[i]);
-#endif
-  // VREDUCEPS rounds down. For -1 < x < 0 the difference may be inexact: then `less` is what it lacks.
-  const Floats difference = finite - whole, less = finite - (difference + whole);
-  const Floats r = less < Floats{} ? bits_as<Floats>(bits_as<Vec<std::uint32_t>>(difference) - 1u) : difference;
-#endif
+  const Floats r = fraction_of(x, whole);
   Floats p = fused(broadcast(0.0018671306988898011f), r, broadcast(0.0090170287221022234f));
   p = fused(fused(p, r, broadcast(0.055799914553176573f)), r, broadcast(0.24016444961110428f));
   p = fused(fused(p, r, broadcast(0.69315131187254986f)), r, broadcast(1.f));
@@ -83,7 +70,7 @@ ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
   power = minus_rounded_down(x, shift);
   return _mm512_scalef_ps(p, power);  // of `power` it takes the integer below
 #else
-  power = x > most ? x : larger(broadcast(-200.f), whole - shift);
+  power = x > broadcast(__FLT_MAX__) ? x : larger(broadcast(-200.f), whole - shift);
   return times_power_of_two(p, power);
 #endif
 }

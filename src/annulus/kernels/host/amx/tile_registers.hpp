@@ -73,6 +73,15 @@ ANNULUS_INLINE Floats fused(Floats a, Floats b, Floats c) {
 #endif
 }
 
+/// a * b - c, rounded once.
+ANNULUS_INLINE Floats fused_minus(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+  return _mm512_fmsub_ps(a, b, c);
+#else
+  return fused(a, b, -c);
+#endif
+}
+
 // Work beside products is inlined between them only for the matrix unit: with vectors this gains nothing, and the files
 // would take minutes to compile.
 #if defined(ANNULUS_HAS_AMX)

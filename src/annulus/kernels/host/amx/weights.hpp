@@ -68,6 +68,26 @@ ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 #endif
 }
 
+/// x minus the largest integer <= x, rounded down: 0 <= fraction < 1; 0 for infinite x. It is what VREDUCEPS computes, on
+/// every processor. `whole` becomes that integer, or x itself where VSCALEFPS takes the integer below by itself.
+ANNULUS_INLINE Floats fraction_of(Floats x, Floats& whole) {
+#if defined(__AVX512F__)
+  whole = x;
+  return fraction<0>(x);
+#else
+  const Floats most = broadcast(__FLT_MAX__);
+  const Floats finite = smaller(most, larger(-most, x)) + Floats{};  // denormal numbers become 0
+#if defined(__AVX2__)
+  whole = _mm256_floor_ps(finite);
+#else
+  for (int i = 0; i < kLanes<float>; ++i) whole[i] = __builtin_floorf(finite[i]);
+#endif
+  // For -1 < x < 0 the difference may be inexact: then `less` is what it lacks.
+  const Floats difference = finite - whole, less = finite - (difference + whole);
+  return less < Floats{} ? bits_as<Floats>(bits_as<Vec<std::uint32_t>>(difference) - 1u) : difference;
+#endif
+}
+
 /// What weigh_pair() needs of a group's rows: their shifts, and the OR of all x so far.
 struct Weigher {
   Floats factor, shift[kHalves][kTileVectors];
