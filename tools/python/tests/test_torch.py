@@ -2,6 +2,7 @@
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -42,6 +43,31 @@ def test_gradcheck_of_sink_logits(semantics, causal):
     assert torch.autograd.gradcheck(both, (*tensors(), sink))
     fixed = tensors(grad=False)
     assert torch.autograd.gradcheck(lambda sink: dilated_attention(*fixed, sink=sink, **PAIRS), sink)
+
+
+def test_torch_and_annulus_share_a_process():
+    """Both use Intel's matrix units for bfloat16 where they exist: in turns in one thread, then in two threads at once."""
+    given = [torch.randn(1, 4, 192, 64, generator=torch.Generator().manual_seed(seed)).bfloat16().requires_grad_()
+             for seed in range(3)]
+
+    def compute(attend):
+        product = given[0].detach()[0, 0] @ given[1].detach()[0, 0].T
+        out = attend(*given, is_causal=True)
+        return [product, out.detach(), *torch.autograd.grad(out.float().square().sum(), given)]
+
+    ours, theirs = scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention
+    expected = {attend: compute(attend) for attend in (ours, theirs)}
+
+    def check(attend):
+        for _ in range(5):
+            for x, y in zip(compute(attend), expected[attend]):
+                torch.testing.assert_close(x, y, rtol=0 if attend is ours else 2e-2, atol=0 if attend is ours else 2e-2)
+
+    for attend in (ours, theirs, ours):
+        check(attend)
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(check, attend) for attend in (ours, theirs)]:
+            done.result()
 
 
 @pytest.mark.parametrize("kind,limit", [(torch.float64, 1e-11), (torch.float32, 3e-5), (torch.bfloat16, 2e-2)])
