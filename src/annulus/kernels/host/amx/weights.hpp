@@ -68,8 +68,8 @@ ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 #endif
 }
 
-/// x minus the largest integer <= x, rounded down: 0 <= fraction < 1; 0 for infinite x. It is what VREDUCEPS computes, on
-/// every processor. `whole` becomes that integer, or x itself where VSCALEFPS takes the integer below by itself.
+/// x minus the largest integer <= x, rounded down: 0 <= fraction < 1; 0 for infinite x. All processors have the bits of
+/// VREDUCEPS. `whole` becomes that integer, or x itself where VSCALEFPS takes the integer below by itself.
 ANNULUS_INLINE Floats fraction_of(Floats x, Floats& whole) {
 #if defined(__AVX512F__)
   whole = x;
