@@ -48,10 +48,11 @@ def distinct_axis_names(name, found):
     axes, q, k = found[name].axes, found.get("q", found.get("dq", found.get("out"))), found.get("k", found.get("dk"))
     if not axes or not q or not k:
         return axes
-    changed = ("head", "kv_head") if name in OF_KEYS else ("sequence", "query")
-    own, other = sizes(found[name]), sizes(q if name in OF_KEYS else k)
+    own, role = sizes(found[name]), name.rpartition("/")[2]
+    changed = ("head", "kv_head") if role in OF_KEYS else ("sequence", "query")
+    other = sizes(q if role in OF_KEYS else k)
     names = {changed[0]: changed[1]} if changed[0] in axes and own[changed[0]] != other.get(changed[0]) else {}
-    if name in OF_VALUES and own.get("dim") != sizes(k).get("dim"):
+    if role in OF_VALUES and own.get("dim") != sizes(k).get("dim"):
         names["dim"] = "value_dim"
     return tuple(names.get(axis, axis) for axis in axes)
 

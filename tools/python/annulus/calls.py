@@ -289,7 +289,7 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     lengths : (B,): how many rows of each batch entry exist, counted from the first; or (B, 2): the first row and the
         end. Other rows cost nothing: their out is 0, lse -inf, gradients 0, whatever they hold. Not together with
         documents. With query_offset='none' lengths count rows of k only, and all rows of q exist.
-    scale : factor of q.k; default 1 / sqrt(D).
+    scale : factor of q.k, above 0; default 1 / sqrt(D).
     group_scale : only for 'grouped': out is divided by the number of pairs.
     softcap : a number above 0: scores s become softcap * tanh(s / softcap).
     bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: subtracts slope * distance of the two rows

@@ -128,9 +128,10 @@ def _shaped(name, parts, wishes):
         if len(parts) > 1:
             raise AnnulusError(f"{parts[1].where}: is there twice; only tensors of attention can be stacked to a batch "
                                "(--only leaves tensors out)")
-        if role in LISTS and wishes.to_axes and len(parts[0].shape) == 4:
-            if (axes_of_tensors.order_of(parts[0].axes) or wishes.axes or "bshd") != wishes.to_axes:
-                parts = [tensors.transposed(parts[0], (0, 2, 1, 3))]
+        if role in LISTS and len(parts[0].shape) == 4:
+            order = axes_of_tensors.order_of(parts[0].axes) or wishes.axes or "bshd"
+            part = parts[0]._replace(axes=(*axes_of_tensors.NAMES[order][:3], "top"))
+            parts = [axes_of_tensors.reordered(part, wishes.to_axes or order)]
         wanted = wishes.element if parts[0].element.is_float and role != "coordinates" else None
         return tensors.cast(parts[0], wanted) if wanted not in (None, parts[0].element) else parts[0]
     parts = [_entry(role, part, wishes) for part in parts]
@@ -198,10 +199,14 @@ def _with_heads(shaped, wishes):
         raise AnnulusError(f"heads {heads} read K/V heads {[reads[head] for head in heads]}; expected as many of each")
     picked = {}
     for name, tensor in shaped.items():
-        if name.rpartition("/")[2] in ("sink", "dsink") and tensor.shape == (total,):
+        role = name.rpartition("/")[2]
+        if role in ("sink", "dsink") and tensor.shape == (total,):
             tensor = tensors.picked(tensor, 0, heads)
         elif tensor.axes and "head" in tensor.axes:
-            numbers = kv_heads if name in OF_KEYS else heads
+            numbers, there = (kv_heads, kv_total) if role in OF_KEYS else (heads, total)
+            if (own := axes_of_tensors.sizes(tensor)["head"]) != there:
+                raise AnnulusError(f"{tensor.where}: has {own} heads; expected {there}, as {'k' if role in OF_KEYS else 'q'} "
+                                   "has, whose heads are chosen (--only leaves tensors out)")
             tensor = tensors.picked(tensor, tensor.axes.index("head"), numbers)
         picked[name] = tensor
     return picked

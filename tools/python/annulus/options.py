@@ -181,7 +181,7 @@ WORDS = {
     "segments": optional(segments), "dilations": optional(dilations), "causal": flag, "semantics": _called,
     "documents": optional(listed(whole(0), "a list of whole numbers, where documents begin, and the end",
                                  lengths=range(1, 2**31))),
-    "scale": optional(number), "group_scale": flag,
+    "scale": optional(positive), "group_scale": flag,
     "softcap": optional(positive), "bias": optional(bias), "coordinates": optional(coordinates),
     "statistics": listed(choice(*STATISTICS), f"a list of some of {', '.join(STATISTICS)}",
                          alone=is_text, ordered=False),

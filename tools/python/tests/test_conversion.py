@@ -208,6 +208,40 @@ def test_heads(tmp_path, monkeypatch, piece_bytes):
         annulus.convert(tmp_path / "split.h5", tmp_path / "no.h5", heads=[6])
 
 
+def test_heads_of_layers(tmp_path):
+    """Tensors in groups, as capture() writes them, have the heads and axis names of their role, too."""
+    generator = np.random.default_rng(3)
+    heads = {"q": 4, "k": 2, "v": 2}
+    found = {f"layer_{layer}/{name}": generator.random((1, 5, count, 3)) for layer in (0, 1) for name, count in heads.items()}
+    with h5py.File(tmp_path / "captured.h5", "w") as file:
+        for name, array in found.items():
+            file[name] = array
+        file["other/k"] = generator.random((1, 5, 1, 3))
+    names = {name: f"layer_0/{name}" for name in "qkv"}
+    only = [*"qkv", *(f"layer_1/{name}" for name in "qkv")]
+    annulus.convert(tmp_path / "captured.h5", tmp_path / "some.h5", names=names, only=only, heads=[2, 3])
+    with h5py.File(tmp_path / "some.h5") as file:
+        np.testing.assert_array_equal(file["layer_1/q"], found["layer_1/q"][:, :, 2:])
+        np.testing.assert_array_equal(file["layer_1/k"], found["layer_1/k"][:, :, 1:])
+    annulus.convert(tmp_path / "captured.h5", tmp_path / "all.h5", names=names, only=only)
+    with h5py.File(tmp_path / "all.h5") as file:
+        for name in ("k", "layer_1/k"):
+            assert file[name].attrs["axes"] == "batch sequence kv_head dim"
+    with pytest.raises(AnnulusError, match="other/k: has 1 heads; expected 2, as k has"):
+        annulus.convert(tmp_path / "captured.h5", tmp_path / "no.h5", names=names, only=[*only, "other/k"], heads=[2, 3])
+
+
+def test_heads_of_lists(tmp_path):
+    """Lists of the most important keys (batch, sequence, head, list) lose heads as the tensors beside them do."""
+    found = qkv((1, 9, 4, 8), (1, 9, 2, 8))
+    found["top_rows"] = np.arange(9 * 4 * 3).reshape(1, 9, 4, 3)
+    np.savez(tmp_path / "lists.npz", **found)
+    annulus.convert(tmp_path / "lists.npz", tmp_path / "some.h5", only=["q", "k", "top_rows"], heads=[2, 3], to_axes="bhsd")
+    with h5py.File(tmp_path / "some.h5") as file:
+        np.testing.assert_array_equal(file["top_rows"], found["top_rows"][:, :, 2:].transpose(0, 2, 1, 3))
+        assert file["top_rows"].attrs["axes"] == "batch head sequence top"
+
+
 def test_types(inputs, tmp_path):
     """--type rounds each number once, to nearest, ties to even: as PyTorch does."""
     import torch

@@ -99,7 +99,7 @@ def _taken_mask(mask, query, rows, batch, words, is_causal):
 
 @torch.compiler.allow_in_graph
 @checked(query=dense, key=dense, value=dense, attn_mask=anything, dropout_p=number, is_causal=flag,
-         scale=optional(number), enable_gqa=flag)
+         scale=optional(options.positive), enable_gqa=flag)
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
                                  enable_gqa=False, **words):
     """Replaces torch.nn.functional.scaled_dot_product_attention, without dropout.
