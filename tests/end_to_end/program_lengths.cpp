@@ -322,5 +322,15 @@ TEST_F(Lengths, WhatCannotBeIsRefused) {
           "dataset q is float64 with 4 axes, expected int64 with 1 or 2");
 }
 
+TEST_F(Lengths, LocalBelowCountsTheRowsOfOneEntry) {
+  for (const auto& [below, taken] :
+       {std::pair("68", "single: 67 rows are fewer than distribution.local_below, 68"), std::pair("67", "predicted")}) {
+    const Outcome dry =
+        annulus(0, fmt::format("run --dry-run --ranks 2 run.yaml --set distribution.local_below={}", below));
+    ASSERT_EQ(dry.status, 0) << dry.err;
+    EXPECT_NE(dry.out.find(taken), std::string::npos) << dry.out;
+  }
+}
+
 }  // namespace
 }  // namespace annulus::test

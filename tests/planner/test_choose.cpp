@@ -120,6 +120,9 @@ TEST(Auto, TakesOneRankForShortSequencesAndOnOneRank) {
   EXPECT_NE(choose(problem, 4, 100000, machine).strategy().name(), "single");
   EXPECT_EQ(choose(problem, 1, 0, machine).strategy().name(), "single");
   EXPECT_NE(choose(problem, 4, 100001, machine).reason.find("local_below"), std::string::npos);
+  const Choice of_entries = choose(problem, 4, 25001, machine, /*in_slices=*/true, /*rows_of_entry=*/25000);
+  EXPECT_EQ(of_entries.reason, "single: 25000 rows are fewer than distribution.local_below, 25001");
+  EXPECT_NE(choose(problem, 4, 25000, machine, true, 25000).strategy().name(), "single");
 }
 
 TEST(Auto, TakesZigzagForDenseCausalAndContiguousForDilated) {

@@ -98,6 +98,7 @@ TEST(MachineFile, MistakesAreToldWithTheirPlace) {
                  "m.yaml:1:1: ", "kernel.float64_factor is missing, expected time with");
   expect_refused(with("ranks_per_node: 16\n", ""), "m.yaml:1:1: ", "ranks_per_node is missing");
   expect_refused(with("overlap: 0", "overlap: 1.5"), "m.yaml:11:10: ", "0 to 1");
+  EXPECT_EQ(parse_machine_file(with("overlap: 0", "overlap: 0.0"), "m.yaml").overlap, 0);
   expect_refused(with("overlap: 0", "overlap: -0.5"), "m.yaml:11:10: ", "overlap");
   expect_refused(with("[0.02, 1.5e-2]", "[0.02]"), "m.yaml:3:22: ", "1 entries");
   expect_refused(with("[64, 256]", "[64, 64]"), "m.yaml:2:19: ", "65 to 576");

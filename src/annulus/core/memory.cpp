@@ -1,10 +1,20 @@
 #include "annulus/core/memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 
 #include "annulus/core/memory_bounds.hpp"
 
 namespace annulus::core {
+
+std::string describe_bytes(double bytes) {
+  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
+  return unit == 0 ? fmt::format("{:.0f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
+}
 
 void MemoryLedger::add(const std::string& purpose, Index bytes) {
   const std::lock_guard lock(mutex_);

@@ -32,6 +32,9 @@ class MemoryLedger {
   Count total_;
 };
 
+/// Bytes as text: "1.5 GiB".
+std::string describe_bytes(double bytes);
+
 /// The ledger of this process; there is one, because a process has one memory.
 MemoryLedger& memory_ledger();
 

@@ -1,10 +1,10 @@
 #include "annulus/planner/choose.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "annulus/comm/activity.hpp"
+#include "annulus/core/memory.hpp"
 #include "annulus/strategies/statistics_computation.hpp"
 
 namespace annulus::planner {
@@ -85,17 +85,16 @@ void decide(Choice& choice, const Problem& problem, const core::Machine& machine
 
 std::string describe(const Choice& choice, const Problem& problem, const core::Machine& machine) {
   const Candidate& taken = choice.candidates[choice.taken];
-  constexpr double mib = 1024 * 1024;
   const std::string room =
-      fmt::format("{:.0f} MiB per rank ({})", machine.memory_per_rank / mib, machine.why_this_memory());
+      fmt::format("{} per rank ({})", core::describe_bytes(machine.memory_per_rank), machine.why_this_memory());
   if (taken.sliced) {
-    return fmt::format("{}: predicted {:.3g} s in {} passes of {:.0f} MiB per rank; at once nothing fits into {}",
+    return fmt::format("{}: predicted {:.3g} s in {} passes of {} per rank; at once nothing fits into {}",
                        name_of(taken), taken.sliced->cost.seconds, taken.sliced->slices,
-                       taken.sliced->cost.memory_bytes / mib, room);
+                       core::describe_bytes(taken.sliced->cost.memory_bytes), room);
   }
   if (!fits(taken, machine)) {
-    return fmt::format("{}: needs the least memory, {:.0f} MiB per rank; none fits into {}", name_of(taken),
-                       taken.cost->memory_bytes / mib, room);
+    return fmt::format("{}: needs the least memory, {} per rank; none fits into {}", name_of(taken),
+                       core::describe_bytes(taken.cost->memory_bytes), room);
   }
   const Candidate* next = nullptr;
   std::size_t too_big = 0;
@@ -112,14 +111,14 @@ std::string describe(const Choice& choice, const Problem& problem, const core::M
   if (next != nullptr) {
     text += fmt::format(", next {} with {:.3g} s", name_of(*next), next->cost->seconds);
     if (next->cost->seconds < taken.cost->seconds * as_good_as) {
-      text += fmt::format(" (within 5 %, {:.1f} against {:.1f} MiB on the network)", taken.cost->total_bytes / mib,
-                          next->cost->total_bytes / mib);
+      text += fmt::format(" (within 5 %, {} against {} on the network)", core::describe_bytes(taken.cost->total_bytes),
+                          core::describe_bytes(next->cost->total_bytes));
     }
   }
   if (too_big > 0) text += fmt::format("; {} of {} do not fit into {}", too_big, choice.candidates.size(), room);
   if (window > 0) {
-    text += fmt::format("; windows of {:.0f} MiB per rank do not fit into {}", std::ceil(window / mib),
-                        machine.window_source);
+    text +=
+        fmt::format("; windows of {} per rank do not fit into {}", core::describe_bytes(window), machine.window_source);
   }
   return text;
 }
@@ -231,7 +230,7 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
 }
 
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine,
-              bool in_slices) {
+              bool in_slices, Index rows_of_entry) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
   // With tens of thousands of ranks the search for slices takes a second for each candidate. With many ranks we search
@@ -245,13 +244,14 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
   const Strategy* single = strategies::find("single");
   const auto local = std::find_if(choice.candidates.begin(), choice.candidates.end(),
                                   [&](const Candidate& one) { return one.strategy == single; });
-  const bool is_short = local_below && problem.shape.sequence < *local_below;
+  const Index rows = rows_of_entry > 0 ? rows_of_entry : problem.shape.sequence;
+  const bool is_short = local_below && rows < *local_below;
   if (ranks == 1 || (is_short && fits(*local, machine))) {
     choice.taken = std::size_t(local - choice.candidates.begin());
     choice.fits = fits_memory(*local, machine) || local->sliced;
-    choice.reason = ranks == 1 ? std::string("single: one rank")
-                               : fmt::format("single: {} rows are fewer than distribution.local_below, {}",
-                                             problem.shape.sequence, *local_below);
+    choice.reason =
+        ranks == 1 ? std::string("single: one rank")
+                   : fmt::format("single: {} rows are fewer than distribution.local_below, {}", rows, *local_below);
     return choice;
   }
   return choose_among(std::move(choice.candidates), problem, machine);

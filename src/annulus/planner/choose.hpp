@@ -54,10 +54,11 @@ Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, c
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine);
 
-/// Chooses `single` on one rank; also for fewer than `local_below` rows, if that is not empty and `single` fits.
+/// Chooses `single` on one rank; also for fewer than `local_below` rows, if that is not empty and `single` fits. With
+/// lengths the problem has all batch entries end to end: then `rows_of_entry` says how many rows one entry has.
 /// Otherwise calls choose_among() with all candidates. `in_slices`: the caller can compute the problem in slices.
 /// A pure function: all ranks that call it with the same arguments get the same answer.
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine,
-              bool in_slices = true);
+              bool in_slices = true, Index rows_of_entry = 0);
 
 }  // namespace annulus::planner

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "annulus/comm/activity.hpp"
+#include "annulus/core/memory.hpp"
 #include "annulus/pattern/counts.hpp"
 #include "annulus/planner/score_rates.hpp"
 
@@ -124,15 +125,12 @@ std::optional<StreamCut> offer_stream(StreamOffer offer, const Problem& problem,
   const Cost cost = cost_of_stream(cut, ranks, machine);
   choice.candidates.push_back({strategies::find("stream"), {}, cost, {}});
   if (choice.fits || cut.memory_bytes > machine.memory_per_rank) return cut;
-  constexpr double mib = 1024 * 1024;
   choice.taken = choice.candidates.size() - 1;
   choice.fits = true;
   choice.reason = fmt::format(
-      "stream: predicted {:.3g} s in {} blocks of {} rows, {:.0f} MiB per rank; none of the others fits into {:.0f} "
-      "MiB "
-      "per rank ({})",
-      cost.seconds, cut.blocks, cut.block_rows, cut.memory_bytes / mib, machine.memory_per_rank / mib,
-      machine.why_this_memory());
+      "stream: predicted {:.3g} s in {} blocks of {} rows, {} per rank; none of the others fits into {} per rank ({})",
+      cost.seconds, cut.blocks, cut.block_rows, core::describe_bytes(cut.memory_bytes),
+      core::describe_bytes(machine.memory_per_rank), machine.why_this_memory());
   return cut;
 }
 

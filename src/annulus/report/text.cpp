@@ -2,18 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 
 namespace annulus::report {
-
-std::string describe_bytes(double bytes) {
-  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
-  return unit == 0 ? fmt::format("{:.0f} {}", bytes, units[unit]) : fmt::format("{:.1f} {}", bytes, units[unit]);
-}
 
 std::string distinct(const std::vector<std::string>& words) {
   std::set<std::string> seen;

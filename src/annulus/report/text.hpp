@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "annulus/core/memory.hpp"
 #include "annulus/store/files/atomic_file.hpp"
 
 namespace annulus::report {
 
-/// Bytes as text: "1.5 GiB".
-std::string describe_bytes(double bytes);
+using core::describe_bytes;
 
 /// The different texts of the ranks, in the order in which they first appear: "node1, node2".
 std::string distinct(const std::vector<std::string>& words);

@@ -26,7 +26,8 @@ Codec<double> measured(int digits = 6) {
 Codec<double> share() {
   const auto read = [](const KeyValue& value, double& to) {
     to = 0;
-    if (value.is_word("0")) return;
+    for (const char* zero : {"0", "0.0", "0."})
+      if (value.is_word(zero)) return;
     positive().read(value, to);
     if (to > 1) fail(ErrorKind::usage, "{}{}: found {}, expected 0 to 1", value.node.location, value.name, to);
   };

@@ -94,7 +94,7 @@ void cut_stream(Job& job, const JobOptions& options) {
 /// Sets the strategy that `auto` chooses, and with it the partition, or how stream cuts the problem.
 void choose(Job& job, const JobOptions& options) {
   job.choice = planner::choose(job.problem, job.ranks, job.run.settings.distribution.local_below, job.machine,
-                               /*in_slices=*/!job.layer);
+                               /*in_slices=*/!job.layer, job.file_shape().sequence);
   std::string key;
   if (why_no_stream(job, key).empty()) {
     job.stream = planner::offer_stream(options.stream, job.problem, job.run.settings.input.dlse.has_value(), job.ranks,

@@ -349,7 +349,9 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   if (comm.size() > 1 && comm::window_defect().empty()) machine.window = measure_window(comm);
   std::vector<std::string> lines{fmt::format("Machine file of annulus, measured in {:.0f} s with {} ranks; {}",
                                              core::wall_seconds() - start, comm.size(), links)};
-  if (reading.storage > 0) lines.push_back("files: each rank reads " + reading.text());
+  lines.push_back(reading.storage > 0
+                      ? "files: each rank reads " + reading.text()
+                      : "files: their reading could not be measured; read_rate is the built-in default");
   for (const auto& [name, value] : provenance("annulus plan --calibrate " + path, comm)) {
     if (!value.empty()) lines.push_back(fmt::format("{}: {}", name, value));
   }
