@@ -250,7 +250,7 @@ REFUSED = [
     ("attention", "segments", [np.bool_(True), 4], "segments[0] is "),  # NumPy's version decides what follows
     ("attention", "segments", [True, 4], "segments[0] is True, expected a whole number"),
     ("attention", "scale", "0.5", "scale is '0.5', expected a finite number"),
-    ("attention", "scale", -1, "scale is -1, expected a number above 0"),
+    ("attention", "scale", -1, "scale is -1.0, expected a number above 0"),
     ("attention", "q", quantized(), "q has numbers of type quint8, expected float64, float32, float16, bfloat16"),
     ("attention", "k", nested(), "k is a nested tensor, expected one with all its entries of one shape"),
     ("torch.dilated_attention", "v", nested(), "v is a nested tensor"),
