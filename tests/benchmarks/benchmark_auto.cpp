@@ -12,9 +12,9 @@
 
 #include "annulus/comm/runtime.hpp"
 #include "annulus/planner/choose.hpp"
-#include "annulus/planner/simulation.hpp"
 #include "annulus/runfile/machine_file.hpp"
 #include "annulus/store/generated.hpp"
+#include "planner/simulation.hpp"
 
 namespace annulus::benchmarks {
 namespace {

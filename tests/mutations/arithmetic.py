@@ -77,7 +77,7 @@ mutation("rope-position", "rotary embedding turns by a row's place in memory", L
          "interval.begin,\n                                 std::log2(base)",
          "rows.stored_begin(i),\n                                 std::log2(base)",
          "layer_products:Rope.*")
-mutation("simulated-owner", "a simulated message leaves before its owner is ready", PLANNER + "simulation.cpp",
+mutation("simulated-owner", "a simulated message leaves before its owner is ready", "tests/planner/simulation.cpp",
          "std::max(ready[at], owner)", "std::max(ready[at], 0 * owner)",
          "planner_simulation")
 mutation("memory-of-both", "auto knows only the memory of the forward pass", PLANNER + "cost.cpp",

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "annulus/planner/cost.hpp"
-#include "annulus/planner/simulation.hpp"
+#include "simulation.hpp"
 
 namespace annulus::planner {
 

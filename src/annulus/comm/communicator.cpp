@@ -27,6 +27,42 @@ MPI_Comm duplicate(MPI_Comm parent) {
   return comm;
 }
 
+/// Every rank's value -> their sum or maximum.
+template <class Number>
+Number reduce(Number value, MPI_Datatype type, MPI_Op operation, MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return value;
+  run_collective("MPI_Iallreduce", [&](MPI_Request* request) {
+    return MPI_Iallreduce(MPI_IN_PLACE, &value, 1, type, operation, comm, request);
+  });
+  return value;
+}
+
+template <class Number>
+std::vector<Number> gather_numbers(Number value, MPI_Datatype type, int ranks, MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return {value};
+  std::vector<Number> all(static_cast<std::size_t>(ranks));
+  run_collective("MPI_Iallgather", [&](MPI_Request* request) {
+    return MPI_Iallgather(&value, 1, type, all.data(), 1, type, comm, request);
+  });
+  return all;
+}
+
+void broadcast_bytes(void* bytes, int count, MPI_Datatype type, MPI_Comm comm) {
+  run_collective("MPI_Ibcast", [&](MPI_Request* request) { return MPI_Ibcast(bytes, count, type, 0, comm, request); });
+}
+
+template <class Number>
+void add_up_numbers(std::vector<Number>& values, MPI_Datatype type, MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return;
+  constexpr std::size_t most = std::size_t(1) << 24;  // numbers per call: counts are ints, and MPI may copy the numbers
+  for (std::size_t begin = 0; begin < values.size(); begin += most) {
+    const int count = int(std::min(most, values.size() - begin));
+    run_collective("MPI_Iallreduce", [&](MPI_Request* request) {
+      return MPI_Iallreduce(MPI_IN_PLACE, values.data() + begin, count, type, MPI_SUM, comm, request);
+    });
+  }
+}
+
 }  // namespace
 
 Communicator::Communicator(MPI_Comm parent) : Communicator(Owned{duplicate(parent)}) {}
@@ -68,34 +104,6 @@ void Communicator::barrier() const {
   if (is_alone()) return;
   run_collective("MPI_Ibarrier", [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
 }
-
-namespace {
-
-/// Every rank's value -> their sum or maximum.
-template <class Number>
-Number reduce(Number value, MPI_Datatype type, MPI_Op operation, MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL) return value;
-  run_collective("MPI_Iallreduce", [&](MPI_Request* request) {
-    return MPI_Iallreduce(MPI_IN_PLACE, &value, 1, type, operation, comm, request);
-  });
-  return value;
-}
-
-template <class Number>
-std::vector<Number> gather_numbers(Number value, MPI_Datatype type, int ranks, MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL) return {value};
-  std::vector<Number> all(static_cast<std::size_t>(ranks));
-  run_collective("MPI_Iallgather", [&](MPI_Request* request) {
-    return MPI_Iallgather(&value, 1, type, all.data(), 1, type, comm, request);
-  });
-  return all;
-}
-
-void broadcast_bytes(void* bytes, int count, MPI_Datatype type, MPI_Comm comm) {
-  run_collective("MPI_Ibcast", [&](MPI_Request* request) { return MPI_Ibcast(bytes, count, type, 0, comm, request); });
-}
-
-}  // namespace
 
 Index Communicator::sum(Index value) const { return reduce(value, MPI_INT64_T, MPI_SUM, comm_); }
 Index Communicator::max(Index value) const { return reduce(value, MPI_INT64_T, MPI_MAX, comm_); }
@@ -139,22 +147,6 @@ std::vector<double> Communicator::gather_to_root(const std::vector<double>& valu
   });
   return all;
 }
-
-namespace {
-
-template <class Number>
-void add_up_numbers(std::vector<Number>& values, MPI_Datatype type, MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL) return;
-  constexpr std::size_t most = std::size_t(1) << 24;  // numbers per call: counts are ints, and MPI may copy the numbers
-  for (std::size_t begin = 0; begin < values.size(); begin += most) {
-    const int count = int(std::min(most, values.size() - begin));
-    run_collective("MPI_Iallreduce", [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, values.data() + begin, count, type, MPI_SUM, comm, request);
-    });
-  }
-}
-
-}  // namespace
 
 void Communicator::add_up(std::vector<double>& values) const { add_up_numbers(values, MPI_DOUBLE, comm_); }
 void Communicator::add_up(std::vector<Index>& values) const { add_up_numbers(values, MPI_INT64_T, comm_); }

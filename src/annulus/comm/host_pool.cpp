@@ -1,7 +1,6 @@
 #include "annulus/comm/host_pool.hpp"
 
 #include <Kokkos_Core.hpp>
-#include <algorithm>
 #include <utility>
 #include <vector>
 

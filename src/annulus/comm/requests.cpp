@@ -9,7 +9,6 @@
 #include "annulus/comm/communicator.hpp"
 #include "annulus/comm/nccl_channel.hpp"
 #include "annulus/comm/watchdog.hpp"
-#include "annulus/core/metrics.hpp"
 
 namespace annulus::comm {
 namespace {

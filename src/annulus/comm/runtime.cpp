@@ -3,7 +3,6 @@
 #include <mpi.h>
 
 #include <Kokkos_Core.hpp>
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string_view>

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "annulus/comm/watchdog.hpp"

@@ -50,6 +50,21 @@ void give_back(void* memory, Index bytes, bool of_kokkos) {
   device_blocks().give(memory, bytes);
 }
 
+/// A thread zeroes at least this many bytes: for fewer it is not worth waking the thread.
+constexpr Index zeroed_at_once = 256 * 1024;
+
+/// On a GPU this waits for the kernels launched before it, but not for copies in other queues.
+template <class To, class From>
+void copy_now(const To& to, const From& from) {
+  if constexpr (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible) {
+    Kokkos::deep_copy(to, from);
+  } else {
+    const Kokkos::DefaultExecutionSpace kernels;
+    Kokkos::deep_copy(kernels, to, from);
+    kernels.fence();
+  }
+}
+
 }  // namespace
 
 void release_free_blocks() {
@@ -99,25 +114,6 @@ Buffer Buffer::first(Index bytes) const {
   part.bytes_ = bytes;
   return part;
 }
-
-namespace {
-
-/// A thread zeroes at least this many bytes: for fewer it is not worth waking the thread.
-constexpr Index zeroed_at_once = 256 * 1024;
-
-/// On a GPU this waits for the kernels launched before it, but not for copies in other queues.
-template <class To, class From>
-void copy_now(const To& to, const From& from) {
-  if constexpr (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space>::accessible) {
-    Kokkos::deep_copy(to, from);
-  } else {
-    const Kokkos::DefaultExecutionSpace kernels;
-    Kokkos::deep_copy(kernels, to, from);
-    kernels.fence();
-  }
-}
-
-}  // namespace
 
 void copy_to_device(void* device, const void* host, Index bytes) {
   if (bytes == 0) return;

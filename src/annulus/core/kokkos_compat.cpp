@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -30,6 +29,8 @@ void limit_openmp() {
   omp_set_num_threads(most_kokkos_threads);
 #endif
 }
+
+std::atomic<int> most_host_threads{std::numeric_limits<int>::max()};
 
 }  // namespace
 
@@ -103,10 +104,6 @@ void require_device() {
        "here",
        kokkos_backends(), why_no_gpu());
 }
-
-namespace {
-std::atomic<int> most_host_threads{std::numeric_limits<int>::max()};
-}  // namespace
 
 int host_threads() {
   const int all = Kokkos::is_initialized() ? int(Kokkos::DefaultHostExecutionSpace().concurrency()) : 1;

@@ -7,9 +7,8 @@ namespace annulus::core {
 
 /// What one pass cost one rank. In a run without a layer only `attention` is set.
 struct LayerMetrics {
-  RankMetrics attention;           ///< of the attention alone
-  double product_seconds = 0;      ///< wall time in matrix products
-  double product_cpu_seconds = 0;  ///< CPU time of all threads of the rank in them
+  RankMetrics attention;       ///< of the attention alone
+  double product_seconds = 0;  ///< wall time in matrix products
   double product_flops = 0;
   double wait_seconds = 0;  ///< wall time waiting for weights, gradients and rows, the attention's messages excluded
   Index bytes_sent = 0;     ///< of weights, gradients and rows, the attention's messages excluded

@@ -2,7 +2,6 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
-#include <utility>
 
 #include "annulus/core/error.hpp"
 #include "annulus/core/last_spans.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "annulus/core/buffer.hpp"
 #include "annulus/core/error.hpp"
 #include "annulus/core/kokkos_compat.hpp"
 #include "annulus/kernels/backend.hpp"

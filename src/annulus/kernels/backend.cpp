@@ -6,7 +6,6 @@
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/core/head_dim.hpp"
 #include "annulus/core/instruction_set.hpp"
-#include "annulus/kernels/backend_description.hpp"
 #include "annulus/kernels/cuda/attend.hpp"
 #include "annulus/kernels/cuda/choice.hpp"
 #include "annulus/kernels/cudnn/plans.hpp"

@@ -1,7 +1,6 @@
 #include "annulus/kernels/gather.hpp"
 
 #include <Kokkos_Core.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 

@@ -7,8 +7,6 @@
 namespace annulus::layer {
 namespace {
 
-using core::DType;
-
 /// to = keep * to + factor * from, which covers all element-wise changes. With `from_stride` 0, one row is repeated.
 template <class From, class To>
 struct Combine {
@@ -73,7 +71,7 @@ void fill(const Matrix& to, double value) {
   const core::Buffer number("constant", Index(sizeof value) * to.columns);
   const std::vector<double> row(std::size_t(to.columns), value);
   core::copy_to_device(number.data(), row.data(), number.bytes());
-  fill_rows(matrix_at(number.data(), DType::float64, 1, to.columns), to);
+  fill_rows(matrix_at(number.data(), core::DType::float64, 1, to.columns), to);
 }
 
 void fill_rows(const Matrix& row, const Matrix& to) { combine("annulus::fill_rows", 0, to, 1, row, 0); }

@@ -93,18 +93,15 @@ void Products::multiply(Transposed a_transposed, Transposed b_transposed, const 
 template <class Work>
 void Products::in_chunks(Index rows, Work&& work) {
   core::Span span("products");
-  const double cpu = core::cpu_seconds();
-  double polling = 0, cpu_polling = 0;
+  double polling = 0;
   for (Index begin = 0; begin < rows; begin += chunk_rows) {
     work(core::Interval{begin, std::min(rows, begin + chunk_rows)});
     if (!poll_) continue;
-    const double before = core::wall_seconds(), cpu_before = core::cpu_seconds();
+    const double before = core::wall_seconds();
     poll_();
     polling += core::wall_seconds() - before;
-    cpu_polling += core::cpu_seconds() - cpu_before;
   }
   metrics_.seconds += span.close() - polling;
-  metrics_.cpu_seconds += core::cpu_seconds() - cpu - cpu_polling;
 }
 
 void Products::forward(const Matrix& x, const Matrix& w, const Matrix& bias, const Matrix& y) {

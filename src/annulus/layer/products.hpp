@@ -20,8 +20,7 @@ void gemm(Transposed a_transposed, Transposed b_transposed, const Matrix& a, con
 
 /// The work of a pass in products.
 struct ProductMetrics {
-  double seconds = 0;      ///< wall time
-  double cpu_seconds = 0;  ///< of all threads
+  double seconds = 0;  ///< wall time
   double flops = 0;
 };
 

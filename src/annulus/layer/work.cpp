@@ -168,7 +168,6 @@ void Work::sum_shared(const Matrix& gradient) {
 
 void Work::finish() {
   metrics.product_seconds = products.metrics().seconds;
-  metrics.product_cpu_seconds = products.metrics().cpu_seconds;
   metrics.product_flops = products.metrics().flops;
 }
 

@@ -1,7 +1,5 @@
 #include "annulus/library/communicator.hpp"
 
-#include <algorithm>
-
 #include "annulus/comm/communicator.hpp"
 #include "annulus/core/instruction_set.hpp"
 

@@ -37,8 +37,8 @@ struct Statistics {
   Index* top_rows = nullptr;  ///< (B, S_p, H, top_keys), contiguous: their rows in the whole sequence; -1: none
 };
 
-/// Tensors of this rank's S_p rows: plan.rows(rank) for k, v and received, plan.query_rows(rank) for all others. These
-/// are different only if not all rows are queries.
+/// Tensors of this rank's S_p rows: plan.rows(rank) for k, v and received, plan.query_rows(rank) for all others. The
+/// two functions return different rows only if not all rows are queries.
 ///   q            (B, S_p, H, D)     k (B, S_p, Hkv, D)     v (B, S_p, Hkv, Dv)
 ///   out          (B, S_p, H, Dv)    written
 ///   lse          (B, S_p, H, 1)     written; natural logarithm; -inf (and out = 0) where a row sees no key
@@ -54,10 +54,10 @@ struct ForwardTensors {
   Tensor normalizers = {};
 };
 
-/// Attention of this rank's rows to all keys that the plan's pattern keeps, whichever rank holds them. Complete on
-/// return; collective. On one rank, tensors are read in place if the D numbers of a row and head are contiguous, and
-/// sums are made in `out` if that is contiguous and has the type of the sums. On several ranks, k and v are copied
-/// once. If the plan has gradients, the result is for backward().
+/// Computes the attention of this rank's rows to all keys that the plan's pattern keeps, whichever rank holds them.
+/// Returns when the results are complete. Collective. If there is one rank, tensors are read in place if the D numbers
+/// of a row and head are contiguous, and sums are made in `out` if that is contiguous and has the type of the sums. If
+/// there are several, k and v are copied once. If the plan has gradients, pass the returned Normalizers to backward().
 /// A process runs one pass at a time: a second thread waits.
 /// Throws Error on all ranks, of kind usage if a tensor does not fit the plan: "attention: k is (1, 4096, 3, 64), the
 /// plan of rank 1 wants (1, 4096, 2, 64)".
@@ -68,8 +68,9 @@ Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTen
 /// As in ForwardTensors; dout has the shape of out; dq, dk, dv have those of q, k, v and are written. dlse (B, S_p, H,
 /// 1), the gradient of lse in the type of lse, is 0 if it is not given. dsink (1, 1, H, 1), in the type of lse, is
 /// optional and written on every rank: the gradient of the forward pass's sink over the rows of all ranks.
-/// `normalizers` are optional: those that forward() wrote into the caller's memory, read instead of Normalizers. With
-/// them, no check finds a wrong plan, and `sink` must be given again if the plan has one.
+/// `normalizers` is optional: the memory into which forward() wrote its normalizers. backward() then reads these, and
+/// ignores its argument of type Normalizers. It cannot check then that the plan is that of forward(), and `sink` must
+/// be given again if the plan has one.
 struct BackwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dsink = {};
   Tensor normalizers = {};
@@ -77,7 +78,7 @@ struct BackwardTensors {
 };
 
 /// Gradients for a plan made with Options::gradients; `normalizers` and out are from the forward pass of the same q, k
-/// and v. Collective; throws as forward() does. Source: FlashAttention (Dao et al. 2022): without an n x n buffer.
+/// and v. Collective; throws as forward() does. Source: FlashAttention (Dao et al. 2022), which needs no n x n buffer.
 void backward(const Communicator& comm, const Plan& plan, const Normalizers& normalizers,
               const BackwardTensors& tensors, const Progress& progress = {});
 

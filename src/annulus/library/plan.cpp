@@ -1,7 +1,6 @@
 #include "annulus/library/plan.hpp"
 
 #include <limits>
-#include <vector>
 
 #include "annulus/core/arithmetic.hpp"
 #include "annulus/library/made_plan.hpp"
@@ -12,7 +11,6 @@ namespace annulus {
 namespace {
 
 using library::MadePlan;
-using strategies::Strategy;
 
 /// A machine without a limit of memory: callers can compare Plan::memory() with the memory that they have.
 core::Machine any_machine() {
@@ -45,7 +43,7 @@ std::string names_of_strategies() {
 }
 
 void take_strategy(MadePlan& plan, const std::string& name) {
-  const Strategy* named = strategies::find(name);
+  const strategies::Strategy* named = strategies::find(name);
   if (name != "auto" && (named == nullptr || named->reads_store())) {
     core::fail(ErrorKind::usage, "plan: strategy is '{}', expected one of {}", name, names_of_strategies());
   }

@@ -1,7 +1,5 @@
 #include "annulus/pattern/combs.hpp"
 
-#include <algorithm>
-
 namespace annulus::pattern {
 
 Interval indices_within(const Comb& comb, Interval rows) {

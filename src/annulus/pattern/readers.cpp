@@ -1,13 +1,9 @@
 #include "annulus/pattern/readers.hpp"
 
-#include <algorithm>
-
 #include "annulus/pattern/shared_documents.hpp"
 
 namespace annulus::pattern {
 namespace {
-
-using core::wrap;
 
 std::vector<Interval> crossing(const Pair& pair, const Layout& layout, Interval rows) {
   const auto reach = [&](Index row) {
@@ -94,7 +90,7 @@ bool Readers::is_any(const Crossings& crossings) {
 }
 
 std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, Index up) const {
-  std::vector<Index> cuts{0, owner, owner + 1, wrap(owner + up + 1, ranks_), ranks_};
+  std::vector<Index> cuts{0, owner, owner + 1, core::wrap(owner + up + 1, ranks_), ranks_};
   cuts.insert(cuts.end(), idle_cuts_.begin(), idle_cuts_.end());
   if (are_small() && kind_ == Runs::exact) {
     for (Index p = 0; p < ranks_; ++p) cuts.push_back(p);

@@ -7,12 +7,10 @@
 #include "annulus/comm/activity.hpp"
 #include "annulus/core/memory.hpp"
 #include "annulus/pattern/counts.hpp"
-#include "annulus/planner/score_rates.hpp"
 
 namespace annulus::planner {
 namespace {
 
-using strategies::BlockPasses;
 using strategies::UnitCost;
 
 constexpr Index units_per_rank = 4;     // at least this many, so that ranks end at about the same time
@@ -67,7 +65,7 @@ std::string why_no_stream(const Problem& problem) {
 }
 
 StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const core::Machine& machine) {
-  const BlockPasses passes(problem, blocks_of(problem, block_rows), dlse);
+  const strategies::BlockPasses passes(problem, blocks_of(problem, block_rows), dlse);
   StreamCut cut{.block_rows = block_rows, .blocks = passes.blocks(), .units = passes.units()};
   // Evaluates what a block reads of each other block. If there are many blocks, some at equal distances represent all.
   const Index samples =

@@ -3,7 +3,6 @@
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <numeric>
 

@@ -6,13 +6,10 @@
 #include <map>
 #include <sstream>
 
-#include "annulus/runfile/run_file.hpp"
 #include "annulus/runfile/run_file_checks.hpp"
 
 namespace annulus::runfile {
 namespace {
-
-using core::fail;
 
 bool is_left_out(const BenchCase& one, const std::vector<SkipCondition>& skip) {
   return std::any_of(skip.begin(), skip.end(), [&](const SkipCondition& condition) {
@@ -62,7 +59,7 @@ RunFile BenchFile::run_file(const BenchCase& one) const {
     }
     return settings_of(tree);
   } catch (const core::Error& error) {
-    fail(error.kind(), "bench: {}: {}", one.name(), error.what());
+    core::fail(error.kind(), "bench: {}: {}", one.name(), error.what());
   }
 }
 

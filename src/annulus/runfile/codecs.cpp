@@ -1,6 +1,5 @@
 #include "annulus/runfile/codecs.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 

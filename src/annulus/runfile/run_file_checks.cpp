@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "annulus/core/error.hpp"
-#include "annulus/runfile/run_file.hpp"
 #include "annulus/runfile/user_files.hpp"
 
 namespace annulus::runfile {

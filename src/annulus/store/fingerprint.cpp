@@ -3,7 +3,6 @@
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstring>
 
 #include "annulus/comm/watchdog.hpp"

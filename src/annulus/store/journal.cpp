@@ -81,13 +81,10 @@ std::optional<Journal> Journal::find(const std::string& path) {
 void Journal::read_new() {
   std::string text;
   std::array<char, 1 << 16> some{};
-  for (Index at = read_;;) {
-    const ssize_t now = pread(file_.id(), some.data(), some.size(), off_t(at));
-    if (now < 0 && errno == EINTR) continue;
+  for (Index now = 1; now > 0;) {
+    now = read_bytes(file_, some.data(), Index(some.size()), read_ + Index(text.size()));
     if (now < 0) fail(ErrorKind::failure, "{}: reading failed: {}", path_, std::strerror(errno));
-    if (now == 0) break;
     text.append(some.data(), std::size_t(now));
-    at += now;
   }
   if (read_ == 0 && !begins_like_journal(text)) {
     fail(ErrorKind::failure, "{}: is in the way: a run keeps its journal under that name, and this is not a journal",

@@ -76,7 +76,6 @@ class Journal {
     /// Throws Error(failure) if the journal was removed, replaced or cut short since it was opened.
     explicit Lock(Journal& journal);
 
-    /// Appends a line.
     void write(const std::string& line);
     /// Returns when all appended lines are on disk.
     void flush();

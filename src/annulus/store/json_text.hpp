@@ -7,9 +7,9 @@
 
 namespace annulus::store {
 
-/// Parses JSON. Text that is not JSON, or that is nested deeper than any that this program writes, gives a value with
-/// is_discarded(). The limit is needed because functions that walk through values recurse once for each level, and a
-/// text of some megabytes can have millions of levels.
+/// Parses JSON. For text that is not JSON, or has more levels than any that this program writes, returns a value for
+/// which is_discarded() is true. The limit is needed because functions that walk through values recurse once for each
+/// level, and a text of some megabytes can have millions of levels.
 inline nlohmann::ordered_json parse_json(const std::string& text) {
   constexpr int most_levels = 64;
   int deepest = 0;

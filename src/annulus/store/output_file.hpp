@@ -49,7 +49,6 @@ class OutputFile : public RowWriter {
   bool is_open() const { return launch_ != 0; }
   /// A number that all processes of this launch share.
   std::uint64_t launch() const { return launch_; }
-  const std::string& final_path() const { return final_path_; }
 
   /// Call it on rank 0 or, if finished units are kept, on any rank; other ranks have not opened the journal.
   Journal& journal() { return *journal_; }

@@ -12,11 +12,9 @@
 #include "annulus/comm/activity.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/metrics.hpp"
-#include "annulus/store/files/atomic_file.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/hdf5/hdf5_support.hpp"
 #include "annulus/store/json_text.hpp"
-#include "annulus/store/result_layout.hpp"
 #include "annulus/store/shared_blocks.hpp"
 
 namespace annulus::store {
@@ -83,32 +81,6 @@ std::string from_hex(const std::string& hex) {
   return bytes;
 }
 
-}  // namespace
-
-std::string PartLayout::text() const {
-  Json all{{"inode", inode}, {"bytes", bytes}, {"offsets", offsets}, {"bookkeeping", Json::array()}};
-  for (const Bytes& one : bookkeeping) all["bookkeeping"].push_back({{"begin", one.begin}, {"hex", to_hex(one.bytes)}});
-  return all.dump();
-}
-
-PartLayout PartLayout::parse(const std::string& text, const std::string& journal) {
-  try {
-    const Json all = parse_json(text);
-    whole_numbers(all);
-    PartLayout layout{all.at("inode"), all.at("bytes"), all.at("offsets"), {}};
-    for (const Json& one : all.at("bookkeeping")) {
-      layout.bookkeeping.push_back({one.at("begin"), from_hex(one.at("hex").get<std::string>())});
-    }
-    return layout;
-  } catch (const std::exception& error) {
-    fail(ErrorKind::failure,
-         "{}: the layout of the .part file that it has is damaged ({}): {}; begin anew with annulus run --restart",
-         journal, error.what(), text.substr(0, 60));
-  }
-}
-
-namespace {
-
 /// Notes the blocks of a range that contain bytes other than 0. Datasets that start at multiples of a megabyte leave
 /// large gaps, which need not be noted.
 void note_written(const Descriptor& file, const std::string& path, core::Interval range,
@@ -164,6 +136,28 @@ Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
 }
 
 }  // namespace
+
+std::string PartLayout::text() const {
+  Json all{{"inode", inode}, {"bytes", bytes}, {"offsets", offsets}, {"bookkeeping", Json::array()}};
+  for (const Bytes& one : bookkeeping) all["bookkeeping"].push_back({{"begin", one.begin}, {"hex", to_hex(one.bytes)}});
+  return all.dump();
+}
+
+PartLayout PartLayout::parse(const std::string& text, const std::string& journal) {
+  try {
+    const Json all = parse_json(text);
+    whole_numbers(all);
+    PartLayout layout{all.at("inode"), all.at("bytes"), all.at("offsets"), {}};
+    for (const Json& one : all.at("bookkeeping")) {
+      layout.bookkeeping.push_back({one.at("begin"), from_hex(one.at("hex").get<std::string>())});
+    }
+    return layout;
+  } catch (const std::exception& error) {
+    fail(ErrorKind::failure,
+         "{}: the layout of the .part file that it has is damaged ({}): {}; begin anew with annulus run --restart",
+         journal, error.what(), text.substr(0, 60));
+  }
+}
 
 PartLayout PartFile::lay_out(const std::string& path, const OutputTarget& result,
                              const std::vector<PartTensor>& tensors, std::optional<UnfinishedFile>& guard) {

@@ -44,6 +44,55 @@ void fill_with_zeros(const RowLayout& layout, const core::RowPiece& piece) {
   }
 }
 
+void append_runs(const RowLayout& layout, const core::RowPiece& piece, std::vector<RowRuns>& all) {
+  const Index sequence = layout.extents[1], heads = layout.heads(), numbers = layout.head_numbers();
+  const Index head_bytes = numbers * layout.number_bytes(),
+              memory_head = numbers * Index(core::bytes_of(layout.memory));
+  const bool by_rows = layout.order == core::AxisOrder::bshd;
+  const bool side_by_side = by_rows && (piece.heads.size() == 1 || piece.head_pitch == memory_head);
+  const Index row_bytes = by_rows ? heads * head_bytes : head_bytes;
+  for (Index head = piece.heads.begin; head < piece.heads.end; head += side_by_side ? piece.heads.size() : 1) {
+    const Index line = by_rows ? (piece.batch * sequence + piece.first) * heads + head
+                               : (piece.batch * heads + head) * sequence + piece.first;
+    RowRuns runs;
+    runs.file = layout.offset + line * head_bytes;
+    runs.file_step = piece.stride * row_bytes;
+    runs.memory = static_cast<std::byte*>(piece.memory) + (head - piece.heads.begin) * piece.head_pitch;
+    runs.memory_step = piece.pitch;
+    runs.numbers = (side_by_side ? piece.heads.size() : 1) * numbers;
+    runs.count = piece.count;
+    runs.batch = piece.batch;
+    runs.row = piece.first;
+    runs.row_step = piece.stride;
+    runs.head = head;
+    all.push_back(joined(runs, layout));
+  }
+}
+
+/// Calls visit() with the reads for the runs of one window. `parts`: these runs, in file order.
+void read_window(const std::vector<OneRun>& parts, Index number_bytes, Index gap,
+                 const std::function<void(const ReadCall&)>& visit) {
+  const auto end_of = [&](const OneRun& run) { return run.begin() + run.runs->numbers * number_bytes; };
+  Index needed = 0, end = 0;
+  for (const OneRun& run : parts) {
+    needed += run.runs->numbers * number_bytes;
+    end = std::max(end, end_of(run));
+  }
+  const Index begin = parts.front().begin();
+  if (4 * needed >= end - begin) return visit({begin, end, parts});
+  ReadCall call;
+  for (const OneRun& run : parts) {
+    if (!call.parts.empty() && run.begin() >= call.end + gap) {
+      visit(call);
+      call.parts.clear();
+    }
+    if (call.parts.empty()) call = {run.begin(), run.begin(), {}};
+    call.end = std::max(call.end, end_of(run));
+    call.parts.push_back(run);
+  }
+  visit(call);
+}
+
 }  // namespace
 
 std::vector<core::RowPiece> in_entries(const core::RowPiece& piece, Index sequence) {
@@ -80,35 +129,6 @@ std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<
   }
   return all;
 }
-
-namespace {
-
-void append_runs(const RowLayout& layout, const core::RowPiece& piece, std::vector<RowRuns>& all) {
-  const Index sequence = layout.extents[1], heads = layout.heads(), numbers = layout.head_numbers();
-  const Index head_bytes = numbers * layout.number_bytes(),
-              memory_head = numbers * Index(core::bytes_of(layout.memory));
-  const bool by_rows = layout.order == core::AxisOrder::bshd;
-  const bool side_by_side = by_rows && (piece.heads.size() == 1 || piece.head_pitch == memory_head);
-  const Index row_bytes = by_rows ? heads * head_bytes : head_bytes;
-  for (Index head = piece.heads.begin; head < piece.heads.end; head += side_by_side ? piece.heads.size() : 1) {
-    const Index line = by_rows ? (piece.batch * sequence + piece.first) * heads + head
-                               : (piece.batch * heads + head) * sequence + piece.first;
-    RowRuns runs;
-    runs.file = layout.offset + line * head_bytes;
-    runs.file_step = piece.stride * row_bytes;
-    runs.memory = static_cast<std::byte*>(piece.memory) + (head - piece.heads.begin) * piece.head_pitch;
-    runs.memory_step = piece.pitch;
-    runs.numbers = (side_by_side ? piece.heads.size() : 1) * numbers;
-    runs.count = piece.count;
-    runs.batch = piece.batch;
-    runs.row = piece.first;
-    runs.row_step = piece.stride;
-    runs.head = head;
-    all.push_back(joined(runs, layout));
-  }
-}
-
-}  // namespace
 
 std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece) {
   if (piece.count == 0 || piece.heads.empty()) return {};
@@ -154,34 +174,6 @@ std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs) {
   std::sort(all.begin(), all.end(), [](const OneRun& a, const OneRun& b) { return a.begin() < b.begin(); });
   return all;
 }
-
-namespace {
-
-/// Calls visit() with the reads for the runs of one window. `parts`: these runs, in file order.
-void read_window(const std::vector<OneRun>& parts, Index number_bytes, Index gap,
-                 const std::function<void(const ReadCall&)>& visit) {
-  const auto end_of = [&](const OneRun& run) { return run.begin() + run.runs->numbers * number_bytes; };
-  Index needed = 0, end = 0;
-  for (const OneRun& run : parts) {
-    needed += run.runs->numbers * number_bytes;
-    end = std::max(end, end_of(run));
-  }
-  const Index begin = parts.front().begin();
-  if (4 * needed >= end - begin) return visit({begin, end, parts});
-  ReadCall call;
-  for (const OneRun& run : parts) {
-    if (!call.parts.empty() && run.begin() >= call.end + gap) {
-      visit(call);
-      call.parts.clear();
-    }
-    if (call.parts.empty()) call = {run.begin(), run.begin(), {}};
-    call.end = std::max(call.end, end_of(run));
-    call.parts.push_back(run);
-  }
-  visit(call);
-}
-
-}  // namespace
 
 void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index window, Index gap,
                    const std::function<void(const ReadCall&)>& visit) {

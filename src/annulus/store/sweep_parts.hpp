@@ -67,7 +67,8 @@ struct Parts {
   std::string state;                ///< names and sizes of the files; if it has not changed, no launch has added a line
 };
 
-/// Reads all files in the table's folder. Throws Error(failure) if one is of another sweep; the message says how.
+/// Reads all files in the table's folder. Throws Error(failure) if a file belongs to another sweep;
+/// the message says in what the two differ.
 Parts read_parts(const std::string& table, const std::string& identity);
 /// Only the `state` of read_parts().
 std::string state_of_parts(const std::string& table);

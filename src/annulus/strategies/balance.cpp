@@ -89,6 +89,17 @@ PartitionKind best_of(const std::vector<PartitionKind>& kinds, const Problem& pr
   return kinds[std::size_t(first - work.begin())];
 }
 
+/// The problem's partition. If a reproducible problem names none, `why_not` must return "" for the chosen kind.
+Partition best_allowed_partition(std::string (*why_not)(const Problem&, int), Problem problem, int ranks) {
+  if (problem.reproducible && !problem.partition) {
+    std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
+    std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
+    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // why_not() refuses it, as it refuses all others
+    problem.partition = best_of(kinds, problem, ranks);
+  }
+  return distributed_partition(problem, ranks);
+}
+
 }  // namespace
 
 bool is_compared(const Problem& problem, PartitionKind kind, int ranks) {
@@ -103,21 +114,6 @@ Partition distributed_partition(const Problem& problem, int ranks) {
   return make(problem, problem.partition ? *problem.partition : best_of(kinds_of(problem, ranks), problem, ranks),
               ranks);
 }
-
-namespace {
-
-/// The problem's partition. If a reproducible problem names none, `why_not` must return "" for the chosen kind.
-Partition best_allowed_partition(std::string (*why_not)(const Problem&, int), Problem problem, int ranks) {
-  if (problem.reproducible && !problem.partition) {
-    std::vector<PartitionKind> kinds = kinds_of(problem, ranks);
-    std::erase_if(kinds, [&](PartitionKind kind) { return !why_not(cut_as(problem, kind), ranks).empty(); });
-    if (kinds.empty()) kinds.push_back(PartitionKind::contiguous);  // why_not() refuses it, as it refuses all others
-    problem.partition = best_of(kinds, problem, ranks);
-  }
-  return distributed_partition(problem, ranks);
-}
-
-}  // namespace
 
 Partition ordered_partition(Problem problem, int ranks) {
   return best_allowed_partition(why_out_of_order, std::move(problem), ranks);

@@ -1,7 +1,5 @@
 #include "annulus/strategies/packed_rows.hpp"
 
-#include <algorithm>
-
 namespace annulus::strategies {
 namespace {
 

@@ -1,4 +1,4 @@
-// What a pass does on every rank. A schedule is made once, then added up (predict()), timed (simulation.hpp), printed
+// What a pass does on every rank. A schedule is made once, then added up (predict()), printed
 // and executed (forward_loop.hpp, backward_loop.hpp).
 #pragma once
 

@@ -9,7 +9,6 @@ namespace {
 
 using core::Shape;
 using core::StoredTensor;
-using kernels::ReferencePattern;
 
 double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
@@ -61,7 +60,7 @@ class Definition {
 Interval viewers_of(const VerifyInput& input, Index p) {
   if (!input.has_query_rows) return input.viewers_of(p);
   const Shape& s = input.shape;
-  const ReferencePattern viewers = kernels::mirrored(input.pattern);
+  const kernels::ReferencePattern viewers = kernels::mirrored(input.pattern);
   Interval all{p, p + 1};
   for (Index h = 0; h < s.heads; ++h) {
     const Interval range = kernels::key_range(viewers, s.sequence, s.heads, h, p);

@@ -1,6 +1,5 @@
 #include "annulus/verify/input.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "annulus/store/file_rows.hpp"
@@ -10,13 +9,12 @@
 
 namespace annulus::verify {
 
-using core::DType;
 using core::StoredTensor;
 
 Numbers to_double(const std::vector<std::byte>& bytes, store::NumberType type) {
   Numbers numbers(bytes.size() / bytes_of(type));
   if (type.dtype()) {
-    store::convert({const_cast<std::byte*>(bytes.data()), type}, {numbers.data(), DType::float64},
+    store::convert({const_cast<std::byte*>(bytes.data()), type}, {numbers.data(), core::DType::float64},
                    Index(numbers.size()));
   } else {
     const auto* whole = reinterpret_cast<const std::int64_t*>(bytes.data());

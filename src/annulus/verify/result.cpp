@@ -3,7 +3,6 @@
 #include "annulus/comm/root.hpp"
 #include "annulus/store/files/file_system.hpp"
 #include "annulus/store/input_file.hpp"
-#include "annulus/store/inspected_file.hpp"
 
 namespace annulus::verify {
 namespace {

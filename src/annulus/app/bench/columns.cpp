@@ -169,6 +169,58 @@ report::TableColumn swept_column(const std::string& key, const std::vector<runfi
   return {key, "", numbers};
 }
 
+using Row = std::vector<std::string>;
+
+/// A measured number as short text; "-" if there is none.
+std::string number_text(double value, const char* format) {
+  return std::isnan(value) ? "-" : fmt::format(fmt::runtime(format), value);
+}
+
+/// Half of the difference between the slowest and the fastest repeat, in per cent of the median.
+double spread(const store::CaseRecord& record) {
+  const double least = record.number_in("attention_seconds_min"), most = record.number_in("attention_seconds_max");
+  return 50 * (most - least) / record.number_in("attention_seconds_median");
+}
+
+struct Shown {
+  const char* heading;
+  std::string (*text)(const store::CaseRecord&);
+};
+template <int scale_exponent = 0>
+std::string scaled(const store::CaseRecord& record, const char* column, const char* format) {
+  return number_text(record.number_in(column) * std::ldexp(1.0, scale_exponent), format);
+}
+const Shown shown[] = {
+    {"seconds", [](const store::CaseRecord& r) { return scaled(r, "attention_seconds_median", "{:.4g}"); }},
+    {"+-%", [](const store::CaseRecord& r) { return number_text(spread(r), "{:.0f}"); }},
+    {"GFLOP/s", [](const store::CaseRecord& r) { return scaled(r, "gflop_per_second", "{:.1f}"); }},
+    {"/CPU s", [](const store::CaseRecord& r) { return scaled(r, "gflop_per_cpu_second", "{:.1f}"); }},
+    {"of peak", [](const store::CaseRecord& r) { return scaled(r, "share_of_peak", "{:.2f}"); }},
+    {"wait s", [](const store::CaseRecord& r) { return scaled(r, "wait_seconds", "{:.3g}"); }},
+    {"MiB recv", [](const store::CaseRecord& r) { return scaled<-20>(r, "bytes_received", "{:.2f}"); }},
+    {"MiB peak", [](const store::CaseRecord& r) { return scaled<-20>(r, "peak_bytes", "{:.1f}"); }},
+    {"predicted", [](const store::CaseRecord& r) { return scaled(r, "predicted_seconds", "{:.4g}"); }},
+    {"MiB pred", [](const store::CaseRecord& r) { return scaled<-20>(r, "predicted_peak_bytes", "{:.1f}"); }},
+    {"error", [](const store::CaseRecord& r) { return scaled(r, "error_out", "{:.1e}"); }},
+    {"ranks", [](const store::CaseRecord& r) { return scaled(r, "ranks", "{:.0f}"); }},
+    {"status", [](const store::CaseRecord& r) { return r.word_in("status"); }},
+};
+
+/// Pads every column to the width of its widest entry.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) text += fmt::format("  {:>{}}", row[i], widths[i]);
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 store::CaseRecord record_of_case(const runfile::BenchCase& one, const Job& job, const CaseMeasurements& measured,
@@ -244,62 +296,6 @@ std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchC
   }
   return columns;
 }
-
-namespace {
-
-using Row = std::vector<std::string>;
-
-/// A measured number as short text; "-" if there is none.
-std::string number_text(double value, const char* format) {
-  return std::isnan(value) ? "-" : fmt::format(fmt::runtime(format), value);
-}
-
-/// Half of the difference between the slowest and the fastest repeat, in per cent of the median.
-double spread(const store::CaseRecord& record) {
-  const double least = record.number_in("attention_seconds_min"), most = record.number_in("attention_seconds_max");
-  return 50 * (most - least) / record.number_in("attention_seconds_median");
-}
-
-struct Shown {
-  const char* heading;
-  std::string (*text)(const store::CaseRecord&);
-};
-template <int scale_exponent = 0>
-std::string scaled(const store::CaseRecord& record, const char* column, const char* format) {
-  return number_text(record.number_in(column) * std::ldexp(1.0, scale_exponent), format);
-}
-const Shown shown[] = {
-    {"seconds", [](const store::CaseRecord& r) { return scaled(r, "attention_seconds_median", "{:.4g}"); }},
-    {"+-%", [](const store::CaseRecord& r) { return number_text(spread(r), "{:.0f}"); }},
-    {"GFLOP/s", [](const store::CaseRecord& r) { return scaled(r, "gflop_per_second", "{:.1f}"); }},
-    {"/CPU s", [](const store::CaseRecord& r) { return scaled(r, "gflop_per_cpu_second", "{:.1f}"); }},
-    {"of peak", [](const store::CaseRecord& r) { return scaled(r, "share_of_peak", "{:.2f}"); }},
-    {"wait s", [](const store::CaseRecord& r) { return scaled(r, "wait_seconds", "{:.3g}"); }},
-    {"MiB recv", [](const store::CaseRecord& r) { return scaled<-20>(r, "bytes_received", "{:.2f}"); }},
-    {"MiB peak", [](const store::CaseRecord& r) { return scaled<-20>(r, "peak_bytes", "{:.1f}"); }},
-    {"predicted", [](const store::CaseRecord& r) { return scaled(r, "predicted_seconds", "{:.4g}"); }},
-    {"MiB pred", [](const store::CaseRecord& r) { return scaled<-20>(r, "predicted_peak_bytes", "{:.1f}"); }},
-    {"error", [](const store::CaseRecord& r) { return scaled(r, "error_out", "{:.1e}"); }},
-    {"ranks", [](const store::CaseRecord& r) { return scaled(r, "ranks", "{:.0f}"); }},
-    {"status", [](const store::CaseRecord& r) { return r.word_in("status"); }},
-};
-
-/// Pads every column to the width of its widest entry.
-std::string aligned(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(row.size());
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) text += fmt::format("  {:>{}}", row[i], widths[i]);
-    text += "\n";
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string printed_table(const std::vector<runfile::BenchCase>& cases,
                           const std::vector<std::optional<store::CaseRecord>>& records, std::size_t most) {

@@ -54,7 +54,6 @@ struct CaseListener {
 std::vector<std::vector<PlannedCase>> groups_of(const std::vector<PlannedCase>& cases, Index runs,
                                                 const GroupLimits& limits);
 
-/// The result of measure().
 struct Measured {
   Index cases = 0;   ///< recorded as measured
   Index failed = 0;  ///< recorded as failed

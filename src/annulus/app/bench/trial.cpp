@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
-#include "annulus/app/job/definition.hpp"
+#include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/core/memory.hpp"

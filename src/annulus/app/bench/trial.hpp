@@ -52,7 +52,6 @@ class Trial {
   store::CaseRecord finish(double peak_gflop_per_cpu_second, const store::CaseRecord& launch);
 
   const runfile::BenchCase& of() const { return *planned_.one; }
-  double predicted_seconds() const { return planned_.seconds; }
   core::Precision precision() const { return job_.problem.precision; }
 
  private:

@@ -113,7 +113,7 @@ class AttentionWork final : public Work {
   void read_gradients() override {
     const comm::Scope scope("the reading of dout");
     if (!reads_ahead_) start_gradients();
-    finish_reading(gradient_inputs_);  // what was read ahead is there: read_inputs() has waited for it
+    finish_reading(gradient_inputs_);  // read_inputs() has waited for what was read ahead
     gradient_inputs_.clear();
   }
 
@@ -209,7 +209,7 @@ class AttentionWork final : public Work {
       const strategies::Problem& problem = job_.problem;
       tensors_.kv = core::Buffer("kv", problem.kv_block_bytes(rows().count()));
       const auto kv = strategies::kv_views(problem, tensors_.kv.data(), rows().count());
-      inputs_.reserve(3);  // must not reallocate: reads in flight write to these elements' memory
+      inputs_.reserve(3);  // must not reallocate: reads in flight write to the memory of its elements
       start(StoredTensor::q, inputs_, tensors_.q.data());
       start(StoredTensor::k, inputs_, kv[0].data, problem.head_kv_bytes());
       start(StoredTensor::v, inputs_, kv[1].data, problem.head_kv_bytes());
@@ -257,7 +257,8 @@ class AttentionWork final : public Work {
     }
   }
 
-  /// Checks that tensors are finite, except lse, which look_at_lse() checks, and integers. Writes them. Collective.
+  /// Checks that these tensors are finite, and writes them. Does not check integers, nor lse, which look_at_lse()
+  /// checks. Collective.
   void write(store::RowWriter* file, std::vector<HostTensor> tensors) {
     const auto type_of = [&](const HostTensor& one) { return strategies::memory_type_of(job_.problem, one.tensor); };
     for (HostTensor& one : tensors) {

@@ -7,7 +7,6 @@
 #include <cstdio>
 
 #include "annulus/app/job/describe.hpp"
-#include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/runfile/user_files.hpp"
@@ -19,11 +18,10 @@
 namespace annulus::app {
 namespace {
 
-using core::DType;
 using core::ErrorKind;
 using core::fail;
 
-store::TensorSpec loss_spec(Index losses) { return {"loss", DType::float64, {losses}, "step"}; }
+store::TensorSpec loss_spec(Index losses) { return {"loss", core::DType::float64, {losses}, "step"}; }
 
 std::string previous_of(const std::string& checkpoint) { return runfile::follow_links(checkpoint) + ".previous"; }
 

@@ -266,6 +266,13 @@ void decide_slices(Job& job, const JobOptions& options) {
   job.slice_bytes = job.reads_ahead ? needed.ahead : needed.alone;
 }
 
+/// The choice of this rank if all ranks choose the same; otherwise `common`. Collective.
+template <class Choice>
+Choice agreed(Choice mine, Choice common, const comm::Communicator& comm) {
+  const std::vector<core::Index> all = comm.gather_all(core::Index(mine));
+  return std::equal(all.begin() + 1, all.end(), all.begin()) ? mine : common;
+}
+
 }  // namespace
 
 Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm) {
@@ -279,17 +286,6 @@ pattern::StoredRows Job::held_queries(int rank) const {
   const auto p = std::size_t(rank);
   return problem.queries ? strategies::query_rows(problem, partition)[p] : partition[p];
 }
-
-namespace {
-
-/// The choice of this rank if all ranks choose the same; otherwise `common`. Collective.
-template <class Choice>
-Choice agreed(Choice mine, Choice common, const comm::Communicator& comm) {
-  const std::vector<core::Index> all = comm.gather_all(core::Index(mine));
-  return std::equal(all.begin() + 1, all.end(), all.begin()) ? mine : common;
-}
-
-}  // namespace
 
 Job make_job(const JobOptions& options, const comm::Communicator& comm) {
   return make_job(read_request(options.words, options.purpose, comm), options, comm);

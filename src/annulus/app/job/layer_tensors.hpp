@@ -7,6 +7,7 @@
 #include "annulus/app/job/request.hpp"
 #include "annulus/layer/layer.hpp"
 #include "annulus/store/shared_blocks.hpp"
+#include "annulus/verify/verify.hpp"
 
 namespace annulus::app {
 
@@ -39,5 +40,9 @@ layer::Weights load_weights(const store::InspectedFile& file, const layer::Layer
 /// Writes weights, or their gradients, as weight_specs(prefix). Throws if a number is NaN or infinite.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
                    const comm::Communicator& comm, store::RowWriter& file);
+
+/// Compares sampled rows of a result, of attention or of a layer, with the definition of attention.
+verify::Findings compare_with_definition(const Request& request, const verify::Sample& sample,
+                                         const comm::Communicator& comm);
 
 }  // namespace annulus::app

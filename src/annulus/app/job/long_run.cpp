@@ -3,9 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <numeric>
 #include <sstream>
 
 #include "annulus/app/job/run_identity.hpp"

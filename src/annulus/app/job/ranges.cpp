@@ -7,7 +7,6 @@
 
 #include "annulus/core/storage.hpp"
 #include "annulus/store/file_rows.hpp"
-#include "annulus/store/finite.hpp"
 #include "annulus/strategies/stored_tensors.hpp"
 
 namespace annulus::app {

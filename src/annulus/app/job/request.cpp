@@ -65,21 +65,6 @@ Problem make_problem(const runfile::Settings& settings, const Request& request, 
   return problem;
 }
 
-}  // namespace
-
-kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const Problem& problem) {
-  return {problem.type,
-          problem.precision,
-          problem.statistics.any(),
-          settings.input.dlse.has_value(),
-          problem.gradients && problem.pattern.output_scale() != 1,
-          problem.reproducible,
-          problem.rule.any(),
-          problem.pattern.is_windows_alone()};
-}
-
-namespace {
-
 /// Refuses a back end that this process lacks, or whose library cannot compute this; `verify` needs no back end.
 void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
@@ -232,6 +217,17 @@ void check_settings(const runfile::RunFile& run, Purpose purpose) {
 }
 
 }  // namespace
+
+kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const Problem& problem) {
+  return {problem.type,
+          problem.precision,
+          problem.statistics.any(),
+          settings.input.dlse.has_value(),
+          problem.gradients && problem.pattern.output_scale() != 1,
+          problem.reproducible,
+          problem.rule.any(),
+          problem.pattern.is_windows_alone()};
+}
 
 const strategies::Strategy* named_strategy(const runfile::RunFile& run) {
   const std::string& name = run.settings.distribution.strategy;

@@ -16,7 +16,6 @@
 namespace annulus::app {
 namespace {
 
-using core::StoredTensor;
 using Json = nlohmann::ordered_json;
 
 std::string program() { return fmt::format("{} ({})", annulus::version, annulus::git_commit); }
@@ -27,7 +26,7 @@ std::string sampled_rows(const Request& request) {
   const core::Shape& s = request.problem.shape;
   store::FileRows rows;
   std::vector<Index> sums;
-  for (const StoredTensor tensor : input_tensors(request)) {
+  for (const core::StoredTensor tensor : input_tensors(request)) {
     rows.put(tensor, input_origin(request, tensor));
     const Index heads = heads_of(request.problem, tensor), numbers = head_numbers_of(request.problem, tensor);
     const Index count = rows_of(request.problem, tensor);
@@ -93,18 +92,6 @@ Json settings_json(const Request& request, bool is_decided) {
   return settings;
 }
 
-}  // namespace
-
-std::string identity_text(const Request& request, const Cuts& cuts) {
-  const Json all{{"settings", runfile::resolved_text(request.run.settings)},
-                 {"decided", settings_json(request, /*is_decided=*/true)},
-                 {"input", input_json(request)},
-                 {"cuts", {{"strategy", cuts.strategy}, {"numbers", cuts.numbers}, {"phases", cuts.phases}}}};
-  return text_of(all);
-}
-
-namespace {
-
 /// Calls read(). Another program may have written the journal, so a JSON exception becomes Error(failure).
 template <class Read>
 auto from_journal(const std::string& journal, Read&& read) {
@@ -133,9 +120,32 @@ bool can_be(const Cuts& cuts) {
 }
 
 std::vector<std::string> changes_since(const Json& before, const std::string& journal, const Request& request,
-                                       bool is_decided);
+                                       bool is_decided) {
+  if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
+    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // its keys may differ from ours
+  }
+  const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), journal, {});
+  std::vector<std::string> lines = runfile::differences(made.settings, request.run.settings);
+  const auto compare = [&](const Json& then, const Json& now, const std::string& what) {
+    for (const auto& [name, value] : now.items()) {
+      const Json was = then.value(name, Json());
+      if (was != value) lines.push_back(fmt::format("{}{}: {} -> {}", what, name, was.dump(), value.dump()));
+    }
+  };
+  compare(before.at("decided"), settings_json(request, is_decided), "");
+  compare(before.at("input"), Json::parse(text_of(input_json(request))), "input's ");
+  return lines;
+}
 
 }  // namespace
+
+std::string identity_text(const Request& request, const Cuts& cuts) {
+  const Json all{{"settings", runfile::resolved_text(request.run.settings)},
+                 {"decided", settings_json(request, /*is_decided=*/true)},
+                 {"input", input_json(request)},
+                 {"cuts", {{"strategy", cuts.strategy}, {"numbers", cuts.numbers}, {"phases", cuts.phases}}}};
+  return text_of(all);
+}
 
 Cuts cuts_of(const std::string& identity, const std::string& journal) {
   const Cuts cuts = from_journal(journal, [&] {
@@ -155,27 +165,5 @@ std::vector<std::string> changes(const store::Journal& journal, const Request& r
     return changes_since(store::parse_json(journal.head()), journal.path(), request, is_decided);
   });
 }
-
-namespace {
-
-std::vector<std::string> changes_since(const Json& before, const std::string& journal, const Request& request,
-                                       bool is_decided) {
-  if (const Json made_by = before.at("decided").at("program"); made_by != program()) {
-    return {fmt::format("program: {} -> {}", made_by.dump(), Json(program()).dump())};  // its keys may differ from ours
-  }
-  const runfile::RunFile made = runfile::parse_run_file(before.at("settings"), journal, {});
-  std::vector<std::string> lines = runfile::differences(made.settings, request.run.settings);
-  const auto compare = [&](const Json& then, const Json& now, const std::string& what) {
-    for (const auto& [name, value] : now.items()) {
-      const Json was = then.value(name, Json());
-      if (was != value) lines.push_back(fmt::format("{}{}: {} -> {}", what, name, was.dump(), value.dump()));
-    }
-  };
-  compare(before.at("decided"), settings_json(request, is_decided), "");
-  compare(before.at("input"), Json::parse(text_of(input_json(request))), "input's ");
-  return lines;
-}
-
-}  // namespace
 
 }  // namespace annulus::app

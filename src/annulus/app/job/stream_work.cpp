@@ -1,7 +1,6 @@
 #include "annulus/app/job/slices.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "annulus/app/job/describe.hpp"
 #include "annulus/app/job/ranges.hpp"

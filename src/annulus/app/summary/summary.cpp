@@ -11,7 +11,6 @@
 #include "annulus/core/memory.hpp"
 #include "annulus/kernels/backend_description.hpp"
 #include "annulus/report/measurements.hpp"
-#include "annulus/report/text.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {

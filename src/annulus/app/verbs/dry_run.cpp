@@ -19,7 +19,6 @@ using strategies::KeyRound;
 using strategies::Prediction;
 using strategies::Problem;
 using strategies::Schedule;
-using strategies::SumRound;
 using strategies::Transfer;
 using strategies::Transfers;
 
@@ -160,7 +159,7 @@ class Printer {
     return schedule_.rounds().size() == 1 ? all_work() : double(strategies::kept_of(round, rows()));
   }
 
-  void print_round(const KeyRound& keys, const SumRound* sums) const {
+  void print_round(const KeyRound& keys, const strategies::SumRound* sums) const {
     const std::size_t of_keys = keys.steps(rank_), of_sums = sums != nullptr ? sums->steps(rank_) : 0;
     const std::size_t steps = std::max(of_keys, of_sums);
     Index received = 0, sent = 0, sums_received = 0, sums_sent = 0;

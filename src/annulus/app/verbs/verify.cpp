@@ -1,6 +1,6 @@
 // `annulus verify`: recomputes sampled rows of a result by the definition, in float64.
 #include "annulus/verify/verify.hpp"
-#include "annulus/app/job/definition.hpp"
+#include "annulus/app/job/layer_tensors.hpp"
 #include "annulus/app/verbs/verb.hpp"
 #include "annulus/report/progress.hpp"
 #include "annulus/verify/result.hpp"

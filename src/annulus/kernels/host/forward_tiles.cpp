@@ -8,7 +8,6 @@
 
 #include "annulus/kernels/host/block.hpp"
 #include "annulus/kernels/host/online_softmax.hpp"
-#include "annulus/kernels/host/tile_functions.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {

@@ -16,7 +16,8 @@ using core::best_instruction_set;
 using core::InstructionSet;
 using core::usable_instruction_sets;
 
-/// The function table for words T: float, double or BFloat16Pair. For amx, the table of the vector set used beside it.
+/// The function table for words T: float, double or BFloat16Pair. For amx, returns the table of the vector set that
+/// computes all but the matrix products.
 /// Throws Error if this processor does not have the set.
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
@@ -27,7 +28,7 @@ struct MatrixUnit : MatrixTiles {
 };
 /// The matrix units that this machine can use, slowest first; all give the same bits.
 const std::vector<MatrixUnit>& usable_matrix_units();
-/// The fastest one with the set amx; with other sets the fastest that uses vectors.
+/// With the set amx, the fastest unit; with other sets, the fastest one that uses vectors.
 const MatrixUnit& matrix_unit(InstructionSet set);
 
 /// Why a call with these arguments uses vectors even in the set amx; empty if it can use the matrix unit. Example: "the
@@ -41,8 +42,8 @@ constexpr int parts_of(core::Precision precision) {
   return precision == core::Precision::six_bfloat16 ? 3 : precision == core::Precision::three_bfloat16 ? 2 : 1;
 }
 
-/// Calls visit(Word{}) with the word type of products of this precision. What matrix units do not compute of numbers in
-/// parts is computed with products of float32, which are more exact.
+/// Calls visit(Word{}) with the word type of products of this precision. A product of numbers in
+/// parts that no matrix unit computes is computed in float32, which is more exact.
 template <class Visit>
 auto with_words(core::Precision precision, bool on_matrix_unit, Visit&& visit) {
   if (precision == core::Precision::bfloat16 || (on_matrix_unit && core::is_split(precision)))
@@ -57,7 +58,7 @@ inline int storage_index(core::DType type) {
   return int(type);
 }
 
-/// Keys of a packed tile, and query rows times heads of a task; 0 means the size that follows from tuning.hpp. Tests
+/// How many keys a packed tile has, and how many query rows times heads a task has; 0: what tuning.hpp says. Tests
 /// show that no bit of a result depends on these sizes.
 struct TileSizes {
   core::Index keys = 0;
@@ -97,8 +98,8 @@ core::Index host_attend_statistics_bytes(const core::Shape& shape, core::Index r
                                          core::Index pairs, core::Precision precision,
                                          InstructionSet set = best_instruction_set());
 
-/// `accumulator` and `to` are (B, S, H, D) of `shape`. Accumulators hold dq / scale, log2(e) dk and dv; output_scale is
-/// already in them. With products of bfloat16, those of dk hold dk / scale instead.
+/// `accumulator` and `to` are (B, S, H, D) of `shape`. Accumulators hold dq / scale, log2(e) dk and dv, and
+/// already contain output_scale. With products of bfloat16, accumulators of dk hold dk / scale instead.
 void host_finish_gradient(Gradient which, const core::Shape& shape, core::Precision precision,
                           const core::TensorView& accumulator, const core::TensorView& to, double scale,
                           InstructionSet set = best_instruction_set());

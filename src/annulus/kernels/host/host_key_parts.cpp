@@ -10,7 +10,6 @@ namespace {
 
 using core::Index;
 using core::RowMap;
-using core::Run;
 
 /// Appends rows [begin, end) of a map of `work` to the runs of `list`. Adds `shift` to their numbers of stored rows.
 RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& map, Index begin, Index end,
@@ -18,7 +17,7 @@ RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& ma
   RowMap part{Index(list.runs.size()), 0, std::max<Index>(0, end - begin)};
   Index before = 0;
   for (Index i = map.first_run; i < map.first_run + map.runs; ++i) {
-    const Run& run = work.runs[std::size_t(i)];
+    const core::Run& run = work.runs[std::size_t(i)];
     const Index from = std::max<Index>(0, begin - before), to = std::min(run.count, end - before);
     before += run.count;
     if (from >= to) continue;

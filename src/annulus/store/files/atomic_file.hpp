@@ -51,7 +51,6 @@ class AtomicFile {
   /// For the existing file `made`: publish() renames it to `file`, a path without links. Throws Error(failure).
   AtomicFile(const std::string& file, bool overwrite, const std::string& made, Unnamed unnamed);
 
-  const std::string& final_path() const { return final_path_; }
   const UnfinishedFile& unfinished() const { return *unfinished_; }
   const Descriptor& descriptor() const { return descriptor_; }
 

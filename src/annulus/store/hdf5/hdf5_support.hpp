@@ -110,13 +110,11 @@ PropertyId creation_of(hid_t dataset, const std::string& where);
 /// Makes a dataset without times and fill values, so that its bytes depend only on the numbers that are written.
 DatasetId make_dataset(hid_t parent, const std::string& name, hid_t type, hid_t space);
 
-/// Makes a group in a file or group.
 GroupId make_group(hid_t parent, const std::string& name);
 
 /// Extents of a dataset, which `where` names. Throws Error(failure) for more numbers than any machine can hold: a
 /// damaged file can claim numbers that it does not contain.
 std::vector<Index> extents_of(hid_t dataset, const std::string& where);
-/// A data space with these extents.
 SpaceId space_of(const std::vector<Index>& extents);
 
 }  // namespace annulus::store

@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::size_t ordered_kinds = 4;  // more than the kinds of tags in use: K and V, and the sums of each slice
 
+Plans with_sums(std::unique_ptr<KeyPlan> keys, std::size_t rounds, HopMode mode) {
+  auto sums = std::make_unique<OrderedSumPlan>(*keys, rounds, mode);
+  return {std::move(keys), std::move(sums)};
+}
+
 }  // namespace
 
 Index ordered_slices(HopMode mode, std::size_t ranks) { return mode == HopMode::overlapped && ranks > 1 ? 2 : 1; }
@@ -135,15 +140,6 @@ void OrderedSums::finish() {
   sums_.clear();
   slices_.clear();
 }
-
-namespace {
-
-Plans with_sums(std::unique_ptr<KeyPlan> keys, std::size_t rounds, HopMode mode) {
-  auto sums = std::make_unique<OrderedSumPlan>(*keys, rounds, mode);
-  return {std::move(keys), std::move(sums)};
-}
-
-}  // namespace
 
 MakePlans hops_in_order(HopMode mode, const Direction& direction) {
   return [=](const std::vector<Problem>& rounds, const pattern::Partition& partition) {

@@ -38,6 +38,19 @@ struct Member {
   const comm::Communicator inside, between;
 };
 
+/// Makes narrow.dq, frees the tensors that only the kernel reads, and returns the sums for the group's K/V rows.
+core::Buffer compute(const Member& member, Tensors& narrow, const Progress& progress, core::RankMetrics& metrics) {
+  const Problem& problem = member.across.problem();
+  const pattern::StoredRows& queries = member.across.query_rows()[std::size_t(member.group.number())];
+  const RowCounts rows = member.across.row_counts(member.group.number());
+  BackwardComputation computation(problem, rows, narrow, kept_of(problem, queries), progress);
+  core::Buffer sums;
+  run_backward(member.across, {problem, member.across.partition(), member.between, narrow, metrics}, computation,
+               [&] { sums = computation.finish_queries(metrics.hops.back()); });
+  narrow.q = narrow.kv = narrow.dout = narrow.normalizers = {};
+  return sums;
+}
+
 }  // namespace
 
 core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
@@ -54,23 +67,6 @@ core::RankMetrics run_forward_heads(const Schedule& schedule, const comm::Commun
   member.count(exchanged, member.group.bytes_sent(), member.group.bytes_received(), metrics.hops.front());
   return metrics;
 }
-
-namespace {
-
-/// Makes narrow.dq, frees the tensors that only the kernel reads, and returns the sums for the group's K/V rows.
-core::Buffer compute(const Member& member, Tensors& narrow, const Progress& progress, core::RankMetrics& metrics) {
-  const Problem& problem = member.across.problem();
-  const pattern::StoredRows& queries = member.across.query_rows()[std::size_t(member.group.number())];
-  const RowCounts rows = member.across.row_counts(member.group.number());
-  BackwardComputation computation(problem, rows, narrow, kept_of(problem, queries), progress);
-  core::Buffer sums;
-  run_backward(member.across, {problem, member.across.partition(), member.between, narrow, metrics}, computation,
-               [&] { sums = computation.finish_queries(metrics.hops.back()); });
-  narrow.q = narrow.kv = narrow.dout = narrow.normalizers = {};
-  return sums;
-}
-
-}  // namespace
 
 core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                      const Progress& progress) {

@@ -115,10 +115,23 @@ Tensors keys_of(const Tensors& own) {
 constexpr const char* gathering = "gathering queries";
 constexpr const char* returning = "returning results to queries' owners";
 
-/// Runs the backward loop over the own keys.
-void run_over_keys(const Schedule& inner, const comm::Communicator& comm, const Tensors& all,
-                   SumComputation& computation, core::RankMetrics& metrics, const std::function<void()>& make_results) {
-  run_backward(inner, {inner.problem(), inner.partition(), comm, all, metrics}, computation, make_results);
+/// Makes tensors.top_rows and top_weights of the own queries from the lists of all ranks, and frees the lists in `all`.
+void merge_lists(const Problem& problem, const QueryExchange& queries, Tensors& all, core::HopMetrics& metrics,
+                 Tensors& tensors) {
+  core::Buffer top_rows, weights;
+  exchange(metrics, returning, [&] {
+    top_rows = queries.return_to_owners("top rows", all.top_rows, top_rows_bytes(problem));
+    weights = queries.return_to_owners("top weights", all.top_weights, top_weights_bytes(problem));
+  });
+  all = {};
+  const Index own = problem.shape.batch * queries.own();
+  tensors.top_rows = core::Buffer("top rows", own * top_rows_bytes(problem));
+  tensors.top_weights = core::Buffer("top weights", own * top_weights_bytes(problem));
+  core::timed_compute(metrics, [&] {
+    kernels::merge_top(problem.shape, queries.own(), core::lse_type(problem.type), problem.statistics.top_keys,
+                       {weights.data(), static_cast<Index*>(top_rows.data())}, queries.ranks(),
+                       {tensors.top_weights.data(), static_cast<Index*>(tensors.top_rows.data())});
+  });
 }
 
 }  // namespace
@@ -170,7 +183,8 @@ core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Com
     const Schedule& inner = queries.inner;
     BackwardComputation computation(inner.problem(), inner.row_counts(comm.rank()), all, inner.kept(comm.rank()),
                                     progress);
-    run_over_keys(inner, comm, all, computation, metrics, [&] { sums = computation.take_sums(); });
+    run_backward(inner, {inner.problem(), inner.partition(), comm, all, metrics}, computation,
+                 [&] { sums = computation.take_sums(); });
   }
   all = {};
   core::HopMetrics& first = metrics.hops.front();
@@ -184,29 +198,6 @@ core::RankMetrics run_backward_queries(const Schedule& schedule, const comm::Com
   queries.count(first);
   return metrics;
 }
-
-namespace {
-
-/// Makes tensors.top_rows and top_weights of the own queries from the lists of all ranks, and frees the lists in `all`.
-void merge_lists(const Problem& problem, const QueryExchange& queries, Tensors& all, core::HopMetrics& metrics,
-                 Tensors& tensors) {
-  core::Buffer top_rows, weights;
-  exchange(metrics, returning, [&] {
-    top_rows = queries.return_to_owners("top rows", all.top_rows, top_rows_bytes(problem));
-    weights = queries.return_to_owners("top weights", all.top_weights, top_weights_bytes(problem));
-  });
-  all = {};
-  const Index own = problem.shape.batch * queries.own();
-  tensors.top_rows = core::Buffer("top rows", own * top_rows_bytes(problem));
-  tensors.top_weights = core::Buffer("top weights", own * top_weights_bytes(problem));
-  core::timed_compute(metrics, [&] {
-    kernels::merge_top(problem.shape, queries.own(), core::lse_type(problem.type), problem.statistics.top_keys,
-                       {weights.data(), static_cast<Index*>(top_rows.data())}, queries.ranks(),
-                       {tensors.top_weights.data(), static_cast<Index*>(tensors.top_rows.data())});
-  });
-}
-
-}  // namespace
 
 core::RankMetrics run_statistics_queries(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                          const Progress& progress) {
@@ -223,8 +214,8 @@ core::RankMetrics run_statistics_queries(const Schedule& schedule, const comm::C
     const Schedule& inner = queries.inner;
     StatisticsComputation computation(inner.problem(), inner.row_counts(comm.rank()), all, inner.kept(comm.rank()),
                                       progress);
-    run_over_keys(inner, comm, all, computation, metrics,
-                  [&] { tensors.received = computation.finish(metrics.hops.back()); });
+    run_backward(inner, {inner.problem(), inner.partition(), comm, all, metrics}, computation,
+                 [&] { tensors.received = computation.finish(metrics.hops.back()); });
   }
   all.q = all.normalizers = {};
   if (problem.statistics.top_keys > 0) merge_lists(problem, queries, all, metrics.hops.front(), tensors);

@@ -1,10 +1,10 @@
-#include "annulus/planner/simulation.hpp"
+#include "simulation.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "annulus/planner/score_rates.hpp"
+#include "annulus/planner/cost.hpp"
 
 namespace annulus::planner {
 
