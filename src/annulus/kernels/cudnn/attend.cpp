@@ -21,7 +21,7 @@ namespace {
 using core::TensorView;
 using Space = Kokkos::DefaultExecutionSpace;
 
-// A plan takes the engine a moment to make: packed documents, all of other lengths, would be hundreds.
+// The engine needs a moment to make a plan. Packed documents, each of another length, would need hundreds of plans.
 constexpr std::size_t most_shapes = 64;
 
 ComputedPairs all_pairs;
@@ -38,7 +38,8 @@ void count_own(const core::WorkList& list, Index batch, const std::string& reaso
   if (all_pairs.reason.empty()) all_pairs.reason = reason;
 }
 
-/// Strides of a dimension with one entry are not looked at; one value for all lets shapes share their plan.
+/// The engine ignores the stride of a dimension with one entry. It always gets the same value, so that such shapes
+/// share a plan.
 Index stride_of(Index extent, Index stride, Index head_dim) { return extent > 1 ? stride : head_dim; }
 
 Strides query_strides(const StridedCall& call, Index batch, Index head_dim, const TensorView& tensor) {
@@ -57,7 +58,7 @@ Strides key_strides(const StridedCall& call, Index batch, Index head_dim, const 
       stride_of(call.key.count, call.key.stride * tensor.row_stride, head_dim)};
 }
 
-/// What both passes have in common; `operands` has q, k, v and scale.
+/// The part of a plan's shape that both passes have in common; `operands` has q, k, v and scale.
 template <class AnyOperands>
 PlanShape shape_of(const StridedCall& call, const core::Shape& shape, const AnyOperands& operands) {
   PlanShape plan;
@@ -155,7 +156,8 @@ struct Planned {
   PlanShape shape;
 };
 
-/// The calls that the engine has plans for, and in `bytes` what the largest needs; own(list, reason) does the rest.
+/// Returns the calls for which the engine has plans, and raises `bytes` to what the largest of them needs. Gives all
+/// other work to own(list, reason), which computes it with our own kernels.
 template <class ShapeOf, class BytesOf, class Own>
 std::vector<Planned> planned(Engine& engine, const core::WorkList& work, const ShapeOf& shape_of_call,
                              const BytesOf& bytes_of, Index& bytes, const Own& own) {
@@ -181,7 +183,7 @@ std::vector<Planned> planned(Engine& engine, const core::WorkList& work, const S
   return calls;
 }
 
-/// Batch entries that a call is made for one after another.
+/// How often a call is made: once for each batch entry if it uses the library's batch for segments, otherwise once.
 Index entries_of(const StridedCall& call, const core::Shape& shape) { return call.segments > 1 ? shape.batch : 1; }
 
 void count_engine(const Planned& one, Index entries) {
@@ -246,7 +248,8 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
       engine, work, shape_of_call,
       [](const PlanShape& plan) { return backward_bytes(plan.rows(), plan.key_rows(), plan.head_dim); }, bytes, own);
   const core::Buffer memory = device::kept_memory("cuDNN's results", bytes);
-  // Sums of our kernels are without the scale of the scores (finish_gradient()), those of the engine are with it.
+  // Our kernels' sums do not contain the scale of the scores, which finish_gradient() multiplies in. The engine's
+  // gradients contain it.
   const float without_scale = float(1 / operands.scale);
   for (const auto& [call, plan] : calls) {
     const Index D = shape.head_dim;
@@ -280,7 +283,8 @@ Index attend_bytes(const core::Shape& shape, Index rows) {
 }
 
 Index attend_backward_bytes(const core::Shape& shape, Index rows) {
-  // What was seen of it on a GPU: dq in float32, and where query heads share keys dk and dv of each query head, too.
+  // What the engine was seen to allocate on a GPU: dq in float32 and, if query heads share keys, also dk and dv of each
+  // query head.
   const Index vectors = shape.batch * rows * shape.heads, sums = shape.heads > shape.kv_heads ? 3 : 1;
   const Index workspace = 4 * vectors * (sums * shape.head_dim + 1);
   return backward_bytes(vectors, shape.batch * rows * shape.kv_heads, shape.head_dim) + workspace;

@@ -1,9 +1,9 @@
-// What a call of the library leaves, (batch, heads, rows, D) without gaps, on its way to where it belongs: out and LSE
-// into running softmax states, gradients into their sums; and the LSE that its backward pass wants to read.
+// Adds what a call of the library returns, contiguous tensors (batch, heads, rows, D), to our own results: out and LSE
+// to running softmax states, gradients to their sums. Also makes the LSE that the library's backward pass reads.
 //
-// A state holds l = sum 2^(s2 - m) and acc = sum 2^(s2 - m) v with an even integer m. The keys of a call, with
-// L = lse log2(e) = log2 sum 2^s2, are worth 2^L of l and 2^L out of acc. As no s2 is above L, m' = max(m, the even
-// integer at or above L) will do:
+// A state holds l = sum 2^(s2 - m) and acc = sum 2^(s2 - m) v with an even integer m. Let
+// L = lse log2(e) = log2 sum 2^s2 over the keys of a call. These keys add 2^L to l, and 2^L out to acc, for m = 0. No
+// s2 is above L, so m' = max(m, the smallest even integer that is at least L) is large enough:
 //   l' = l 2^(m - m') + 2^(L - m')        acc' = acc 2^(m - m') + 2^(L - m') out
 #pragma once
 
@@ -18,8 +18,8 @@ namespace annulus::kernels::cudnn {
 
 using core::Index;
 
-/// Where the rows of a contiguous result (batch, heads, rows) belong. The library's batch are batch entries or the
-/// segments of one entry: one of batch_step and segment_step is 0.
+/// Where the rows of a contiguous result (batch, heads, rows) belong. The library's batch dimension holds batch
+/// entries or the segments of one entry, so one of batch_step and segment_step is 0.
 struct Places {
   Index batch = 1, heads = 1, rows = 1;  ///< extents of the result
   Index first_batch = 0, batch_step = 0;
@@ -48,7 +48,7 @@ struct Weights {
   float old_sums, new_sums;
 };
 
-/// Brings m and l up to date and leaves the factors for the accumulators.
+/// Updates m and l, and writes the factors by which MergeNumbers multiplies the accumulators.
 struct MergeSums {
   Places places;
   const float* lse;
@@ -71,7 +71,8 @@ struct MergeSums {
   }
 };
 
-/// acc is not read where it counts as 0: there may be anything.
+/// Adds the call's out to the accumulators. Does not read acc where its factor is 0, because that memory may hold
+/// anything.
 struct MergeNumbers {
   Places places;
   Index head_dim;
@@ -90,8 +91,8 @@ struct MergeNumbers {
   }
 };
 
-/// The natural LSE of normalizers (normalizer.hpp): P = factor 2^(s2 - shift) = exp(s - lse). Of a row that saw no key,
-/// whose factor is 0, +inf, with which every probability is 0.
+/// The natural LSE of normalizers (normalizer.hpp): P = factor 2^(s2 - shift) = exp(s - lse). For a row that saw no
+/// key the factor is 0 and the LSE +inf, so that every probability is 0.
 struct LseOfNormalizers {
   Places places;
   core::TensorView normalizers;
@@ -119,13 +120,13 @@ struct AddGradient {
   }
 };
 
-/// body(at) for every vector of a result; does not wait.
+/// Calls body(at) for every vector of a result; does not wait.
 template <class ExecSpace, class Body>
 void launch_vectors(const char* label, const Body& body) {
   Kokkos::parallel_for(label, Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<Index>>(0, body.places.vectors()), body);
 }
 
-/// body(vector, numbers) for all numbers of a result; of the vector only `at` means something. Does not wait.
+/// Calls body(vector, numbers) for all numbers of a result; of `vector`, only `at` is set. Does not wait.
 template <class ExecSpace, class Body>
 void launch_numbers(const char* label, const Body& body) {
   const Places& places = body.places;

@@ -58,7 +58,8 @@ std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, 
       const Index count = std::min(rows, item.query.count - first);
       RowWalk last = walk;
       last.skip(count - 1);
-      // Rows ascend in t: so the first row's range of positions ends last, and the last row's begins first.
+      // Positions of keys descend in t. So the first row, which sees the earliest keys, has the range that ends last;
+      // the range of the last row begins first.
       const Index end = seen.at(walk.next().t).end, begin = seen.at(last.next().t).begin;
       if (begin < end) tasks.push_back({b, i, first, count, begin, end, count * item.head_count * (end - begin)});
       walk = last;
