@@ -181,7 +181,7 @@ Inputs without_later_gradients(Inputs in, Index first) {
 
 class Invariance : public testing::Test {
  protected:
-  ~Invariance() override { core::limit_instruction_set(core::InstructionSet::avx512); }
+  void TearDown() override { core::limit_instruction_set(core::InstructionSet::avx512); }
 
   /// Compares every part with the whole, with every instruction set.
   static void expect_same_bits(const Case& one, const Inputs& in, const std::vector<Own>& parts) {
