@@ -17,8 +17,7 @@ using core::InstructionSet;
 using core::usable_instruction_sets;
 
 /// The function table for words T: float, double or BFloat16Pair. For amx, returns the table of the vector set that
-/// computes all but the matrix products.
-/// Throws Error if this processor does not have the set.
+/// computes all but the matrix products. Throws Error if this processor does not have the set.
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
 
@@ -42,8 +41,8 @@ constexpr int parts_of(core::Precision precision) {
   return precision == core::Precision::six_bfloat16 ? 3 : precision == core::Precision::three_bfloat16 ? 2 : 1;
 }
 
-/// Calls visit(Word{}) with the word type of products of this precision. A product of numbers in
-/// parts that no matrix unit computes is computed in float32, which is more exact.
+/// Calls visit(Word{}) with the word type of products of this precision. A product of numbers in parts that no matrix
+/// unit computes is computed in float32, which is more exact.
 template <class Visit>
 auto with_words(core::Precision precision, bool on_matrix_unit, Visit&& visit) {
   if (precision == core::Precision::bfloat16 || (on_matrix_unit && core::is_split(precision)))
@@ -98,8 +97,8 @@ core::Index host_attend_statistics_bytes(const core::Shape& shape, core::Index r
                                          core::Index pairs, core::Precision precision,
                                          InstructionSet set = best_instruction_set());
 
-/// `accumulator` and `to` are (B, S, H, D) of `shape`. Accumulators hold dq / scale, log2(e) dk and dv, and
-/// already contain output_scale. With products of bfloat16, accumulators of dk hold dk / scale instead.
+/// `accumulator` and `to` are (B, S, H, D) of `shape`. Accumulators hold dq / scale, log2(e) dk and dv, and already
+/// contain output_scale. With products of bfloat16, accumulators of dk hold dk / scale instead.
 void host_finish_gradient(Gradient which, const core::Shape& shape, core::Precision precision,
                           const core::TensorView& accumulator, const core::TensorView& to, double scale,
                           InstructionSet set = best_instruction_set());
