@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <exception>
 
 #include "annulus/comm/requests.hpp"
@@ -120,12 +121,13 @@ std::vector<std::string> Communicator::gather_all(const std::string& text) const
   if (is_alone()) return {text};
   const std::vector<Index> lengths = gather_all(Index(text.size()));
   std::vector<int> counts, begins;
-  int total = 0;
+  Index total = 0;
   for (const Index length : lengths) {
     counts.push_back(int(length));
-    begins.push_back(total);
-    total += int(length);
+    begins.push_back(int(total));
+    total += length;
   }
+  core::require(total <= INT_MAX, [] { return "the ranks' texts together have 2 GiB or more"; });
   std::string all(std::size_t(total), '\0');
   run_collective("MPI_Iallgatherv", [&](MPI_Request* request) {
     return MPI_Iallgatherv(text.data(), int(text.size()), MPI_CHAR, all.data(), counts.data(), begins.data(), MPI_CHAR,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <system_error>
 
 #include "annulus/comm/record.hpp"
@@ -23,9 +24,9 @@ constexpr double longest_step = 1;         // s; a limit of counted()
 constexpr double longest_interval = 0.25;  // s; the limit of look_interval(): ranks notice an alarm in two intervals
 
 std::atomic<double> timeout{default_stall_timeout};
+std::atomic<double> limit{std::numeric_limits<double>::infinity()};  // of shorten_stall_timeout()
 static_assert(std::atomic<double>::is_always_lock_free, "a signal handler changes it");
 std::atomic<const char*> source_of_timeout{"distribution.stall_timeout"};
-std::atomic<bool> is_shortened{false};
 std::atomic<int> status_at_end{-1};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler reads it");
 Guard* guard = nullptr;  // used by the thread that owns MPI
@@ -37,20 +38,17 @@ std::chrono::duration<double> seconds(double number) { return std::chrono::durat
 void set_stall_timeout(double seconds, const char* source) {
   timeout = seconds;
   source_of_timeout = source;
-  is_shortened = false;
   if (guard != nullptr) guard->wake();
 }
 void shorten_stall_timeout(double seconds) {
-  if (seconds >= timeout) return;
-  timeout = seconds;
-  is_shortened = true;
+  if (seconds < limit) limit = seconds;
 }
-const char* stall_timeout_source() { return is_shortened ? "shortened by SIGTERM" : source_of_timeout.load(); }
-double stall_timeout() { return timeout; }
+const char* stall_timeout_source() { return limit < timeout ? "shortened by SIGTERM" : source_of_timeout.load(); }
+double stall_timeout() { return std::min<double>(timeout, limit); }
 void set_final_status(int status) { status_at_end = status; }
 int final_status() { return status_at_end; }
-double look_interval() { return std::min(longest_interval, timeout / 8); }
-double counted(double seconds) { return std::min({seconds, longest_step, timeout / 8}); }
+double look_interval() { return std::min(longest_interval, stall_timeout() / 8); }
+double counted(double seconds) { return std::min({seconds, longest_step, stall_timeout() / 8}); }
 
 Guard::Guard() {
   sigset_t all, before;
@@ -84,7 +82,7 @@ void Guard::wake() {
 
 void Guard::watch() {
   Record& watched = record();
-  double quiet = 0, last = core::wall_seconds(), allowed = timeout;
+  double quiet = 0, last = core::wall_seconds(), allowed = stall_timeout();
   std::uint64_t seen = watched.signs();
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
@@ -95,9 +93,9 @@ void Guard::watch() {
     const bool working = watched.beat() == Doing::working;
     const std::uint64_t signs = watched.signs();
     // If the time-out has changed, it counts from now.
-    if (working || signs != seen || allowed != timeout) quiet = 0;
+    if (working || signs != seen || allowed != stall_timeout()) quiet = 0;
     seen = signs;
-    allowed = timeout;
+    allowed = stall_timeout();
     if (quiet < allowed) continue;
     watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), allowed));
     core::remove_unfinished_files_within(2);                    // s; not longer: the file system may be what hangs

@@ -20,7 +20,7 @@ inline constexpr double default_stall_timeout = 300;  // s
 /// From now on a run without any progress for this long counts as stalled. All ranks must set the same time-out.
 /// `source` names the setting that has the number, for messages; a string that is never freed.
 void set_stall_timeout(double seconds, const char* source = "distribution.stall_timeout");
-/// From now on the time-out of this rank is at most this long. Called when the process has received a signal to end and
+/// From now on the time-out of this rank is at most this long, whatever set_stall_timeout() sets later. Called when the process has received a signal to end and
 /// will be killed if it does not end in time. A signal handler may call it.
 void shorten_stall_timeout(double seconds);
 double stall_timeout();
