@@ -252,6 +252,23 @@ TEST_F(Layers, ALossThatIsNoNumberBehindTheLastStepIsAnError) {
   EXPECT_EQ(count(ran.err, "annulus: error:"), 1) << ran.err;
 }
 
+TEST_F(Layers, GradientsThatFloat16CannotHoldAreSaid) {
+  ASSERT_EQ(annulus(1,
+                    "generate --output in.h5 --layer 24 --sequence 106 --heads 4 --kv-heads 2 --head-dim 6 "
+                    "--dtype float16 --biases --overwrite")
+                .status,
+            0);
+  rewrite(folder / "in.h5", "wo", std::vector<double>(24 * 24, 0.0));
+  rewrite(folder / "in.h5", "bo", std::vector<double>(24, 0.0));
+  const std::string warning = "warning: the gradient of the loss has numbers near 4.7e-08, which float16 cannot hold";
+  for (const double target : {3e-4, 1.2e-4}) {  // the gradient is target / (106 24): 1.2e-7 and 4.7e-8
+    rewrite(folder / "in.h5", "target", std::vector<double>(106 * 24, target));
+    const Outcome ran = train(2, "--set train.steps=3");
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(count(ran.err, warning), target < 2e-4 ? 1 : 0) << ran.err;
+  }
+}
+
 TEST_F(Layers, TheCheckpointBeforeStaysAndStandsInForADamagedOne) {
   ASSERT_EQ(train(2, "--set train.steps=1").status, 0);
   Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " + ANNULUS_PROGRAM +

@@ -136,6 +136,7 @@ class Training {
       return backward.metrics;
     });
     require_finite(loss);
+    warn_of_underflow(loss, line);
     show_loss(loss, line);
     state_.losses.push_back(loss);
   }
@@ -148,6 +149,20 @@ class Training {
                                   : fmt::format("train.rate, {}, is too large for it", settings_.rate);
     throw comm::AgreedError(core::ErrorKind::failure,
                             fmt::format("the loss is {} after step {}: {}", loss, state_.steps_done(), cause));
+  }
+
+  /// Warns once if most numbers of dy = (y - target) / N are too small for float16: its smallest number is 2^-24.
+  void warn_of_underflow(double loss, report::ProgressLine& line) {
+    const core::Shape& s = layer_.problem().attention.shape;
+    const double numbers = double(s.batch) * double(s.sequence) * double(layer_.problem().width);
+    const double typical = std::sqrt(2 * loss) / numbers;  // root mean square of dy
+    if (warned_ || layer_.problem().attention.type != core::DType::float16 || loss == 0 || typical > 0x1p-24) return;
+    warned_ = true;
+    line.clear();
+    say(fmt::format(
+        "warning: the gradient of the loss has numbers near {:.1e}, which float16 cannot hold (its smallest "
+        "number is 6e-8): this training hardly changes the weights; use bfloat16 or float32",
+        typical));
   }
 
   void save() const {
@@ -198,6 +213,7 @@ class Training {
   TrainingJob training_{job_, {}};
   core::Buffer x_, target_;
   TrainingState state_;
+  bool warned_ = false;
 };
 
 /// Continues from the checkpoint, if there is one, otherwise begins with the input's weights. Saves every
