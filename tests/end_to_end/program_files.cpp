@@ -300,8 +300,10 @@ TEST_F(Files, ReportAndMachineFileAreReplacedOnlyOnRequest) {
   expect_refused("plan --calibrate m.yaml", 1, {"m.yaml: the output exists already", "--overwrite"}, {0, 2});
   EXPECT_EQ(slurp(folder / "m.yaml"), "precious");
   expect_refused("plan run.yaml --overwrite", 2, {"--overwrite", "--calibrate"});
+  std::filesystem::create_directory(folder / "m.yaml.read-0");  // the file that it would read to measure reading
   EXPECT_EQ(annulus(0, "plan --calibrate m.yaml --overwrite").status, 0);
   EXPECT_EQ(slurp(folder / "m.yaml").find("# Machine file of annulus"), 0u);
+  EXPECT_NE(slurp(folder / "m.yaml").find("# files: their reading could not be measured"), std::string::npos);
 }
 
 TEST_F(Files, AReplacedFileKeepsItsPermissions) {

@@ -172,14 +172,19 @@ TEST_F(SweepFiles, OnlyTablesAreReplaced) {
   const std::string json = scratch / "sweep.json";
   write_sweep_table(table, json, example());
   write_sweep_table(table, json, example());
+  check_tables_can_be_made(table, json, identity);
+  EXPECT_NE(error_of([&] {
+              check_tables_can_be_made(table, json, "bench.repeats: 7\n");
+            }).find("sweep.json: belongs to another sweep: bench.repeats: 5 -> 7"),
+            std::string::npos);
   std::ofstream(json, std::ios::trunc) << "{\"precious\": 1}\n";
-  EXPECT_NE(error_of([&] { check_tables_can_be_made(table, json); }).find("is no table of annulus bench"),
+  EXPECT_NE(error_of([&] { check_tables_can_be_made(table, json, identity); }).find("is no table of annulus bench"),
             std::string::npos);
   EXPECT_EQ(slurp(json), "{\"precious\": 1}\n");
   std::ofstream(table, std::ios::trunc) << "no HDF5";
   EXPECT_NE(error_of([&] { read_sweep_table(table); }).find("is no table of annulus bench"), std::string::npos);
   EXPECT_EQ(read_sweep_table(scratch / "absent.h5").identity, "");
-  EXPECT_NE(error_of([&] { check_tables_can_be_made(scratch / "absent/s.h5", ""); }).find("does not exist"),
+  EXPECT_NE(error_of([&] { check_tables_can_be_made(scratch / "absent/s.h5", "", ""); }).find("does not exist"),
             std::string::npos);
 }
 

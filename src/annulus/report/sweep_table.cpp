@@ -1,6 +1,5 @@
 #include "annulus/report/sweep_table.hpp"
 
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "annulus/store/hdf5/hdf5_support.hpp"
 #include "annulus/store/input_file.hpp"
 #include "annulus/store/json_text.hpp"
+#include "annulus/store/sweep_parts.hpp"
 
 namespace annulus::report {
 namespace {
@@ -20,8 +20,6 @@ using core::ErrorKind;
 using core::fail;
 using Json = nlohmann::ordered_json;
 using Texts = std::vector<std::string>;
-
-constexpr const char* json_start = "{\n  \"annulus_sweep\"";  // a JSON file of a sweep begins with this
 
 std::vector<const char*> pointers_to(const Texts& texts) {
   std::vector<const char*> all;
@@ -119,8 +117,6 @@ Json cases_of(const SweepTable& table) {
   return cases;
 }
 
-std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
-
 std::string json_of(const SweepTable& table) {
   Json json = Json::object();
   json["annulus_sweep"] = table.identity;
@@ -129,31 +125,35 @@ std::string json_of(const SweepTable& table) {
     if (!column.units.empty()) json["units"][column.name] = column.units;
   }
   json["cases"] = cases_of(table);
-  return dump(json) + "\n";
+  return store::text_of(json, 2) + "\n";
+}
+
+/// What the JSON file of a sweep contains; no object if there is no such file.
+Json read_json(const std::string& json) {
+  const comm::BlockingScope inside("the reading of " + json);
+  std::ifstream file(json, std::ios::binary);
+  return store::parse_json({std::istreambuf_iterator<char>(file), {}});
 }
 
 /// The text of "cases" in the JSON file of a sweep; empty if there is none.
 std::string cases_in(const std::string& json) {
-  const comm::BlockingScope inside("the reading of " + json);
-  std::ifstream file(json, std::ios::binary);
-  const Json all = store::parse_json({std::istreambuf_iterator<char>(file), {}});
-  return all.is_object() && all.contains("cases") ? dump(all["cases"]) : "";
+  const Json all = read_json(json);
+  return all.is_object() && all.contains("cases") ? store::text_of(all["cases"], 2) : "";
 }
 
 }  // namespace
 
-void check_tables_can_be_made(const std::string& file, const std::string& json) {
+void check_tables_can_be_made(const std::string& file, const std::string& json, const std::string& identity) {
   store::check_can_be_made(runfile::follow_links(file), true);
   if (json.empty()) return;
   const std::string path = runfile::follow_links(json);
   store::check_can_be_made(path, true);
   if (!store::exists(path)) return;
-  const comm::BlockingScope inside("the reading of " + path);
-  std::string start(std::strlen(json_start), '\0');
-  std::ifstream(path, std::ios::binary).read(start.data(), std::streamsize(start.size()));
-  if (start != json_start) {
+  const Json made = read_json(path);
+  if (!made.is_object() || !made.contains("annulus_sweep") || !made["annulus_sweep"].is_string()) {
     fail(ErrorKind::failure, "{}: exists already and is no table of annulus bench; give bench.json another name", path);
   }
+  store::check_same_sweep("bench.json", path, made["annulus_sweep"], identity);
 }
 
 EarlierTable read_sweep_table(const std::string& file) {
@@ -168,11 +168,12 @@ EarlierTable read_sweep_table(const std::string& file) {
 
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table) {
   // Compares both files: one may be older, if a launch ended between the two writes, or if two launches wrote at once.
-  return read_sweep_table(file).records == table.records && (json.empty() || cases_in(json) == dump(cases_of(table)));
+  return read_sweep_table(file).records == table.records &&
+         (json.empty() || cases_in(json) == store::text_of(cases_of(table), 2));
 }
 
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table) {
-  check_tables_can_be_made(file, json);
+  check_tables_can_be_made(file, json, table.identity);
   const comm::BlockingScope inside("the making of " + file);
   store::AtomicFile made(file, true);
   fill_hdf5(made, table);

@@ -49,7 +49,7 @@ EarlierTable read_sweep_table(const std::string& file);
 /// the table of a sweep.
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table);
 
-/// Throws Error(failure) if the files cannot be made, or if `json` exists and is not the table of a sweep.
-void check_tables_can_be_made(const std::string& file, const std::string& json);
+/// Throws Error(failure) if the files cannot be made, or if `json` exists and is not the table of the sweep `identity`.
+void check_tables_can_be_made(const std::string& file, const std::string& json, const std::string& identity);
 
 }  // namespace annulus::report

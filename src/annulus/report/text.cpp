@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include "annulus/store/json_text.hpp"
 
 namespace annulus::report {
 
@@ -23,8 +24,7 @@ void print_line(std::string_view name, std::string_view text, int width) {
 }
 
 void write_report(store::AtomicFile& file, const Json& report) {
-  // A text that is not UTF-8 (a host or file name) must not make the report fail.
-  file.write(report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  file.write(store::text_of(report, 2) + "\n");
   file.publish();
 }
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <nlohmann/json.hpp>
 
 #include "annulus/comm/in_turn.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/runtime.hpp"
+#include "annulus/store/json_text.hpp"
 
 namespace annulus::report {
 namespace {
@@ -15,9 +15,6 @@ namespace {
 using core::Index;
 using core::SpanRecord;
 using Json = nlohmann::ordered_json;
-
-/// The value as JSON. Replaces bytes that are not UTF-8, which names of hosts and files may contain.
-std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// The events of one rank as text, one line each. Every event but the first in the file follows a comma.
 class RankEvents {
@@ -43,7 +40,7 @@ class RankEvents {
     std::unordered_map<std::uint32_t, std::string> names;
     for (const SpanRecord& span : spans) {
       std::string& name = names[span.name];
-      if (name.empty()) name = text_of(timeline.name(span));
+      if (name.empty()) name = store::text_of(timeline.name(span));
       const Index begin = nanoseconds(span.begin), length = nanoseconds(span.end) - begin;
       begin_event();
       fmt::format_to(std::back_inserter(text_),
@@ -64,7 +61,7 @@ class RankEvents {
 
   void add_metadata(const char* name, const Json& arguments) {
     begin_event();
-    text_ += fmt::format(R"("M","pid":{},"tid":0,"name":"{}","args":{}}})", rank_, name, text_of(arguments));
+    text_ += fmt::format(R"("M","pid":{},"tid":0,"name":"{}","args":{}}})", rank_, name, store::text_of(arguments));
   }
 
   /// Viewers use microseconds, which we write with three decimals. Rounding keeps the order, so spans stay nested.
@@ -105,7 +102,7 @@ void TraceFile::finish(const std::vector<std::pair<std::string, std::string>>& a
     for (const auto& [name, value] : about) head[name] = value;
     write(fmt::format(R"({{"displayTimeUnit":"ms","otherData":{},"traceEvents":[)"
                       "\n",
-                      text_of(head)));
+                      store::text_of(head)));
   }
   comm::take_in_turn(comm_, events.text(), write);
   comm::on_root(comm_, [&] {

@@ -1,4 +1,4 @@
-// Reads JSON from files that other programs may have written. Included by .cpp files that link the JSON library.
+// Reads JSON from files that other programs may have written, and writes it. Included by .cpp files that link the JSON library.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +31,12 @@ inline const nlohmann::ordered_json& whole_numbers(const nlohmann::ordered_json&
     for (const nlohmann::ordered_json& one : json) whole_numbers(one);
   }
   return json;
+}
+
+/// The text of `json`, in one line if `indent` is -1. Names of folders need not be UTF-8, and JSON must be: U+FFFD
+/// replaces each byte that is not.
+inline std::string text_of(const nlohmann::ordered_json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace annulus::store

@@ -30,8 +30,6 @@ using Json = nlohmann::ordered_json;
 constexpr const char* sweep_word = "annulus_sweep";
 constexpr const char* begun_word = "begun";
 
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 /// The files of all launches by name, with their sizes.
 std::map<std::string, Index> part_files(const std::string& table) {
   const comm::BlockingScope inside("the look into " + folder_of_parts(table));
@@ -108,7 +106,7 @@ std::string line_of(const CaseRecord& record) {
   line["case"] = record.number;
   for (const auto& [name, value] : record.numbers) line["numbers"][name] = value;
   for (const auto& [name, value] : record.words) line["words"][name] = value;
-  return dump(line);
+  return text_of(line);
 }
 
 std::optional<CaseRecord> record_of(const std::string& line) {
@@ -130,16 +128,17 @@ std::optional<CaseRecord> record_of(const std::string& line) {
 
 std::string folder_of_parts(const std::string& table) { return table + ".part"; }
 
-void check_same_sweep(const std::string& file, const std::string& made, const std::string& asked) {
+void check_same_sweep(std::string_view key, const std::string& file, const std::string& made,
+                      const std::string& asked) {
   const std::vector<std::string> differences = runfile::identity_differences(made, asked);
   if (differences.empty()) return;
-  fail(ErrorKind::failure, "{}: belongs to another sweep: {}; give bench.file another name, or remove it to begin anew",
-       file, fmt::join(differences, "; "));
+  fail(ErrorKind::failure, "{}: belongs to another sweep: {}; give {} another name, or remove it to begin anew", file,
+       fmt::join(differences, "; "), key);
 }
 
 void LaunchFile::append(const CaseRecord& record) { write(line_of(record)); }
 
-void LaunchFile::begin(const std::vector<Index>& numbers) { write(dump({{begun_word, numbers}})); }
+void LaunchFile::begin(const std::vector<Index>& numbers) { write(text_of({{begun_word, numbers}})); }
 
 void LaunchFile::make() {
   const std::string folder = folder_of_parts(table_);
@@ -152,7 +151,7 @@ void LaunchFile::make() {
   descriptor_ = Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   path_ = path;
   bytes_ = 0;
-  write(dump({{sweep_word, identity_}}));
+  write(text_of({{sweep_word, identity_}}));
 }
 
 void LaunchFile::write(const std::string& line) {
@@ -176,7 +175,7 @@ Parts read_parts(const std::string& table, const std::string& identity) {
   for (const auto& [path, bytes] : part_files(table)) {
     const std::vector<std::string> lines = whole_lines(path);
     if (lines.empty()) continue;  // its launch has not completed the first line yet
-    check_same_sweep(path, identity_in(path, lines[0]), identity);
+    check_same_sweep("bench.file", path, identity_in(path, lines[0]), identity);
     for (std::size_t i = 1; i < lines.size(); ++i) {
       if (auto record = record_of(lines[i])) parts.records.push_back(std::move(*record));
       for (const Index number : begun_in(lines[i])) parts.begun.push_back(number);

@@ -13,6 +13,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -76,7 +77,8 @@ std::string state_of_parts(const std::string& table);
 /// The folder of the files: "sweep.h5.part".
 std::string folder_of_parts(const std::string& table);
 
-/// Throws Error(failure) if the identity `made`, found in `file`, differs from `asked`; the message says what differs.
-void check_same_sweep(const std::string& file, const std::string& made, const std::string& asked);
+/// Throws Error(failure) if the identity `made`, found in `file`, differs from `asked`. The message says what differs, and
+/// names the run file's `key` for `file`.
+void check_same_sweep(std::string_view key, const std::string& file, const std::string& made, const std::string& asked);
 
 }  // namespace annulus::store

@@ -75,9 +75,6 @@ Json input_json(const Request& request) {
   return input;
 }
 
-/// Names of folders need not be UTF-8, and JSON must be: U+FFFD replaces each byte that is not.
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 /// The settings as JSON. `is_decided`: the request is a Job, and the result includes what only a job decides.
 Json settings_json(const Request& request, bool is_decided) {
   const strategies::Problem& problem = request.problem;
@@ -133,7 +130,7 @@ std::vector<std::string> changes_since(const Json& before, const std::string& jo
     }
   };
   compare(before.at("decided"), settings_json(request, is_decided), "");
-  compare(before.at("input"), Json::parse(text_of(input_json(request))), "input's ");
+  compare(before.at("input"), Json::parse(store::text_of(input_json(request))), "input's ");
   return lines;
 }
 
@@ -144,7 +141,7 @@ std::string identity_text(const Request& request, const Cuts& cuts) {
                  {"decided", settings_json(request, /*is_decided=*/true)},
                  {"input", input_json(request)},
                  {"cuts", {{"strategy", cuts.strategy}, {"numbers", cuts.numbers}, {"phases", cuts.phases}}}};
-  return text_of(all);
+  return store::text_of(all);
 }
 
 Cuts cuts_of(const std::string& identity, const std::string& journal) {

@@ -57,7 +57,7 @@ class SweepStore {
         json_(file.settings.json.value_or("")),
         identity_(file.identity()),
         launch_(table_, identity_) {
-    report::check_tables_can_be_made(table_, json_);
+    report::check_tables_can_be_made(table_, json_, identity_);
     read();
   }
 
@@ -89,7 +89,7 @@ class SweepStore {
   std::vector<store::CaseRecord> read() const {
     std::vector<store::CaseRecord> all = store::read_parts(table_, identity_).records;
     const report::EarlierTable earlier = report::read_sweep_table(table_);
-    if (!earlier.identity.empty()) store::check_same_sweep(table_, earlier.identity, identity_);
+    if (!earlier.identity.empty()) store::check_same_sweep("bench.file", table_, earlier.identity, identity_);
     for (store::CaseRecord& record : records_in(earlier.records)) all.push_back(std::move(record));
     return all;
   }
