@@ -51,7 +51,7 @@ void read_whole(const store::InputFile& file, const std::string& name, const com
   const bool is_read = is_accepted([&] {
     if (is_matrix) {
       const Index columns = info.extents.size() == 2 ? info.extents[1] : 1;
-      const store::Rectangle all_of_it{{0, info.extents[0]}, {0, columns}};
+      const core::Rectangle all_of_it{{0, info.extents[0]}, {0, columns}};
       store::read_parts(file.inspected(), {{name, all_of_it, all_of_it, numbers.data()}}, comm);
     } else {
       file.read({{name, numbers.data()}}, {{0, all}}, comm);

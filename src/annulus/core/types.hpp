@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace annulus::core {
 
@@ -48,6 +49,24 @@ struct Interval {
   Index size() const { return end > begin ? end - begin : 0; }
   bool empty() const { return end <= begin; }
   bool operator==(const Interval&) const = default;
+};
+
+/// The row with number `i`, if the rows of all intervals are counted one after another; -1 if there are fewer rows.
+inline Index row_at(const std::vector<Interval>& rows, Index i) {
+  for (const Interval& interval : rows) {
+    if (i < interval.size()) return interval.begin + i;
+    i -= interval.size();
+  }
+  return -1;
+}
+
+/// Rows and columns of a matrix or of a part of it. A vector of n numbers has n rows and one column.
+struct Rectangle {
+  Interval rows;
+  Interval columns;
+
+  Index count() const { return rows.size() * columns.size(); }
+  bool operator==(const Rectangle&) const = default;
 };
 
 /// Rows that lie in both.

@@ -41,7 +41,7 @@ WeightStream::WeightStream(const LayerProblem& problem, const comm::Communicator
       coming_(fetch(order_.front())) {}
 
 WeightStream::Fetched WeightStream::fetch_one(Weight weight) {
-  const Box own = kept(problem_, weight, comm_.rank(), comm_.size()), all = whole(problem_, weight);
+  const Rectangle own = kept(problem_, weight, comm_.rank(), comm_.size()), all = whole(problem_, weight);
   const core::DType type = problem_.attention.type;
   const Matrix part = matrix_at(kept_[weight].data(), type, own.rows.size(), own.columns.size());
   if (problem_.sharding != Sharding::fsdp) return {{}, part, nullptr};

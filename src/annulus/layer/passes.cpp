@@ -73,7 +73,7 @@ class WeightGradients {
   /// and has the arithmetic type.
   void make_one(Weight weight, const Make& make) {
     const Pass& pass = work_.pass;
-    const Box box = kept(pass.layer, weight, pass.comm.rank(), pass.comm.size());
+    const Rectangle box = kept(pass.layer, weight, pass.comm.rank(), pass.comm.size());
     const Matrix to = matrix_at(gradients_[weight].data(), pass.type(), box.rows.size(), box.columns.size());
     core::Buffer owner;
     if (!pass.by_heads()) return sum_over_ranks(weight, make, to);
@@ -85,7 +85,7 @@ class WeightGradients {
 
   void sum_over_ranks(Weight weight, const Make& make, const Matrix& to) {
     const comm::Communicator& comm = work_.pass.comm;
-    const Box box = whole(work_.pass.layer, weight);
+    const Rectangle box = whole(work_.pass.layer, weight);
     const Index columns = box.columns.end;
     const core::Interval own = core::even_part(box.rows.end, comm.size(), comm.rank());
     core::Buffer owner;

@@ -50,7 +50,7 @@ class Sizes {
   Index gradient_pieces() const {
     Index most = 0;
     for (const Weight w : all_weights) {
-      const Box box = whole(problem_, w);
+      const Rectangle box = whole(problem_, w);
       const auto part = [&](int p) { return core::even_part(box.rows.end, ranks_, p).size() * box.columns.end; };
       most = std::max(most, sums(part(rank_)) + pieces(part(rank_), part(0)));
     }

@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 8> weight_names{"wq", "wk", "wv", "wo", "
 Interval numbers_of(Interval heads, Index head_dim) { return {heads.begin * head_dim, heads.end * head_dim}; }
 
 /// Cuts a weight down to a rank's heads; `numbers` is the range of their numbers.
-Box of_heads(Box box, Weight weight, Interval numbers) {
+Rectangle of_heads(Rectangle box, Weight weight, Interval numbers) {
   if (weight == Weight::bo) return box;
   // wq, wk and wv have heads in their columns. wo, which reads the heads, and biases have them in their rows.
   (weight == Weight::wo || is_bias(weight) ? box.rows : box.columns) = numbers;
@@ -51,14 +51,14 @@ void check(const LayerProblem& problem) {
   }
 }
 
-Box whole(const LayerProblem& problem, Weight weight) {
+Rectangle whole(const LayerProblem& problem, Weight weight) {
   const core::Shape& s = problem.attention.shape;
   const Interval width{0, problem.width};
   const Interval heads{0, (is_of_keys(weight) ? s.kv_heads : s.heads) * s.head_dim};
   if (!problem.has(weight)) return {};
   if (weight == Weight::wo) return {heads, width};
   if (weight == Weight::bo) return {width, {0, 1}};
-  return is_bias(weight) ? Box{heads, {0, 1}} : Box{width, heads};
+  return is_bias(weight) ? Rectangle{heads, {0, 1}} : Rectangle{width, heads};
 }
 
 Interval query_heads(const LayerProblem& problem, int rank, int ranks) {
@@ -69,8 +69,8 @@ Interval kv_heads(const LayerProblem& problem, int rank, int ranks) {
   return pattern::heads_read(query_heads(problem, rank, ranks), problem.attention.shape.group());
 }
 
-Box kept(const LayerProblem& problem, Weight weight, int rank, int ranks) {
-  Box box = whole(problem, weight);
+Rectangle kept(const LayerProblem& problem, Weight weight, int rank, int ranks) {
+  Rectangle box = whole(problem, weight);
   if (problem.sharding == Sharding::none || !problem.has(weight)) return box;
   if (problem.sharding == Sharding::fsdp) {
     box.rows = core::even_part(box.rows.end, ranks, rank);
@@ -80,14 +80,14 @@ Box kept(const LayerProblem& problem, Weight weight, int rank, int ranks) {
   return of_heads(box, weight, numbers_of(heads, problem.attention.shape.head_dim));
 }
 
-Box written(const LayerProblem& problem, Weight weight, int rank, int ranks) {
-  Box box = kept(problem, weight, rank, ranks);
+Rectangle written(const LayerProblem& problem, Weight weight, int rank, int ranks) {
+  Rectangle box = kept(problem, weight, rank, ranks);
   if (!problem.has(weight) || problem.sharding == Sharding::fsdp) return box;
   if (problem.sharding == Sharding::none) {
     box.rows = core::even_part(box.rows.end, ranks, rank);
     return box;
   }
-  if (weight == Weight::bo) return rank == 0 ? box : Box{};
+  if (weight == Weight::bo) return rank == 0 ? box : Rectangle{};
   if (!is_of_keys(weight)) return box;
   Interval heads = kv_heads(problem, rank, ranks);
   // Ranks have ascending heads: if the previous rank keeps the first K/V head of this rank, too, that rank writes it.

@@ -11,6 +11,7 @@
 namespace annulus::layer {
 
 using core::Index;
+using core::Rectangle;
 
 /// How weights are divided among ranks. All three compute the same numbers, apart from rounding.
 /// none    every rank keeps all weights; gradients are summed over ranks, and every rank gets the sums
@@ -62,30 +63,21 @@ struct LayerProblem {
 /// reproducible, because a layer is not.
 void check(const LayerProblem& problem);
 
-/// Rows and columns of a weight or of a part of it. A bias of n numbers has n rows and one column.
-struct Box {
-  core::Interval rows;
-  core::Interval columns;
-
-  Index count() const { return rows.size() * columns.size(); }
-  bool operator==(const Box&) const = default;
-};
-
 /// The complete weight: wq (E, H D), wk and wv (E, Hkv D), wo (H D, E), bq (H D, 1), bk and bv (Hkv D, 1), bo (E, 1).
 /// Empty for a bias that the layer does not have.
-Box whole(const LayerProblem& problem, Weight weight);
+Rectangle whole(const LayerProblem& problem, Weight weight);
 
 /// The part of a weight, and of its gradient, that a rank keeps, row-major and contiguous. If there are more ranks than
 /// rows (fsdp) or heads (tensor), some ranks keep nothing.
 /// fsdp    rows even_part(rows, P, rank), about 1/P of the weight
 /// tensor  wq, bq, wo: query heads even_part(H, P, rank); wk, wv, bk, bv: the K/V heads that these query heads read, so
 /// several ranks may keep the same K/V head; bo: every rank keeps all of it
-Box kept(const LayerProblem& problem, Weight weight, int rank, int ranks);
+Rectangle kept(const LayerProblem& problem, Weight weight, int rank, int ranks);
 
 /// The part of kept() that this rank writes to a file. All ranks together write each number of the weight exactly once.
 /// none    rows even_part(rows, P, rank), so that all ranks write
 /// tensor  the first rank that keeps a K/V head writes it, and rank 0 writes bo
-Box written(const LayerProblem& problem, Weight weight, int rank, int ranks);
+Rectangle written(const LayerProblem& problem, Weight weight, int rank, int ranks);
 
 /// One rank's parts of all weights, or of all their gradients: kept() of each, in the problem's type.
 class Weights {

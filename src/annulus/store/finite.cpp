@@ -67,15 +67,6 @@ void for_each_vector(const void* numbers, core::DType type, Index count, const S
   }
 }
 
-/// The global row of local row `local`. Local rows count through the rows of all intervals, one interval after another.
-Index global_row(const std::vector<core::Interval>& rows, Index local) {
-  for (const core::Interval& interval : rows) {
-    if (local < interval.size()) return interval.begin + local;
-    local -= interval.size();
-  }
-  return -1;
-}
-
 }  // namespace
 
 std::string NonFinite::expected() const {
@@ -137,7 +128,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
     Index inside = found->index % row_numbers;
     std::vector<Index> at(extents.size());
     at[0] = row / local_rows;
-    at[1] = global_row(rows, row % local_rows);
+    at[1] = core::row_at(rows, row % local_rows);
     position = (at[0] * extents[1] + at[1]) * row_numbers + inside;
     for (std::size_t axis = extents.size() - 1; axis >= 2; --axis) {
       at[axis] = inside % extents[axis];

@@ -66,6 +66,13 @@ void check_unchanged(const std::string& path, const FileState& seen) {
        path, changes(seen, now));
 }
 
+Index InspectedFile::numbers_in(const DatasetInfo& info, Index rows) const {
+  for (std::size_t axis = is_end_to_end ? 1 : 0; axis < info.extents.size(); ++axis) {
+    rows *= axis == sequence_axis(info.order) ? 1 : info.extents[axis];
+  }
+  return rows;
+}
+
 MissingValues InspectedFile::missing_after_reading(const DatasetInfo& info) const {
   MissingValues found = info.missing;
   std::erase_if(found, [&](const MissingValue& one) { return has_left_out(info) && one.value == 0; });

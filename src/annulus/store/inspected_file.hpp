@@ -73,6 +73,8 @@ struct InspectedFile {
     core::require(found != datasets.end(), [&] { return path + ": dataset was never looked at: " + dataset; });
     return found->second;
   }
+  /// How many numbers `rows` rows of the dataset have: of one entry, or of all entries that lie end to end.
+  Index numbers_in(const DatasetInfo& info, Index rows) const;
   /// Whether memory that is read from the dataset has zeros for rows that do not exist.
   bool has_left_out(const DatasetInfo& info) const {
     return info.extents.size() >= 3 && !info.has_all_rows && !left_out.empty() && left_out.back().end > info.first_row;

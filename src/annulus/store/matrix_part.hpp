@@ -9,13 +9,7 @@
 
 namespace annulus::store {
 
-/// Rows and columns of a dataset with two axes. A dataset with one axis of n numbers has n rows and one column.
-struct Rectangle {
-  core::Interval rows;
-  core::Interval columns;
-
-  core::Index count() const { return rows.size() * columns.size(); }
-};
+using core::Rectangle;
 
 /// A part of a dataset that a rank reads or writes. `host` holds the dataset's rectangle `kept`, row-major.
 struct MatrixPart {

@@ -113,7 +113,7 @@ void compare_top(const VerifyInput& input, const ResultRows& result, const std::
 
 Numbers read_dsink(const store::InspectedFile& file, const comm::Communicator& comm) {
   const store::DatasetInfo& info = file.at("dsink");
-  const store::Rectangle all{{0, info.extents.at(0)}, {0, 1}};
+  const core::Rectangle all{{0, info.extents.at(0)}, {0, 1}};
   std::vector<std::byte> numbers(std::size_t(all.count()) * bytes_of(info.type));
   store::read_parts(file, {{"dsink", all, all, numbers.data()}}, comm);
   return to_double(numbers, info.type);

@@ -91,11 +91,7 @@ std::string VerifyInput::index_text(Index b, Index x, Index h, std::optional<Ind
 
 Numbers read_as_double(const store::InspectedFile& file, const std::string& dataset, Interval rows) {
   const store::DatasetInfo& info = file.at(dataset);
-  Index numbers = rows.size();
-  for (std::size_t axis = file.is_end_to_end ? 1 : 0; axis < info.extents.size(); ++axis) {
-    numbers *= axis == core::sequence_axis(info.order) ? 1 : info.extents[axis];
-  }
-  std::vector<std::byte> host(std::size_t(numbers) * bytes_of(info.type));
+  std::vector<std::byte> host(std::size_t(file.numbers_in(info, rows.size())) * bytes_of(info.type));
   store::read_rows(file, {dataset, host.data()}, {rows}, store::Wanted::present_numbers);
   return to_double(host, info.type);
 }

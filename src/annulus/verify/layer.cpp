@@ -215,8 +215,7 @@ class Comparison {
     comm_.add_up(expected);
     Numbers& squares = squares_[std::size_t(w)];
     comm_.add_up(squares);
-    const layer::Box box = layer::whole(input_.problem(), w);
-    const store::Rectangle all{box.rows, box.columns};
+    const core::Rectangle all = layer::whole(input_.problem(), w);
     const core::DType type = *file_->at(dataset_of(w)).type.dtype();
     std::vector<std::byte> host(expected.size() * core::bytes_of(type));
     comm::agree(comm_, [&] {
@@ -226,7 +225,7 @@ class Comparison {
     const Numbers found = comm_.is_root() ? to_double(host, type) : Numbers();
     for (std::size_t i = 0; i < found.size(); ++i) {
       const auto index = [&] {
-        const Index row = Index(i) / box.columns.size(), column = Index(i) % box.columns.size();
+        const Index row = Index(i) / all.columns.size(), column = Index(i) % all.columns.size();
         return layer::is_bias(w) ? fmt::format("[{}]", row) : fmt::format("[{}, {}]", row, column);
       };
       deviation.compare(found[i], expected[i], index, std::sqrt(squares[squares.size() == 1 ? 0 : i]));

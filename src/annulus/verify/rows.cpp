@@ -47,15 +47,6 @@ std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, In
   return there;
 }
 
-/// Row number `i` when the rows of all intervals are counted together.
-Index numbered(const std::vector<Interval>& rows, Index i) {
-  for (const Interval& interval : rows) {
-    if (i < interval.size()) return interval.begin + i;
-    i -= interval.size();
-  }
-  return -1;
-}
-
 /// Chooses `count` of the rows in `range`. `have_numbers`: these are rows of the sequence; those in gaps do not exist.
 std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count, bool have_numbers = true) {
   count = std::min(count, range.size());
@@ -82,7 +73,7 @@ std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index 
   for (Index i = 0; Index(rows.size()) < count; ++i) {
     // If many draws have given only rows that are chosen already, takes the next row that is not.
     const std::uint64_t bits = core::random_bits(1, core::TensorId::q, i);
-    Index row = existing > 0 ? numbered(there, Index(bits % std::uint64_t(existing)))
+    Index row = existing > 0 ? core::row_at(there, Index(bits % std::uint64_t(existing)))
                              : range.begin + Index(bits % std::uint64_t(range.size()));
     while (i > 8 * count && rows.contains(row)) row = row + 1 < range.end ? row + 1 : range.begin;
     rows.insert(row);

@@ -172,7 +172,7 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
       verify::inspected_file(file, identity, training_specs(*training.request.layer, steps));
   TrainingState state;
   state.losses.resize(std::size_t(steps));
-  const store::Rectangle all{{0, steps}, {0, 1}};
+  const core::Rectangle all{{0, steps}, {0, 1}};
   store::read_parts(seen, {{"loss", all, all, state.losses.data()}}, comm);
   state.weights = load_weights(seen, *training.request.layer, comm);
   check_state(file, state, training, comm);
@@ -190,9 +190,9 @@ void save_training(store::OutputFile& file, const TrainingJob& training, const T
                    const std::vector<store::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm) {
   write_weights("", state.weights, *training.request.layer, comm, file);
-  const store::Rectangle losses{{0, state.steps_done()}, {0, 1}};
+  const core::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(
-      {{"loss", comm.is_root() ? losses : store::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},
+      {{"loss", comm.is_root() ? losses : core::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},
       [](const std::string&) -> store::RankOf { return [](const store::OneNumber&) { return 0; }; });
   // A result has one more loss than it has steps: the loss of the weights after the last step.
   const Index steps = std::min(state.steps_done(), training.request.run.settings.train->steps);

@@ -30,14 +30,12 @@ Weight weight_called(const std::string& name) {
 /// The rank that writes the number at (row, column) of a weight.
 int rank_that_writes(const LayerProblem& problem, Weight weight, int ranks, Index row, Index column) {
   for (int rank = 0; rank < ranks; ++rank) {
-    const layer::Box box = layer::written(problem, weight, rank, ranks);
+    const core::Rectangle box = layer::written(problem, weight, rank, ranks);
     const auto is_in = [](core::Interval interval, Index i) { return interval.begin <= i && i < interval.end; };
     if (is_in(box.rows, row) && is_in(box.columns, column)) return rank;
   }
   return 0;
 }
-
-store::Rectangle rectangle(const layer::Box& box) { return {box.rows, box.columns}; }
 
 /// Reads the parts of the weights that this rank keeps; `name` returns a weight's dataset.
 layer::Weights load(const LayerProblem& problem, const store::InspectedFile& file, const comm::Communicator& comm,
@@ -49,7 +47,7 @@ layer::Weights load(const LayerProblem& problem, const store::InspectedFile& fil
   std::vector<store::MatrixPart> parts;
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
-    const store::Rectangle kept = rectangle(layer::kept(problem, weight, comm.rank(), comm.size()));
+    const core::Rectangle kept = layer::kept(problem, weight, comm.rank(), comm.size());
     sides.emplace_back(weights[weight]);
     parts.push_back({name(weight), kept, kept, sides.back().data()});
   }
@@ -76,7 +74,7 @@ std::vector<store::TensorSpec> weight_specs(const std::string& prefix, const Lay
   std::vector<store::TensorSpec> specs;
   for (const Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
-    const layer::Box box = layer::whole(problem, weight);
+    const core::Rectangle box = layer::whole(problem, weight);
     store::TensorSpec spec{prefix + std::string(layer::name_of(weight)),
                            type.value_or(problem.attention.type),
                            {box.rows.size()},
@@ -130,8 +128,8 @@ std::uint64_t fingerprint_of(const layer::Weights& weights, const LayerProblem& 
     HostSide side(weights[weight]);
     side.from_device();
     sum += store::fingerprint_share(
-        {std::string(layer::name_of(weight)), rectangle(layer::written(problem, weight, comm.rank(), comm.size())),
-         rectangle(layer::kept(problem, weight, comm.rank(), comm.size())), side.data(), problem.attention.type},
+        {std::string(layer::name_of(weight)), layer::written(problem, weight, comm.rank(), comm.size()),
+         layer::kept(problem, weight, comm.rank(), comm.size()), side.data(), problem.attention.type},
         std::uint64_t(weight));
     comm::watchdog_progress();  // other ranks may be waiting for this one
   }
@@ -149,10 +147,9 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
     if (!problem.has(weight)) continue;
     sides.emplace_back(weights[weight]);
     sides.back().from_device();
-    parts.push_back({prefix + std::string(layer::name_of(weight)),
-                     rectangle(layer::written(problem, weight, comm.rank(), comm.size())),
-                     rectangle(layer::kept(problem, weight, comm.rank(), comm.size())), sides.back().data(),
-                     problem.attention.type});
+    parts.push_back(
+        {prefix + std::string(layer::name_of(weight)), layer::written(problem, weight, comm.rank(), comm.size()),
+         layer::kept(problem, weight, comm.rank(), comm.size()), sides.back().data(), problem.attention.type});
   }
   comm::agree(comm, [&] {
     for (const store::MatrixPart& part : parts) {

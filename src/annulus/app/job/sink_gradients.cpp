@@ -55,8 +55,8 @@ void write_dsink(const Job& job, const std::function<std::vector<std::string>()>
                  causes_of_no_number(job.problem, 0));
     }
   });
-  const store::Rectangle all{{0, heads}, {0, 1}};
-  file.write_parts({{"dsink", comm.is_root() ? all : store::Rectangle{}, all, stored.data()}},
+  const core::Rectangle all{{0, heads}, {0, 1}};
+  file.write_parts({{"dsink", comm.is_root() ? all : core::Rectangle{}, all, stored.data()}},
                    [](const std::string&) -> store::RankOf { return [](const store::OneNumber&) { return 0; }; });
 }
 

@@ -92,7 +92,7 @@ std::vector<Dataset> datasets_of_layer(const Given& given) {
   for (const layer::Weight weight : layer::all_weights) {
     if (!problem.has(weight)) continue;
     // Columns have a norm of about 1, so x with variance 1 gives products with variance 1.
-    const layer::Box box = layer::whole(problem, weight);
+    const core::Rectangle box = layer::whole(problem, weight);
     const double scale = layer::is_bias(weight) ? 0.1 : 1 / std::sqrt(double(box.rows.size()));
     const auto id = TensorId(std::uint64_t(TensorId::wq) + std::uint64_t(weight));
     all.push_back({specs[all.size() - 3], {id, given.what.type, 1, box.rows.size(), box.columns.size(), scale}, true});
@@ -188,7 +188,7 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
     comm::agree(comm, [&] { store::fill_tensor(given.what.seed, numbers, {rows}, host.get()); });
     show(0.5, " is made");  // half of the work: writing takes about as long as making
     if (dataset.is_weight) {
-      const store::Rectangle part{rows, {0, numbers.row_numbers}};
+      const core::Rectangle part{rows, {0, numbers.row_numbers}};
       file.write_parts({{dataset.spec.name, part, part, host.get()}},
                        [&](const std::string&) { return owners.ranks(); });
     } else {

@@ -83,7 +83,10 @@ bool has_locks(const Descriptor& file) {
 ByteLock::ByteLock(const Descriptor& file, long long byte) : file_(file.id()), byte_(byte) {
   const comm::BlockingScope inside("the locking of a journal");
   const int code = call(file_, F_OFD_SETLKW, F_WRLCK, byte);
-  if (code != 0) core::fail(core::ErrorKind::failure, "locking a file failed: {}", std::strerror(code));
+  if (code == 0) return;
+  std::error_code ignored;
+  const std::string name = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file_), ignored).string();
+  core::fail(core::ErrorKind::failure, "{}: cannot be locked: {}", name, std::strerror(code));
 }
 
 ByteLock::ByteLock(ByteLock&& other) noexcept : file_(std::exchange(other.file_, -1)), byte_(other.byte_) {}
