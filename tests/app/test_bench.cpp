@@ -53,7 +53,7 @@ TEST(Share, EveryCaseBelongsToOneTask) {
 }
 
 TEST(Share, CasesWaitForTheirRanksAndThreads) {
-  const auto all = cases("[{ranks: [1, 2]}, {threads: [1, 4]}]");
+  const auto all = cases("[{ranks: [1, +2]}, {threads: [1, 4]}]");
   const auto mine = [&](Index ranks, Index threads) {
     std::vector<Index> numbers;
     for (const auto& one : all) {

@@ -159,7 +159,7 @@ ArrayTask array_task(const std::function<const char*(const char*)>& variable) {
 bool belongs(const runfile::BenchCase& one, const BenchLaunch& launch) {
   const auto suits = [&](const char* word, Index number) {
     const runfile::SweptValue* asked = one.find(word);
-    return asked == nullptr || asked->text == std::to_string(number);
+    return asked == nullptr || std::stoll(asked->text) == number;  // "+2" is 2, too
   };
   return one.number % launch.task.count == launch.task.number && suits(runfile::ranks_word, launch.ranks) &&
          suits(runfile::threads_word, launch.threads);
