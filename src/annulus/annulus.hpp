@@ -1,4 +1,4 @@
-// Everything that a program needs of the library.
+// Includes everything of the library that a program needs.
 //
 //   annulus::Communicator comm(MPI_COMM_WORLD);
 //   annulus::Plan plan({.sequence = 262144, .heads = 8, .head_dim = 64},

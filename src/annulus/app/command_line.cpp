@@ -93,7 +93,7 @@ class Reader {
     return there_is_none + "; keys of the run file are changed by --set KEY=VALUE";
   }
 
-  /// Returns what is wrong with a value of --set; empty: it is valid. The shell cuts values at blanks without quotes.
+  /// Returns what is wrong with a value of --set; empty: it is valid. The shell cuts a value without quotes at blanks.
   std::string setting(const std::string& value) const {
     if (open_brackets(value) > 0 && at_ < words_.size()) {
       std::string whole = value;
@@ -170,7 +170,7 @@ void define(CLI::App& app, const Verb& verb) {
   }
 }
 
-/// Returns what is wrong with the words; empty: nothing is found. CLI11 would only say "unexpected" or "required".
+/// Returns what is wrong with the words; empty: no mistake is found. CLI11 would only say "unexpected" or "required".
 std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs) names.push_back(verb.name);

@@ -32,7 +32,7 @@ struct Launch {
 Launch read_launch(const std::function<const char*(const char*)>& variable = std::getenv);
 
 /// The launcher that started more processes than the `ranks` that MPI sees; empty if there is none. An mpirun inside an
-/// srun step starts processes of its own, so the number of these decides, not the number of tasks of srun.
+/// srun step starts processes of its own, so the number of its processes decides, not srun's number of tasks.
 std::optional<FoundLauncher> wrong_launcher(const Launch& launch, int ranks);
 
 /// True if one process runs without a launcher in a Slurm job of several tasks: the batch script lacks srun.

@@ -69,16 +69,16 @@ int main(int argc, char** argv, const Launch& launch) {
 }
 
 /// Opens a closed stdin as a file that cannot be read, a closed stdout or stderr as one that cannot be written.
-/// Otherwise the next file that is opened, such as a connection of MPI, would get that number and receive printed text.
+/// Otherwise the next opened file, such as a connection of MPI, would get this descriptor and receive printed text.
 void keep_closed_streams_closed() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (fcntl(stream, F_GETFD) == -1) open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
-/// MPICH leaves standard output unbuffered. Every piece of text would then be a system call of its own. If one failed,
-/// errno would be lost before finish_printing() can print it. We supply the buffer, because glibc makes none for a
-/// stream that was unbuffered before.
+/// MPICH leaves standard output unbuffered. Every piece of text would then be a system call of its own. If one of these
+/// calls failed, errno would be lost before finish_printing() can print it. We supply the buffer, because glibc makes
+/// none for a stream that was unbuffered before.
 void buffer_standard_output() {
   static char buffer[BUFSIZ];
   std::setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);

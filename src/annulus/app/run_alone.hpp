@@ -18,7 +18,8 @@ inline constexpr const char* self_send_word = "--device-self-send";
 inline std::string try_device_self_send() {
   return run_self_alone(self_send_word, 60);  // the first start of MPI and of the device's driver can take long
 }
-/// The same for a job of this many ranks. Later calls return the first result. One rank sends nothing: no trial.
+/// The same for a job of this many ranks. Later calls return the first result. A job of one rank sends nothing, so it
+/// makes no trial.
 inline std::string try_device_self_send_of(int ranks) {
   if (ranks == 1) return "was not made: there is one rank";
   static const std::string found = try_device_self_send();

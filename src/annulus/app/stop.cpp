@@ -19,7 +19,7 @@ namespace {
 volatile std::sig_atomic_t requested = 0;
 
 unsigned patience = 0;         // seconds from a request to stop until the process ends; 0: no limit
-bool only_after_term = false;  // USR1 sets no such limit
+bool only_after_term = false;  // whether only TERM sets this limit, not USR1
 double stall_seconds = 0;      // seconds that ranks may wait for one another after TERM
 
 /// A line that a signal handler can print at any time. Old texts are never freed, so a signal that comes while the line
@@ -39,7 +39,7 @@ class Line {
   std::atomic<const char*> text_ = "";
   static_assert(std::atomic<const char*>::is_always_lock_free, "a handler may not wait");
 };
-Line stop_line;  // of watch_for_stop()
+Line stop_line;  // set by watch_for_stop()
 
 extern "C" void note_request(int signal) {
   requested = 1;

@@ -27,10 +27,10 @@ void watch_for_stop(double stall_seconds);
 struct LimitOfStop {
   unsigned seconds;
   std::string line;              ///< what rank 0 prints when it ends because of the limit
-  bool only_after_term = false;  ///< after USR1 there is no limit: the job script asks for it when the time suffices
+  bool only_after_term = false;  ///< after USR1 there is no limit: job scripts send USR1 while there is enough time
 };
-/// The same, but a process that is still running limit.seconds after the signal ends with stopped_status. For work that
-/// saves each result when it is finished, so that nothing is left to save at the end.
+/// The same, but a process that is still running limit.seconds after the signal ends with stopped_status. This is for
+/// work that saves each result when it is finished, so that nothing is left to save at the end.
 void watch_for_stop(const comm::Communicator& comm, double stall_seconds, const LimitOfStop& limit);
 /// True after USR1 or TERM. Ranks may receive a signal at different times, so they must agree before they act on it.
 bool stop_requested();

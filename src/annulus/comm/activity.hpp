@@ -40,10 +40,10 @@ class BlockingScope {
 
 /// Reports that this rank made progress: a request completed, the kernel advanced, a piece of work is done. It is cheap
 /// enough for every poll. Long work should call it several times within the time-out: where MPI moves data only inside
-/// its calls (TCP), other ranks cannot know otherwise that this rank works. Throws Error(failure) when MPI fails.
+/// its calls (TCP), other ranks have no other way to know that this rank works. Throws Error(failure) when MPI fails.
 void watchdog_progress();
 
-/// Calls function(args...), of MPI, HDF5 or NCCL, which may block, inside a BlockingScope. Returns its result.
+/// Calls a function of MPI, HDF5 or NCCL that may block, inside a BlockingScope, and returns its result.
 /// Use it in destructors. Elsewhere use blocking(), which also reports progress when the call has returned.
 /// tools/check_layout.py finds calls that use neither.
 template <class Function, class... Args>

@@ -8,7 +8,7 @@
 
 namespace annulus::comm {
 
-/// The message to, or from, each rank that has one.
+/// Maps a rank to the message for this rank, or from this rank. Ranks without a message are absent.
 using ByteMessages = std::map<int, std::vector<std::byte>>;
 
 /// Sends message sends.at(p) to rank p and returns the received messages by sender; collective and blocking. Empty

@@ -28,7 +28,7 @@ MPI_Comm duplicate(MPI_Comm parent) {
   return comm;
 }
 
-/// Every rank's value -> their sum or maximum.
+/// Returns the sum or the maximum of all ranks' values.
 template <class Number>
 Number reduce(Number value, MPI_Datatype type, MPI_Op operation, MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return value;
@@ -76,7 +76,7 @@ Communicator::Communicator(Owned owned) : comm_(owned.handle), exceptions_(std::
 
 Communicator::~Communicator() {
   int ended = 0;
-  if (is_alone() || MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0) return;  // MPI_Finalize has freed it
+  if (is_alone() || MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0) return;  // nothing is left to free
   if (std::uncaught_exceptions() <= exceptions_) blocking_quietly("MPI_Comm_free", MPI_Comm_free, &comm_);
 }
 

@@ -1,4 +1,4 @@
-// A class for communicators that checks the return code of every call. No other room calls MPI.
+// A class for communicators that checks the return code of every call. Only this room (folder) calls MPI.
 #pragma once
 
 #include <mpi.h>
@@ -25,7 +25,7 @@ void call_mpi(const char* name, Function* function, Args&&... args) {
   check_mpi(blocking(name, function, std::forward<Args>(args)...), name);
 }
 
-/// Owns a duplicate of a communicator. MPI returns errors of its calls instead of ending the job. Not copyable.
+/// Owns a duplicate of a communicator. An MPI call that fails returns an error instead of ending the job. Not copyable.
 class Communicator {
  public:
   /// A communicator of this process alone. It calls no function of MPI, so MPI need not have been started.
@@ -37,7 +37,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// A communicator of the ranks that give the same colour, in the order of their ranks here; collective.
+  /// The communicator of the ranks that give the same colour; these ranks keep their order. Collective.
   Communicator split(int colour) const;
   /// How many ranks, this one included, share this machine's memory; collective.
   int ranks_of_node() const;
@@ -60,7 +60,8 @@ class Communicator {
   std::vector<Index> gather_all(Index value) const;
   std::vector<double> gather_all(double value) const;
   std::vector<std::string> gather_all(const std::string& text) const;
-  /// All ranks give equally many numbers. Rank 0 gets those of rank 0, rank 1, ...; other ranks get an empty vector.
+  /// All ranks give equally many numbers. Rank 0 gets the numbers of rank 0, then those of rank 1, and so on. Other
+  /// ranks get an empty vector.
   std::vector<double> gather_to_root(const std::vector<double>& values) const;
   /// Replaces values[i] by its sum over the ranks, for each i; all ranks give equally many values.
   void add_up(std::vector<double>& values) const;
@@ -86,13 +87,13 @@ class AgreedError : public core::Error {
   using core::Error::Error;
 };
 
-/// Runs `work` on every rank; then all ranks exchange whether it failed. If it failed anywhere, every rank throws the
+/// Runs `work` on every rank; then all ranks exchange whether it failed. If it failed on any rank, all ranks throw the
 /// error of the lowest failing rank, with "rank R: " in front unless all ranks failed. So no rank waits in a collective
-/// for a rank that failed, as long as `work` itself makes matching collective calls until its first failure.
+/// for a rank that failed, provided that the collective calls inside `work` match on all ranks until the first failure.
 template <class Work>
 void agree(const Communicator& comm, Work&& work);
 
-/// The exchange inside agree(): `kind` is the core::ErrorKind of this rank's failure, or 0 if it did not fail.
+/// The exchange inside agree(): `kind` is the core::ErrorKind of this rank's failure, or 0 if this rank did not fail.
 void agree_on_failure(const Communicator& comm, int kind, const std::string& message);
 
 template <class Work>

@@ -110,7 +110,7 @@ void Exchange::run_blocking(const std::vector<Message>& sends, const std::vector
     }
   };
   // Even ranks send first, odd ranks receive first. If the number P of ranks is odd, ranks P - 1 and 0, neighbours in a
-  // ring, both send first: rank P - 1 waits while rank 0 sends to rank 1, which receives. Then rank 0 receives, too.
+  // ring, both send first. This is no deadlock: rank 1 receives what rank 0 sends, and then rank 0 receives, too.
   const bool even = comm_.rank() % 2 == 0;
   if (even) one_by_one(sends, &Exchange::start_send);
   one_by_one(receives, &Exchange::start_receive);

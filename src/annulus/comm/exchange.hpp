@@ -10,11 +10,11 @@
 
 namespace annulus::comm {
 
-/// Starts to receive, or to send, one element of `type` at `data`; requests.wait() waits until that is done.
+/// Starts to receive, or to send, one element of `type` at `data`; requests.wait() waits until the message is complete.
 void start_receive(Requests& requests, const Communicator& comm, int peer, int tag, void* data, const Datatype& type);
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, const void* data,
                 const Datatype& type);
-/// Sends a block for which load() has been called, as soon as it is loaded; the block must outlive `requests`.
+/// Sends a block for which load() has been called, as soon as the block is loaded. The block must outlive `requests`.
 void start_send(Requests& requests, const Communicator& comm, int peer, int tag, Staged& block);
 
 /// A message to or from a peer. If `block.rows` is empty, there is no message.
@@ -27,9 +27,9 @@ struct Message {
 /// What carries an exchange's messages. any: what choose_transport() has chosen (transport.hpp); mpi: always MPI.
 enum class Carrier { any, mpi };
 
-/// The sends and receives of one hop. Use: start(); progress() now and then while computing; then wait(). Until wait()
-/// returns, sent rows must not change and received rows must not be read. To read the received rows earlier, first call
-/// wait_received().
+/// The sends and receives of one hop. Call start(), progress() now and then while computing, and then wait(). Until
+/// wait() returns, sent rows must not change and received rows must not be read. To read the received rows earlier,
+/// first call wait_received().
 class Exchange {
  public:
   /// If NCCL carries messages, the first construction for a communicator is collective; see channel_of().
@@ -41,7 +41,7 @@ class Exchange {
   /// Posts the receives, then the sends, and returns at once. Each hop has its own `tag`. Several messages of one kind
   /// from one rank to another match in the order in which both ranks list them.
   void start(const std::vector<Message>& sends, const std::vector<Message>& receives, int tag);
-  /// Lets MPI move data, which it does only inside its calls. Cheap when nothing is in flight.
+  /// Lets MPI move data, which MPI does only inside its calls. Cheap when nothing is in flight.
   void progress();
   /// Returns when the received rows are in their blocks; sent messages may still be in flight.
   void wait_received();
@@ -56,14 +56,14 @@ class Exchange {
   void start_receive(const Message& message, int tag);
 
   const Communicator& comm_;
-  NcclChannel* const nccl_;  // carries the messages; null: MPI does
+  NcclChannel* const nccl_;  // carries the messages; null: MPI carries them
   std::vector<std::shared_ptr<NcclGroup>> groups_;
   std::deque<Staged> outgoing_;  // a deque, so that blocks in flight keep their addresses
   std::deque<Staged> incoming_;
-  std::vector<Staged*> arriving_;  // [i]: the block that request i receives into; null: it sends
+  std::vector<Staged*> arriving_;  // [i]: the block that request i receives into; null: request i sends
   std::size_t stored_ = 0;         // how many of `incoming_` MPI has filled
   std::size_t arrived_ = 0;        // how many of `incoming_` kernels may read
-  Requests requests_;  // declared last: when an error unwinds, it ends messages before their buffers are freed
+  Requests requests_;  // declared last, so that when an error unwinds, messages end before their buffers are freed
 };
 
 }  // namespace annulus::comm

@@ -26,7 +26,7 @@ HintsInfo::~HintsInfo() {
 void make_file(const std::string& path, const FileHints& hints) {
   const HintsInfo info(hints);
   MPI_File file = MPI_FILE_NULL;
-  // EXCL: never opens a file or link that exists.
+  // EXCL: the call fails if a file or link with this name exists.
   constexpr int mode = MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR;
   const int code = blocking("MPI_File_open", MPI_File_open, MPI_COMM_SELF, path.c_str(), mode, info.handle(), &file);
   if (code != MPI_SUCCESS) {

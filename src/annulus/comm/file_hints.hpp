@@ -1,4 +1,4 @@
-// Hints for MPI-IO about a file: how to stripe it, which ranks write it. MPI libraries ignore unknown hints.
+// Hints for MPI-IO about a file: how to stripe it, and which ranks write it. MPI libraries ignore unknown hints.
 #pragma once
 
 #include <mpi.h>
@@ -9,7 +9,7 @@
 
 namespace annulus::comm {
 
-/// Names and values: {"striping_factor", "8"}.
+/// Pairs of a name and a value, such as {"striping_factor", "8"}.
 using FileHints = std::vector<std::pair<std::string, std::string>>;
 
 /// The most characters that this MPI allows in a hint's name and in its value.

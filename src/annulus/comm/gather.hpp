@@ -11,8 +11,8 @@
 
 namespace annulus::comm {
 
-/// A gather that hands out each rank's block as soon as it has arrived. Use: start(), progress() now and then while
-/// computing, next() until it returns nothing, finish(). Own rows must not change before finish() returns.
+/// A gather that hands out each rank's block as soon as it has arrived. Call start(), progress() now and then while
+/// computing, next() until it returns nothing, then finish(). Own rows must not change before finish() returns.
 class Gather {
  public:
   /// If NCCL carries messages, the first construction for a communicator is collective; see channel_of().
@@ -23,11 +23,11 @@ class Gather {
   /// Posts a receive from every other rank, then sends this rank's rows to all of them, and returns at once.
   ///   own     this rank's rows
   ///   blocks  [P]: where each rank's rows go, sized as that rank's `own`; this rank's entry is not used
-  /// A block without rows is not sent. With NCCL the blocks arrive by distance: first that of rank - 1, then rank - 2.
+  /// A block without rows is not sent. With NCCL the block of rank - 1 arrives first, then that of rank - 2, ...
   void start(const RowBlock& own, const std::vector<RowBlock>& blocks);
-  /// Lets MPI move data, which it does only inside its calls. Cheap when nothing is in flight.
+  /// Lets MPI move data, which MPI does only inside its calls. Cheap when nothing is in flight.
   void progress();
-  /// Waits until the rows of one more rank are in its block, and returns that rank. Nothing after the last block.
+  /// Waits until one more rank's block has arrived, and returns that rank. Returns nothing after the last block.
   std::optional<int> next();
   /// Returns when this rank's rows have been sent.
   void finish();
@@ -36,7 +36,7 @@ class Gather {
   void start_by_nccl(const RowBlock& own, const std::vector<RowBlock>& blocks);
 
   const Communicator& comm_;
-  NcclChannel* const nccl_;                         // carries the messages; null: MPI does
+  NcclChannel* const nccl_;                         // carries the messages; null: MPI carries them
   std::vector<std::shared_ptr<NcclGroup>> groups_;  // one for each of peers_, then the groups that only send
   std::vector<int> peers_;                          // [i]: the rank that sends incoming_[i]
   std::deque<Staged> incoming_;                     // a deque, so that blocks in flight keep their addresses

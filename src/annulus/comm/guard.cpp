@@ -21,7 +21,7 @@ namespace {
 
 static_assert(stalled_status == int(core::ErrorKind::stalled));
 constexpr double longest_step = 1;         // s; a limit of counted()
-constexpr double longest_interval = 0.25;  // s; the limit of look_interval(): ranks notice an alarm in two intervals
+constexpr double longest_interval = 0.25;  // s; the limit of look_interval(): a rank notices an alarm in two intervals
 
 std::atomic<double> timeout{default_stall_timeout};
 std::atomic<double> limit{std::numeric_limits<double>::infinity()};  // of shorten_stall_timeout()
@@ -75,7 +75,7 @@ Guard::~Guard() {
 }
 
 void Guard::wake() {
-  // The thread holds the mutex except while it sleeps. So it sleeps now, and does not miss the notification.
+  // The guard's thread holds the mutex except while it sleeps. So it sleeps now, and cannot miss the notification.
   const std::lock_guard<std::mutex> lock(mutex_);
   woken_.notify_one();
 }
@@ -92,14 +92,14 @@ void Guard::watch() {
     last = now;
     const bool working = watched.beat() == Doing::working;
     const std::uint64_t signs = watched.signs();
-    // If the time-out has changed, it counts from now.
+    // If the time-out has changed, counting starts again.
     if (working || signs != seen || allowed != stall_timeout()) quiet = 0;
     seen = signs;
     allowed = stall_timeout();
     if (quiet < allowed) continue;
     watched.diagnose(fmt::format("{} did not return for {:g} s", watched.kind_of_call(), allowed));
     core::remove_unfinished_files_within(2);                    // s; not longer: the file system may be what hangs
-    std::this_thread::sleep_for(seconds(4 * look_interval()));  // other ranks that hang also write their diagnosis
+    std::this_thread::sleep_for(seconds(4 * look_interval()));  // so that other ranks that hang write their diagnoses
     _exit(stalled_status);
   }
 }

@@ -1,8 +1,9 @@
-// The guard: a thread that watches the thread that owns MPI, from before MPI starts until after it ends. If the watched
-// thread waits or is inside a call, and gives no sign of life for the time-out, the guard ends this process with
-// _exit(4), and the launcher ends the other ranks. While the watched thread works, the guard counts the rank's beats.
+// The guard: a thread that watches the thread that owns MPI, from before MPI starts until after MPI ends. If the
+// watched thread waits or is inside a call, and gives no sign of life during the whole time-out, the guard ends this
+// process with _exit(4), and the launcher ends the other ranks. While the watched thread works, the guard counts the
+// rank's beats (heartbeat.hpp).
 //
-// The guard makes no MPI call: MPI runs FUNNELED, and the watched thread may hold MPI's locks.
+// The guard makes no MPI call, because MPI runs FUNNELED, and because the watched thread may hold MPI's locks.
 #pragma once
 
 #include <atomic>
@@ -18,25 +19,28 @@ inline constexpr int stalled_status = 4;
 inline constexpr double default_stall_timeout = 300;  // s
 
 /// From now on a run without any progress for this long counts as stalled. All ranks must set the same time-out.
-/// `source` names the setting that has the number, for messages; a string that is never freed.
+/// `source` names the setting with this number; messages print this name. The string must never be freed.
 void set_stall_timeout(double seconds, const char* source = "distribution.stall_timeout");
-/// From now on the time-out of this rank is at most this long, whatever set_stall_timeout() sets later. Called when the process has received a signal to end and
-/// will be killed if it does not end in time. A signal handler may call it.
+/// From now on the time-out of this rank is at most this long, whatever set_stall_timeout() sets later. Called when the
+/// process has received a signal to end and will be killed if it does not end in time. A signal handler may call this
+/// function.
 void shorten_stall_timeout(double seconds);
 double stall_timeout();
-/// From now on a signal that ends this process ends it with `status`, and prints no line (app/stop.hpp). Called when
-/// this process has printed its last message: launchers send TERM to the ranks that are left.
+/// From now on, if a signal ends this process, the exit status is `status`, and the handler prints no line
+/// (app/stop.hpp). Called when this process has printed its last message, because launchers then send TERM to the ranks
+/// that still run.
 void set_final_status(int status);
-/// -1 before set_final_status(). A signal handler may call it.
+/// Returns -1 before set_final_status(). A signal handler may call this function.
 int final_status();
 /// What set the time-out: the source of set_stall_timeout(), or a signal ("shortened by SIGTERM").
 const char* stall_timeout_source();
 /// Seconds between two checks of the watched thread and of the other ranks: at most an eighth of the time-out.
 double look_interval();
-/// The seconds that count between two readings of the clock: limited, because the job may have been suspended.
+/// How many of the seconds between two readings of the clock count towards the time-out. The result is limited, because
+/// the job may have been suspended.
 double counted(double seconds);
 
-/// At most one per process. If its thread cannot be started, it warns on stderr, and calls that hang are not ended.
+/// At most one per process. If its thread cannot start, a warning goes to stderr, and calls that hang are not ended.
 class Guard {
  public:
   Guard();

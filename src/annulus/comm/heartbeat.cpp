@@ -55,7 +55,7 @@ void Heartbeat::change(Entry entry) {
 
 void Heartbeat::let_mpi_move() const {
   // MPI may move no data when a rank reads its own memory or tests a completed request; a probe for a message makes it
-  // move data. Several probes, because one access has several steps (a connection, a request, an answer).
+  // move data. We make several probes, because one access has several steps (a connection, a request, an answer).
   for (int turn = 0; turn < 8; ++turn) {
     int found = 0;
     check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_.handle(), &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
@@ -91,7 +91,7 @@ bool Heartbeat::hear() {
 void Heartbeat::forget_beats() {
   for (Heart& heart : hearts_) {
     heart.known = -1;
-    heart.asked = false;  // also what the read that is under way will find
+    heart.asked = false;  // so that the result of a read in flight is forgotten, too
   }
 }
 

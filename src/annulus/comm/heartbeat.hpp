@@ -1,9 +1,10 @@
-// A window with two counters on rank 0, `progress` and `alarm`, and one counter on every rank, `beats`. A rank's guard
+// A window with two numbers on rank 0, `progress` and `alarm`, and a counter on every rank, `beats`. A rank's guard
 // increases its beats while the rank works (guard.hpp). Access is one-sided: the rank that is read may be computing.
 //
-// Ranks write to rank 0's counters; the last write wins. They do not add to them: for an addition MPI would lock the
-// numbers (Open MPI's UCX component: by a flag in rank 0's memory), and a rank stopped at that moment would make all
-// others spin inside MPI. Where MPI moves data only inside its calls (TCP), a write takes effect at rank 0's next call.
+// Ranks write new values to rank 0's numbers; the last write wins. They do not add to the numbers: for an addition MPI
+// would lock them (Open MPI's UCX component: by a flag in rank 0's memory), and a rank that is stopped while it has the
+// lock would make all others spin inside MPI. Where MPI moves data only inside its calls (TCP), a write takes effect at
+// rank 0's next MPI call.
 #pragma once
 
 #include <array>
@@ -29,13 +30,14 @@ class Heartbeat {
   /// Writes to `progress` or `alarm` a number > 0 that no rank has written there before. Does nothing while this rank's
   /// last write to the same entry is in flight.
   void change(Entry entry);
-  /// If the last read of rank 0's numbers is complete, starts another. Returns the latest numbers, zeros at first.
+  /// If the last read of rank 0's numbers is complete, starts another read. Returns the latest numbers, zeros at first.
   const Numbers& look();
 
-  /// Starts a read of every other rank's beats, except while the last such read is in flight. Returns true if a read
-  /// that has completed since the last call differs from the one before. Seldom, on one rank: these are P - 1 reads.
+  /// Starts a read of every other rank's beats, except where the last one is still in flight. Returns true if a read
+  /// that has completed since the last call gave another number than the read before it. This function makes P - 1
+  /// reads, so only one rank should call it, and seldom.
   bool hear();
-  /// Forgets the numbers that were read: if a number differs from one read long ago, the rank need not be working now.
+  /// Forgets the numbers read so far: a difference from a number read long ago does not show that the rank works now.
   void forget_beats();
 
  private:
@@ -45,13 +47,13 @@ class Heartbeat {
     Index known = -1;  ///< -1: no number to compare with
     bool asked = false;
   };
-  /// Lets MPI serve other ranks' reads of this rank's numbers where it moves data only inside its calls.
+  /// Lets MPI serve other ranks' reads of this rank's numbers, where MPI moves data only inside its calls.
   void let_mpi_move() const;
 
   const Communicator& comm_;
   MPI_Win window_ = MPI_WIN_NULL;
   std::array<MPI_Request, alarm + 1> changing_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-  std::array<Index, alarm + 1> leaving_{};  // last numbers written: rank + 1 + k times the number of ranks
+  std::array<Index, alarm + 1> leaving_{};  // last numbers written: rank + 1 + k P, which no other rank writes
   MPI_Request looking_ = MPI_REQUEST_NULL;
   Numbers arriving_{}, known_{};
   std::vector<Heart> hearts_;  // [rank]; made at the first hear()

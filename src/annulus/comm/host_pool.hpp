@@ -12,10 +12,10 @@ core::HostMemory take_host_memory(core::Index bytes);
 /// Gives memory back; it may be taken again when the moment `until` of `queue` is over.
 void keep_host_memory(core::HostMemory memory, core::CopyQueue& queue, core::When until);
 
-/// Gives memory back that must never be used again nor freed: after an error MPI may still read or write there.
+/// Gives memory back that must never be used again nor freed, because after an error MPI may still read or write it.
 void abandon_host_memory(core::HostMemory memory);
 
-/// Bytes of all this memory: in use by messages and their copies, or kept for later messages.
+/// Bytes of all memory of the pool: in use by messages and their copies, or kept for later messages.
 core::Index kept_host_bytes();
 
 /// The first function frees kept memory that no copy uses; the second waits for the copies and frees all kept memory.

@@ -9,7 +9,7 @@
 namespace annulus::comm {
 
 /// Calls take(text) on rank 0 with every rank's text, in the order of the ranks; collective. Texts must be shorter than
-/// 2 GiB. `take` must not throw: the other ranks wait until rank 0 has received their texts.
+/// 2 GiB. `take` must not throw, because the other ranks wait until rank 0 has received their texts.
 void take_in_turn(const Communicator& comm, const std::string& text,
                   const std::function<void(const std::string& text)>& take);
 

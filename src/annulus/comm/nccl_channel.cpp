@@ -13,7 +13,7 @@ namespace annulus::comm {
 
 namespace {
 
-/// One message as NCCL needs it: contiguous bytes. If the message's lines are not contiguous, it has a packed copy.
+/// One message as NCCL needs it: contiguous bytes. If its lines are not contiguous, the message has a packed copy.
 struct Wire {
   explicit Wire(NcclMessage&& message) : peer(message.peer), lines(std::move(message.lines)), bytes(0) {
     for (const core::Lines& one : lines) bytes += one.width * one.count;

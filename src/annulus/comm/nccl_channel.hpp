@@ -39,8 +39,8 @@ class NcclChannel {
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
-  /// Starts messages as one group. It sends the rows as the kernels launched so far leave them. Until the group is over
-  /// no kernel that touches any of the rows may be launched. Messages from one rank to another match in list order.
+  /// Starts messages as one group, with the rows as the kernels launched so far leave them. Until the group is over, no
+  /// kernel that touches any of the rows may be launched. Messages from one rank to another match in list order.
   std::shared_ptr<NcclGroup> start(std::vector<NcclMessage> sends, std::vector<NcclMessage> receives);
   /// Hands waiting groups to NCCL if it can take them. Throws Error(failure) with NCCL's text if NCCL failed.
   void progress();
@@ -62,12 +62,12 @@ class NcclChannel {
   const int rank_;
   NcclFunctions::Handle handle_ = nullptr;
   std::deque<std::shared_ptr<NcclGroup>> waiting_;  // not handed to NCCL yet
-  std::shared_ptr<NcclGroup> beginning_;            // handed to NCCL, but not in its queue yet
+  std::shared_ptr<NcclGroup> beginning_;            // handed to NCCL, but not in the queue yet
   std::vector<std::weak_ptr<NcclGroup>> begun_;     // in the queue, perhaps not over
   const int exceptions_;                            // std::uncaught_exceptions() at construction
 };
 
-/// Calls progress() of all channels: other ranks may be waiting for messages of any of them.
+/// Calls progress() of all channels, because other ranks may be waiting for messages of any channel.
 void progress_nccl();
 
 }  // namespace annulus::comm

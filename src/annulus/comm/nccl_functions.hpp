@@ -1,5 +1,5 @@
 // The few functions of NCCL that carry messages. They are looked up in NCCL's library at first use, so that the program
-// also starts without the library, and tests can replace the functions.
+// also starts without the library, and so that tests can replace the functions.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct NcclFunctions {
   using Id = std::array<char, 128>;
 
   std::function<int(Id*)> make_id;
-  /// Does not block: the communicator can be used when its state is success.
+  /// Does not block. The communicator can be used as soon as its state is success.
   std::function<int(Handle*, int ranks, const Id&, int rank)> init;
   /// Sets `state` to the result of the last call on the communicator: success, in progress, or an error.
   std::function<int(Handle, int* state)> state;
@@ -34,10 +34,10 @@ struct NcclFunctions {
   std::string version;  ///< "2.28.9"
 };
 
-/// Why this process has no NCCL: its build, or a library that was not found; empty if it has NCCL.
+/// Why this process has no NCCL: it was built without NCCL, or the library was not found. Empty if it has NCCL.
 std::string why_no_nccl();
 
-/// The functions of NCCL's library. Throws Error(usage) with why_no_nccl() if there are none.
+/// The functions of NCCL's library. Throws Error(usage) with the text of why_no_nccl() if it is not empty.
 const NcclFunctions& nccl_library();
 
 }  // namespace annulus::comm

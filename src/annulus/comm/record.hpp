@@ -1,4 +1,4 @@
-// What the thread that owns MPI is doing; the guard's thread may read it. Only this room uses it.
+// Records what the thread that owns MPI is doing; the guard's thread may read the record. Only this room uses it.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ class Record {
   void pop_scope();
   /// Sets what the thread is doing now; returns what it was doing before, for go_back().
   Doing begin(Doing::Activity activity, std::string what = "");
-  /// Sets what the thread does back to `before`; returns what it did until now. The return of a call counts as a beat.
+  /// Sets what the thread is doing back to `before`; returns what it did until now. If that was a call, counts a beat.
   Doing go_back(Doing before);
   void wait_for(const std::vector<Outstanding>& outstanding);
 

@@ -13,8 +13,8 @@
 namespace annulus::comm {
 namespace {
 
-// A wait first tests without pause, because most waits are short; later it pauses between tests to free the core. On
-// Linux a pause of 20 us lasts some 75 us: short compared with a hop, and too short for a network card to become idle.
+// A wait first tests without pauses, because most waits are short. Later it pauses between tests to free the core. On
+// Linux a pause of 20 us lasts about 75 us: short compared with a hop, and too short for a network card to become idle.
 constexpr double eager_seconds = 1e-3;
 constexpr std::chrono::microseconds pause{20};
 
@@ -49,7 +49,7 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   const Waiting waiting;
   std::vector<Outstanding> reported;
   while (!done()) {
-    Requests::begin_ready();  // also calls of other Requests: other ranks may be waiting for these messages
+    Requests::begin_ready();  // also begins calls of other Requests, because other ranks may wait for their messages
     progress_nccl();
     if (std::vector<Outstanding> now = outstanding(); now != reported) {
       waiting.about(now);
@@ -91,8 +91,8 @@ void Requests::begin_ready() {
 void check_started(int code, const char* call) { check_mpi(code, call); }
 
 Requests::~Requests() {
-  // Requests are still open here only while an error unwinds; the job is ending. Their buffers are about to be freed:
-  // we cancel messages and free their requests. Collectives can be neither cancelled nor freed.
+  // Requests are still open here only while an error unwinds and the job is ending. The messages' buffers are about to
+  // be freed, so we cancel the messages and free their requests. Collectives can be neither cancelled nor freed.
   std::erase_if(later(), [this](const Later& one) { return one.of == this; });
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL || about_[i].kind == Outstanding::Kind::collective) continue;

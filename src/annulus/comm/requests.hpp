@@ -1,4 +1,4 @@
-// Messages and collectives in flight, and wait_until(), the one loop in which this program waits for them.
+// Messages and collectives in flight, and wait_until(), the only loop in which this program waits for them.
 #pragma once
 
 #include <mpi.h>
@@ -21,7 +21,7 @@ struct Outstanding {
   Kind kind = Kind::collective;
   int peer = 0;           ///< unused for collectives
   Index bytes = 0;        ///< unused for collectives
-  const char* call = "";  ///< of MPI or NCCL; printed for collectives
+  const char* call = "";  ///< name of MPI's or NCCL's function; printed for collectives
 
   bool operator==(const Outstanding&) const = default;
 };
@@ -29,11 +29,11 @@ struct Outstanding {
 /// "receive of 8 bytes from rank 1, send of 4 bytes to rank 2 outstanding; 8 bytes in and 4 bytes out are missing".
 std::string describe(const std::vector<Outstanding>& outstanding);
 
-/// Calls `done` again and again until it returns true. It does not block inside MPI, so that the watchdog can end a
-/// stalled wait. `done` must let MPI move data; `outstanding` returns what is waited for.
+/// Calls `done` again and again until `done` returns true. Does not block inside MPI, so that the watchdog can end a
+/// stalled wait. `done` must let MPI move data. `outstanding` returns the requests that are still open.
 void wait_until(const std::function<bool()>& done, const std::function<std::vector<Outstanding>()>& outstanding);
 
-/// Requests started together and waited for together.
+/// Requests that are started together and waited for together.
 class Requests {
  public:
   Requests() = default;
@@ -46,12 +46,12 @@ class Requests {
   MPI_Request* add(const Outstanding& what);
   /// For an MPI call that must wait until ready() returns true. Then add_when() itself, or a later advance() or wait()
   /// of any Requests, calls begin(request), which makes the MPI call. The process makes all such calls in the order of
-  /// their add_when(), so that messages match as if every call had been made at once.
+  /// their add_when(), so that messages match as if each add_when() had made its call itself.
   void add_when(const Outstanding& what, std::function<bool()> ready, std::function<void(MPI_Request*)> begin);
-  /// Lets MPI move data, which it does only inside its calls, and calls completed(i) for each request that is complete
-  /// now, counted from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) if MPI says that
-  /// a request failed; the message describes the request and names the peer. So this function notices a dead rank, also
-  /// between two pieces of computation.
+  /// Lets MPI move data, which MPI does only inside its calls. Calls completed(i) for each request that has become
+  /// complete; i counts from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) if MPI
+  /// says that a request failed; the message describes the request and names the peer. So a rank that calls this
+  /// function between two pieces of computation notices a dead rank there, too.
   void advance(const std::function<void(std::size_t)>& completed = {});
   /// Returns when all requests are complete; see wait_until().
   void wait();
@@ -69,7 +69,7 @@ class Requests {
   std::vector<Outstanding> about_;
   std::vector<bool> begun_;
   std::size_t not_begun_ = 0;
-  std::vector<int> finished_;  // memory for results of MPI_Testsome, as is statuses_
+  std::vector<int> finished_;  // memory for the results of MPI_Testsome, like statuses_
   std::vector<MPI_Status> statuses_;
 };
 

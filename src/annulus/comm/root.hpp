@@ -16,7 +16,7 @@ using core::Index;
 template <class Work>
 std::string from_root(const Communicator& comm, Work&& work) {
   std::string answer;
-  Index kind = 0;  // of the error; 0: none
+  Index kind = 0;  // the core::ErrorKind of an error; 0: no error
   if (comm.is_root()) {
     try {
       answer = work();

@@ -1,4 +1,4 @@
-// Rows of K and V as MPI sees them.
+// Rows of an array, for example of K and V, as MPI sees them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace annulus::comm {
 
 /// Rows [rows.begin, rows.end) of every part of an array (parts, held, row_bytes) in the default execution space's
 /// memory. K and V of a rank are one such array. If D = Dv: parts = 2 B (K of every batch entry, then V), held = stored
-/// rows, row_bytes = Hkv * D numbers. So one message carries K and V of all batch entries.
+/// rows, row_bytes = the bytes of Hkv * D numbers. So one message carries K and V of all batch entries.
 struct RowBlock {
   void* data = nullptr;
   Index parts = 0;
@@ -23,7 +23,7 @@ struct RowBlock {
   void* first_row() const { return static_cast<std::byte*>(data) + rows.begin * row_bytes; }
 };
 
-/// Rows from, from + stride, ... (count of them) of an array.
+/// The rows `from`, from + stride, from + 2 * stride, ... of an array, `count` rows in all.
 struct RowRun {
   Index from = 0;
   Index stride = 1;
@@ -33,7 +33,7 @@ struct RowRun {
 /// An MPI datatype; the destructor frees it.
 class Datatype {
  public:
-  /// `bytes` contiguous bytes, as elements of type `number`: the count of elements may be below 2^31 if `bytes` is not.
+  /// `bytes` contiguous bytes, as elements of type `number`. Their count must fit an int; `bytes` may be larger.
   static Datatype contiguous(Index bytes, MPI_Datatype number = MPI_BYTE);
   /// The rows of a block, relative to the address of its first selected row.
   static Datatype rows(const RowBlock& block, MPI_Datatype number = MPI_BYTE);
@@ -41,7 +41,7 @@ class Datatype {
   /// Worked example: runs {0, 2, 3} and {7, 1, 2} of (2, 10, 1): bytes 0 2 4 7 8, then 10 12 14 17 18.
   static Datatype runs(const std::vector<RowRun>& runs, Index parts, Index held, Index row_bytes,
                        MPI_Datatype number = MPI_BYTE);
-  /// Bytes `columns` of the rows in the intervals `rows`, for every part of an array, relative to the array's address.
+  /// The bytes `columns` of the rows in the intervals `rows`, in every part of the array, relative to its address.
   /// Order: part by part, in each part interval by interval. array.rows has no effect.
   static Datatype columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns);
   ~Datatype();
@@ -54,7 +54,7 @@ class Datatype {
 
  private:
   explicit Datatype(MPI_Datatype type) : type_(type) {}
-  /// The type that MPI's function `call` makes from these arguments, as a component of other types.
+  /// Makes a type by MPI's function `call`. Until committed() is called, it can only be a component of other types.
   template <class Call, class... Arguments>
   static Datatype made(const char* name, Call* call, Arguments... arguments) {
     Datatype made(MPI_DATATYPE_NULL);

@@ -26,18 +26,18 @@ int node_local_rank() {
 }
 
 /// Between machines connected only by TCP, Open MPI 4 chooses `rdma`, the one RMA component that cannot make windows
-/// there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this. Open MPI 5 has no other component.
+/// there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this. Not in Open MPI 5, which has no other.
 void leave_out_rdma_component() {
   if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
 }
 
-/// We do not use shared file pointers, for which Open MPI has components. When a file is opened, two of these write a
-/// name derived from its path into a buffer that is too short for some 250 characters (4.1.4: aborts the process).
+/// Excludes two components for shared file pointers, which we do not use. When a file is opened, the two write a name
+/// derived from its path into a buffer that is too short for some 250 characters (Open MPI 4.1.4: aborts the process).
 void leave_out_shared_file_pointers() {
   if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_sharedfp", "^lockedfile,sm", /*overwrite=*/0);
 }
 
-/// A process without other ranks need open no network ports. (On a busy machine Open MPI 4.1's TCP component can crash
+/// A process without other ranks need not open network ports. (On a busy machine Open MPI 4.1's TCP component can crash
 /// in MPI_Init: it calls address 0 in mca_btl_tcp. We have seen this with several ranks.)
 void leave_out_network() {
   if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_btl", "self", /*overwrite=*/0);
@@ -77,7 +77,7 @@ std::string mpi_library() {
   const std::string_view all(text.data(), std::size_t(length));
   int version = 0, subversion = 0;
   MPI_Get_version(&version, &subversion);
-  // Libraries print paragraphs; the first line, up to a comma (Open MPI) or line end (MPICH), is the name and version.
+  // Libraries return several lines. The text up to a comma (Open MPI) or line end (MPICH) is the name and version.
   return std::string(all.substr(0, all.find_first_of(",\n"))) + " (MPI " + std::to_string(version) + "." +
          std::to_string(subversion) + ")";
 }

@@ -1,5 +1,5 @@
-// Starts and ends MPI and Kokkos in the only order that works: MPI starts first, so that Kokkos sees to which cores the
-// launcher has bound this process.
+// Starts and ends MPI and Kokkos in the only order that works: MPI starts first, so that Kokkos knows to which cores
+// the launcher has bound this process.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace annulus::comm {
 
 /// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. Make one per process, in main; it must outlive
-/// all else. Removes Kokkos' own options (--kokkos-...) from argc and argv. A rank's number in its node selects a GPU,
-/// unless an option names one; without a GPU a build for GPUs does not start Kokkos (core/kokkos_compat.hpp).
+/// everything else. Removes Kokkos' own options (--kokkos-...) from argc and argv. A rank's number in its node selects
+/// a GPU, unless an option names one. Without a GPU, a build for GPUs does not start Kokkos (core/kokkos_compat.hpp).
 class Runtime {
  public:
   /// `alone`: no launcher started this process, and there are no other ranks.
@@ -23,8 +23,8 @@ class Runtime {
   Guard guard_;  // lives longer than MPI and Kokkos
 };
 
-/// Ends the whole job at once with this exit status: for a rank that cannot go on while others may wait for it. Removes
-/// unfinished files (core/unfinished_files.hpp).
+/// Ends the whole job at once with this exit status. Called by a rank that cannot go on while others may wait for it.
+/// Removes unfinished files (core/unfinished_files.hpp).
 [[noreturn]] void abort_job(int status);
 
 /// One line with the MPI library and the version of the standard that it implements.

@@ -1,17 +1,18 @@
-// Long messages between ranks of a node: MPI libraries copy these once, directly from the sender's memory, if the
-// system permits it.
+// MPI libraries copy a long message between two ranks of a node only once, directly from the sender's memory, if the
+// system permits this.
 #pragma once
 
 #include <string>
 
 namespace annulus::comm {
 
-/// Why a process may not read another process's memory (process_vm_readv), in the system's words; empty if it may. The
-/// test reads this process's own memory. Containers without the capability SYS_PTRACE forbid such reads.
+/// Why a process may not read another process's memory (process_vm_readv), as the system's error text; empty if it may.
+/// The test reads this process's own memory. Containers without the capability SYS_PTRACE forbid such reads.
 std::string why_no_single_copy();
 
-/// Call this before MPI starts: where such reads are forbidden, it switches them off in Open MPI, unless the user has
-/// set this option. Open MPI itself would try them, and print a line for every message that it then copies otherwise.
+/// Call this before MPI starts. Where such reads are forbidden, this function switches them off in Open MPI, unless the
+/// user has set this option. Otherwise Open MPI would try such a read for every message, print a line each time, and
+/// then copy the message in another way.
 void leave_out_single_copy_where_forbidden();
 
 }  // namespace annulus::comm

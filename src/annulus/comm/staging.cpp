@@ -93,7 +93,7 @@ std::string transfers() {
 }
 
 int send_device_memory_to_self() {
-  constexpr Index bytes = 1 << 20;  // more than any library sends in its way for small messages
+  constexpr Index bytes = 1 << 20;  // more than any library treats as a small message
   const core::Buffer from("self-send", bytes), to("self-send", bytes);
   std::vector<unsigned char> sent(bytes), arrived(bytes, 0);
   for (Index i = 0; i < bytes; ++i) sent[std::size_t(i)] = static_cast<unsigned char>(i * 7 + i / 251);

@@ -1,6 +1,6 @@
-// The only file that knows whether MPI may access the execution space's memory. Host memory goes to MPI directly;
-// device memory, too, if distribution.gpu_aware allows it. Otherwise device memory is staged through host memory:
-// copies run while kernels run, in one queue per direction, so that neither the host nor the kernels wait for them.
+// The only file that knows whether MPI may access the execution space's memory. Host memory goes to MPI directly. So
+// does device memory, if distribution.gpu_aware allows it. Otherwise device memory is staged: it is copied through host
+// memory. The copies run while kernels run, in one queue per direction, so that neither host nor kernels wait for them.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,11 @@ namespace annulus::comm {
 enum class GpuAware { automatic, on, off };
 
 /// Decides how device memory travels; collective, with the same result on all ranks. MPI's version macros and query
-/// functions may claim support that is missing, or deny it, so they are not used. Instead, rank 0 calls `trial`, which
-/// makes a child process call send_device_memory_to_self(): if the library crashes, it ends the child, not the run.
-/// `trial` returns what went wrong, or an empty text; it is called only for device memory, and not with `off`. `on`
-/// sends device memory directly even if the trial fails, and warns: the GPU may only have refused a second process.
+/// functions may claim support that is missing, or deny support that exists, so they are not used. Instead, rank 0
+/// calls `trial`, which makes a child process call send_device_memory_to_self(): if the library crashes, it ends the
+/// child, not the run. `trial` returns what went wrong, or an empty text. It is called only for device memory, and not
+/// with `off`. With `on`, device memory is sent directly even if the trial fails, because the GPU may only have refused
+/// a second process; rank 0 then prints a warning.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
 /// How rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by NCCL
@@ -37,8 +38,8 @@ struct StagingQueues {
 void stage_by(const StagingQueues& queues);
 
 /// A block in a form that MPI may read or write: the block itself, or a packed copy in host memory. Construct it when
-/// the message is started. The message has the rows as the kernels launched until then leave them; until it is
-/// complete, no kernel that touches the rows may be launched.
+/// the message is started. The message has the rows as the kernels launched before construction leave them. Until the
+/// message is complete, no kernel that touches the rows may be launched.
 ///   to send      load(); MPI may read the block as soon as is_loaded() returns true
 ///   to receive   store() when MPI has written the block; arrive() before a kernel that reads the rows is launched
 /// If the block is not staged, these functions do nothing.

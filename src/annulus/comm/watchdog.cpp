@@ -25,7 +25,7 @@ Waiting::Waiting() : before_(record().begin(Doing::waiting)) {
 }
 Waiting::~Waiting() { record().go_back(std::move(before_)); }
 void Waiting::about(const std::vector<Outstanding>& outstanding) const { record().wait_for(outstanding); }
-// Without a watchdog look() gives no sign of life: MPI is then only starting, and the guard may end long waits, too.
+// Without a watchdog, look() gives no sign of life, so the guard may end long waits. MPI is only starting then.
 void Waiting::look() const {
   if (current != nullptr) current->look();
 }
@@ -57,7 +57,7 @@ Watchdog::Watchdog(const Communicator& comm, double timeout_seconds, const char*
 Watchdog::~Watchdog() {
   if (comm_.size() > 1 && std::uncaught_exceptions() == 0) {
     const Scope place("the end of the program");
-    comm_.barrier();  // the watchdog understands this wait; ranks that wait for a busy one in MPI_Finalize look hung
+    comm_.barrier();  // ranks wait here, where the watchdog knows who is busy; inside MPI_Finalize they would look hung
   }
   current = nullptr;
   heartbeat_.reset();
@@ -135,7 +135,7 @@ void Watchdog::join_alarm() {
   abort_job(stalled_status);
 }
 
-/// Keeps calling MPI, which may have to serve other ranks' reads of the heartbeat.
+/// Keeps calling MPI, because MPI may have to serve other ranks' reads of the heartbeat.
 void Watchdog::linger(double seconds) {
   for (const double end = core::wall_seconds() + seconds; core::wall_seconds() < end;) {
     heartbeat_->look();

@@ -1,20 +1,21 @@
 // Ends a stalled run, in which ranks wait for each other, and prints which rank waits where for which rank.
 //
 // A run is stalled if during the time-out NO rank has made progress: no request completed, no call returned, and no
-// rank worked. A rank that only waits because another one still computes (even for an hour) is not stalled. Time is
-// counted in small steps between two readings of the clock, so a job that was suspended as a whole does not look
-// stalled when it goes on.
+// rank worked. A rank that only waits because another one still computes (even for an hour) is not stalled. If much
+// time passes between two readings of the clock, only a part of it counts. So a job that was suspended as a whole does
+// not look stalled when it goes on.
 //
-// How a waiting rank knows that another rank works (heartbeat.hpp): the working rank counts progress in rank 0's memory
-// at its polls (watchdog_progress()), and its guard counts beats in its own memory, even if it does not poll. Waiting
-// ranks read rank 0's progress and beats. If rank 0 waits, and an eighth of the time-out has passed without progress,
-// it reads the beats of all other ranks; if one of them has changed, rank 0 counts that as progress.
+// How a waiting rank knows that another rank works (heartbeat.hpp): at its polls (watchdog_progress()) the working rank
+// changes the number `progress` in rank 0's memory. Its guard counts beats in the working rank's memory, even if that
+// rank does not poll. Waiting ranks read rank 0's `progress` and beats. If rank 0 waits, and an eighth of the time-out
+// has passed without progress, rank 0 reads the beats of all other ranks. If one of these numbers has changed, rank 0
+// changes `progress`.
 //
 // What notices a stall:
 //   a wait for MPI    the waiting thread itself, which tests its requests again and again (requests.hpp). It prints the
 //                     diagnosis, raises the alarm, gives the other ranks a moment to print theirs, and ends the job by
 //                     MPI_Abort(4).
-//   a call that does  the guard's thread (guard.hpp), if the thread that owns MPI gave no sign of life: it may
+//   a call that does  the guard's thread (guard.hpp), if the thread that owns MPI gave no sign of life. That thread may
 //   not return        be inside HDF5 or the file system, or inside an MPI call that hangs (activity.hpp). So a single
 //                     file operation must not take longer than the time-out either.
 #pragma once
@@ -46,7 +47,7 @@ class Waiting {
   Doing before_;
 };
 
-/// Whether a watchdog exists.
+/// Whether a watchdog of several ranks exists.
 bool is_watched();
 
 /// At most one per process, constructed and destroyed by all ranks together. The guard must exist already.

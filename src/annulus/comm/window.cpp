@@ -27,7 +27,7 @@ std::string window_defect() {
 
 Window::Window(const Communicator& comm, std::string purpose, Index bytes)
     : comm_(comm), purpose_(std::move(purpose)), bytes_(bytes) {
-  comm.barrier();  // the watchdog sees who waits for whom here, but not in the call
+  comm.barrier();  // the watchdog sees who waits for whom here, but not inside MPI_Win_allocate
   const int made = blocking("MPI_Win_allocate", MPI_Win_allocate, MPI_Aint(bytes), 1, MPI_INFO_NULL, comm.handle(),
                             &data_, &window_);
   if (made != MPI_SUCCESS) {
@@ -38,7 +38,7 @@ Window::Window(const Communicator& comm, std::string purpose, Index bytes)
   }
   core::memory_ledger().add(purpose_, bytes_);
   check_mpi(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
-  // One epoch from here to close(). NOCHECK: no rank ever locks exclusively, so MPI need not ask for locks.
+  // One epoch lasts from here to close(). NOCHECK: no rank ever locks exclusively, so MPI need not ask for locks.
   call_mpi("MPI_Win_lock_all", MPI_Win_lock_all, MPI_MODE_NOCHECK, window_);
 }
 
@@ -148,7 +148,7 @@ void WindowAdd::add(Index held, const std::vector<RowRun>& runs, const RowBlock&
   RowBlock block = rows_->block();
   Index next = block.rows.begin;
   const BlockingScope inside(
-      "MPI_Raccumulate");  // Open MPI's component for UCX waits for a lock of the owner's memory in here
+      "MPI_Raccumulate");  // where Open MPI's component for UCX waits for a lock of the owner's memory
   for (const RowRun& run : runs) {
     block.rows = {next, next + run.count};
     next += run.count;

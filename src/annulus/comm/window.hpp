@@ -18,11 +18,11 @@ std::string window_defect(std::string_view library);
 std::string window_defect();
 
 /// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close(). MPI
-/// allocates it: strided reads of memory that MPI had not allocated were 40 times slower (Open MPI 4.1, 4,096 pieces).
+/// allocates the memory, because strided reads of other memory were 40 times slower (Open MPI 4.1, 4,096 pieces).
 /// The destructor does not free it; close() does.
 class Window {
  public:
-  /// Collective; ranks may give different sizes, 0 included. Counted in the memory ledger under `purpose`.
+  /// Collective; ranks may give different sizes, 0 included. The memory ledger counts the window as `purpose`.
   Window(const Communicator& comm, std::string purpose, Index bytes);
   /// A window that was not closed is never freed. This happens only while an error unwinds: MPI_Win_free would wait for
   /// the other ranks, which may be waiting for this rank.
@@ -43,7 +43,7 @@ class Window {
   void collect();
   /// Copies the window's bytes [offset, offset + bytes) to the default execution space's memory.
   void read(Index offset, void* data, Index bytes) const;
-  /// Collective: returns when no rank reads any more; the memory is then freed.
+  /// Collective: waits until no rank reads any more, then frees the memory.
   void close();
 
  private:
@@ -54,14 +54,14 @@ class Window {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
-/// Accesses in flight to another rank's window, and this rank's rows that are their source or target. Use: start() of a
-/// derived class, progress() now and then while computing, wait() before the rows are touched.
+/// Accesses in flight to another rank's window, and this rank's rows that are their source or target. Call start() of a
+/// derived class, progress() now and then while computing, and wait() before the rows are touched.
 class WindowAccess {
  public:
   WindowAccess(const WindowAccess&) = delete;
   WindowAccess& operator=(const WindowAccess&) = delete;
 
-  /// Lets MPI move data, which it does only inside its calls. Cheap when nothing is in flight.
+  /// Lets MPI move data, which MPI does only inside its calls. Cheap when nothing is in flight.
   void progress();
   /// Returns when MPI is done with this rank's rows; rows that were read have then arrived.
   void wait();
@@ -98,7 +98,7 @@ class WindowAdd : public WindowAccess {
   explicit WindowAdd(const Window& window) : WindowAccess(window, Outstanding::Kind::send, "MPI_Raccumulate") {}
 
   /// Starts to add the rows of `from`, numbers of `precision`, to the runs of the owner's window (layout as in
-  /// WindowRead). Runs may have rows in common: each run is its own access, because MPI forbids overlaps inside one.
+  /// WindowRead). Runs may have rows in common: MPI forbids overlaps inside one access, but each run is its own access.
   void start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& from, core::Precision precision);
 
  private:

@@ -1,16 +1,16 @@
-// Rounding mode and denormal numbers: our threads use the defaults, even if the calling program has changed its own.
+// Our threads use the default rounding mode and keep denormal numbers, whatever the calling program has set.
 //
-// A thread inherits these settings from the thread that started it. In a program linked with -ffast-math, or after
-// PyTorch's set_flush_denormal(True), our threads would turn denormal numbers into 0; after fesetround() they would
-// round in another direction. The same call would then give different bits in different programs.
+// A thread inherits both settings from the thread that started it. In a program linked with -ffast-math, or after
+// PyTorch's set_flush_denormal(True), our threads would turn denormal numbers into 0; after fesetround() our threads
+// would round in another direction. The same call would then give different bits in different programs.
 #pragma once
 
 #include <cfenv>
 
 namespace annulus::core {
 
-/// While it lives, the calling thread rounds to nearest, keeps denormal numbers and traps no exception. The destructor
-/// restores the thread's own settings and exception flags.
+/// While an object lives, the calling thread rounds to nearest, keeps denormal numbers and traps no exception. The
+/// destructor restores the thread's own settings and exception flags.
 class DefaultArithmetic {
  public:
   DefaultArithmetic();
@@ -31,7 +31,7 @@ class DefaultArithmeticOnHost {
   DefaultArithmeticOnHost& operator=(const DefaultArithmeticOnHost&) = delete;
 
  private:
-  const DefaultArithmetic calling_;  // needed even where Kokkos was not started
+  const DefaultArithmetic calling_;  // for the calling thread if Kokkos was not started
 };
 
 }  // namespace annulus::core

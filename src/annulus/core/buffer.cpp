@@ -20,7 +20,7 @@ using Space = Kokkos::DefaultExecutionSpace::memory_space;
 template <class MemorySpace>
 using Bytes = Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged>;
 
-/// Returns nullptr if there is no memory. The caller reports that, since Kokkos' message does not name the purpose.
+/// Returns nullptr if there is no memory. The caller then throws, because Kokkos' message does not name the purpose.
 void* memory_of_kokkos(const std::string& label, Index bytes) {
   try {
     return Kokkos::kokkos_malloc<Space>(label, std::size_t(bytes));
@@ -50,7 +50,7 @@ void give_back(void* memory, Index bytes, bool of_kokkos) {
   device_blocks().give(memory, bytes);
 }
 
-/// A thread zeroes at least this many bytes: for fewer it is not worth waking the thread.
+/// fill_zero() uses one thread for each piece of this many bytes: for less it is not worth waking a thread.
 constexpr Index zeroed_at_once = 256 * 1024;
 
 /// On a GPU this waits for the kernels launched before it, but not for copies in other queues.
@@ -74,7 +74,7 @@ void release_free_blocks() {
 Buffer::Buffer(std::string purpose, Index bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   const bool of_kokkos = Kokkos::is_initialized();
-  // Large host memory begins at the start of a huge page; the bytes before that are never touched.
+  // Large host memory begins at the start of a huge page; the allocated bytes before that page are never touched.
   const Index whole = in_huge_pages(bytes);
   const bool huge = device_is_host() && whole >= huge_page_bytes;
   const std::size_t asked = huge ? std::size_t(whole) + std::size_t(huge_page_bytes) : std::size_t(bytes);
@@ -138,7 +138,7 @@ void fill_zero(void* device, Index bytes) {
   if (!device_is_host())
     return copy_now(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
   if (!Kokkos::is_initialized()) return void(std::memset(device, 0, std::size_t(bytes)));
-  // Kokkos fills a view byte by byte, which is slower. As in Kokkos, each thread is the first to touch its part.
+  // Kokkos fills a view byte by byte, which is slower. As in its fill, each thread is the first to touch its part.
   const Index parts = std::min<Index>(host_threads(), ceil_div(bytes, zeroed_at_once));
   const auto zero = [=](const Index i) {
     const Interval part = even_part(bytes, parts, i);

@@ -1,4 +1,4 @@
-// Owned bytes in the memory of the default execution space (device memory in GPU builds, otherwise plain memory).
+// A buffer of bytes in the memory of the default execution space (device memory in GPU builds, otherwise plain memory).
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace annulus::core {
 
-/// An uninitialised array of bytes, counted in the memory ledger under `purpose` while it lives. Copies share it.
-/// Throws Error(failure), which names purpose and size, if there is not enough memory.
+/// An uninitialised array of bytes, counted in the memory ledger under `purpose` while it lives. Copies of a Buffer
+/// share the array. Throws Error(failure), which names purpose and size, if there is not enough memory.
 class Buffer {
  public:
   Buffer() = default;
@@ -34,7 +34,7 @@ class Buffer {
   Index bytes_ = 0;
 };
 
-/// Copies between host memory and a buffer's memory (a plain copy when they are the same); complete on return.
+/// Copies between host memory and a buffer's memory (a plain copy if both are the same memory); complete on return.
 void copy_to_device(void* device, const void* host, Index bytes);
 void copy_to_host(void* host, const void* device, Index bytes);
 /// Fills a buffer's memory with zero bytes; complete on return.

@@ -21,7 +21,7 @@ struct Moment {
 };
 using When = std::shared_ptr<const Moment>;  ///< null: already over
 
-/// Does copies one after another. "The kernels" are those of the default execution space's default instance.
+/// Makes copies one after another. "The kernels" are those of the default execution space's default instance.
 ///
 /// Worked example: copy rows, which a kernel made, to the host; then copy other rows from the host for a kernel:
 ///   kernel<<<>>>; made = q.kernels_so_far(); q.wait_for(made); q.copy(rows, host); out = q.so_far();
@@ -33,7 +33,7 @@ class CopyQueue {
 
   /// The moment at which all kernels launched so far are done.
   virtual When kernels_so_far() = 0;
-  /// Copies requested from now on begin after that moment.
+  /// Copies requested from now on begin after `moment`.
   virtual void wait_for(const When& moment) = 0;
   /// Copies lines. Both sides have the same width and count, and must stay as they are until the copy is over.
   virtual void copy(const Lines& from, const Lines& to) = 0;
@@ -41,18 +41,18 @@ class CopyQueue {
   virtual When so_far() = 0;
   /// Whether the moment is over. Throws Error(failure) if a copy failed.
   virtual bool is_over(const When& moment) = 0;
-  /// Kernels that are launched from now on begin after that moment. On the host kernels run as soon as they are
-  /// launched, so there the moment is over on return.
+  /// Kernels that are launched from now on begin after `moment`. On the host, kernels run as soon as they are launched,
+  /// so there the moment is over on return.
   virtual void kernels_wait_for(const When& moment) = 0;
   /// The GPU's stream, for libraries that add their own work to the queue; null on the host.
   virtual void* stream() { return nullptr; }
 };
 
-/// A new queue, independent of others: on a GPU a stream; elsewhere each copy is done when copy() returns.
+/// A new queue, independent of others. On a GPU it is a stream; elsewhere each copy is done when copy() returns.
 std::unique_ptr<CopyQueue> make_copy_queue();
 
-/// Host memory for such copies. On a node with a GPU it is pinned: the GPU reads and writes it directly, and it takes
-/// long to allocate. The memory ledger does not count it; the ledger counts the memory of tensors.
+/// Host memory for the copies of a CopyQueue. On a node with a GPU it is pinned, so the GPU reads and writes it
+/// directly; pinned memory takes long to allocate. The memory ledger counts tensors, not this memory.
 class HostMemory {
  public:
   HostMemory() = default;

@@ -1,4 +1,4 @@
-// Errors a user sees. Every message says what was found, where, and what was expected.
+// Errors that a user sees. Every message says what was found, where, and what was expected.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ template <class... Args>
   throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Checks a condition that only a bug of the program (not a mistake of the user) can break: throws, with the line in
+/// Checks a condition that only a bug of the program (not a mistake of the user) can break. The error names the line in
 /// the source. `message` is a callable, so that nothing is formatted while the condition holds.
 template <class Message>
 void require(bool holds, Message&& message, std::source_location where = std::source_location::current()) {

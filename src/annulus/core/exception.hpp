@@ -14,7 +14,7 @@ enum class ErrorKind {
   stalled = 4,       ///< a peer made no progress
 };
 
-/// `kind` becomes the exit status, what() the message.
+/// kind() becomes the program's exit status, what() its message.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}

@@ -1,5 +1,5 @@
-// Keeps GPU memory for its next owner. To ask the driver for memory and to give it back takes as long as a kernel over
-// some thousand rows, and passes ask for the same sizes again and again.
+// Keeps GPU memory for its next owner. Asking the driver for memory and giving the memory back takes as long as a
+// kernel over some thousand rows, and passes ask for the same sizes again and again.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace annulus::core {
 /// together never exceed the most that were in use at once, so a plan's predicted peak holds. Thread-safe.
 class FreeBlocks {
  public:
-  /// `get` returns nullptr where there is no memory.
+  /// `get` returns nullptr if there is no memory.
   FreeBlocks(std::function<void*(Index bytes)> get, std::function<void(void*)> give_back)
       : get_(std::move(get)), give_back_(std::move(give_back)) {}
   FreeBlocks(const FreeBlocks&) = delete;
@@ -26,7 +26,7 @@ class FreeBlocks {
   void give(void* block, Index bytes);
   /// Releases all kept blocks and forgets the largest total that was in use.
   void clear();
-  /// The same, and keeps no block from now on: the driver is about to shut down.
+  /// Does the same as clear(), and keeps no block from now on, because the driver is about to shut down.
   void stop();
 
  private:
@@ -37,7 +37,7 @@ class FreeBlocks {
   const std::function<void(void*)> give_back_;
   std::mutex mutex_;
   bool keeps_ = true;
-  std::multimap<Index, void*> kept_;  // by bytes
+  std::multimap<Index, void*> kept_;  // by the block's bytes
   Index kept_bytes_ = 0, used_bytes_ = 0, most_used_ = 0;
 };
 

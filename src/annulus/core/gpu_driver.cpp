@@ -16,8 +16,8 @@ using DeviceProperties = hipDeviceProp_t;
 #endif
 
 #if defined(KOKKOS_ENABLE_CUDA)
-// Nodes without a GPU lack the driver's library, and a program linked with it would not even start there. Kokkos calls
-// three of its functions: we look them up when they are called, so that the linker needs none of them.
+// Nodes without a GPU lack the driver's library, so a program linked with that library would not even start there.
+// Kokkos calls three functions of the library. We look up each when it is called, so that the linker needs none.
 namespace {
 
 template <class... Arguments>

@@ -1,5 +1,5 @@
-// Names of the GPU's runtime library, CUDA or HIP; the two differ in a prefix. GPU(Malloc) is cudaMalloc or hipMalloc.
-// It is not defined in builds for host threads (and, so far, for other GPUs).
+// Names of the GPU's runtime library, CUDA or HIP, whose names differ only in a prefix. GPU(Malloc) is cudaMalloc or
+// hipMalloc. The macro is not defined in builds for host threads (and, so far, for other GPUs).
 #pragma once
 
 #include <Kokkos_Core.hpp>

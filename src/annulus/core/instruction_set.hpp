@@ -1,4 +1,4 @@
-// The vector instruction sets for which one binary has code, and those of them that this processor has.
+// The vector instruction sets for which this program has code, and which of them this processor has.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@ namespace annulus::core {
 
 /// baseline: what the compiler assumes of every machine of this kind (SSE2 on x86-64, NEON on 64-bit Arm).
 /// avx512_bf16: avx512 plus products of bfloat16; both sets compute the same bits.
-/// amx: products of bfloat16 on Intel's matrix units, with bits of its own; all other work uses vectors_beside(amx). A
-/// processor without the units computes the same bits with vectors, many times slower.
+/// amx: products of bfloat16 on Intel's matrix units, which give other bits; all other work uses vectors_beside(amx). A
+/// processor without matrix units computes the same bits with vectors, many times slower.
 enum class InstructionSet { baseline, avx2, avx512, avx512_bf16, amx };
 
 inline constexpr std::array all_instruction_sets{InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512,
@@ -34,12 +34,12 @@ InstructionSet vectors_beside(InstructionSet set);
 /// The default: the last usable set that limit_instruction_set() allows.
 InstructionSet best_instruction_set();
 
-/// Whether this process computes by matrix units: amx is the best set, and the processor has the units. Without them
-/// vectors compute the same bits, slowly.
+/// Whether this process computes on matrix units: amx is the best set, and the process may use the units. Without the
+/// units amx computes the same bits with vectors, slowly.
 bool has_matrix_units();
 
-/// From now on no thread uses a set that is better than `most`; for jobs whose ranks must all use the same set. Before
-/// the first call the limit is preferred_limit().
+/// From now on no thread uses a set that is better than `most`. This is for jobs whose ranks must all use the same set.
+/// Before the first call the limit is preferred_limit().
 void limit_instruction_set(InstructionSet most);
 
 /// The set of this name, if there is one.

@@ -19,7 +19,7 @@ namespace annulus::core {
 
 namespace {
 
-/// Limits the number of threads to what Kokkos can use.
+/// Limits the number of OpenMP threads to what Kokkos can use.
 void limit_openmp() {
 #ifdef KOKKOS_ENABLE_OPENMP
   const int asked = omp_get_max_threads();
@@ -35,8 +35,8 @@ std::atomic<int> most_host_threads{std::numeric_limits<int>::max()};
 }  // namespace
 
 void initialize_kokkos(int& argc, char**& argv, int device) {
-  // Options go to Kokkos as words, because all versions understand these; the argument struct changed its name in 3.7.
-  // Only words with the prefix --kokkos- go there: version 3.4 would take --help and --threads, too. Kokkos' advice to
+  // Options go to Kokkos as words, which all versions understand; the struct of arguments changed its name in 3.7. Only
+  // words with the prefix --kokkos- are passed on: version 3.4 would take --help and --threads, too. Kokkos' advice to
   // set OMP_PROC_BIND is silenced: under mpirun that setting would put all ranks of a node on one core.
   std::string quiet = "--kokkos-disable-warnings", gpu;
   const auto is_theirs = [](std::string_view word) { return word.starts_with("--kokkos-"); };

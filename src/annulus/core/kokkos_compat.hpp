@@ -59,25 +59,25 @@ bool is_busy(const ExecSpace& space) {
 }
 
 /// Calls Kokkos::initialize on GPU number `device` modulo the number of GPUs of this machine, unless the command line
-/// names one (--kokkos-device-id). Without a GPU backend `device` has no effect. Removes Kokkos' own options from argc
-/// and argv. A build for GPUs does not start Kokkos on a node without one: there Buffer is host memory, loops on the
-/// host run on one thread, and work that needs kernels calls require_device() first.
+/// names a GPU (--kokkos-device-id). Without a GPU backend `device` has no effect. Removes Kokkos' own options from
+/// argc and argv. A build for GPUs does not start Kokkos on a node without one: there Buffer is host memory, loops on
+/// the host run on one thread, and work that needs kernels calls require_device() first.
 void initialize_kokkos(int& argc, char**& argv, int device);
 
 /// "3.4.1": the version Kokkos was compiled with.
 std::string kokkos_version();
-/// "OpenMP, Serial": execution spaces built in, the default one first.
+/// "OpenMP, Serial": the execution spaces of this build, the default one first.
 std::string kokkos_backends();
 /// What the default execution space runs on: the GPU's name, "2 threads", or "no GPU (<why>)".
 std::string device_name();
 /// Throws Error(failure), which says why, if kernels cannot run: a build for GPUs on a node without one.
 void require_device();
 
-/// Kokkos' table of OpenMP threads has so many entries, and Kokkos does not check that more are asked for.
+/// Kokkos' table of OpenMP threads has this many entries, and Kokkos does not check whether more threads are asked for.
 inline constexpr int most_kokkos_threads = 512;
 /// How many threads run kernels on the host: Kokkos' threads, or the limit_host_threads() limit if that is lower.
 int host_threads();
-/// From now on at most `most` threads (1 or more), for programs that share the process with other libraries.
+/// Lets at most `most` threads (1 or more) run kernels, for programs that share the process with other libraries.
 void limit_host_threads(int most);
 
 /// Calls body(i) for first <= i < end, on all host threads, or on this thread alone if Kokkos was not started. All

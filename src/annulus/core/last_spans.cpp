@@ -24,13 +24,13 @@ struct Ring {
   std::size_t ended = 0;
 };
 
-/// Never destroyed: a thread may still read it while the program ends.
+/// Never destroyed, because a thread may still read the ring while the program ends.
 Ring& ring() {
   static Ring* const one = new Ring;
   return *one;
 }
 
-/// A name may contain the name of a file, and with it any character.
+/// Makes a name safe inside a string of JSON: it may contain the name of a file, and so any character.
 std::string quoted(const char* name) {
   std::string text;
   for (; *name != 0; ++name) {

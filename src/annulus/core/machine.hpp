@@ -1,4 +1,4 @@
-// What a plan must know of a machine: how fast a rank computes, copies and sends messages. The numbers come from a
+// What a plan must know about a machine: how fast a rank computes, copies and sends messages. The numbers come from a
 // machine file, a calibration or the built-in default.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Machine {
   std::vector<KernelRate> kernel;           ///< ascending head_dim; the last one serves all larger heads
   double float64_factor = 2;                ///< time of float64 arithmetic / time of float32
   double half_factor = 1.1;                 ///< time with float16 or bfloat16 tensors / with float32
-  /// Time with such products / with products of float32, whatever the tensors.
+  /// Time with products of this precision / with products of float32, whatever type the tensors have.
   double bfloat16_factor = 1.1, three_bfloat16_factor = 1.1, six_bfloat16_factor = 1;
   double single_factor = 1;  ///< time of a rank alone on its node / time by the rates above
   Link inside_node;
@@ -39,7 +39,7 @@ struct Machine {
   double seconds_per_communicator = 5e-5;  ///< to make and free one, all ranks together
   Link window = {5e-4, 1e-9};              ///< to make, fill and free a window: per window, and per byte
   double seconds_per_interval = 1e-5;      ///< to plan, collect and start work, per interval of rows
-  double read_rate = 1e9;  ///< bytes per second that a rank reads of an uncached file while all ranks read
+  double read_rate = 1e9;  ///< bytes per second that a rank reads from an uncached file while all ranks read
   Index ranks_per_node = 1;
   double memory_per_rank = 0;  ///< bytes
   std::string memory_source;   ///< what sets that bound, for messages; empty: `source`

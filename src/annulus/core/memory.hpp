@@ -17,7 +17,7 @@ class MemoryLedger {
   void remove(const std::string& purpose, Index bytes);
   Index current() const;
   Index peak() const;
-  /// Peak bytes of each purpose; the sum may exceed peak(), since purposes peak at different times.
+  /// Peak bytes of each purpose; the sum may exceed peak(), because purposes peak at different times.
   std::map<std::string, Index> peak_by_purpose() const;
   /// Forgets the peaks, but not the current bytes.
   void reset_peak();

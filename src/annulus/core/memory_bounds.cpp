@@ -28,7 +28,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// The single number in a file; nothing if the file does not exist or says "max".
+/// The single number in a file; empty if the file does not exist or says "max".
 std::optional<Index> number_in(const fs::path& path) {
   std::ifstream file(path);
   if (Index number = 0; file >> number) return number;
@@ -46,14 +46,14 @@ const CgroupFiles version1{
     {"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_inactive_file", "total_active_file"};
 const CgroupFiles version2{{"memory.max", "memory.high"}, "memory.current", "inactive_file", "active_file"};
 
-/// Bytes that are still free in a group; nothing if the group has no limit.
+/// Bytes that are still free in a group; empty if the group has no limit.
 std::optional<Index> free_of(const fs::path& group, const CgroupFiles& files) {
   const auto stat = numbers_in((group / "memory.stat").string());
   const auto entry = [&](const char* word, Index otherwise) {
     const auto found = stat.find(word);
     return found == stat.end() ? otherwise : found->second;
   };
-  Index limit = entry("hierarchical_memory_limit", unlimited);  // includes groups that a container does not see
+  Index limit = entry("hierarchical_memory_limit", unlimited);  // includes limits of groups that a container cannot see
   for (const char* file : files.limits) limit = std::min(limit, number_in(group / file).value_or(unlimited));
   if (limit >= unlimited) return std::nullopt;
   const Index pages = entry(files.inactive, 0) + entry(files.active, 0);
@@ -67,7 +67,7 @@ struct Mount {
   std::string folder;
 };
 std::optional<Mount> mount_of(const std::string& root, bool second) {
-  // 33 24 0:29 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
+  // A line: 33 24 0:29 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
   for (const std::string& line : lines_of(root + "/proc/self/mountinfo")) {
     const std::size_t dash = line.find(" - ");
     if (dash == std::string::npos) continue;

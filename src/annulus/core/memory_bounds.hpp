@@ -9,14 +9,14 @@
 
 namespace annulus::core {
 
-/// Reads lines such as "MemAvailable: 123 kB" or "inactive_file 123" of a file of the proc file system: maps the first
-/// word of each line to the number after it. Empty if the file does not exist.
+/// Reads lines such as "MemAvailable: 123 kB" or "inactive_file 123": maps the first word of each line to the number
+/// after the word. Empty if the file does not exist.
 std::map<std::string, Index> numbers_in(const std::string& path);
 
 struct MemoryBound {
   std::string name;       ///< for the user: "memory cgroup /job_7/step_0"
-  Index free = 0;         ///< bytes that all processes under it can still allocate together
-  std::string shared_as;  ///< processes of a node with the same word share it; empty: only this process has it
+  Index free = 0;         ///< bytes that all processes under this bound can still allocate together
+  std::string shared_as;  ///< processes of a node with the same word share the bound; empty: only this process has it
 };
 
 /// All bounds that the operating system reports (Linux; elsewhere none):

@@ -1,4 +1,4 @@
-// What a rank measured while it worked; written to /run of the result file.
+// What a rank measured while it worked. These numbers are written to /run of the result file.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace annulus::core {
 
-/// One hop; in strategies without hops, the whole exchange. Hop 0 is the work on the rank's own rows.
+/// Measurements of one hop; in strategies without hops, of the whole exchange. Hop 0 is the work on the rank's own
+/// rows.
 struct HopMetrics {
   double compute_seconds = 0;     ///< wall time in the attention kernel
   double kernel_cpu_seconds = 0;  ///< CPU time of all threads of the rank in the kernel
@@ -59,7 +60,7 @@ void timed_wait(Metrics& metrics, Work&& work) {
   timed_wait(metrics, "wait", work);
 }
 
-/// Does `work` and adds its wall time and its CPU time to those of the kernel.
+/// Does `work` and adds its wall time and its CPU time to the kernel's times.
 template <class Work>
 void timed_compute(HopMetrics& metrics, Work&& work) {
   Span span("compute", SpanKind::compute);
@@ -74,8 +75,8 @@ void timed_compute(HopMetrics& metrics, Work&& work) {
 constexpr double forward_flops(double kept, Index head_dim) { return 4.0 * double(head_dim) * kept; }
 inline double forward_flops(double kept, const Shape& shape) { return 4.0 * shape.mean_dim() * kept; }
 
-/// Flops of a backward pass: it has five products (q.k again, dout.v, and those for dq, dk and dv) instead of two, so
-/// with Dv = D these are 2.5 times the flops of a forward pass.
+/// Flops of a backward pass: it has five products (q.k again, dout.v, and those for dq, dk and dv) instead of two. So
+/// with Dv = D a backward pass has 2.5 times the flops of a forward pass.
 constexpr double backward_flops(double kept, Index head_dim) { return 2.5 * forward_flops(kept, head_dim); }
 inline double backward_flops(double kept, const Shape& shape) {
   return 2.0 * double(3 * shape.head_dim + 2 * shape.dim_of_values()) * kept;

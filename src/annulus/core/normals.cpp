@@ -5,12 +5,12 @@
 namespace annulus::core {
 namespace {
 
-// Everything below is inlined into one function per instruction set and becomes vector code there: loops of a fixed
-// length over arrays that stay in the first-level cache.
+// Everything below is inlined into one function per instruction set and becomes vector code there, because it has only
+// loops of a fixed length, over arrays that stay in the first-level cache.
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 constexpr int chunk_pairs = 64, chunk_numbers = 2 * chunk_pairs;
 
-/// Numbers first ... first + chunk_numbers - 1; first is a multiple of chunk_numbers.
+/// Makes the numbers first ... first + chunk_numbers - 1; first is a multiple of chunk_numbers.
 ALWAYS_INLINE void make_chunk(const Normals& normals, Index first, float* numbers) {
   const Words key = words_of(normals.seed), counter = counter_of(normals.tensor, first / 2);
   std::uint32_t low[chunk_pairs], high[chunk_pairs];

@@ -1,5 +1,5 @@
 // Random numbers by counter: a value is a function of (seed, tensor, global linear index) alone, so it is the same on
-// every machine, for every number of ranks and threads, and a test can tell where any number came from.
+// every machine, for every number of ranks and threads, and a test can find out where any number came from.
 //
 //   counter  = tensor 2^56 + pair, key = seed                       two 32-bit words each, low word first
 //   (a, b)   = Threefry-2x32-20(key, counter)
@@ -9,7 +9,8 @@
 //
 // The functions below evaluate that in float32 with sums, products and square roots only, each rounded once, so that
 // every processor gets the same bits, number by number or 16 at a time (normals.hpp). Logarithm, sine and cosine are
-// polynomials, together within 4e-7 of the number. This file defines the values that `generate` writes.
+// polynomials, whose errors together change a number by at most 4e-7 of its size. This file defines the values that
+// `generate` writes.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -21,7 +22,7 @@
 
 namespace annulus::core {
 
-/// Which tensor a stream of numbers belongs to; part of the file format of `generate`, so the values are fixed.
+/// Which tensor a stream of numbers belongs to. The values must not change: they decide what `generate` writes.
 enum class TensorId : std::uint64_t {
   q = 1,
   k = 2,
@@ -65,7 +66,7 @@ KOKKOS_FORCEINLINE_FUNCTION void mix(Words& x, int a, int b, int c, int d) {
 }
 }  // namespace detail
 
-/// Threefry-2x32 of 20 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011), which
+/// Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011), which
 /// JAX uses, too. It passes all known statistical tests, even with only 13 rounds.
 KOKKOS_FORCEINLINE_FUNCTION Words threefry(Words key, Words counter) {
   const std::uint32_t k0 = key.low, k1 = key.high, k2 = 0x1bd11bdau ^ k0 ^ k1;
@@ -84,7 +85,7 @@ KOKKOS_FORCEINLINE_FUNCTION Words threefry(Words key, Words counter) {
   return x;
 }
 
-/// A tensor is a stream of 2^56 counters. `generate` makes at most 1e18 bytes: in float64 these are 2^55.8 pairs.
+/// A tensor is a stream of 2^56 counters. `generate` makes at most 1e18 bytes, which are 2^55.8 pairs in float64.
 KOKKOS_FORCEINLINE_FUNCTION Words counter_of(TensorId tensor, Index pair) {
   return words_of((std::uint64_t(tensor) << 56) + std::uint64_t(pair));
 }

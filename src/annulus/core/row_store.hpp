@@ -1,5 +1,5 @@
-// Rows of tensors that are in a file instead of memory. Strategies read and write them through this interface; the room
-// `store` implements it, and `app` passes it to the strategies.
+// Rows of tensors that are in a file instead of memory. Strategies read and write such rows through the interface
+// below. Folder store implements it, and app passes it to the strategies.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ enum class StoredTensor {
 struct StoredTensorEntry {
   enum class Rows { query, key };                           ///< Sq rows, or S
   enum class Heads { query, key };                          ///< H heads, or Hkv
-  enum class Numbers { dim, value, one, normalizer, top };  ///< of a head: D, Dv, 1, normalizer_numbers, k of top keys
+  enum class Numbers { dim, value, one, normalizer, top };  ///< of a head: D, Dv, 1, normalizer_numbers, top_keys
   enum class Type { tensor, lse, sum, float64, int64 };     ///< that of q; of lse; of sums (precision)
 
   StoredTensor id;
@@ -75,7 +75,7 @@ inline constexpr auto stored_tensor_table = [] {
 constexpr const StoredTensorEntry& entry_of(StoredTensor tensor) { return stored_tensor_table[std::size_t(tensor)]; }
 constexpr std::string_view name_of(StoredTensor tensor) { return entry_of(tensor).name; }
 
-/// The tensor with this name; nothing for any other name (y or dwq of a layer, for example).
+/// The tensor with this name; empty for any other name (y or dwq of a layer, for example).
 constexpr std::optional<StoredTensor> stored_tensor(std::string_view name) {
   for (const StoredTensorEntry& one : stored_tensor_table) {
     if (one.name == name) return one.id;
@@ -83,8 +83,8 @@ constexpr std::optional<StoredTensor> stored_tensor(std::string_view name) {
   return std::nullopt;
 }
 
-/// `count` rows first, first + stride, ... of adjacent heads of one batch entry, and where these are in host memory.
-/// Rows are `pitch` bytes apart, the heads of a row are `head_pitch` bytes apart, and the numbers of a head are
+/// Describes `count` rows first, first + stride, ... of adjacent heads of one batch entry, and where they are in host
+/// memory. Rows are `pitch` bytes apart, the heads of a row are `head_pitch` bytes apart, and the numbers of a head are
 /// contiguous.
 /// Worked example: key/value head 3 of the rows 7, 11 and 15, packed so that its 3 D numbers are contiguous, is
 /// {.first = 7, .stride = 4, .count = 3, .heads = {3, 4}, .pitch = bytes of D numbers}.
@@ -99,7 +99,7 @@ struct RowPiece {
   Index head_pitch = 0;  ///< has no effect for one head
 };
 
-/// Bytes that were requested, and bytes that were moved for that: sparse rows are read in larger pieces.
+/// Bytes that were requested, and bytes that were moved: often more, because sparse rows are read in larger pieces.
 struct RowTraffic {
   Index asked = 0;
   Index moved = 0;

@@ -1,5 +1,5 @@
-// 16-bit storage types. We define them because Kokkos' half_t and bhalf_t are plain float without a GPU backend. They
-// only store numbers: every kernel converts them when it packs rows, and computes in float or double.
+// 16-bit storage types. We define our own, because Kokkos' half_t and bhalf_t are plain float without a GPU backend.
+// They only store numbers: every kernel converts the numbers when it packs rows, and computes in float or double.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -18,7 +18,7 @@ struct BFloat16 {
 };
 
 namespace detail {
-/// Reinterprets bits; a union because std::bit_cast is not usable in device code everywhere.
+/// Reinterprets bits. It is a union, because not all device code can use std::bit_cast.
 union FloatBits {
   float value;
   std::uint32_t bits;
@@ -38,7 +38,7 @@ KOKKOS_INLINE_FUNCTION float float_of(std::uint32_t bits) {
 /// Exact.
 KOKKOS_INLINE_FUNCTION float to_float(BFloat16 x) { return detail::float_of(std::uint32_t(x.bits) << 16); }
 
-/// Exact, subnormal numbers, infinities and NaN included.
+/// Exact, also for subnormal numbers, infinities and NaN.
 KOKKOS_INLINE_FUNCTION float to_float(Half x) {
   const std::uint32_t sign = std::uint32_t(x.bits & 0x8000u) << 16;
   const std::uint32_t rest = x.bits & 0x7fffu;
@@ -56,13 +56,13 @@ KOKKOS_INLINE_FUNCTION BFloat16 to_bfloat16(float x) {
 }
 
 /// Rounds to nearest, ties to even; 65520 and more give infinity; NaN stays NaN. It computes every case and chooses one
-/// with bit masks: GCC 12 would compile ?: to a branch, and a loop of conversions would not become vector code.
+/// with bit masks: GCC 12 would compile ?: to a branch, so a loop of conversions would not become vector code.
 KOKKOS_INLINE_FUNCTION Half to_half(float x) {
   const std::uint32_t u = detail::bits_of(x);
   const std::uint32_t sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;
   const std::uint32_t top = mag < 0x477ff000u ? mag : 0x477ff000u;  // 65520 and more round to 0x7c00, infinity
   const std::uint32_t normal = (top + 0xfffu + (top >> 13 & 1u) - 0x38000000u) >> 13;
-  // Below 2^-14 a half is a multiple of 2^-24; after 1/2 is added, the hardware rounds to such a multiple.
+  // Below 2^-14 a half is a multiple of 2^-24. When 1/2 is added, the hardware rounds the sum to such a multiple.
   const std::uint32_t subnormal = detail::bits_of(detail::float_of(mag) + 0.5f) - detail::bits_of(0.5f);
   const std::uint32_t small = 0u - ((mag - 0x38800000u) >> 31);  // all bits or none
   const std::uint32_t nan = (0x7f800000u - mag) >> 31 << 9;      // makes infinity a NaN

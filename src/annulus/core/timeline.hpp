@@ -1,7 +1,7 @@
-// What this rank does and when, as spans of time. Each span is, under its name, a bar of the trace (output.trace) and a
-// region of Kokkos Tools; the seconds of some kinds also become numbers in /run (core/metrics.hpp).
+// What this rank does and when, as spans of time. Each span becomes a bar of the trace (output.trace) and a region of
+// Kokkos Tools, both with the span's name. The seconds of some kinds also become numbers in /run (core/metrics.hpp).
 //
-// Without a Timeline and without a tool a span costs only two readings of the clock.
+// Without a Timeline and without a tool a span costs only two readings of the clock and an entry in last_spans.hpp.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ struct SpanRecord {
   double seconds() const { return end - begin; }
 };
 
-/// Records the spans of the thread that made it, while it lives. A thread has at most one.
+/// While it lives, a Timeline records the spans of the thread that made it. A thread has at most one Timeline.
 class Timeline {
  public:
   static constexpr std::size_t default_most = 100'000;
@@ -48,12 +48,12 @@ class Timeline {
 
   /// Stops the recording.
   void stop();
-  /// The timeline of this thread; nullptr: nothing is recorded.
+  /// The timeline of this thread; nullptr if nothing is recorded.
   static Timeline* current();
 
   void add(std::string_view name, SpanKind kind, Index number, double begin, double end);
 
-  /// In the order of their ends.
+  /// In the order in which the spans ended.
   const std::vector<SpanRecord>& spans() const { return spans_; }
   const std::string& name(const SpanRecord& span) const { return names_[span.name]; }
   /// How many spans were forgotten; each lasted at most longest_forgotten() seconds.
@@ -101,7 +101,7 @@ auto in_span(const char* name, Work&& work) {
   return work();
 }
 
-/// Records a call that is over, if it took at least 20 microseconds. Kokkos Tools do not see it.
+/// Records a call that has returned, if it took at least 20 microseconds. Kokkos Tools do not see such calls.
 void note_call(std::string_view name, double begin);
 
 }  // namespace annulus::core

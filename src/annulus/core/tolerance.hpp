@@ -32,17 +32,17 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
-/// The type whose tolerance results of this precision meet, except that 3xbfloat16 has tolerances of its own. Products
-/// of tf32 have the mantissa of float16; with products of bfloat16 the weights are rounded to bfloat16 before they
-/// multiply v.
+/// Results of this precision meet the tolerance of the returned type. Only 3xbfloat16 has other tolerances (below).
+/// Products of tf32 have the mantissa of float16; with products of bfloat16 the weights are rounded to bfloat16 before
+/// they multiply v.
 constexpr DType rounding_of(Precision precision) {
   return precision == Precision::tf32       ? DType::float16
          : precision == Precision::bfloat16 ? DType::bfloat16
                                             : type_of(precision);
 }
 
-/// The same by the precision of the computation. A result must be within the larger tolerance, of this one and that of
-/// the type of the tensors.
+/// The tolerances by the precision of the computation. A result must be within the larger of two tolerances: this one,
+/// and the one by the type of the tensors.
 constexpr double forward_tolerance(Precision precision) {
   return precision == Precision::three_bfloat16 ? 1e-4 : forward_tolerance(rounding_of(precision));
 }

@@ -1,4 +1,4 @@
-// Types that all rooms share: index type, axis order, storage types.
+// Types that all folders of src/annulus share: index type, axis order, storage types.
 //
 // Axis order, stated once: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv),
 // lse (B, S, H), all row-major, so the D numbers of one (batch, row, head) are contiguous and the next row of the same
@@ -30,7 +30,7 @@ struct Shape {
   Index head_dim = 1;
   Index value_dim = 0;  ///< Dv if it is not D, otherwise 0: see set_value_dim()
 
-  /// Numbers of a head of v, out and dout; q and k have head_dim. Worked example: 576 and 512 of latent attention.
+  /// Numbers of a head of v, out and dout; q and k have head_dim. Worked example: 576 and 512 in latent attention.
   Index dim_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
   void set_value_dim(Index numbers) { value_dim = numbers == head_dim ? 0 : numbers; }
   bool has_value_dim() const { return value_dim != 0; }
@@ -69,13 +69,13 @@ struct Rectangle {
   bool operator==(const Rectangle&) const = default;
 };
 
-/// Rows that lie in both.
+/// The rows that lie in both intervals.
 constexpr Interval intersect(Interval a, Interval b) {
   const Interval both{a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
   return both.begin < both.end ? both : Interval{both.begin, both.begin};
 }
 
-/// Part `i` of 0 ... n-1 cut into `parts` consecutive parts; the first n mod parts of them are longer by one.
+/// Cuts 0 ... n-1 into `parts` consecutive parts and returns part `i`. The first n mod parts of them are longer by one.
 constexpr Interval even_part(Index n, Index parts, Index i) {
   const Index each = n / parts, longer = n % parts;
   const Index begin = i * each + (i < longer ? i : longer);
@@ -88,16 +88,16 @@ constexpr Integer wrap(Integer rank, Integer ranks) {
   return (rank % ranks + ranks) % ranks;
 }
 
-/// How tensors are stored, in files and in memory. Precision says in which type we compute.
+/// The type in which tensors are stored, in files and in memory. Precision says in which type we compute.
 enum class DType { float64, float32, float16, bfloat16 };
 
-/// Type of scores, running sums and accumulators, and of the factors of products. With all but float64 and float32 only
-/// the factors have another type than float32:
-///   bfloat16         bfloat16 numbers; P and dS are rounded to them
+/// Type of scores, running sums and accumulators, and of the factors of products. In float64 and float32 all of these
+/// have that type. In the other precisions scores, sums and accumulators are float32, and the factors are:
+///   bfloat16         bfloat16 numbers; P and dS are rounded to bfloat16
 ///   tf32             float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
-///   three_tf32       float32 numbers, each the sum of two of TF32: three products, exact to 2^-21
-///   three_bfloat16   float32 or float16 numbers, each the sum of two of bfloat16: three products, exact to 2^-16
-///   six_bfloat16     float32 numbers, each the sum of three of bfloat16: six products, exact to 2^-23
+///   three_tf32       float32 numbers, each the sum of two TF32 numbers: three products, exact to 2^-21
+///   three_bfloat16   float32 or float16 numbers, each the sum of two bfloat16 numbers: three products, exact to 2^-16
+///   six_bfloat16     float32 numbers, each the sum of three bfloat16 numbers: six products, exact to 2^-23
 enum class Precision { float64, float32, bfloat16, tf32, three_tf32, three_bfloat16, six_bfloat16 };
 
 /// All types and all precisions, for lists of choices and for loops in tests.
@@ -162,7 +162,7 @@ constexpr bool is_tf32(Precision precision) {
   return precision == Precision::tf32 || precision == Precision::three_tf32;
 }
 
-/// Whether each factor of a product is the sum of several numbers of bfloat16 (kernels/host/amx/split.hpp).
+/// Whether each factor of a product is the sum of several bfloat16 numbers (kernels/host/amx/split.hpp).
 constexpr bool is_split(Precision precision) {
   return precision == Precision::three_bfloat16 || precision == Precision::six_bfloat16;
 }
@@ -178,9 +178,9 @@ constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }
 
-/// The types in which tensors must be stored for a precision with has_own_products(), for messages. Other tensors would
-/// lose digits that the user did not give up, or can use products that are as exact and faster. A float16 number is
-/// exactly the sum of two of bfloat16.
+/// The types in which tensors must be stored for a precision with has_own_products(), for messages. Tensors of another
+/// type would lose digits that the user did not give up, or have products that are as exact and faster. A float16
+/// number is exactly the sum of two bfloat16 numbers.
 constexpr std::string_view stored_for_products(Precision precision) {
   return precision == Precision::bfloat16         ? "bfloat16"
          : precision == Precision::three_bfloat16 ? "float32 or float16"
@@ -197,7 +197,7 @@ constexpr bool takes(Precision precision, DType stored) {
 /// Type of the log-sum-exp in memory and in files: float64 for float64 input, otherwise float32.
 constexpr DType lse_type(DType input) { return input == DType::float64 ? DType::float64 : DType::float32; }
 
-/// What `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have products of it;
+/// What `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have products of bfloat16;
 /// otherwise float32. kernels::default_precision() decides, and may choose 3xbfloat16 for float16 input.
 constexpr Precision default_precision(DType input, bool bfloat16_products = false) {
   if (input == DType::bfloat16 && bfloat16_products) return Precision::bfloat16;

@@ -36,7 +36,7 @@ struct RowMap {
 };
 
 /// Which keys of an item a query row sees: those with -right <= t_query - t_key <= left, by comb index. A band may end
-/// before or after the diagonal. It has left + right >= 0, otherwise it hides every key.
+/// before or after the diagonal. If left + right < 0, it hides every key.
 ///   all    every key
 ///   upto   t_key <= t_query: causal attention, and the first part of the canonical order of keys
 ///   after  t_key > t_query: the second part of that order
@@ -73,8 +73,8 @@ struct WorkItem {
   Index head_stride = 1;
   Index head_count = 1;
   Band band = {};
-  /// Row numbers, which lists of top keys and biases of scores need: comb index t is row first_row + t * row_step of
-  /// the document that begins at global row `document`. Other attention does not read them.
+  /// Numbers of rows, for lists of top keys and biases of scores: comb index t is row first_row + t * row_step of the
+  /// document that begins at global row `document`. Other attention does not read these fields.
   Index first_row = 0;
   Index row_step = 1;
   Index document = 0;

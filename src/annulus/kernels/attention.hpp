@@ -17,13 +17,14 @@
 
 namespace annulus::kernels {
 
-/// What computes the tiles.
+/// The code that computes attention.
 ///   host    register-blocked vector code, packed panels; host execution spaces only
 ///   device  Kokkos teams and scratch memory; GPUs, and also OpenMP and Serial, where CI tests it
 ///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; `device` computes what cuDNN does not take
 using core::Backend;
 
-/// Why this process does not have this back end; empty if it does. Without a GPU it is enough that the build has it.
+/// Why this process does not have this back end; empty if it does. On a machine without a GPU, a build with this back
+/// end is enough.
 std::string why_no_backend(Backend backend);
 
 /// The default back end for the default execution space.
@@ -35,16 +36,18 @@ Backend default_backend();
 /// sm_80 and later), and this build computes on the host".
 std::string why_no_products(Backend backend, core::Precision precision);
 
-/// The products that are computed: those of `precision`, except that matrix units compute no numbers in parts
-/// (core::is_split) of these shapes and no scores with a cap or a bias (`ruled`). Then it is float32.
+/// The precision in which products are computed: `precision`, with one exception. Numbers in parts (core::is_split) are
+/// for the kernels of matrix units. These kernels take no head sizes above core::most_matrix_dim, no values of another
+/// head size than keys, and no scores with a cap or a bias (`ruled`). For such problems the precision is float32.
 core::Precision computed_products(const core::Shape& shape, core::Precision precision, bool ruled);
 
 /// The precision that `auto` means for tensors of type `stored`. For bfloat16 it is bfloat16 if the back end has
 /// products of bfloat16 and the instruction set in use has an instruction for them. With statistics it is float32,
-/// because bfloat16 costs digits: a user who wants both must name it. `any_cut`: bits must be the same for any cut, not
-/// only between granules. AMX cannot do that; then the vector set used beside it must have the instruction. For float16
-/// it is 3xbfloat16 if the host computes and this process has matrix units, without statistics and `any_cut`. Ranks may
-/// differ in it: with amx as the set, some may have to compute by vectors.
+/// because products of bfloat16 cost digits: a user who wants both must name the precision. `any_cut`: bits must be the
+/// same for any cut, not only for cuts between granules. AMX cannot do that, so the vector set used beside AMX must
+/// have the instruction. For float16 the precision is 3xbfloat16 if the host computes, this process has matrix units,
+/// no statistics are wanted and `any_cut` is false. Ranks may get different answers: the set can be amx on a processor
+/// without matrix units, where vectors compute.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
 /// The instruction set that host tiles use on this machine: "amx", "avx512_bf16", "avx512", "avx2" or "baseline";
@@ -54,7 +57,7 @@ std::string_view host_instruction_set();
 /// Running softmax of every (batch, row, head). Let s2 = scale * log2(e) * q.k for the keys seen so far, and m an even
 /// integer that is at least the largest s2 (online softmax: Milakov and Gimelshein 2018). Then
 ///   l = sum 2^(s2 - m + bias),  acc = sum 2^(s2 - m + bias) v.    Scores that overflow make no NaN.
-/// An empty state has m = -inf and l = 0; its acc counts as 0 whatever it holds, so that it need not be cleared.
+/// An empty state has m = -inf and l = 0; its acc counts as 0 whatever it holds, so acc need not be cleared.
 /// If the entropy is wanted, there is also score_sum = sum 2^(s2 - m + bias) s2: with P = 2^(s2 - m + bias) / l the
 /// entropy is -sum P ln P = lse - ln(2) score_sum / l.
 /// Layouts: m, l, score_sum (B, rows, H); acc (B, rows, H, Dv); all of `precision`, in the default execution space's
@@ -62,10 +65,10 @@ std::string_view host_instruction_set();
 ///
 /// Keys are added one after another (an item's keys in descending order of t), and rescaling is exact. So out and lse
 /// have the same bits however a row's keys are cut into calls, items and tiles, and whichever thread works on the row.
-/// This needs calls in the canonical order (row x takes keys x, x - 1, ..., 0 by Band::upto, then the keys after x, the
-/// last one first, by Band::after) and the exponent bias reproducible_exponent_bias. Other back ends, other instruction
-/// sets of the host and other kinds of device may give other bits. Without the bias, the cut may decide whether a key
-/// counts whose weight is below 2^-110 of the largest weight.
+/// This has two conditions. Calls come in the canonical order (row x takes keys x, x - 1, ..., 0 by Band::upto, then
+/// the keys after x, the last one first, by Band::after), and the exponent bias is reproducible_exponent_bias. Other
+/// back ends, other instruction sets of the host and other kinds of device may give other bits. Without the bias, a key
+/// whose weight is below 2^-110 of the largest weight may count with one cut and not with another.
 ///
 /// by_granules: matrix units add keys one granule (granule_of()) at a time, and hidden keys of a granule as zeros. Bits
 /// are then the same if items are cut only between granules of comb indices; no bias is needed.
@@ -74,8 +77,8 @@ class State {
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error if there is not enough memory.
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias = 0,
         bool entropy = false);
-  /// The same, with the accumulator in memory that exists already: that of the output, if it is contiguous and has the
-  /// accumulator's type. finish() then works in place.
+  /// The same, with the accumulator in memory that exists already, such as the output's memory, if the output is
+  /// contiguous and has the accumulator's type. finish() then works in place.
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias, bool entropy,
         core::Buffer acc);
 
@@ -94,7 +97,7 @@ class State {
   core::Buffer l;
   core::Buffer score_sum;  ///< no bytes if the entropy is not wanted
   core::Buffer acc;
-  /// Statistics will divide by l, so l must be the sum of the exact weights, not of those rounded for products.
+  /// Statistics will divide by l, so l must be the sum of the exact weights, not of weights rounded for products.
   bool exact_sums = false;
   bool by_granules = false;
   core::Index key_parts = 1;  ///< see key_parts()
@@ -102,9 +105,9 @@ class State {
 
 /// Into how many parts attend() and attend_backward() may cut the keys of an item. Few query rows against many keys,
 /// such as 64 latents that read 200,000 rows, would otherwise make fewer tasks than a node has threads. Each part has
-/// sums of its own, which are merged, so bits differ from those of uncut keys; 1, which means no cut, is always
-/// allowed. Call this once for the whole problem of a rank, not for a block of it: the size of blocks depends on the
-/// number of threads, and bits must not.
+/// sums of its own, which are merged, so bits differ from those of uncut keys. One part, which means no cut, is always
+/// allowed. Call this once for the whole problem of a rank, not for a block of its rows: the size of blocks depends on
+/// the number of threads, and bits must not depend on that number.
 ///   shape  of the problem; shape.sequence is the number of keys      rows  the rank's query rows
 core::Index key_parts(Backend backend, const core::Shape& shape, core::Index rows);
 
@@ -113,10 +116,10 @@ inline constexpr core::Index granule = 16;
 /// The same for a back end's matrix units; the host's are AMX.
 constexpr core::Index granule_of(Backend backend) { return backend == Backend::host ? 32 : granule; }
 
-/// Why results of such a problem, including all gradients, cannot be made granule by granule on this machine's GPU (if
-/// there is no GPU: by this build's kernels); empty if they can. On the host this needs products of bfloat16 and the
-/// instruction set amx, or products of 3xbfloat16 or 6xbfloat16, whose bits are the same with every set. Example: "head
-/// size 320 is more than 256".
+/// Why results of such a problem, including all gradients, cannot be made granule by granule; empty if they can. The
+/// answer is about this machine's GPU or, if it has none, about this build's kernels. The host needs products of
+/// bfloat16 and the instruction set amx, or products of 3xbfloat16 or 6xbfloat16, whose bits are the same with every
+/// set. Example: "head size 320 is more than 256".
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
 /// The exponent bias of states that must have the same bits for any cut. Weights below 2^-174 of the largest weight may
@@ -125,7 +128,7 @@ std::string why_no_granules(Backend backend, const core::Shape& shape, core::DTy
 inline constexpr int reproducible_exponent_bias = 64;
 
 /// One call's tensors: q (B, State::rows, H, D), k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv), of one
-/// storage type. v may be columns of k, because nothing is written to them.
+/// storage type. v may be columns of k, because both are only read.
 struct Operands {
   core::TensorView q;
   core::TensorView k;
@@ -144,11 +147,11 @@ void attend(Backend backend, const core::WorkList& work, const Operands& operand
 
 /// The most bytes that attend() takes for its own panels, for all threads together, if the state has `rows` rows. The
 /// memory is kept for the next call. 0 on a device: there panels are in the teams' scratch memory, which we do not
-/// allocate. Not counted: states and copies of q for State::key_parts, and on GPUs the partial states of keys that
-/// kernels/cuda cuts into parts (at most 64 MiB).
+/// allocate. Not counted: states and copies of q for State::key_parts, and on GPUs the partial states that kernels/cuda
+/// makes where it cuts keys into parts (at most 64 MiB).
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
-/// The fewest query rows to give to attend() at a time, if they are computed block after block: fewer would leave
+/// The fewest query rows to give to attend() at a time, if rows are computed block after block: fewer rows would leave
 /// threads idle or pack keys too often.
 core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision);
 
@@ -161,9 +164,9 @@ struct Finished {
   core::TensorView entropy = {};  ///< (B, rows, H) in lse's type; no data: not wanted
 };
 
-/// out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), natural and unshifted, in lse's
-/// type, entropy = lse - ln(2) score_sum / l in nats, and the normalizers. Results do not depend on how a sum is
-/// divided into l and 2^m; zeros in out are +0. A row that saw no key gets out = 0, lse = -inf and entropy = 0.
+/// Writes out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), natural and unshifted,
+/// in lse's type, entropy = lse - ln(2) score_sum / l in nats, and the normalizers. Results do not depend on how a sum
+/// is divided into l and 2^m. Zeros in out are +0. A row that saw no key gets out = 0, lse = -inf and entropy = 0.
 /// `out` may be the memory of state.acc if it has the same layout and type. Complete on return.
 void finish(Backend backend, const State& state, const Finished& to, double output_scale = 1);
 

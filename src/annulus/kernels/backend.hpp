@@ -43,7 +43,8 @@ LibraryBackend cudnn_description();
 void check_products(Backend backend, core::Precision precision, core::DType stored);
 
 /// Throws Error if matrix units cannot do a call that must be done granule by granule (State::by_granules); `why_not`
-/// is the reason. Every back end calls this, so that a call that a GPU would refuse fails without a GPU, too.
+/// is the reason. attend() and attend_backward() call this for every back end (on the host not for products of
+/// bfloat16, split or not), so that a call that a GPU would refuse fails without a GPU, too.
 void check_granules(const std::string& why_not);
 
 /// Throws Error if scores have a cap or a bias and the back end cannot compute these.

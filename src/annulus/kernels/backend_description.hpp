@@ -35,7 +35,7 @@ struct Refusal {
 struct ComputedPairs {
   double library = 0;
   double own = 0;
-  std::string reason{};  ///< why our own kernels computed some: the first reason
+  std::string reason{};  ///< the first reason why our own kernels computed pairs
 
   /// Between 0 and 1; NaN if nothing was computed.
   double library_share() const { return library / (library + own); }
@@ -62,10 +62,10 @@ struct LibraryBackend {
 
 /// All back ends that use a library, even those that this build does not have.
 const std::vector<LibraryBackend>& library_backends();
-/// nullptr if this back end is our own kernels.
+/// The description of this back end; nullptr if it is our own kernels.
 const LibraryBackend* library_of(core::Backend backend);
 
-/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty if it does. Libraries do not.
+/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty if it does. Libraries take none.
 std::string why_no_rule(core::Backend backend);
 
 /// Bytes of device memory for a rule's coordinates, kept from call to call; 0 on the host, whose panels include them.

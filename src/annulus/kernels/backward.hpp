@@ -1,6 +1,6 @@
 // Gradients of attention, added item by item, as attend() adds keys (attention.hpp). Probabilities are recomputed from
-// the scores, so there is no n x n buffer (FlashAttention, Dao et al. 2022). Formulas, with s = scale * q.k; a key that
-// a row sees through several pairs is in one item for each pair:
+// the scores, so there is no n x n buffer (FlashAttention, Dao et al. 2022). A key that a row sees through several
+// pairs is in one item for each pair. Formulas, with s = scale * q.k:
 //   P = exp(s - lse)   dP = output_scale * dout.v   dS = P (dP - delta)   delta = dout.out - dlse
 //   dq = scale sum_keys dS k      dk = scale sum_queries dS q      dv = output_scale sum_queries P dout
 // With grouped-query heads, dk and dv of a key/value head sum over its query heads. Rows with lse = -inf add nothing.
@@ -34,15 +34,17 @@ struct BackwardOperands {
 };
 
 /// Where gradients are added up: numbers of the accumulation precision, in units that finish_gradient() converts. dq
-/// has q's layout (B, rows, H, D). dk and dv have the strides of k and v, counted in numbers, even if these are packed
-/// rows. All must be zero before the first call. No data: not wanted; dk and dv are wanted together or not at all. Of 5
-/// products, dq alone needs 3, dk and dv alone need 4; products that are not needed are left out.
+/// has q's layout (B, rows, H, D). dk and dv have the strides of k and v, counted in numbers, even if k and v are
+/// packed rows. All gradients must be zero before the first call. A view without data means that its gradient is not
+/// wanted; dk and dv are wanted together or not at all. dq alone needs 3 of the 5 products, dk and dv alone need 4;
+/// products that are not needed are left out.
 ///
 /// A key's sum has two levels: the terms of a block of query rows are added up first, then the block's sum is added to
-/// the key's. (A block is a fixed number of comb indices, some hundred, counted from 0.) With one level the sum of
-/// 65,536 small terms would lose four of seven digits. If a list ends inside a block, begun_dk and begun_dv, with the
-/// strides of dk and dv, keep the block's unfinished sum for the next list, so that bits do not depend on where lists
-/// are cut; after the last list the caller adds them to dk and dv. No data: a block also ends where its list ends.
+/// the key's sum. (A block covers a fixed number of comb indices, counted from 0: tuning::host_sum_rows or
+/// device::sum_rows.) With one level the sum of 65,536 small terms would lose four of seven digits. If a list ends
+/// inside a block, begun_dk and begun_dv keep the block's unfinished sum for the next list, so that bits do not depend
+/// on where lists are cut. They have the strides of dk and dv, and the caller adds them to dk and dv after the last
+/// list. If they have no data, a block also ends where its list ends.
 struct GradientViews {
   core::TensorView dq;
   core::TensorView dk;
@@ -52,8 +54,8 @@ struct GradientViews {
 };
 
 /// delta = sum_d dout * out - dlse, for every (batch, row, head), in `delta`'s type (float32 or float64). `dlse` is (B,
-/// rows, H) of any storage type; data = nullptr means zero. If out is 0 because the row saw no key, delta is not read.
-/// Complete on return.
+/// rows, H) of any storage type; data = nullptr means zero. If out is 0 because the row saw no key, nothing reads its
+/// delta. Complete on return.
 void backward_delta(Backend backend, const core::Shape& shape, core::Index rows, const core::TensorView& out,
                     const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta);
 
@@ -69,13 +71,13 @@ void attend_backward(Backend backend, const core::WorkList& work, const core::Sh
                      const std::function<void()>& poll = {});
 
 /// The most bytes that attend_backward() takes for its own panels, for all threads together, with `rows` query rows.
-/// `in_blocks`: GradientViews have begun_dk and begun_dv. Not counted: the copies of query rows and of dq, one for each
-/// of BackwardOperands::key_parts.
+/// `in_blocks`: GradientViews have begun_dk and begun_dv. Not counted: the copies of query rows and of dq, one copy for
+/// each of BackwardOperands::key_parts.
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
                                   core::Precision precision, bool in_blocks = false);
 
-/// How many batch entries, each with `bytes` bytes of sums, to work on at a time if entries are many and short: then
-/// every thread has some tasks, and sums stay in its caches.
+/// How many batch entries, each with `bytes` bytes of sums, to work on at a time if entries are many and short. With
+/// this number every thread has some tasks, and its sums stay in its caches.
 core::Index backward_block_entries(Backend backend, const core::Shape& shape, core::Index bytes);
 
 /// Which gradient an accumulator holds. Their units differ, because factors common to all terms are left out.

@@ -20,7 +20,7 @@ using Tuning = device::TuningOf<Space>::type;
 /// Tiles are in the teams' scratch memory, which we do not allocate.
 Index no_bytes(const core::Shape&, Index, core::Precision) { return 0; }
 
-/// Throws Error if a result must be made granule by granule: teams add in another order than the matrix units.
+/// Throws Error if a result must be made granule by granule, because teams add in another order than matrix units.
 [[maybe_unused]] void require_no_granules(bool by_granules) {
   core::require(!by_granules, [] {
     return fmt::format("the {} cannot run the kernel of matrix units that makes reproducible results",

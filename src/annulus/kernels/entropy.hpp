@@ -7,7 +7,7 @@
 namespace annulus::kernels {
 
 /// -sum P ln P = lse - ln(2) score_sum / l, in nats. Rounding can make the entropy of a row that sees one key slightly
-/// negative; it is then set to 0.
+/// negative; such an entropy is set to 0.
 KOKKOS_INLINE_FUNCTION double entropy_of(double lse, double score_sum, double l) {
   const double entropy = lse - std::numbers::ln2 * (score_sum / l);
   return entropy < 0 ? 0 : entropy;

@@ -1,4 +1,4 @@
-// Sums of float64 numbers without rounding: the bits are the same in whatever order, and on however many ranks, we add.
+// Sums of float64 numbers without rounding: the bits depend neither on their order nor on the number of ranks.
 //
 // Every finite float64 number is a multiple of 2^-1074 below 2^1024 (U. Kulisch's long accumulator). Digit i is worth
 // 2^(32 i - 1074) and is stored in a word of 64 bits, so that 2^31 numbers can be added before carries must be moved
@@ -30,7 +30,7 @@ KOKKOS_INLINE_FUNCTION void add_exactly(std::int64_t* words, double x) {
     ++words[exact_digits];
     return;
   }
-  // |x| = fraction * 2^(shift - 1074); shifted it spans three digits at most.
+  // |x| = fraction * 2^(shift - 1074); the shifted fraction spans three digits at most.
   const std::uint64_t fraction = (bits & ((std::uint64_t(1) << 52) - 1)) | (std::uint64_t(exponent > 0) << 52);
   const int shift = exponent > 0 ? exponent - 1 : 0, within = shift % 32;
   const std::uint64_t digit = 0xffffffff;

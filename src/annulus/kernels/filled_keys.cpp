@@ -44,7 +44,7 @@ struct FillIn {
     const Index pair = i % pairs - found.pairs_before;
     const Index row = run.row + pair / run.head_count * run.stride;
     const Index at = (i / pairs * rows + row) * heads + run.head_first + pair % run.head_count * run.head_stride;
-    if (l[at] == T(0)) {  // acc may hold anything then
+    if (l[at] == T(0)) {  // an empty state: its acc may hold anything
       m[at] = shift;
       for (Index d = at * value_dim; d < (at + 1) * value_dim; ++d) acc[d] = 0;
     }

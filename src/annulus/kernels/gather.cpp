@@ -13,14 +13,14 @@ namespace {
 
 using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
-using Word = std::uint16_t;  // the smallest storage type; a row of any type is a whole number of them
+using Word = std::uint16_t;  // as small as the smallest storage type, so rows of any type are whole words
 
 /// What a GPU's thread moves at once if all sizes are multiples of it, so that neighbouring threads fill cache lines.
 struct alignas(16) Wide {
   std::uint64_t low = 0, high = 0;
 };
 
-// What an operation does with a number of the array (`far`: its rows are far apart) and of the collected rows (`near`).
+// Operations: `far` is a number of the array (its rows are far apart), `near` its counterpart in the collected rows.
 struct Copy {
   static constexpr bool writes_far = false, writes_near = true;
   template <class T>
@@ -50,8 +50,8 @@ struct PlacedCopy {
   Index rows_before;
 };
 
-/// All copies of one launch. Index i counts (part, block of rows of any copies, piece of a row), pieces fastest, so
-/// that neighbouring threads of a GPU touch neighbouring numbers.
+/// All copies of one launch. Index i counts (part, block of rows, piece of a row), pieces fastest, so that neighbouring
+/// threads of a GPU touch neighbouring numbers. A block may have rows of several copies.
 template <class T, class Operation>
 struct WalkRows {
   T* far;

@@ -1,5 +1,5 @@
 // Collects rows for a message, and adds the rows of a message where they belong. All copies of a list run in one
-// launch, except copies that write a row which an earlier copy writes, too: these run after it.
+// launch, except a copy that writes a row which an earlier copy writes, too: it runs in a later launch.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ struct RowArray {
 /// Complete on return.
 void gather_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
-/// The same, and the source rows become zero: if two copies name a row, the first moves it, the second finds zeros.
+/// The same, and the source rows become zero: if two copies read a row, the first moves it, the second finds zeros.
 void move_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
 /// The opposite of gather_rows(), for numbers of `precision`: adds rows `to` ... of `collected` to rows `from` ... of

@@ -12,7 +12,7 @@ namespace {
 
 using core::Index;
 
-/// Index, in an array (B, parts * rows, H), of what part `part` has for number `at` of an array (B, rows, H).
+/// Finds the element of part `part`, in an array (B, parts * rows, H), for element `at` of an array (B, rows, H).
 struct PartsOf {
   Index rows, heads, parts;
 
@@ -48,7 +48,7 @@ struct MergeStates {
 
  private:
   KOKKOS_FUNCTION void add(Index one, Index at) const {
-    if (from.l[one] == T(0)) return;  // its acc may hold anything
+    if (from.l[one] == T(0)) return;  // an empty state: its acc may hold anything
     const bool is_first = into.l[at] == T(0);
     const T shift = is_first || from.m[one] > into.m[at] ? from.m[one] : into.m[at];
     const T keep = is_first ? T(0) : device::power_of_two(into.m[at] - shift);

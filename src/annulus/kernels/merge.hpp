@@ -10,8 +10,8 @@
 namespace annulus::kernels {
 
 /// Adds `parts` states of every row to `into`, part after part. `from` has parts * into.rows rows: in each batch entry,
-/// part p of row i is row p * into.rows + i. It must have the precision and exponent bias of `into`, and score_sum only
-/// if `into` has it. Rescaling is exact, so only the order of the parts decides the bits. Complete on return.
+/// part p of row i is row p * into.rows + i. It must have the precision and exponent bias of `into`, and score_sum if
+/// and only if `into` has it. Rescaling is exact, so only the order of the parts decides the bits. Complete on return.
 void merge_states(const State& from, core::Index parts, State& into);
 
 /// Lists (B, rows, H, size) of largest weights and their rows (top_list.hpp).
@@ -20,8 +20,8 @@ struct TopLists {
   core::Index* rows = nullptr;
 };
 
-/// Writes the largest entries of `parts` lists of every row, laid out as above, to the memory of `into`. No key row may
-/// be in two of these lists. Complete on return.
+/// Writes the largest entries of `parts` lists of every row to the memory of `into`. The parts' lists are laid out like
+/// the states above. No key row may be in two lists of one query row. Complete on return.
 ///   type  of the weights; an entry without a row has weight 0 and row -1
 void merge_top(const core::Shape& shape, core::Index rows, core::DType type, core::Index size, const TopLists& from,
                core::Index parts, const TopLists& into);

@@ -20,7 +20,7 @@ struct PickedRows {
   }
 };
 
-/// What the pair picks in the segment of row x, x included if it picks x. For a window: what row x sees, x included.
+/// The rows that the pair picks in row x's segment, with x if it picks x. For a window: the rows x sees, with x.
 KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core::Index x) {
   if (pair.offset < 0) return {};
   if (pair.is_window)

@@ -1,4 +1,4 @@
-// What the processor can multiply and add at most, measured: kernels are compared with this number.
+// Measures how fast the processor can multiply and add at most: kernels are compared with this number.
 #pragma once
 
 #include "annulus/core/types.hpp"

@@ -22,13 +22,13 @@ KOKKOS_INLINE_FUNCTION core::Index number_of(const core::TensorView& tensor, cor
   return batch * tensor.batch_stride + row * tensor.row_stride + head * tensor.head_stride;
 }
 
-/// Address of this element. For host code.
+/// Address of element (batch, row, head, 0). For host code.
 inline void* address(const core::TensorView& tensor, core::Index batch, core::Index row, core::Index head) {
   return static_cast<std::byte*>(tensor.data) +
          number_of(tensor, batch, row, head) * core::Index(core::bytes_of(tensor.type));
 }
 
-/// Addresses of a batch entry's rows and heads, for loops over many. For host code.
+/// Addresses of a batch entry's rows, from one head on, for loops over many rows. For host code.
 struct EntryRows {
   EntryRows(const core::TensorView& tensor, core::Index batch, core::Index head)
       : first(static_cast<std::byte*>(address(tensor, batch, 0, head))),

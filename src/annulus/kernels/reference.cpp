@@ -20,7 +20,7 @@ struct PairOfHead {
   std::optional<ReferenceWindow> window;
 
   bool picks(Index y) const { return window || y % segment % dilation == offset; }
-  /// Whether row x sees row p, rows counted from their document's start.
+  /// Whether row x sees row p, both counted from their document's start.
   bool shows(Index x, Index p) const {
     if (!window) return x / segment == p / segment && picks(x) && picks(p);
     if ((window->mirrored ? x : p) < window->first) return true;
@@ -38,7 +38,7 @@ struct PairOfHead {
   }
 };
 
-/// The `grouped` semantics cuts H heads into G consecutive groups, the first H mod G of them one larger.
+/// The `grouped` semantics cuts H heads into G consecutive groups, the first H mod G of which have one head more.
 /// Example: H = 7, G = 3 gives heads 0 1 2 | 3 4 | 5 6.
 bool in_group(Index head, Index heads, Index groups, Index group) {
   Index first = 0;
@@ -205,7 +205,7 @@ void ReferenceRow::add(Index p, std::span<const double> k, std::span<const doubl
   double product = 0;
   for (std::size_t d = 0; d < q_.size(); ++d) product += q_[d] * k[d];
   const double score = score_of(pattern_, head_, x_, p, document_, pattern_.scale * product).value;
-  if (score > max_) {  // the first key: max_ is -inf, the factor 0, and sums that are 0 stay 0
+  if (score > max_) {  // at the first key max_ is -inf, so shrink is 0 and the sums, which are 0, stay 0
     const double shrink = std::exp(max_ - score);
     sum_ *= shrink;
     scores_ *= shrink;

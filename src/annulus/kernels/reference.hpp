@@ -1,8 +1,8 @@
 // Dilated attention by its definition, in float64 and without optimisation: tests and `verify` compare results with
 // this.
 //
-// On purpose it has its own types for patterns, and asks for every single pair of rows: "are both picked?" It shares no
-// comb arithmetic with the pattern room, so that a mistake in that room makes results differ from these.
+// It has its own types for patterns on purpose, and checks for every single pair of rows whether both are picked. It
+// shares no comb arithmetic with the folder pattern/, so that a mistake there makes results differ from these.
 //
 // Worked example: 10 rows, 4 heads, pairs (4, 1) and (8, 2), causal, longnet. Head 0, query row 6 sees rows 4 5 6 in
 // the first pair and rows 0 2 4 6 in the second: multiplicity 2 for rows 4 and 6, 1 for rows 0, 2, 5, otherwise 0.
@@ -16,8 +16,7 @@
 
 namespace annulus::kernels {
 
-/// Which rows of a segment a head picks, see multiplicity(), and which keys replace missing rows, see
-/// filled_in().
+/// Decides which rows of a segment a head picks (multiplicity()), and which keys replace missing rows (filled_in()).
 enum class ReferenceSemantics { longnet, paper, grouped, torchscale };
 
 /// ReferencePair::segment of a pair whose one segment is the whole document (the word `all` in a run file).
@@ -49,8 +48,8 @@ struct ReferencePattern {
   std::vector<core::Index> documents = {};  ///< ascending offsets 0 ... S of packed documents; empty: one document
   std::vector<core::Index> gaps =
       {};  ///< numbers of documents that do not exist: their rows see no row, and no row sees them
-  /// For each query head the score of one more key, of value 0, which every row sees that sees any key; finite or -inf
-  /// (no such key). Empty: there are none.
+  /// For each query head the score of one more key, of value 0. Every row that sees any key sees this key, too. A score
+  /// is finite, or -inf (no such key). Empty: no head has such a key.
   std::vector<double> sink = {};
   double softcap = 0;                    ///< scores s become softcap tanh(s / softcap); 0: they stay as they are
   std::vector<double> slopes = {};       ///< per query head: slope * distance() is subtracted; empty: no bias
@@ -58,10 +57,10 @@ struct ReferencePattern {
   std::vector<double> coordinates = {};  ///< (S, 2); empty: distances are differences of row numbers
 };
 
-/// The distance of rows x and p of the sequence; `document` is x's.
+/// The distance of rows x and p of the sequence; `document` is the document of x.
 double distance(const ReferencePattern& pattern, core::Index x, core::Index p, core::Interval document);
 
-/// The score of query row x and key row p, made from `product` = scale * q.k; its derivative with respect to `product`.
+/// The score of query row x and key row p, made from `product` = scale * q.k, and the score's derivative by `product`.
 struct ReferenceScore {
   double value;
   double slope;
@@ -69,23 +68,23 @@ struct ReferenceScore {
 ReferenceScore score_of(const ReferencePattern& pattern, core::Index head, core::Index x, core::Index p,
                         core::Interval document, double product);
 
-/// A pattern that is not causal: row p sees row x in it if x sees p in `pattern` without the causal mask.
+/// A pattern that is not causal, in which row p sees row x if x sees p in `pattern` without the causal mask.
 ReferencePattern mirrored(ReferencePattern pattern);
 
-/// Rows of the document that holds row x of S; [x, x), which has no rows, if x is in a gap.
+/// Rows of the document that holds row x; [x, x), which has no rows, if x is in a gap.
 core::Interval document_of(const ReferencePattern& pattern, core::Index sequence, core::Index x);
 
 /// In how many pairs rows x (query) and p (key) are both picked in one segment of one document, or p lies in the window
-/// of x; 0 if causality hides p. x and p count from the start of the sequence; `document` is x's.
+/// of x; 0 if causality hides p. x and p count from the start of the sequence; `document` is the document of x.
 core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                          core::Index p, core::Interval document);
 
-/// How many keys of score 0 and value 0 row x sees in addition to rows. torchscale fills a segment of s = min(segment,
-/// rows of the document) rows up to ceil(s / dilation) slots of `dilation` rows each, and does not mask what it filled
-/// in. In a slot a head sees such a key if the row at the head's offset is not one of the segment's rows.
+/// How many keys of score 0 and value 0 row x sees in addition to rows. torchscale pads a segment of s = min(segment,
+/// rows of the document) rows to ceil(s / dilation) slots of `dilation` rows each, and does not mask the padding. A
+/// head sees such a key for each slot in which the row at the head's offset is not one of the segment's rows.
 ///
 /// Worked example: 10 rows, one pair (8, 2), 2 heads. The last segment, rows 8 and 9, has 4 slots; head 0 finds row 8
-/// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. Row 9 and head 1 likewise.
+/// in the first and zeros in the other three, so row 8 sees itself and three filled-in keys. So does row 9 of head 1.
 core::Index filled_in(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                       core::Interval document);
 
@@ -100,13 +99,13 @@ struct RowRun {
   core::Index step = 1;
 };
 
-/// Where the rows of non-zero multiplicity for row x are: one run for each pair in which x is picked. Use it if there
-/// are too many rows to ask for each one. A row may lie in several runs.
+/// Where the rows of non-zero multiplicity for row x are: a run for each pair in which x is picked, and one more for a
+/// window with first rows. Use it if there are too many rows to call multiplicity() for each. Runs may share rows.
 std::vector<RowRun> key_runs(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                              core::Index x);
 
-/// One row of one query head, to which keys are added in any order: a file of keys may be too large for memory. Holds
-/// O(D) numbers. The pattern must outlive it: no row copies it, because it may have thousands of documents.
+/// One row of one query head. Keys are added one by one, in any order, as a file of keys may be too large for memory.
+/// Holds O(D) numbers. The pattern must outlive this object: it is not copied, as it may have thousands of documents.
 class ReferenceRow {
  public:
   /// Row x of `shape.sequence` rows, query head `head`, its query vector (D).
@@ -125,7 +124,8 @@ class ReferenceRow {
   double entropy() const;
 
  private:
-  /// The sums below with the sink as one more key, relative to the larger maximum; there acc_ is shrink * acc_.
+  /// The sums below with the sink as one more key, relative to the larger of max_ and the sink's score. On that scale
+  /// acc_ becomes shrink * acc_.
   struct Totals {
     double max, sum, scores, shrink;
   };

@@ -17,8 +17,8 @@ namespace annulus::kernels {
 
 /// Coordinates of the rows of a sequence, the same on every rank: 16 bytes a row.
 ///
-/// Kernels use them as whole numbers, in a unit (a power of two) for which the largest difference fits: differences of
-/// whole numbers are exact, so that a distance has the same bits wherever the rows are.
+/// Kernels use them as whole numbers, in a unit (a power of two) so large that the largest difference fits. Differences
+/// of whole numbers are exact, so a distance has the same bits wherever the rows are.
 class Coordinates {
  public:
   /// (S, 2), finite.
@@ -56,12 +56,12 @@ struct CallRule {
   core::Index first_head = 0;
 };
 
-/// The slopes of ALiBi for H heads: 2^(-8 i / H), i = 1 ... H, if H is a power of two; otherwise those of the largest
-/// power of two m below H, then the 1st, 3rd, ... of those of 2 m.
+/// The slopes of ALiBi for H heads: 2^(-8 i / H), i = 1 ... H, if H is a power of two; otherwise the slopes for m
+/// heads, where m is the largest power of two below H, and then the 1st, 3rd, ... of the slopes for 2 m heads.
 /// Worked example, 6 heads: 1/4, 1/16, 1/64, 1/256, then 1/2, 1/8.
 std::vector<double> alibi_slopes(core::Index heads);
 
-/// How many rows a bias without coordinates can distinguish: kernels subtract their numbers in 32 bits.
+/// How many rows a bias without coordinates can distinguish: kernels subtract row numbers in 32 bits.
 inline constexpr core::Index most_biased_rows = core::Index(1) << 30;
 
 }  // namespace annulus::kernels

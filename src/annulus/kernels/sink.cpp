@@ -34,8 +34,8 @@ SinkScore<T> score_of(double sink) {
   return {T(score), T(whole), T(std::exp2(score - whole))};
 }
 
-/// Adds the key. Only if the key's score is above a state's shift, it raises the shift and rescales the state, with its
-/// accumulator. Powers of two are exact, so that results do not depend on the scale.
+/// Adds the sink key to a state. The shift is raised, and the state and its accumulator are rescaled, only if the key's
+/// score is above the shift. Powers of two are exact, so results do not depend on the scale.
 template <class T>
 struct AddSink {
   const SinkScore<T>* scores;

@@ -1,9 +1,9 @@
-// Sink logits: each head has one more key, of value 0, which every row sees that sees any key.
+// Sink logits: each head has one more key, of value 0. Every row that sees any key sees this key, too.
 //
-// With its score z_h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), and out is divided by
-// that sum. A running softmax takes this key last, because only then is it known which rows have seen a key; it does
-// not matter which ranks added the others, and in how many calls. P of every other key follows from lse, and
-//   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (its value is 0, and so is dP)
+// With the key's score z_h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), and out is divided
+// by exp(lse(x)). A running softmax takes this key last, because it is known only at the end which rows have seen a
+// key. It does not matter which ranks added the other keys, and in how many calls. P of other keys follows from lse;
+//   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (dP of this key is 0, as its value is 0)
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace annulus::kernels {
 
-/// Scores (H) of these keys, finite or -inf (no such key). Adds them to states that have seen all other keys; l, acc
-/// and score_sum keep their meaning (attention.hpp), so that finish() needs no change. Complete on return.
+/// Adds the sink keys, whose scores are `sink` (H), finite or -inf (no such key), to states that have seen all other
+/// keys. l, acc and score_sum keep their meaning (attention.hpp), so that finish() needs no change. Complete on return.
 void add_sink(std::span<const double> sink, State& state);
 /// Bytes that add_sink() needs while it runs.
 core::Index add_sink_bytes(core::Index heads);

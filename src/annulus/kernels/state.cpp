@@ -12,8 +12,8 @@ using core::Index;
 
 namespace {
 
-/// m = -inf, l = 0, score_sum = 0. The accumulator is not written here: the threads that work on its rows write it
-/// first, so that the system puts it into memory near them.
+/// m = -inf, l = 0, score_sum = 0. The accumulator is not written here. The threads that work on its rows write it
+/// first, so that the operating system places its pages in memory near these threads.
 template <class T>
 struct Clear {
   T* m;

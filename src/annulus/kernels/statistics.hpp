@@ -1,7 +1,7 @@
 // Statistics of the probabilities P = exp(s - lse) of query rows and keys (backward.hpp). P is computed again from the
 // scores; there is no n x n buffer.
-//   received   of a key row: for each query head, the sum of P over the query rows
-//   top        of a query row: the key rows of largest P; P counts a key once per pair through which the row sees it
+//   received   per key row and query head: the sum of P over the query rows
+//   top        per query row: the key rows of largest P; P counts a key once per pair through which the row sees it
 #pragma once
 
 #include <functional>
@@ -33,8 +33,8 @@ struct StatisticOperands {
 /// Where statistics are added up. Before the first call sums must be zero, and lists empty.
 struct StatisticViews {
   core::TensorView received;  ///< (B, stored rows, Hkv, slots) float64; stored rows are those of k
-  /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys): global rows, and weights in the accumulation
-  /// precision, which finish_top() multiplies by the normalizer's factor to make P. Null if no lists are wanted.
+  /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys), null if not wanted: global key rows, and
+  /// weights in the accumulation precision, which finish_top() multiplies by the normalizer's factor to make P.
   void* top_weights = nullptr;
   core::Index* top_rows = nullptr;
   core::Index top_keys = 0;

@@ -1,6 +1,6 @@
 // A row's largest weights: entries (weight, row) in descending order of weight, and for equal weights in ascending
-// order of row. No row appears twice; an empty entry has weight 0 and row -1. The list does not depend on the order in
-// which rows are offered, nor on how often.
+// order of row. No row appears twice; an empty entry has weight 0 and row -1. The list depends neither on the order in
+// which rows are offered, nor on how often a row is offered.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -19,7 +19,7 @@ struct TopList {
   KOKKOS_INLINE_FUNCTION void admit(T weight, core::Index row) const {
     if (is_ahead(size - 1, weight, row)) return;
     const core::Index at = first([&](core::Index i) { return !is_ahead(i, weight, row); });
-    if (rows[at] == row) return;  // the same key again has the same weight
+    if (rows[at] == row) return;  // the list has this row already, with the same weight
     const core::Index end = first([&](core::Index i) { return i == size - 1 || weights[i] == T(0); });
     for (core::Index i = end; i > at; --i) {
       weights[i] = weights[i - 1];

@@ -11,7 +11,7 @@ using core::Index;
 
 Index last(const StridedRows& rows) { return rows.first + (rows.count - 1) * rows.stride; }
 
-/// Adds {later, earlier} for any two lists that have a row in common.
+/// Adds the pair {later, earlier} for any two lists that have a row in common.
 void add_meetings(const std::vector<StridedRows>& lists, std::vector<std::pair<std::size_t, std::size_t>>& meetings) {
   std::vector<std::size_t> by_first(lists.size());
   std::iota(by_first.begin(), by_first.end(), std::size_t(0));
@@ -37,7 +37,7 @@ bool have_common_row(const StridedRows& a, const StridedRows& b) {
   const Index apart = coarse.first - fine.first;
   if (coarse.stride % fine.stride == 0 && apart % fine.stride != 0) return false;  // nearly all cases: combs of a block
   if (apart % std::gcd(coarse.stride, fine.stride) != 0) return false;
-  // Without ends, common rows would repeat every lcm rows: that is every `period` rows of the coarse list.
+  // If lists had no ends, a common row would come every lcm(strides) rows, that is every `period` rows of `coarse`.
   const Index period = fine.stride / std::gcd(coarse.stride, fine.stride);
   const Index begin = std::max<Index>(0, core::ceil_div(std::max<Index>(0, fine.first - coarse.first), coarse.stride));
   for (Index i = begin; i < std::min(begin + period, coarse.count); ++i) {

@@ -20,9 +20,9 @@ bool have_common_row(const StridedRows& a, const StridedRows& b);
 /// The rows that copies write: written[a][i] are the rows of array a that copy i writes.
 using WrittenRows = std::vector<std::vector<StridedRows>>;
 
-/// In which launch each of `count` copies runs: launch ("turn") 0, 1, ... A copy comes one launch after the last
-/// earlier copy that writes a row which it writes, too. So copies of a launch write no common row, and copies that do
-/// keep their order. Worked example, one array: rows 1 3 5, rows 3 4, rows 0 2: turns 0, 1, 0.
+/// In which launch each of `count` copies runs: launch ("turn") 0, 1, ... A copy runs in launch 0, or one launch after
+/// the latest of the earlier copies that write one of its rows. So copies of one launch write no common row, and copies
+/// that write a common row keep their order. Worked example, one array: rows 1 3 5, rows 3 4, rows 0 2: turns 0, 1, 0.
 std::vector<int> turns_of(std::size_t count, const WrittenRows& written);
 
 }  // namespace annulus::kernels

@@ -10,7 +10,7 @@
 
 namespace annulus::layer {
 
-/// Gathers a contiguous matrix, of which at first every rank p has only the rows even_part(rows, P, p). All ranks make
+/// Gathers a contiguous matrix on every rank. At first, rank p has only the rows even_part(rows, P, p). All ranks make
 /// their gatherings in the same order. Call progress() often while computing, and wait() before reading.
 class RowGathering {
  public:
@@ -31,8 +31,8 @@ struct WholeWeight {
 };
 
 /// Returns one weight after another: a matrix and its bias. With fsdp, callers use weights in the given order, the same
-/// on all ranks (collective). While one is in use the next one is gathered, and each is freed after its use: at most
-/// two are in memory. With other shardings, get() returns the weights that the rank keeps, in any order.
+/// on all ranks (collective). While one weight is in use, the next one is gathered. A weight is freed after its use, so
+/// at most two are in memory. With other shardings, get() returns the weights that the rank keeps, in any order.
 class WeightStream {
  public:
   WeightStream(const LayerProblem& problem, const comm::Communicator& comm, const Weights& kept,
@@ -44,7 +44,7 @@ class WeightStream {
   void progress();
 
  private:
-  /// A weight that is gathered into `buffer`, or without `gathering` a view of a weight that this rank keeps.
+  /// A weight that is gathered into `buffer`; or, if `gathering` is null, a view of a weight that this rank keeps.
   struct Fetched {
     core::Buffer buffer;
     Matrix matrix;

@@ -37,7 +37,7 @@ ForwardResult Layer::forward(const Weights& weights, const core::Buffer& x,
   return made;
 }
 
-/// Makes y zero in rows that do not exist; otherwise it would be the bias there.
+/// Makes y zero in rows that do not exist (gaps between documents); otherwise y would be the bias there.
 void Layer::clear_missing_rows(core::Buffer& y) const {
   const strategies::Problem& attention = problem_.attention;
   const Index row_bytes = problem_.width * Index(core::bytes_of(attention.type));

@@ -10,7 +10,7 @@
 
 namespace annulus::layer {
 
-/// Which rows of x, y, dx, dy and target every rank has: as the strategy divides them; with `tensor` contiguous ones.
+/// Which rows of x, y, dx, dy and target every rank has. The strategy divides them; with `tensor` they are contiguous.
 pattern::Partition partition_of(const LayerProblem& problem, const strategies::Strategy& strategy, int ranks);
 
 using core::LayerMetrics;
@@ -23,8 +23,8 @@ struct ForwardResult {
   LayerMetrics metrics;
 };
 
-/// Whether the backward pass computes the gradient with respect to x. That uses all weights once more, and training
-/// does not need it.
+/// Whether the backward pass computes the gradient with respect to x. To compute it, all weights are used once more.
+/// Training does not need this gradient.
 enum class InputGradient { wanted, unwanted };
 
 struct BackwardResult {
@@ -35,9 +35,9 @@ struct BackwardResult {
 
 class Layer {
  public:
-  /// `strategy` computes the attention, except with `tensor` sharding: every rank then computes its heads alone.
-  /// `strategy` and `comm` must outlive the layer. Collective. Throws as check() does, and as check_ranks() of the
-  /// strategy does if these ranks lack what it needs.
+  /// `strategy` computes the attention, except with `tensor` sharding: each rank then computes that of its heads alone.
+  /// `strategy` and `comm` must outlive the layer. Collective. Throws the errors of check(), and of the strategy's
+  /// check_ranks() if these ranks lack what the strategy needs.
   Layer(LayerProblem problem, const strategies::Strategy& strategy, const comm::Communicator& comm);
 
   const LayerProblem& problem() const { return problem_; }
@@ -48,14 +48,14 @@ class Layer {
   /// Does not change `weights` and `x`. Collective. Throws core::Error; other ranks then wait for this one for ever.
   ForwardResult forward(const Weights& weights, const core::Buffer& x, const strategies::Progress& progress = {}) const;
 
-  /// Gradients of sum(dy * y) with respect to x and every weight. Those of weights have the same bits with and without
-  /// dx. `saved`: from forward() with the same x and weights; it is freed during the call. Collective.
+  /// Gradients of sum(dy * y) with respect to x and every weight. The gradients of weights have the same bits with
+  /// and without dx. `saved`: from forward() with the same x and weights; it is freed during the call. Collective.
   BackwardResult backward(const Weights& weights, const core::Buffer& x, strategies::Tensors saved,
                           const core::Buffer& dy, const strategies::Progress& progress = {},
                           InputGradient dx = InputGradient::wanted) const;
 
-  /// Returns the regression loss 1/(2 N) sum (y - target)^2 over all N = B S E numbers, without those of rows that do
-  /// not exist, which must be 0 in the target; it is the same on every rank.
+  /// Returns the regression loss 1/(2 N) sum (y - target)^2, the same on every rank. N is B S E without the numbers of
+  /// rows that do not exist (gaps between documents). These rows must be 0 in the target.
   /// Replaces `y` by the gradient of the loss, (y - target) / N. Sums are in float64, row by row; the ranks' sums are
   /// added in the order of the ranks. Collective.
   double loss(core::Buffer& y, const core::Buffer& target) const;

@@ -26,7 +26,7 @@ class HeadTensors {
   }
 
   Matrix operator[](Projection projection) const { return matrices_[std::size_t(projection)]; }
-  /// Rotates q and k; see rope(). Does nothing if there is no base.
+  /// Rotates q and k; see rope(). Does nothing if `base` is empty.
   void rotate(const std::optional<double>& base, const pattern::StoredRows& rows, Direction direction) const {
     if (!base) return;
     const core::Shape& s = problem_.shape;
@@ -94,7 +94,7 @@ class WeightGradients {
       make(rows, matrix_at(piece, sum.type, rows.size(), columns));
     };
     work_.sum_pieces(box.rows.end, columns, make_piece, sum.data);
-    // With fsdp, this rank keeps just the piece; with none, it gathers the others' pieces, too.
+    // With `fsdp`, this rank keeps only its piece. With `none`, it also gathers the other ranks' pieces.
     const bool all = work_.pass.layer.sharding == Sharding::none;
     copy(sum, all ? to.take_rows(own) : to);
     if (all) RowGathering(comm, to, work_.metrics).wait();
@@ -170,7 +170,7 @@ BackwardResult backward(const Pass& pass, const Weights& weights, const core::Bu
     const Matrix all_x = work.gather_rows(x, owner, "gathered x");
     for (const Projection projection : all_projections) gradients.make(weight_of(projection), all_x, heads[projection]);
   }
-  // By rows, a gradient is summed over ranks while the next weight is gathered; dx takes weights in that order.
+  // By rows, dx takes weights in backward_order(): a gradient is summed over ranks while the next weight is gathered.
   auto order = all_projections;
   if (!pass.by_heads()) std::reverse(order.begin(), order.end());
   const auto make_gradients = [&](Projection projection) {

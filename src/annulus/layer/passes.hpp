@@ -1,10 +1,10 @@
 // The two passes of a layer, and the two ways to divide them among ranks.
 // by rows   (none, fsdp)  A rank has its rows of all tensors. With fsdp it gathers weights. Gradients of weights are
-//                         summed piece by piece, so that a rank never holds a complete one unless it keeps it.
+//                         summed piece by piece, so that a rank holds a whole gradient only if it keeps that one.
 // by heads  (tensor)      A rank has all rows of its query heads and of the K/V heads that these read, and the columns
-//                         of weights (rows of wo) that belong to them. x, y and their gradients stay divided by
-//                         rows: x and dy are gathered before use; the ranks' shares of y and dx are summed piece by
-//                         piece, each for the rank that owns it.
+//                         of weights (rows of wo) that belong to these heads. x, y and their gradients stay divided by
+//                         rows. x and dy are gathered before use. The ranks' shares of y and dx are summed piece by
+//                         piece, each piece for the rank that owns its rows.
 #pragma once
 
 #include "annulus/comm/exchange.hpp"
@@ -14,7 +14,7 @@
 
 namespace annulus::layer {
 
-/// The attention that a rank computes. With `tensor` it is that of the rank's heads, and there may be none.
+/// The attention that a rank computes. With `tensor` it is that of the rank's heads; a rank may have no heads.
 strategies::Problem problem_of(const LayerProblem& layer, int rank, int ranks);
 
 /// What a pass needs apart from its tensors; see Layer.
@@ -53,14 +53,14 @@ class Work {
   Matrix gather_rows(const core::Buffer& own, core::Buffer& owner, const char* purpose);
 
   /// This rank's own rows of y or dx, as a buffer (B, own rows, E). By heads they are sums of all ranks' shares.
-  /// make(rank, rows, piece)  writes to `piece` this rank's share of the rows `rows` of its (row_count, E) matrix,
-  ///                          which belong to `rank`; by heads it is called for one batch entry after another
-  /// type                     the type of `piece`; by heads it is the arithmetic type
+  /// make(rank, rows, piece)  writes to `piece` this rank's share of rows that belong to `rank`: the rows `rows` of the
+  ///                          (row_count, E) matrix. By heads, make() is called for one batch entry after another
+  /// type                     the type of `piece`; not used by heads, where `piece` has the arithmetic type
   core::Buffer own_rows(const char* purpose, core::DType type,
                         const std::function<void(int rank, core::Interval rows, const Matrix& piece)>& make);
 
-  /// Sums a matrix over ranks, in the arithmetic type. Rank p gets the sums of rows even_part(rows, P, p), this rank in
-  /// `sum`. make(p, rows, piece) writes this rank's share of the rows of rank p.
+  /// Sums a matrix over ranks, in the arithmetic type. Rank p gets the sums of rows even_part(rows, P, p) in its `sum`.
+  /// make(p, rows, piece) writes this rank's share of the rows of rank p.
   void sum_pieces(Index rows, Index columns,
                   const std::function<void(int rank, core::Interval rows, void* piece)>& make, void* sum);
   /// Adds the other ranks' contributions to the gradient of a weight of K/V heads.
@@ -68,7 +68,7 @@ class Work {
 
   /// The progress function for the attention; it also lets messages of the layer make progress.
   strategies::Progress progress();
-  /// Adds the metrics of the products.
+  /// Copies the products' seconds and flops to `metrics`.
   void finish();
 
   const Pass& pass;

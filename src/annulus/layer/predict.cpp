@@ -23,7 +23,7 @@ class Sizes {
   Index sums(Index numbers) const { return numbers * Index(core::bytes_of(problem_.attention.sum_type())); }
   /// Count of numbers, not bytes, in x, y, dx or dy with this many rows.
   Index rows_of_x(Index rows) const { return problem_.attention.shape.batch * rows * problem_.width; }
-  /// Bytes of numbers that are computed as sums and then stored: one copy if both types are the same.
+  /// Bytes of numbers that are computed as sums and then stored: one copy if sums have the storage type, otherwise two.
   Index summed_and_stored(Index numbers) const {
     return sums(numbers) + (problem_.attention.sum_type() == problem_.attention.type ? 0 : stored(numbers));
   }
@@ -44,7 +44,7 @@ class Sizes {
     }
     return stored(most);
   }
-  /// Bytes in flight in comm::reduce_scatter(), if this rank's piece has `own` numbers, and others `largest` at most.
+  /// Bytes of the buffers in comm::reduce_scatter(), if this rank's piece has `own` numbers, others at most `largest`.
   Index pieces(Index own, Index largest) const { return ranks_ == 1 ? 0 : sums(own + largest * (ranks_ > 2 ? 2 : 1)); }
   /// Bytes of all pieces, this rank's own included, while the gradient of the largest matrix is summed.
   Index gradient_pieces() const {
@@ -56,7 +56,7 @@ class Sizes {
     }
     return most;
   }
-  /// The same for y or dx, divided by rows.
+  /// pieces() for y or dx, which are divided by rows.
   Index row_pieces(Index own_rows) const { return pieces(rows_of_x(own_rows), rows_of_x(largest_rows_)); }
   /// Bytes of the largest gradient that this rank computes alone.
   Index gradient_in_sums() const {
@@ -64,7 +64,7 @@ class Sizes {
     for (const Weight w : all_weights) most = std::max(most, kept(problem_, w, rank_, ranks_).count());
     return sums(most);
   }
-  /// Bytes of the buffers for converted numbers (see Products), and of the row in fill() and the column of ones.
+  /// Bytes of the buffers for converted numbers (see Products), of the row in fill(), and of the column of ones.
   Index rooms(Index rows) const {
     const core::Shape& s = problem_.attention.shape;
     const Index chunk = std::min(rows, Products::chunk_rows), widest = std::max(problem_.width, s.heads * s.head_dim);

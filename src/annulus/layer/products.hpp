@@ -1,7 +1,7 @@
 // The products of a layer, y = x w + bias and its three gradients, by chunks of rows and for every storage type; and
-// gemm(), the only function that calls a matrix product. It uses Kokkos Kernels, which use the machine's BLAS. On CPUs
-// that is OpenBLAS, if tools/setup built them. OpenBLAS uses OMP_NUM_THREADS threads, as Kokkos does, unless
-// OPENBLAS_NUM_THREADS is set. Measured with it: 96 float32 and 48 float64 GFLOP per CPU second.
+// gemm(), the only function that calls a library's matrix product. gemm() uses Kokkos Kernels, which use the machine's
+// BLAS. On CPUs that is OpenBLAS, if tools/setup built Kokkos Kernels. OpenBLAS uses OMP_NUM_THREADS threads, as Kokkos
+// does, unless OPENBLAS_NUM_THREADS is set. Measured with OpenBLAS: 96 float32 and 48 float64 GFLOP per CPU second.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace annulus::layer {
 enum class Transposed { no, yes };
 
 /// c = a b, or c += a b with `accumulate`; a and b may be transposed. All are float32, or all float64. c must not
-/// overlap a or b. If there is nothing to sum, a b is zero. Returns when c is complete.
+/// overlap a or b. If the inner dimension is 0, a b is zero. Returns when c is complete.
 /// Worked example: a (rows, in) transposed times b (rows, out) is c (in, out), the gradient of a weight.
 void gemm(Transposed a_transposed, Transposed b_transposed, const Matrix& a, const Matrix& b, bool accumulate,
           const Matrix& c);
@@ -24,7 +24,7 @@ struct ProductMetrics {
   double flops = 0;
 };
 
-/// Each operand may have any storage type. Sums use one type, and are rounded once if the result is stored in another.
+/// Each operand may have any storage type. Sums use the arithmetic type; a result of another type is rounded once.
 /// Operands of other types are converted chunk by chunk (weights as a whole), so 16-bit storage costs the memory of a
 /// chunk and a copy of the weight in use.
 class Products {
@@ -34,7 +34,7 @@ class Products {
   static constexpr Index chunk_rows = 2048;
 
   /// `arithmetic` is float32 or float64. `poll` is called between chunks, because messages move only inside MPI calls;
-  /// it may be empty.
+  /// `poll` may be empty.
   explicit Products(core::DType arithmetic, std::function<void()> poll = {});
 
   /// y = x w + bias, with x (rows, in), w (in, out), bias (1, out) or empty, y (rows, out).
@@ -51,7 +51,7 @@ class Products {
   const ProductMetrics& metrics() const { return metrics_; }
 
  private:
-  /// A buffer for the numbers of a chunk in another type.
+  /// A buffer for a chunk or a weight, converted to another type.
   struct Room {
     core::Buffer buffer;
     Matrix of(const Matrix& like, core::DType type);

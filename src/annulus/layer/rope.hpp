@@ -8,7 +8,6 @@ namespace annulus::layer {
 
 using core::Index;
 
-/// In which direction rope() rotates.
 enum class Direction { forward, back };
 
 /// Rotates in place the pairs (d, d + D/2) of every head of `tensor` (B, rows, heads, D) by the angle

@@ -16,7 +16,7 @@ Interval numbers_of(Interval heads, Index head_dim) { return {heads.begin * head
 /// Cuts a weight down to a rank's heads; `numbers` is the range of their numbers.
 Rectangle of_heads(Rectangle box, Weight weight, Interval numbers) {
   if (weight == Weight::bo) return box;
-  // wq, wk and wv have heads in their columns. wo, which reads the heads, and biases have them in their rows.
+  // wq, wk and wv have heads in their columns. wo, which reads the heads, and biases have heads in their rows.
   (weight == Weight::wo || is_bias(weight) ? box.rows : box.columns) = numbers;
   return box;
 }
@@ -90,7 +90,7 @@ Rectangle written(const LayerProblem& problem, Weight weight, int rank, int rank
   if (weight == Weight::bo) return rank == 0 ? box : Rectangle{};
   if (!is_of_keys(weight)) return box;
   Interval heads = kv_heads(problem, rank, ranks);
-  // Ranks have ascending heads: if the previous rank keeps the first K/V head of this rank, too, that rank writes it.
+  // Ranks have ascending heads: if the previous rank also keeps this rank's first K/V head, an earlier rank writes it.
   if (rank > 0 && kv_heads(problem, rank - 1, ranks).end > heads.begin && !heads.empty()) ++heads.begin;
   return of_heads(box, weight, numbers_of(heads, problem.attention.shape.head_dim));
 }

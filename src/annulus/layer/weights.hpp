@@ -16,7 +16,7 @@ using core::Rectangle;
 /// How weights are divided among ranks. All three compute the same numbers, apart from rounding.
 /// none    every rank keeps all weights; gradients are summed over ranks, and every rank gets the sums
 /// fsdp    every rank keeps 1/P of every weight and gradient; a weight is gathered just before its use
-/// tensor  every rank has some heads, and the weights' columns (rows, for wo) that belong to them (Megatron-LM)
+/// tensor  every rank has some heads, and the weights' columns (for wo: rows) that belong to these heads (Megatron-LM)
 enum class Sharding { none, fsdp, tensor };
 
 struct ShardingEntry {
@@ -42,7 +42,7 @@ constexpr bool is_bias(Weight weight) { return weight >= Weight::bq; }
 /// The bias that is added to the product with this matrix.
 constexpr Weight bias_of(Weight matrix) { return Weight(int(matrix) + 4); }
 
-/// True for wk, wv, bk and bv, which belong to K/V heads; the others belong to query heads.
+/// True for wk, wv, bk and bv, which belong to K/V heads. The others, except bo, belong to query heads.
 constexpr bool is_of_keys(Weight weight) {
   return weight == Weight::wk || weight == Weight::wv || weight == Weight::bk || weight == Weight::bv;
 }
@@ -60,7 +60,7 @@ struct LayerProblem {
 
 /// Throws Error(usage), which names the key of the run file, for an invalid layer: a size below 1, heads that are not a
 /// multiple of kv_heads, rope with an odd head_dim or with a base of 1 or less; also if its attention must be
-/// reproducible, because a layer is not.
+/// reproducible, because a layer cannot be reproducible.
 void check(const LayerProblem& problem);
 
 /// The complete weight: wq (E, H D), wk and wv (E, Hkv D), wo (H D, E), bq (H D, 1), bk and bv (Hkv D, 1), bo (E, 1).
@@ -68,7 +68,7 @@ void check(const LayerProblem& problem);
 Rectangle whole(const LayerProblem& problem, Weight weight);
 
 /// The part of a weight, and of its gradient, that a rank keeps, row-major and contiguous. If there are more ranks than
-/// rows (fsdp) or heads (tensor), some ranks keep nothing.
+/// rows (fsdp) or heads (tensor, except for bo), some ranks keep nothing.
 /// fsdp    rows even_part(rows, P, rank), about 1/P of the weight
 /// tensor  wq, bq, wo: query heads even_part(H, P, rank); wk, wv, bk, bv: the K/V heads that these query heads read, so
 /// several ranks may keep the same K/V head; bo: every rank keeps all of it

@@ -6,7 +6,7 @@
 namespace annulus::layer {
 namespace {
 
-/// The ranks that keep a K/V head. They are consecutive, because ranks have ascending heads.
+/// The ranks that keep a K/V head. They are consecutive, because the ranks' heads ascend.
 core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
   core::Interval found{0, 0};
   for (int p = 0; p < ranks; ++p) {
@@ -19,8 +19,9 @@ core::Interval keepers(const LayerProblem& problem, Index head, int ranks) {
 }
 
 /// Sums the gradients of weights whose K/V heads several ranks keep. `gradient` (in, this rank's K/V heads * D), which
-/// is contiguous, has the contributions of this rank's query heads. Those of other ranks are added in the order of the
-/// ranks, so that all keepers of a head get the same bits. Returns {bytes sent, bytes received}. Collective.
+/// is contiguous, has the contributions of this rank's query heads. The first rank that keeps a head adds the other
+/// ranks' contributions in the order of the ranks, and sends the sum to these ranks, so that all of them get the same
+/// bits. Returns {bytes sent, bytes received}. Collective.
 /// Worked example: 4 query heads and 2 K/V heads on 4 ranks: ranks 0 and 1 sum head 0, ranks 2 and 3 head 1.
 std::pair<Index, Index> sum_shared_heads(const LayerProblem& problem, const comm::Communicator& comm,
                                          const Matrix& gradient) {

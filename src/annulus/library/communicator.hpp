@@ -13,7 +13,8 @@ namespace comm {
 class Communicator;
 }
 
-/// Copies share one communicator. The last copy frees it; this must happen before MPI_Finalize.
+/// Copies share one communicator. The last copy frees the communicator when it is destroyed, which must happen before
+/// MPI_Finalize.
 class Communicator {
  public:
   /// This process alone: makes no MPI calls, so that MPI need not have been started.

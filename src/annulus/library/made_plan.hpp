@@ -1,4 +1,4 @@
-// What a Plan contains, in types of the other rooms.
+// The contents of a Plan, in types of the other folders of src/annulus.
 #pragma once
 
 #include "annulus/library/plan.hpp"
@@ -19,7 +19,7 @@ struct MadePlan {
 
 /// The problem that the arguments describe. Throws Error(usage) that names argument, value and what was expected.
 strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int ranks, const Options& options);
-/// The shape with defaults filled in for what it leaves open. Throws Error(usage).
+/// The shape, with the defaults for kv_heads, kv_sequence and value_dim where these are 0. Throws Error(usage).
 Shape completed(const Shape& shape);
 
 }  // namespace annulus::library

@@ -26,8 +26,9 @@ namespace {
 using library::Argument;
 using library::MadePlan;
 
-/// Held during a pass: kernels, their panels and MPI are shared, so a process runs one pass at a time, and a second
-/// thread waits. A progress function that starts a pass would wait for its own pass for ever, so that is an error.
+/// A lock that a pass holds. Kernels, their panels and MPI are shared, so a process runs one pass at a time, and a
+/// second thread waits. A progress function that starts a pass would wait for its own pass for ever, so that is an
+/// error.
 class PassLock {
  public:
   explicit PassLock(const char* name) {
@@ -58,14 +59,14 @@ class PassLock {
   }
 };
 
-/// What Normalizers contain.
+/// What an object of class Normalizers contains.
 struct Kept {
   core::Buffer numbers;
   std::string identity;  ///< of the plan and rank that made the numbers
   std::vector<double> sink;
 };
 
-/// Calls a caller's progress function; also during a step, then with the share that the last step reported.
+/// Calls a caller's progress function: steps() after a step, poll() also during a step, with the last share reported.
 class ProgressAdapter {
  public:
   explicit ProgressAdapter(const Progress& progress) : progress_(progress) {}
@@ -92,8 +93,8 @@ class Pass {
     if (plan_.problem.reproducible) identity_ += fmt::format("a GPU called '{}'\n", core::gpu_kind());
   }
 
-  /// Throws the same Error on every rank, unless all ranks make this pass with the same plan, and the plan is for this
-  /// many ranks; collective.
+  /// Throws the same Error on every rank unless all ranks make this pass with the same plan, and the plan is for as
+  /// many ranks as the communicator has; collective.
   void check_plan() const {
     library::check_same(name_, fmt::format("the call {}\n{}", name_, identity_), comm());
     if (comm_.size() == plan_.ranks) return;
@@ -101,7 +102,7 @@ class Pass {
                comm_.size());
   }
 
-  /// Extents of a tensor with this rank's query rows; key_extents(): with its key rows.
+  /// Extents of a tensor with this rank's query rows, or (key_extents()) with its key rows.
   std::array<Index, 4> extents(Index heads, Index numbers) const {
     return {plan_.shape.batch, plan_.queries[std::size_t(comm_.rank())].count(), heads, numbers};
   }
@@ -136,8 +137,8 @@ class Pass {
     return (tensor.strides[3] == 1 || tensor.extents[3] == 1) && is_in_pieces(tensor);
   }
 
-  /// Gives the pass a tensor. It is read in place (`lent`) if no other rank reads its rows and kernels can read it;
-  /// otherwise `buffer` is the tensor itself if it is contiguous, or a copy.
+  /// Gives the pass a tensor. If no other rank reads the tensor's rows and kernels can read it in place, the pass gets
+  /// `lent`. Otherwise it gets `buffer`, made by whole().
   void take(const Tensor& from, const char* name, core::TensorView& lent, core::Buffer& buffer) const {
     if (from.data == nullptr) return;
     if (!plan_.forward->has_exchange() && suits(from)) {
@@ -146,7 +147,7 @@ class Pass {
       buffer = whole(from, name);
     }
   }
-  /// The tensor itself if it is contiguous, otherwise a copy.
+  /// The tensor itself if it is contiguous and is_in_pieces(), otherwise a copy.
   core::Buffer whole(const Tensor& from, const char* name) const {
     if (library::is_contiguous(from) && is_in_pieces(from)) {
       return core::Buffer::borrowed(from.data, library::bytes_of(from));
@@ -156,7 +157,7 @@ class Pass {
     return copy;
   }
 
-  /// Gives the pass k and v: in place on one rank, otherwise copied into one array.
+  /// Gives the pass k and v: in place if there is one rank and kernels can read both, otherwise copied into one array.
   void take_keys(const Tensor& k, const Tensor& v, strategies::Tensors& tensors) const {
     const bool in_place = plan_.ranks == 1 && suits(k) && suits(v);
     if (in_place) {
@@ -174,12 +175,13 @@ class Pass {
     library::copy(v, tensor_at(v, to[1]));
   }
 
-  /// Memory for a result: the caller's tensor if that is contiguous; otherwise none, so that the pass allocates it.
+  /// Memory for a result: the caller's tensor if that is contiguous and is_in_pieces(); otherwise none, so that the
+  /// pass allocates memory.
   core::Buffer memory_for(const Tensor& to) const {
     if (to.data == nullptr || !library::is_contiguous(to) || !is_in_pieces(to)) return {};
     return core::Buffer::borrowed(to.data, library::bytes_of(to));
   }
-  /// Copies a result to the caller's tensor, unless it was made there.
+  /// Copies a result to the caller's tensor, unless the pass has made the result there.
   static void give(const void* made, const Tensor& to) {
     if (to.data == nullptr || made == to.data || library::bytes_of(to) == 0) return;
     library::copy(contiguous(const_cast<void*>(made), to.type, to.extents), to);
@@ -228,7 +230,7 @@ class Pass {
   const MadePlan& plan() const { return plan_; }
   const comm::Communicator& comm() const { return comm_.inner(); }
 
-  /// Names the plan and this rank: a backward pass checks that its normalizers have the same name.
+  /// A text for the plan and this rank. A backward pass checks that its normalizers have the same text.
   std::string identity_here() const { return fmt::format("{}a communicator's rank {}\n", identity_, comm_.rank()); }
 
  private:
@@ -278,7 +280,8 @@ void check_sink(const char* pass, const char* name, const MadePlan& plan, const 
   core::fail(ErrorKind::usage, "{}: {} is given, and the plan has no sink logits, expected Pattern::sink", pass, name);
 }
 
-/// Whether the caller gave memory for normalizers; on a rank without rows it may have no address.
+/// Whether the caller gave memory for normalizers. Looks at the extents, because on a rank without rows the memory may
+/// have no address.
 bool is_given(const Tensor& normalizers) { return normalizers.extents[3] > 0; }
 Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) {
   const strategies::Problem& problem = pass.plan().problem;
@@ -286,7 +289,7 @@ Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) 
           is_written};
 }
 
-/// Throws if no backward pass can be made with what the forward pass returned.
+/// Throws if the plan has no backward pass, or if there are no normalizers of this plan.
 void check_normalizers(const Pass& pass, const Kept* kept, bool given) {
   if (!pass.plan().backward) {
     core::fail(ErrorKind::usage, "attention_backward: the plan has no backward pass, expected Options::gradients");
@@ -304,7 +307,7 @@ void check_normalizers(const Pass& pass, const Kept* kept, bool given) {
              theirs, ours);
 }
 
-/// Makes the statistics that the plan asks for, and copies all of them to the caller's tensors.
+/// Makes the statistics that need a pass of their own, and copies all statistics to the caller's tensors.
 void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Statistics& to, const Progress& progress) {
   const MadePlan& plan = pass.plan();
   if (plan.statistics) run_statistics_pass(*plan.statistics, pass.comm(), tensors, progress);
@@ -315,7 +318,7 @@ void make_statistics(const Pass& pass, strategies::Tensors& tensors, const Stati
   Pass::give(tensors.top_weights.data(), to.top_weights);
   if (to.top_rows == nullptr) return;
   const std::array<Index, 4> lists = pass.extents(plan.shape.heads, wanted.top_keys);
-  Pass::give(tensors.top_rows.data(), contiguous(to.top_rows, DType::float64, lists));  // numbers of eight bytes
+  Pass::give(tensors.top_rows.data(), contiguous(to.top_rows, DType::float64, lists));  // int64, also 8 bytes
 }
 
 }  // namespace
@@ -359,7 +362,7 @@ void backward(const Communicator& comm, const Plan& plan, const Normalizers& nor
     check_normalizers(pass, kept, has_tensor);
     check_sink("attention_backward", "dsink", pass.plan(), given.dsink);
   });
-  if (pass.plan().problem.sink) {  // only with a tensor of normalizers do ranks compare their sink logits
+  if (pass.plan().problem.sink) {  // take_sink() below is collective: all ranks must call it, or none
     library::check_same("attention_backward", fmt::format("normalizers {}\n", has_tensor ? "a tensor" : "kept"),
                         pass.comm());
   }

@@ -1,4 +1,4 @@
-// The passes, on tensors that integers describe. For Kokkos::Views see library/attention.hpp.
+// The passes, for tensors described by integers (library/tensor.hpp). For Kokkos::Views see library/attention.hpp.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,14 @@
 
 namespace annulus {
 
-/// The calling thread calls this function now and then, with the share of this rank's work that is done (0 ... 1) and a
-/// word for the current step. An exception from it ends the pass on this rank; other ranks then wait for this rank.
+/// A pass calls this function now and then, in the caller's thread, with the share (0 ... 1) of this rank's work that
+/// is done and a word for the current step. If the function throws, the pass ends on this rank; other ranks then wait
+/// for this rank.
 using Progress = std::function<void(double share, const std::string& where)>;
 
 /// What backward() needs from forward() besides `out`: two numbers per row and head, from which the probabilities are
-/// computed again; they have more digits than an LSE in float32. 8 or 16 bytes per row and head; copies share them.
+/// computed again. The numbers have more digits than an LSE in float32. They take 8 or 16 bytes per row and head.
+/// Copies of a Normalizers object share this memory.
 class Normalizers {
  public:
   Normalizers() = default;
@@ -44,8 +46,8 @@ struct Statistics {
 ///   lse          (B, S_p, H, 1)     written; natural logarithm; -inf (and out = 0) where a row sees no key
 ///   sink         (1, 1, H, 1)       of any type, finite or -inf, only with Pattern::sink; the same on every rank
 ///   statistics   written, those that the plan asks for
-///   normalizers  (B, S_p, H, 2)     float64 where sums are float64, otherwise float32; optional: caller's memory for
-///                what Normalizers contain, written if the plan has gradients
+///   normalizers  (B, S_p, H, 2)     float64 where sums are float64, otherwise float32; optional: the caller's memory
+///                for what Normalizers contain, written if the plan has gradients
 /// A tensor that is written must not overlap another tensor.
 struct ForwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, lse = {};
@@ -55,22 +57,22 @@ struct ForwardTensors {
 };
 
 /// Computes the attention of this rank's rows to all keys that the plan's pattern keeps, whichever rank holds them.
-/// Returns when the results are complete. Collective. If there is one rank, tensors are read in place if the D numbers
-/// of a row and head are contiguous, and sums are made in `out` if that is contiguous and has the type of the sums. If
-/// there are several, k and v are copied once. If the plan has gradients, pass the returned Normalizers to backward().
-/// A process runs one pass at a time: a second thread waits.
+/// Returns when the results are complete. Collective. On one rank, tensors are read in place if the D numbers of a row
+/// and head are contiguous, and sums are made in `out` if `out` is contiguous and has the type of the sums. On several
+/// ranks, k and v are copied once. If the plan has gradients, pass the returned Normalizers to backward(). A process
+/// runs one pass at a time: a second thread waits.
 /// Throws Error on all ranks, of kind usage if a tensor does not fit the plan: "attention: k is (1, 4096, 3, 64), the
 /// plan of rank 1 wants (1, 4096, 2, 64)".
 /// Source: the pattern is LongNet's (Ding et al. 2023), the online softmax is from Milakov, Gimelshein 2018.
 Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTensors& tensors,
                     const Progress& progress = {});
 
-/// As in ForwardTensors; dout has the shape of out; dq, dk, dv have those of q, k, v and are written. dlse (B, S_p, H,
-/// 1), the gradient of lse in the type of lse, is 0 if it is not given. dsink (1, 1, H, 1), in the type of lse, is
-/// optional and written on every rank: the gradient of the forward pass's sink over the rows of all ranks.
-/// `normalizers` is optional: the memory into which forward() wrote its normalizers. backward() then reads these, and
-/// ignores its argument of type Normalizers. It cannot check then that the plan is that of forward(), and `sink` must
-/// be given again if the plan has one.
+/// As in ForwardTensors. dout has the shape of out; dq, dk, dv have the shapes of q, k, v and are written. dlse (B,
+/// S_p, H, 1), the gradient of lse in the type of lse, is 0 if it is not given. dsink (1, 1, H, 1), in the type of lse,
+/// is optional and written on every rank: the gradient of the forward pass's sink, summed over the rows of all ranks.
+/// `normalizers` is optional: the memory into which forward() wrote its normalizers. backward() then reads this memory,
+/// and ignores its argument of type Normalizers. It then cannot check that the plan is that of forward(), and `sink`
+/// must be given again if the plan has sink logits.
 struct BackwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dsink = {};
   Tensor normalizers = {};

@@ -19,7 +19,7 @@ core::Machine any_machine() {
   return machine;
 }
 
-/// Does not choose `single`, which needs all rows on rank 0, but callers have rows on all ranks. They may name it.
+/// Never chooses `single`: it needs all rows on rank 0, and callers have rows on all ranks. A caller may name `single`.
 void choose(MadePlan& plan) {
   const core::Machine machine = any_machine();
   std::vector<planner::Candidate> candidates = planner::candidates(plan.problem, plan.ranks, machine);

@@ -1,4 +1,4 @@
-// What is decided once and then used in many calls: pattern, strategy, and which rank holds which rows.
+// A plan is made once and used in many calls. It has the pattern, the strategy, and which rank holds which rows.
 #pragma once
 
 #include <memory>
@@ -28,22 +28,23 @@ struct Shape {
   Index kv_heads = 0;           ///< Hkv, of k and v; divides heads; 0: the same as heads
   Index head_dim = 0;           ///< D
   DType type = DType::float32;  ///< of q, k, v, out and gradients; lse is float32, or float64 for float64
-  Index kv_sequence = 0;        ///< S, rows of the sequence, of k and v; 0: as q. See Pattern::query_offset
-  Index value_dim = 0;          ///< Dv, head size of v, out and dout; 0: as q and k
-  /// A problem with more than 256 key/value heads, and with more of them than rows, is refused unless this is true,
-  /// because it usually means that a tensor (B, heads, S, D) was taken for (B, S, heads, D).
+  Index kv_sequence = 0;        ///< S, rows of the sequence, of k and v; 0: the same as q. See Pattern::query_offset
+  Index value_dim = 0;          ///< Dv, head size of v, out and dout; 0: the same as D
+  /// Unless this is true, a problem is refused if it has more than 256 key/value heads and more of these heads than
+  /// rows: then usually a tensor (B, heads, S, D) was taken for (B, S, heads, D).
   bool more_heads_than_rows = false;
 };
 
-/// Instead of a segment: for every head, row x sees the rows x - j r of its document, for -right <= j <= left, where r
-/// is the pair's dilation. With r = 1 it also sees the first `first` rows of the document; no row counts twice.
+/// A pair can have a window instead of a segment: for every head, row x sees the rows x - j r of its document, for
+/// -right <= j <= left, where r is the pair's dilation. With r = 1 it also sees the first `first` rows of the document;
+/// no row counts twice.
 struct Window {
   Index left = 0;
   Index right = 0;  ///< 0 if causal
   Index first = 0;  ///< number of rows
 };
 
-/// A number of rows, all, or a window.
+/// A segment of a pair: a number of rows, `all`, or a window.
 struct Segment {
   Segment(Index rows) : rows(rows) {}
   Segment(const Window& window) : window(window) {}
@@ -52,7 +53,7 @@ struct Segment {
   std::optional<Window> window = {};
 };
 
-/// ALiBi: from each score it subtracts the head's slope times the distance between query row and key row.
+/// ALiBi subtracts from each score the head's slope times the distance between query row and key row.
 struct Bias {
   std::vector<double> slopes = {};       ///< for each query head; empty: 2^(-8 i / H), i = 1 ... H, or close to that
   Index exempt = 0;                      ///< number of first rows of a document that are at distance 0 from every row
@@ -62,9 +63,10 @@ struct Bias {
 inline constexpr Index last_rows = -1;
 inline constexpr Index no_rows = -2;
 
-/// Which rows see each other (docs/semantics.md): pair i cuts every document into segments of segments[i] rows, in
-/// which every dilations[i]-th row sees every such row; or segments[i] is a window. The default is dense attention.
-/// Worked example: each row sees 4096 rows before it, itself, and the first 4 rows: {.segments = {Window{4096, 0, 4}}}.
+/// Which rows see each other (docs/semantics.md): pair i cuts every document into segments of segments[i] rows and
+/// picks every dilations[i]-th row of a segment. The picked rows of a segment see each other. Or segments[i] is a
+/// window. The default is dense attention. Worked example: each row sees 4096 rows before it, itself, and the first 4
+/// rows: {.segments = {Window{4096, 0, 4}}}.
 struct Pattern {
   std::vector<Segment> segments{all};
   std::vector<Index> dilations{1};
@@ -75,14 +77,14 @@ struct Pattern {
   std::vector<Index> documents = {};
   std::optional<double> scale = {};  ///< factor of q.k; none: 1 / sqrt(D)
   bool group_scale = false;          ///< only for grouped: `out` is divided by the number of pairs
-  /// Instead of documents: rows [begin, end) that exist, ascending. With no_rows (see query_offset): one range, the
-  /// keys that exist; all queries exist.
+  /// Instead of documents: ranges [begin, end) of the rows that exist, ascending. With no_rows (see query_offset) there
+  /// is one range: the keys that exist; then all queries exist.
   std::vector<Interval> ranges = {};
-  bool sink = false;  ///< a row that sees a key sees one more, of value 0, with its score in ForwardTensors::sink
+  bool sink = false;  ///< a row that sees a key also sees a key of value 0, whose score is in ForwardTensors::sink
   std::optional<double> softcap = {};  ///< scores s become softcap tanh(s / softcap)
   std::optional<Bias> bias = {};       ///< subtracted after the softcap
-  /// Row of the sequence at which the first query is, if there are fewer queries than keys; or last_rows; or no_rows,
-  /// for any number of queries: every query sees every key (dense attention, not causal, one document).
+  /// If there are fewer queries than keys: the row of the sequence that is the first query, or last_rows. For any
+  /// number of queries: no_rows, and then every query sees every key (dense attention, not causal, one document).
   Index query_offset = last_rows;
 };
 
@@ -96,8 +98,8 @@ struct Options {
   bool entropy = false;            ///< statistics of the probabilities: see Statistics in library/passes.hpp
   bool received = false;
   Index top_keys = 0;
-  Index block_size = 0;   ///< of block_cyclic, in rows; 0: automatic
-  int ulysses_ranks = 0;  ///< of hybrid: ranks of a group; 0: all
+  Index block_size = 0;   ///< rows of a block of block_cyclic; 0: automatic
+  int ulysses_ranks = 0;  ///< ranks of a group of hybrid; 0: all ranks
 };
 
 /// Rows that a rank holds, in the order in which its tensors store them.
@@ -110,7 +112,7 @@ namespace library {
 struct MadePlan;
 }
 
-/// Plans that ranks make from the same arguments are equal; making one calls no MPI. Copies share its contents.
+/// Ranks make equal plans from the same arguments; making a plan calls no MPI. Copies of a plan share its contents.
 /// Worked example, 2 ranks of 131,072 rows each:
 ///   Plan plan({.sequence = 262144, .heads = 8, .kv_heads = 2, .head_dim = 64},
 ///             {.segments = {2048, all}, .dilations = {1, 8}, .causal = true}, 2, {.gradients = true});

@@ -1,4 +1,4 @@
-// A text by which ranks compare their plans, so that a wrong plan on one rank is found before any message is sent.
+// Ranks compare their plans by a text, so that a wrong plan on one rank is found before any message is sent.
 #pragma once
 
 #include <string>

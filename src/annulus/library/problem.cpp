@@ -10,7 +10,7 @@
 namespace annulus::library {
 namespace {
 
-constexpr Index most_kv_heads_yet = 256;  // more than any model has; short sequences with fewer heads are common
+constexpr Index most_kv_heads_yet = 256;  // no model has more; up to this number, fewer rows than heads are common
 
 constexpr Index most_rows = 1'000'000'000'000;  // of a segment, a dilation, a window; as in the run file
 
@@ -23,7 +23,7 @@ void check_at_least(const char* name, Index value, Index least) {
   if (value < least) refuse("{} is {}, expected {} or more", name, value, least);
 }
 
-/// The entry named `name` in a table of the pattern room.
+/// The value of the entry named `name` in a table of folder pattern.
 template <class Table>
 auto value_called(const std::string& name, const Table& table, const char* argument, const char* also = nullptr) {
   for (const auto& entry : table) {
@@ -119,7 +119,7 @@ strategies::QueryOffset offset_of(Index asked) {
   return asked == no_rows ? strategies::QueryOffset{Kind::none} : strategies::QueryOffset{Kind::row, asked};
 }
 
-/// Call it after the problem's pattern and back end are set.
+/// Call this function after the problem's pattern and back end are set.
 core::Precision make_precision(const Options& options, const strategies::Problem& problem) {
   const std::string& name = options.precision;
   const bool any_cut = options.reproducible && !strategies::why_not_by_granules(problem).empty();

@@ -13,7 +13,7 @@
 namespace annulus {
 namespace {
 
-/// The D or Dv numbers of (b, row, head).
+/// Loads the D or Dv numbers of (b, row, head).
 void load(const Tensor& tensor, Index b, Index row, Index head, std::vector<double>& to) {
   const Index first = b * tensor.strides[0] + row * tensor.strides[1] + head * tensor.strides[2];
   core::with_type(tensor.type, [&](auto number) {
@@ -47,7 +47,7 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
   }
   const core::Shape& shape = plan.made().problem.shape;
   const strategies::Problem& problem = plan.made().problem;
-  // Queries without row numbers see every key that exists: so the first row that exists, if any, represents them all.
+  // Queries without row numbers see every key that exists, so the first row that exists, if any, stands for all.
   const auto row_of = [&](Index query) -> Index {
     if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
     if (problem.has_queries_after_all_keys()) return 0;

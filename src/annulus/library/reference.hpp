@@ -1,4 +1,5 @@
-// Attention by its definition, in float64, to compare results with. Slow: every row looks at all keys.
+// Attention by its definition, in float64, to compare results with. It is slow: a row looks at every key from the first
+// to the last that it sees.
 #pragma once
 
 #include <vector>
@@ -13,8 +14,8 @@ namespace annulus {
 ///   q (B, Sq, H, D), k (B, S, Hkv, D), v (B, S, Hkv, Dv)  on the host, any layout; `rows` are indices of rows of q
 ///   out (B, rows, H, Dv), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
 ///   sink (1, 1, H, 1)                        on the host, only if Pattern::sink is set
-/// It shares no code with the kernels, only the plan's settings. Throws Error(usage) if a tensor does not fit the plan
-/// or there is no such row. An exception from `progress` ends it.
+/// The computation shares no code with the kernels, only the plan's settings. Throws Error(usage) if a tensor does not
+/// fit the plan, or if a row of `rows` does not exist. An exception from `progress` ends the computation.
 void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<Index>& rows,
                double* out, double* lse, const Progress& progress = {}, const Tensor& sink = {});
 

@@ -11,7 +11,7 @@ struct Steps {
   Index batch, row, head, d;
 };
 
-/// Copies numbers as bits of their size, one (batch, row, head) after another.
+/// Copies numbers as unsigned integers of their size; each iteration copies one (batch, row, head).
 template <class Bits>
 void copy_bits(const Tensor& from, const Tensor& to) {
   const auto* source = static_cast<const Bits*>(from.data);

@@ -9,9 +9,9 @@ namespace annulus::library {
 /// return.
 void copy(const Tensor& from, const Tensor& to);
 
-/// Whether its numbers are contiguous, the last extent fastest.
+/// Whether the tensor's numbers are contiguous, the last extent fastest.
 bool is_contiguous(const Tensor& tensor);
-/// Bytes of its numbers if they are contiguous.
+/// Bytes of the tensor's numbers, without gaps between them.
 Index bytes_of(const Tensor& tensor);
 
 }  // namespace annulus::library

@@ -18,7 +18,7 @@ using core::Index;
 
 /// Element (b, row, head, d) of a tensor (B, rows, heads, D) is b * strides[0] + row * strides[1] + head * strides[2] +
 /// d * strides[3] numbers after `data`, in memory that the default execution space can access. In tensors without d,
-/// such as lse, D is 1. Does not own the memory. Null data: there is no such tensor.
+/// such as lse, D is 1. A Tensor does not own the memory. If `data` is null, there is no such tensor.
 struct Tensor {
   void* data = nullptr;
   DType type = DType::float32;

@@ -1,7 +1,8 @@
 // Dilation is a stride: segments and combs.
 //
-// A pair (w, r) cuts every document into segments of w rows (the last may be shorter); offset o picks the rows
-// segment.begin + o, segment.begin + o + r, ... of a segment. These are a comb, and rows of a comb see each other.
+// A pair (w, r) cuts every document into segments of w rows (the last segment may be shorter). In a segment, offset o
+// picks the rows segment.begin + o, segment.begin + o + r, ... The picked rows are a comb, and rows of a comb see each
+// other.
 //
 // Worked example: one document of n = 10 rows, pair (w, r) = (8, 2), H = 4, longnet: ceil(4 / 2) = 2 heads share an
 // offset.
@@ -9,9 +10,9 @@
 //   segment 8..9   offset 0 (heads 0, 1): row  8           offset 1 (heads 2, 3): row  9
 // Query row 6 of head 0, causal, thus sees rows 0 2 4 6 through this pair: comb indices t = 0 1 2 3.
 //
-// A window of dilation r has r combs, each of the whole document, at offsets 0 ... r - 1; every head has all of them. A
-// row sees a band of comb indices of its comb. Worked example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7
-// 10 ... and sees t = 1 2 3.
+// A window of dilation r cuts nothing: it has r combs in every document, at offsets 0 ... r - 1, and each comb runs
+// through the whole document. Every head has all r combs. A row sees a band of comb indices of its comb. Worked
+// example: left 2, r = 3, causal: row 10 is t = 3 of the comb 1 4 7 10 ... and sees t = 1 2 3.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ namespace annulus::pattern {
 
 using core::Interval;
 
-/// Rows base, base + stride, ..., count of them; comb index t is row base + t * stride.
+/// The `count` rows base, base + stride, ...; comb index t is row base + t * stride.
 struct Comb {
   Index base = 0;
   Index stride = 1;
@@ -43,18 +44,18 @@ struct UsedOffset {
   HeadSet heads;
 };
 
-/// The offsets of pair `pair` that at least one of `heads` heads uses, ascending: at most min(dilation, heads). If the
-/// pair is a window: all offsets that have a row among a document's first `rows` rows.
+/// The offsets of pair `pair` that at least one of `heads` heads uses, ascending; there are at most min(dilation,
+/// heads). For a window: all offsets that have a row among a document's first `rows` rows.
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads,
                                      Index rows = std::numeric_limits<Index>::max());
 
-/// Finds the combs of one pair that have rows in an interval. A window of dilation r has r combs in every document;
-/// they are not listed, because r may be 10^12, and an interval of a few rows has rows of only a few combs.
+/// Finds the combs of one pair that have rows in an interval. The r combs that a window of dilation r has in a document
+/// are not listed, because r may be 10^12, and an interval of a few rows has rows of only a few combs.
 class PairCombs {
  public:
   PairCombs(const Pattern& pattern, Index pair, Index heads);
 
-  /// The offsets that heads use, ascending; for a window only offset 0.
+  /// The offsets that heads use, ascending; for a window only offset 0, because all its offsets have the same heads.
   const std::vector<UsedOffset>& offsets() const { return offsets_; }
 
   /// Calls visit(used, i) for each used offset of the segment that has a row in `rows`, by ascending offset. `used` is
@@ -97,16 +98,17 @@ struct VisiblePart {
 
 /// Splits the keys that rows see through a pair into parts, in the order in which a row adds keys (rounds_of() in
 /// strategies/problem.hpp). No part is empty, no key is in two parts. A segment or a window is one part. Window::first
-/// adds a part: the first rows that lie before the window; and if not causal, one more: the first rows after it. A row
-/// may be a query of several parts, but only once in a work list, so each part needs a list of its own.
+/// adds a part: the document's first rows that lie before the window. If not causal, it adds one more part: the first
+/// rows that lie after the window. A row may be a query of several parts, but a work list may have it only once, so
+/// each part needs a work list of its own.
 /// Worked example: window [1, 1], first 3: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2 with
 /// t_query - t_key >= 2.
 std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 
-/// Appends to `ranges` the comb indices that queries with indices `t` see through the band, rounded to whole
-/// granules: kernels count granules from the first row of all ranges together. `ranges` stay ascending and disjoint
-/// if `t` begins no earlier than in the last call. With the band's limits exchanged, `t` are the indices of keys, and
-/// it appends the indices of the queries that see them.
+/// Appends to `ranges` the comb indices that queries with indices `t` see through the band. They are extended to whole
+/// granules, because kernels count granules from the first row of all ranges together. `ranges` stay ascending and
+/// disjoint if `t` begins no earlier than in the previous call. With the band's limits exchanged, `t` are the indices
+/// of keys, and the function appends the indices of the queries that see these keys.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
 /// The document [begin, end) that holds global row `row`. A row in a gap counts as a document of its own, so that gaps
@@ -114,7 +116,7 @@ void append_reach(const Comb& comb, Interval t, const core::Band& band, Index gr
 Interval document_of(const Documents& documents, Index row);
 
 /// The segment of `pair` that holds global row `row`; it never crosses the borders of the row's document. For a window
-/// it is the document.
+/// it is the whole document.
 Interval segment_of(const Pair& pair, const Documents& documents, Index row);
 
 /// The rows of `segment` that dilation `dilation` picks at `offset`; empty if the offset lies beyond the segment.

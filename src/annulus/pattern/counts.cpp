@@ -58,11 +58,11 @@ Count limited_sum(Index rows, Index r, Index most) {
 Count KeptCounts::in_window(const Pair& pair, Index length, Index y) const {
   const auto& [left, right, first, viewers] = *pair.window;
   const Index r = pair.dilation, some = std::min(first, length);
-  // Row x sees itself, the window's rows before itself, and those of the first rows that lie before the window.
+  // Row x sees itself, the window's rows before itself, and the document's first rows that lie before the window.
   Count kept = y + limited_sum(y, r, left) + limited_sum(y - left, 1, some);
   if (causal_) return kept;
   kept += limited_sum(length, r, right) - limited_sum(length - y, r, right);
-  // If x < beyond, row x also sees the `beyond` - x first rows that lie after its window.
+  // If x < beyond, row x also sees the `beyond` - x of the first rows that lie after its window.
   const Count beyond = std::max<Index>(0, some - right - 1), rest = beyond - std::min<Count>(y, beyond);
   return kept + (beyond * (beyond + 1) - rest * (rest + 1)) / 2;
 }

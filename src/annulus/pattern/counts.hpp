@@ -1,12 +1,13 @@
-// Counts the kept triples of any interval of rows by closed forms. It visits no segment, so the counts of P = 65,536
+// Counts the kept triples of any interval of rows by closed forms. No segment is visited, so the counts of P = 65,536
 // ranks take milliseconds.
 //
 // Take the comb at offset o of a segment of L rows with dilation r, and its queries before row y of the segment. The
 // comb has m rows before y and T rows in all. For one head the queries keep f(m) = 1 + 2 + ... + m triples if causal,
-// otherwise m T. m depends only on whether o < y mod r, T on whether o < L mod r: there are three classes of offsets.
+// otherwise m T. m depends only on whether o < y mod r, and T only on whether o < L mod r, so there are three classes
+// of offsets.
 //
 // Worked example: one document of 10 rows, pair (8, 2), one head (offset 0), causal. The comb has the rows 0 2 4 6
-// before row 7, which keep f(4) = 10 triples. Row 8 is the first row of the second segment and keeps one more.
+// before row 7, which keep f(4) = 10 triples. Row 8 is the first row of the second segment and keeps one more triple.
 #pragma once
 
 #include <vector>

@@ -17,10 +17,10 @@ struct WorkPart {
 inline Count work_of(const KeptCounts& kept, Interval rows) { return kept.of(rows) + rows.size(); }
 
 /// Cuts the rows of a document so that each part's rank gets the part's work; appends the rows to rows[rank],
-/// ascending. Not causal: one interval after another. Causal: each part takes equally many rows from both ends of the
-/// rest, so that parts of equal work have about equally many rows; the last part is the middle. The works of all parts
-/// must sum to the document's work. A search finds each cut, exact to the row.
-/// Worked example: 16 causal rows of one head, dense, two equal parts: [0, 4) and [12, 16); [4, 12).
+/// ascending. If not causal, the parts are one interval after another. If causal, each part takes equally many rows
+/// from both ends of what is left, so that parts of equal work have about equally many rows; the last part is the
+/// middle. The works of all parts must sum to the document's work. A search finds each cut, exact to the row.
+/// Worked example: 16 causal rows of one head, dense, two equal parts: first [0, 4) and [12, 16), then [4, 12).
 void cut_document(const KeptCounts& kept, bool causal, Interval document, const std::vector<WorkPart>& parts,
                   std::vector<std::vector<Interval>>& rows);
 

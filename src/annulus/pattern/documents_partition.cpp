@@ -19,7 +19,8 @@ struct Document {
 
 using DocumentIndices = std::vector<std::size_t>;  // indices of some documents, ascending
 
-/// Deals documents to ranks; if `apart`, those with little work per row (is_light()) first. share_ is F of the header.
+/// Deals documents to ranks; if `apart`, light documents (is_light(): little work per row) come first. share_ is F of
+/// the header.
 class Dealer {
  public:
   Dealer(const std::vector<Document>& documents, int ranks, bool apart)
@@ -81,7 +82,7 @@ class Dealer {
     return shares;
   }
 
-  /// How much work each rank may add to reach one common level, which is such that all ranks together may add `work`.
+  /// How much work each rank may add to reach a common level. At this level all ranks together may add `work`.
   std::vector<Count> room_below_level(Count work) const {
     std::vector<Count> sorted = loads_, shares;
     std::sort(sorted.begin(), sorted.end());

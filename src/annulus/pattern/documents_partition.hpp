@@ -1,26 +1,30 @@
 // Deals whole documents to ranks, so that the ranks have equal work.
 //
-// Rows of different documents never see each other: a document on one rank costs no message and no wait. We want equal
-// work, not too many rows per rank, and few intervals: each interval costs a read of the file and a step of the plan.
+// Rows of different documents never see each other, so a document on one rank costs no message and no wait. We want
+// equal work, not too many rows per rank, and few intervals, because each interval costs a read of the file and more
+// work in planning.
 //
 //   cut      A document with more work than the fair share F = work / P fills one rank after another, so that it
 //            lies on as few ranks as possible; these are neighbours in the ring.
-//   whole    Other documents of more than F / 32, the largest first: each goes to the rank with the least work. One
-//            that would raise every rank above F + F / 16 is cut over the fewest ranks that have room for it.
-//   runs     All other documents are too small to matter one by one. Rank after rank takes the next ones of the
-//            sequence until it has its share. These rows are a run, with holes where other ranks have large documents.
+//   whole    Other documents with more work than F / 32, largest first: each goes to the rank with the least work. A
+//            document that would raise every rank above F + F / 16 is cut over the fewest ranks that have room for it.
+//   runs     All other documents are too small to matter one by one. Rank after rank takes the next documents of the
+//            sequence until it has its share. The rows of these documents are a run, with holes where other ranks have
+//            large documents.
 //
 // Runs of all documents (by prefix sums of their work) would have the fewest intervals, one per rank. But a border that
-// falls inside a long document must cut it, or move to its nearer end, which changes a rank's work by up to half of the
-// document's. Dealing documents one by one balances best, but leaves about one interval for each. Example: 10,000
-// documents of log-normal lengths on 4 ranks. The steps above cut none of them, and give each rank some ten intervals
-// and a work within 1 % of F; `zigzag` gives each rank 10,000 to 20,000 intervals.
+// falls inside a long document must cut the document, or move to its nearer end, which changes a rank's work by up to
+// half of the document's work. Dealing documents one by one balances best, but leaves about one interval for each
+// document. Example: 10,000 documents of log-normal lengths on 4 ranks. The rules above cut none of these documents,
+// and give each rank some ten intervals and a work within 1 % of F; `zigzag` gives each rank 10,000 to 20,000
+// intervals.
 //
-// Long documents have more work per row. Where they fill whole ranks, the other ranks get many short documents and too
-// many rows, above all in a sequence sorted by length. So if a rank gets too much work, or more than about twice the
-// mean rows, a second way is tried: documents with less than average work per row are dealt first, in runs of equally
-// many rows. Then a rank has at most n / P of these rows plus one document, and at most n / P other rows, because its
-// work is at most F. We take the way whose worst rank is better, by the larger of work / F and rows / (2 mean rows).
+// Long documents have more work per row. If long documents fill whole ranks, the other ranks get many short documents
+// and too many rows, above all in a sequence sorted by length. So if a rank gets too much work, or more than about
+// twice the mean rows, a second way is tried: documents with less than average work per row are dealt first, in runs of
+// equally many rows. Then a rank has at most n / P of these rows plus one document, and at most n / P other rows,
+// because its work is at most F. We take the way whose worst rank is better. The larger of work / F and rows / (2 mean
+// rows) says how bad a rank is.
 #pragma once
 
 #include "annulus/pattern/counts.hpp"

@@ -2,7 +2,7 @@
 //
 // torchscale pads a document of n rows with zeros to whole segments of s = min(w, n) rows, and each segment to
 // m = ceil(s / r) whole slots of r rows. From each slot a head takes the row at its offset; without a causal mask the
-// zeros are keys like any other. If T rows of a segment are picked, each of them also sees m - T zeros. m - T can be
+// zeros are keys like all others. If T rows of a segment are picked, each of them also sees m - T zeros. m - T can be
 // above 0 only in the last segment of a document, or if r does not divide s.
 //
 // Worked example: n = 10, H = 2, pair (8, 2): s = 8, m = 4.
@@ -21,8 +21,8 @@ namespace annulus::pattern {
 /// has no runs if it is not computed, if the semantics is not torchscale, or with a causal mask.
 std::vector<core::FilledRuns> filled_keys(const Layout& layout, const StoredRows& queries);
 
-/// A pair for which torchscale writes rows of a document's output to wrong positions: it joins segments that are padded
-/// to whole slots, so if r does not divide s, every segment except the first is shifted.
+/// A pair for which torchscale writes rows of a document's output to wrong positions. torchscale joins segments that
+/// are padded to whole slots, so if r does not divide s, every segment except the first is shifted.
 struct Displacement {
   Index pair = 0;
   Index document = 0;  ///< number of the document

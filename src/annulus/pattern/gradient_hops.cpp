@@ -15,7 +15,7 @@ const OwnerInterval* interval_of(const PackedRows& packed, const Interval& rows)
   return same == packed.end() || same->rows != rows ? nullptr : &*same;
 }
 
-/// The ranges of `packed` for which keep(range, others) holds; `others` are those of the same interval and head in
+/// The ranges of `packed` for which keep(range, others) holds; `others` are the ranges of the same interval and head in
 /// `other`.
 template <class Keep>
 PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
@@ -47,8 +47,8 @@ PackedRows without(const PackedRows& packed, const PackedRows& next) {
   });
 }
 
-/// The rows of `packed` that are not in `next`. Both hold pieces of one pair; if it is a window, `next` may have a part
-/// of a piece.
+/// The rows of `packed` that are not in `next`. Both hold pieces of one pair; if the pair is a window, `next` may have
+/// only a part of a piece.
 PackedRows difference(PackedRows packed, const PackedRows& next) {
   for (OwnerInterval& owned : packed) {
     const OwnerInterval* same = interval_of(next, owned.rows);
@@ -73,8 +73,9 @@ OrderedRoute::OrderedRoute(const Layout& layout, const Partition& readers, const
     held_by_[std::size_t(pieces_[i].rank)].push_back(i);
 }
 
-/// Rows of documents in which the owner has a piece: those of ranks at distance d, d + 1, ... upward from the owner.
-/// They are at most two intervals per document, because a document's pieces follow one another from rank to rank.
+/// The rows that ranks at distance d, d + 1, ... upward from the owner have in documents in which the owner has a
+/// piece. These are at most two intervals per document, because a document's pieces follow one another from rank to
+/// rank.
 /// Worked example: P = 4, one document, 3 rows per rank, owner 1, d = 2: ranks 3 and 0 have these rows, which are
 /// [0, 3) and [9, 12).
 StoredRows OrderedRoute::rows_from(int owner, int d) const {

@@ -1,9 +1,10 @@
-// How the gradients of K and V rows that hops (hops.hpp) brought to other ranks travel back to the rows' owners.
+// Hops (hops.hpp) bring K and V rows to other ranks. This file plans how the gradients of these rows travel back to the
+// rows' owners.
 //
 // A rank that has received rows computes what its queries add to the gradients of these rows, in a block of the same
-// form as the rows. When the block is complete, its sums leave in the next step: forward, to be added to the block for
-// the same rows on the next rank, or back to the rows' owner. Every number that any rank has added reaches the owner
-// exactly once, and in an order that depends on the plan alone.
+// form as the rows. When the block is complete, its sums leave in the next step. They go forward, to be added to the
+// block for the same rows on the next rank, or back to the rows' owner. Every number that any rank has added reaches
+// the owner exactly once, and in an order that depends on the plan alone.
 #pragma once
 
 #include <vector>
@@ -13,28 +14,31 @@
 
 namespace annulus::pattern {
 
-/// What happens to the gradients of the rows that hop d brought. PackedRows without rows mean no message.
+/// What happens to the gradients of the rows that hop d, the hop at distance d, brought. PackedRows without rows mean
+/// no message.
 struct GradientHop {
   int next = 0;                ///< the rank that gets `send_forward`
   int owner = 0;               ///< the rank that owns the rows; it gets `send_back`
   int previous = 0;            ///< the rank that sends `receive_forward`
   int reader_of_own_rows = 0;  ///< the rank that read this rank's rows at hop d; it sends `receive_back`
-  PackedRows send_forward;     ///< leave the block before `send_back`; hop d + 1 brings the same rows to `next`
+  PackedRows send_forward;     ///< sums sent before `send_back`; hop d + 1 brings the same rows to `next`
   PackedRows send_back;        ///< whole ranges of the block; rows whose sums went forward are zero in them
   PackedRows receive_forward;  ///< sums for the rows that hop d + 1 brings here
   PackedRows receive_back;     ///< sums for this rank's own rows
 };
 
-/// Which sums leave the block for the rows in `carried`. Sums for `next`, the rows that the next rank receives, go
-/// forward; the others go back. `read` is what the ranks up to here read; a head that none of these reads has no sums.
+/// Which sums leave the block for the rows in `carried`. Sums for the rows in `next`, which the next rank receives, go
+/// forward; all other sums go back. `read` are the rows that the ranks up to this one read. A head that none of these
+/// ranks reads has no sums.
 PackedRows sums_sent_forward(const PackedRows& next, const PackedRows& read);
 PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, const PackedRows& read);
 
-/// How sums travel whose terms are added in the same order for every number of ranks. They start at the owner, go up
-/// from rank to rank as far as any rank reads the rows, and return from there. Each rank on the way adds its terms to
-/// the sums that it receives, so a row never has two sums that must be added. `layout` has one pair. In `readers` the
-/// rows of a document follow one another from rank to rank (otherwise step() throws); ranks compute with the queries
-/// among them. In `owners` a rank has those of its `readers` rows whose sums travel. layout and owners are not copied.
+/// The route of sums whose terms are added in the same order for every number of ranks. The sums start at the owner, go
+/// up from rank to rank as far as any rank reads the rows, and return from there. Each rank on the way adds its terms
+/// to the sums that it receives, so a row never has two sums that must be added. `layout` has one pair. In `readers`
+/// the rows of a document follow one another from rank to rank; otherwise step() throws. Ranks compute with the queries
+/// among these rows. In `owners` a rank has those of its `readers` rows whose sums travel. layout and owners are not
+/// copied.
 ///
 /// Worked example: P = 3, dense, not causal. The sums for rank 1's rows go from rank 1 to rank 2 (step 0), to rank 0
 /// (step 1), and back to rank 1 (step 2): one message more than K and V need. If causal, they return from rank 2.
@@ -45,7 +49,8 @@ class OrderedRoute {
   /// Step s = 0 ... P - 1, in which a rank works on the rows of rank - s; `receive_forward` are the sums of the rows of
   /// step s + 1.
   GradientHop step(int rank, int s) const;
-  /// How many (row, key/value head) pairs of a rank's own rows other ranks read: their sums leave the rank and return.
+  /// How many (row, key/value head) pairs of a rank's own rows other ranks read. The sums of these pairs leave the rank
+  /// and return.
   Index rows_sent_back(int rank) const;
 
  private:

@@ -1,14 +1,14 @@
-// Where rows may be cut without cutting a granule of any comb. Matrix units add `granule` comb rows in one step, and
-// results have the same bits for every number of ranks only if each step has the same rows.
+// Where rows may be cut without cutting a granule of any comb. Matrix units add `granule` comb rows in one operation,
+// and results have the same bits for every number of ranks only if each operation has the same rows.
 //
 // A granule is `granule` consecutive comb rows, counted from the comb's start; the last granule of a comb may have
-// fewer. In a document that begins at row `begin`, cuts at begin + k * spacing with spacing = granule * lcm of all
-// dilations cut no granule: if segments are multiples of granule * r, a comb of dilation r has k * spacing / r rows
-// before the cut, a multiple of `granule`.
+// fewer. Let spacing = granule * lcm of all dilations, and let segments of dilation r be multiples of granule * r. In a
+// document that begins at row `begin`, cuts at begin + k * spacing then cut no granule, because combs of dilation r
+// have k * spacing / r rows before the cut, a multiple of `granule`.
 //
 // Worked example: granules of 16, pairs (2048, 1), (4096, 2), (all, 4): spacing 64. A document of 1000 rows may be cut
-// at its rows 64, 128, ..., 960, and at its ends. With a pair (1000, 1) this is impossible: 1000 is no multiple of 16,
-// and granules of the second segment begin at row 1000.
+// at its rows 64, 128, ..., 960, and at its ends. With a pair (1000, 1) such cuts are impossible, because 1000 is no
+// multiple of 16 and granules of the second segment begin at row 1000.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@
 
 namespace annulus::pattern {
 
-/// Why rows cannot be cut between granules; empty if they can, even if there are few such cuts. Depends on the pattern
-/// alone, so that the rows of a document are treated alike, whatever other documents there are. Example:
+/// Why rows cannot be cut between granules; empty if they can be, even if there are few such cuts. The answer depends
+/// on the pattern alone, so that a document's rows are treated alike whatever other documents there are. Example:
 /// "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
 std::string why_no_grid(const Pattern& pattern, Index granule);
 
@@ -33,9 +33,9 @@ class CutGrid {
 
   /// The cut nearest to `row`; the lower one if two are equally near. A higher row never gives a lower cut.
   Index nearest(Index row) const;
-  /// Rows between two neighbouring cuts of a document. More than all rows: only the ends of documents are cuts.
+  /// Rows between neighbouring cuts of a document. If that is more than all rows, only the ends of documents are cuts.
   Index spacing() const { return spacing_; }
-  /// The most rows between two neighbouring cuts; the ends of documents are cuts, too.
+  /// The most rows between two neighbouring cuts, where the ends of documents count as cuts.
   Index widest() const;
 
  private:
@@ -46,12 +46,13 @@ class CutGrid {
 /// Moves the ends of each interval to the nearest cuts. Ranks may end up without rows.
 Partition on_grid(const Partition& partition, const CutGrid& grid);
 
-/// Part `i` of `parts` of `rows`, as an interval of stored rows. Parts are as even as the cuts allow, and end at cuts.
+/// Divides `rows` into `parts` parts, as even as the cuts allow, and returns part `i` as an interval of stored rows.
+/// Parts end at cuts.
 /// Worked example: cuts every 64 rows, rows [128, 328), 2 parts: [0, 128) and [128, 200).
 Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& grid = {});
 
-/// Share `i` of `shares` of every rank's rows; share 0 has the highest rows. Worked example: share 0 of 2 of {[0, 5)},
-/// {[5, 7), [9, 11)}, cut anywhere, is {[3, 5)}, {[9, 11)}.
+/// Divides every rank's rows into `shares` shares and returns share `i`; share 0 has the highest rows. Worked example:
+/// {[0, 5)}, {[5, 7), [9, 11)} in 2 shares, cut anywhere: share 0 is {[3, 5)}, {[9, 11)}.
 Partition nth_share_of_rows(const Partition& partition, Index shares, Index i, const CutGrid& grid = {});
 
 }  // namespace annulus::pattern

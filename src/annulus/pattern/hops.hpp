@@ -1,5 +1,6 @@
-// Which rank sends which rows to which rank in each hop, and where the sums of their gradients go. Integers only: one
-// process can make, print and check the hops of every rank. Each hop is made only when it is asked for.
+// Which rank sends which rows to which rank in each hop, and where the sums of the rows' gradients go. Hops consist of
+// integers only, so one process can make, print and check the hops of every rank. Each hop is made only when a caller
+// asks for it.
 #pragma once
 
 #include "annulus/pattern/gradient_hops.hpp"
@@ -7,7 +8,7 @@
 
 namespace annulus::pattern {
 
-/// One hop of an exchange: send rows to one rank, receive rows from another; no packed rows mean no message.
+/// One hop: a rank sends rows to one rank and receives rows from another. Empty packed rows are not sent.
 struct Hop {
   int send_to = 0;
   int receive_from = 0;
@@ -17,13 +18,14 @@ struct Hop {
 };
 
 /// What a rank receives at distance d = 1, 2, ..., and from which rank. If `direction` is -1, read + for -.
-///   neighbours  from rank - 1 those rows of rank - d that this rank or a rank beyond it reads: a row is carried to the
-///               rank at distance d from its owner only if a rank at distance d, d + 1, ... or `reach` reads it
-///   owners      from rank - d exactly the rows of rank - d that this rank reads
+///   neighbours  from rank - 1: the rows of rank - d that this rank or a rank beyond it reads. A row is carried to the
+///               rank at distance d from its owner only if a rank at distance d, d + 1, ... or `reach` reads the row
+///   owners      from rank - d: exactly the rows of rank - d that this rank reads
 enum class From { neighbours, owners };
 
-/// The hops of all ranks in one direction. Idle hops at the end are left out (neighbours: those that are idle on all
-/// ranks, so that all ranks have equally many). Hop h = 0, 1, ... has distance d = h + 1. Arguments are not copied.
+/// The hops of all ranks in one direction. Idle hops at the end are left out. With `neighbours`, they are left out only
+/// if they are idle on all ranks, so that all ranks have equally many hops. Hop h = 0, 1, ... has distance d = h + 1.
+/// Arguments are not copied.
 ///
 /// Worked example, neighbours: P = 4, n = 16, one pair (8, 1), not causal, 4 rows per rank: ranks 0 and 1 read each
 /// other's rows; so do ranks 2 and 3. Rank 0's rows travel 1 hop, to rank 1. Rank 1's rows travel 3 hops, through ranks
@@ -39,12 +41,13 @@ class Hops {
 
   int count(int rank) const;  ///< number of the rank's hops
   Hop hop(int rank, int h) const;
-  /// What happens to the gradients of the rows that hop h brings. owners: every rank's sums go straight back to the
-  /// owner. neighbours: sums travel on with the rows; the sums of a head begin at the first rank that reads it. Sums of
-  /// ranges that the next hop passes on unchanged go forward, all others go back.
+  /// What happens to the gradients of the rows that hop h brings. With `owners`, every rank's sums go straight back to
+  /// the owner. With `neighbours`, sums travel on with the rows; the sums of a head begin at the first rank that reads
+  /// the head. Sums of ranges that the next hop passes on unchanged go forward; all other sums go back to the owner.
   ///
   /// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 0. Rank 1's sums go forward to rank 2,
-  /// which adds its own and sends them to rank 3, which sends them back: 3 messages, as many as K and V need.
+  /// which adds its own and sends them to rank 3. Rank 3 adds its own and sends them back to rank 0. These are 3
+  /// messages, as many as K and V need.
   GradientHop gradients(int rank, int h) const;
 
   /// The rank to which this rank sends at hop h, and the rank from which it receives.
@@ -57,7 +60,7 @@ class Hops {
   Index rows_sent(int rank, int h) const;
   /// Whether the sums of a hop's rows go straight to the rows' owner, in one message.
   bool returns_straight() const { return from_ == From::owners; }
-  /// Whether hop h sends exactly what the hop before it brought.
+  /// Whether hop h sends exactly what the hop before brought.
   bool passes_on(int rank, int h) const;
 
  private:

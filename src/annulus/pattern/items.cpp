@@ -28,7 +28,7 @@ Interval hull_of(const Comb& comb, Interval t) {
 /// Comb indices to be worked on: ascending, disjoint intervals.
 using Ranges = std::vector<Interval>;
 
-/// Appends the runs of those comb indices in `ranges` that the query rows hold.
+/// Appends the runs of those comb indices in `ranges` whose rows are among the query rows.
 RowMap append_queries(const Comb& comb, const StoredRows& rows, const Ranges& ranges, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
   for (const Interval& range : ranges) {
@@ -46,9 +46,9 @@ RowMap append_queries(const Comb& comb, const StoredRows& rows, const Ranges& ra
   return map;
 }
 
-/// Appends the runs of those comb indices in `ranges` that the block holds for key/value head `kv`. A piece that is
-/// read lies inside one stored range (strided_ranges.hpp). A piece that lies in none was not sent, because no query of
-/// this rank reads it.
+/// Appends the runs of those comb indices in `ranges` whose rows the block holds for key/value head `kv`. A piece that
+/// is read lies inside one stored range (strided_ranges.hpp). A piece that lies in no stored range was not sent,
+/// because no query of this rank reads the piece.
 RowMap append_keys(const Comb& comb, const KeyRows& keys, Index kv, const Ranges& ranges, std::vector<Run>& runs) {
   RowMap map{Index(runs.size()), 0, 0};
   for (const Interval& wanted : ranges) {
@@ -121,13 +121,14 @@ class ItemMaker {
                            comb.stride, document});
   }
 
-  /// Sets both ranges. Drops rows that meet no row in the band: first keys that no query sees, then queries that see
+  /// Sets query_ranges_ and key_ranges_. First drops keys that no query sees through the band, then queries that see
   /// none of the remaining keys. False if no query remains. Worked example: `upto` drops keys after the last query and
   /// queries before the first key; `after` drops keys up to the first query and queries from the last key on.
   bool find_ranges(const Comb& comb, Index kv) {
     const std::size_t mark = list_.runs.size();
     const Band& band = visible_.band;
-    // Layout::keys has rows, and `seen` comb indices. If some rows are not keys, both are the same: one comb has all.
+    // Layout::keys has row numbers, and `seen` has comb indices. If some rows are not keys, attention is dense and has
+    // one document, so one comb has all rows, and both numbers are the same.
     const Interval seen = core::intersect({0, std::min(comb.count, visible_.keys)}, layout_.keys);
     query_ranges_.assign(1, {0, comb.count});
     key_ranges_.assign(1, seen);
@@ -156,17 +157,17 @@ class ItemMaker {
   Ranges query_ranges_, key_ranges_;
 };
 
-/// Sum over t in [query) of the number of s in [key) with s <= t.
+/// Sum over t in `query` of the number of s in `key` with s <= t.
 Count causal_count(Interval query, Interval key) {
-  // With f(m) = 1 + 2 + ... + m: the queries that see only a part of the keys see f(end) - f(begin) keys in all.
+  // Let f(m) = 1 + 2 + ... + m. The queries that see only a part of the keys see f(end) - f(begin) keys in all.
   const auto f = [](Index m) { return m > 0 ? Count(m) * (m + 1) / 2 : Count(0); };
   const Index seen_fully = std::max<Index>(0, query.end - std::max(query.begin, key.end));
   const Interval partly = core::intersect(query, key);
   return Count(seen_fully) * key.size() + f(partly.end - key.begin) - f(partly.begin - key.begin);
 }
 
-/// The same over the runs of an item, with s <= t + shift. Both lists of runs ascend, so key runs that all queries of
-/// one run see in full are also seen in full by all later queries.
+/// The same sum over all runs of an item, with s <= t + shift. Both lists of runs ascend, so key runs that all queries
+/// of one run see in full are also seen in full by all later queries.
 Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift) {
   const Run* key = runs.data() + item.key.first_run;
   const Run* const keys_end = key + item.key.runs;
@@ -184,15 +185,15 @@ Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift
   return upto;
 }
 
-/// Appends the items of one pair to `list`, which is the list of one of its visible parts.
+/// Appends the items of one pair to `list`, which is the list of one of the pair's visible parts.
 void append_pair(const Layout& layout, Index i, const PairCombs& combs, const StoredRows& queries, const KeyRows& keys,
                  const VisiblePart& visible, WorkList& list) {
   const Pair& pair = layout.pattern.pairs[std::size_t(i)];
   const Interval key_hull{keys.owned().front().rows.begin, keys.owned().back().rows.end};
   ItemMaker items(layout, queries, keys, visible, list);
-  Index done = 0;  // end of the last segment: segments of one interval may reach into the next interval
+  Index done = 0;  // end of the last segment, which may reach into the next interval
   for (const Interval& rows : queries.intervals()) {
-    // A segment is visited once, even if it holds several intervals; one without keys has no items.
+    // A segment is visited once, even if it holds several intervals. A segment without keys has no items.
     const Index from = std::max(rows.begin, done);
     for (const Interval& segment : segments_touching(pair, layout.documents, {from, rows.end})) {
       done = segment.end;

@@ -1,4 +1,4 @@
-// From rows to work: which pieces of combs in a block of keys a rank's query rows may see.
+// Turns rows into work items: which pieces of combs in a block of keys a rank's query rows may see.
 #pragma once
 
 #include <limits>
@@ -10,12 +10,12 @@
 
 namespace annulus::pattern {
 
-/// As the end of an interval in Layout these mean all heads, pairs or rows from the interval's begin on.
+/// As the end of an interval in Layout, these constants mean all heads, pairs or rows from the interval's begin on.
 inline constexpr Index every_head = std::numeric_limits<Index>::max();
 inline constexpr Index every_pair = std::numeric_limits<Index>::max();
 inline constexpr Index every_row = std::numeric_limits<Index>::max();
 
-/// The pattern applied to one problem: everything that decides which rows meet.
+/// The pattern applied to one problem: everything that decides which rows see which.
 ///
 /// A rank may work on some of the heads only: its share. Heads keep the offsets that they have in the whole problem.
 /// Work items and packed rows number the share's heads from 0, in the order in which the rank's tensors store them.
@@ -28,10 +28,10 @@ struct Layout {
   Index kv_heads = 1;              ///< of the whole problem
   Interval share{0, every_head};   ///< query heads to work on
   Interval pairs{0, every_pair};   ///< pairs of the pattern to work on; the others count as if they picked no row
-  Index granule = 1;               ///< comb rows that are added in one step: rows are cut only where a CutGrid allows
+  Index granule = 1;               ///< comb rows added in one operation; rows are cut only where a CutGrid allows
   Interval queries{0, every_row};  ///< rows that are queries; the others are only keys
-  Interval keys{0, every_row};     ///< rows that are keys: all, except that dense attention of one document may have
-                                   ///< fewer, if it is not causal and its queries have no row numbers
+  Interval keys{0, every_row};     ///< rows that are keys: all rows, but dense attention of one document may have fewer
+                                   ///< keys if it is not causal and its queries have no row numbers
 
   /// Query heads that read one key/value head.
   Index group() const { return heads / kv_heads; }
@@ -45,8 +45,8 @@ struct Layout {
 /// Worked example: causal, left 2, r = 3: rows [6, 16) see keys in [6, 10); row 15 sees key 9.
 Interval viewers_of(const Pair& pair, const Layout& layout, Interval document, Interval rows);
 
-/// Calls visit(kv, served) for every K/V head of the share that some of `heads` read. `kv` and the heads `served`,
-/// which read it, are numbered as in the share.
+/// Calls visit(kv, served) for every K/V head of the share that some of `heads` read. `served` are the heads that read
+/// head `kv`. All are numbered as in the share.
 template <class Visit>
 void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit) {
   const Index group = layout.group(), first_head = layout.query_heads().begin, first_kv = layout.key_heads().begin;
@@ -62,13 +62,13 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
 }
 
 /// All work of a rank that stores `queries` on a block that stores `keys`: one list for each of the visible_parts() of
-/// each pair, in their order. Lists are empty for pairs outside Layout::pairs. In a list each (query row, head) appears
+/// each pair, in this order. Lists are empty for pairs outside Layout::pairs. In a list each (query row, head) appears
 /// at most once. Comb indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask
 /// hides completely are left out.
 ///
 /// `part` selects among the keys that a row sees: those up to its own row (upto) or after it (after: none if causal).
-/// Throws Error if queries or keys are cut inside a granule of the layout. But a granule's end may lack queries that
-/// see no key of the list, and keys that no query of the list sees.
+/// Throws Error if queries or keys are cut inside a granule of the layout. But the end of a granule may be missing if
+/// its queries see no key of the list, or if no query of the list sees its keys.
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}

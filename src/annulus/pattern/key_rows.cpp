@@ -12,7 +12,7 @@ KeyRows KeyRows::raw(const StoredRows& rows) {
 }
 
 KeyRows KeyRows::raw(std::vector<std::pair<Interval, Index>> places) {
-  // In ascending order of rows, so that the runs of a comb ascend in their comb index.
+  // Sorts the intervals by rows, so that the runs of a comb ascend in their comb index.
   std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
   KeyRows keys;
   for (const auto& [interval, stored] : places) {

@@ -1,4 +1,4 @@
-// Where a block of keys and values stores which global row of which head.
+// Where a block of keys and values stores each global row of each head.
 #pragma once
 
 #include <utility>
@@ -28,7 +28,8 @@ class KeyRows {
   KeyRows() = default;
   /// A raw block that stores these rows.
   static KeyRows raw(const StoredRows& rows);
-  /// A raw block that stores intervals of rows, in any order; each pair also says at which stored row it begins.
+  /// A raw block that stores intervals of rows, in any order; each pair is an interval and the stored row at which the
+  /// interval begins.
   static KeyRows raw(std::vector<std::pair<Interval, Index>> places);
   /// A packed block that stores these packed rows.
   static KeyRows packed(const PackedRows& packed);

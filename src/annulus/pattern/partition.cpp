@@ -58,7 +58,7 @@ Partition zigzag_partition(const std::vector<Index>& documents, int ranks) {
   std::vector<std::vector<Interval>> rows(static_cast<std::size_t>(ranks));
   for (std::size_t d = 0; d + 1 < documents.size(); ++d) {
     const Index begin = documents[d], n = documents[d + 1] - begin;
-    for (Index c = 0; c < std::min(chunks, n); ++c) {  // if there are fewer rows than chunks, the first n have one each
+    for (Index c = 0; c < std::min(chunks, n); ++c) {  // if there are fewer rows than chunks, the first n have a row
       const Interval part = core::even_part(n, chunks, c);
       rows[std::size_t(std::min(c, chunks - 1 - c))].push_back({begin + part.begin, begin + part.end});
     }
@@ -133,7 +133,7 @@ StoredRows united(const Partition& partition, Interval ranks) {
 std::vector<Interval> stored_intervals(const StoredRows& whole, const StoredRows& part) {
   std::vector<Interval> stored;
   for (const Interval& rows : part.intervals()) {
-    // The last interval that begins at or before these rows: it holds all of them, as adjacent intervals are joined.
+    // The last interval that begins at or before `rows` holds all of them, because adjacent intervals are joined.
     const auto& all = whole.intervals();
     const auto next = std::upper_bound(all.begin(), all.end(), rows.begin,
                                        [](Index row, const Interval& interval) { return row < interval.begin; });

@@ -40,8 +40,8 @@ class StoredRows {
  public:
   StoredRows() = default;
   explicit StoredRows(const std::vector<Interval>& intervals);
-  /// Some rows of the block `whole`; their stored rows are those that they have in `whole`. The intervals are ascending
-  /// and disjoint, each inside one interval of `whole`.
+  /// Some rows of the block `whole`. These rows keep the stored rows that they have in `whole`. The intervals are
+  /// ascending and disjoint, each inside one interval of `whole`.
   StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals);
 
   const std::vector<Interval>& intervals() const { return intervals_; }
@@ -60,11 +60,11 @@ class StoredRows {
 /// The rows of every rank; together they are 0 ... n-1, each row once.
 using Partition = std::vector<StoredRows>;
 
-/// The first rank that has the most rows, and how many rows these are.
+/// The first rank that has the most rows, and the number of its rows.
 int fullest(const Partition& partition);
 Index most_rows(const Partition& partition);
 
-/// n rows over `ranks` ranks in order; the first n mod ranks hold one row more. Ranks beyond n hold none.
+/// Divides n rows among `ranks` ranks in order. The first n mod `ranks` hold one row more; ranks beyond n are empty.
 Partition contiguous_partition(Index n, int ranks);
 
 /// Rows in ascending disjoint intervals; adjacent intervals are joined, empty ones dropped.
@@ -80,16 +80,16 @@ Partition block_cyclic_partition(Index n, int ranks, Index block);
 /// All n rows on rank 0.
 Partition root_partition(Index n, int ranks);
 
-/// The rows of `rows` that are stored at `part`, as a new block. Worked example: stored rows [1, 3) of {[4, 6), [10,
-/// 13)} are {[5, 6), [10, 11)}.
+/// The rows of `rows` that are stored at `part`, as a new block.
+/// Worked example: stored rows [1, 3) of {[4, 6), [10, 13)} are {[5, 6), [10, 11)}.
 StoredRows taken(const StoredRows& rows, Interval part);
 
-/// The rows of a block, or of every rank, that lie in `range`, as new blocks. Worked example: of {[4, 6), [10, 13)}
-/// those in [5, 12) are {[5, 6), [10, 12)}, stored as rows 0 1 2.
+/// The rows of a block, or of every rank, that lie in `range`, as new blocks.
+/// Worked example: the rows of {[4, 6), [10, 13)} in [5, 12) are {[5, 6), [10, 12)}, stored as rows 0 1 2.
 StoredRows within(const StoredRows& rows, Interval range);
 Partition within(const Partition& partition, Interval range);
 
-/// The rows of ranks [ranks.begin, ranks.end) together: ascending, adjacent intervals joined.
+/// The rows of ranks [ranks.begin, ranks.end) together, ascending; adjacent intervals are joined.
 StoredRows united(const Partition& partition, Interval ranks);
 
 /// At which stored rows the block `whole` has the intervals of `part`, each of which lies inside one interval of

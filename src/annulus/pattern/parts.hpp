@@ -10,10 +10,11 @@
 
 namespace annulus::pattern {
 
-/// A partition in parts: each part has at most one interval of every document, and later parts have later rows. If the
-/// rows of documents follow one another from rank to rank, it is `partition` itself. If they go up through the ranks
-/// and back down, as in zigzag, it has 2 P parts; a row keeps its number in its rank's tensors. Otherwise it
-/// is empty. If the rank where the rows turn back has only one interval of a document, `grid` cuts it near its middle.
+/// Divides a partition into parts. Each part has at most one interval of every document, and later parts have later
+/// rows. If the rows of documents follow one another from rank to rank, the result is `partition` itself. If the rows
+/// go up through the ranks and back down, as in zigzag, the result has 2 P parts, and a row keeps its number in its
+/// rank's tensors. Otherwise the result is empty. If the rank where the rows turn back has only one interval of a
+/// document, this interval is cut near its middle, where `grid` allows.
 ///
 /// Worked example: zigzag of 8 rows on 2 ranks is {[0, 2), [6, 8)}, {[2, 6)}. Its parts are [0, 2) and [2, 4) upwards,
 /// then [4, 6) and [6, 8) downwards; each of the last two begins at stored row 2 of its rank.

@@ -1,4 +1,5 @@
-// Which rows meet: pairs of segment length (or window) and dilation rate, and how a head gets its offset.
+// The attention pattern says which query rows see which key rows: pairs of segment length (or window) and dilation
+// rate, and the rule that gives each head its offset.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ struct SemanticsEntry {
   std::string_view name;
   std::string_view description;
 };
-/// Every semantics with its name in the run file; the one table that run file, `list` and tests read.
+/// Every semantics with its name in the run file. The run file's parser, `list` and the tests all read this table.
 inline constexpr std::array<SemanticsEntry, 4> semantics_table{{
     {Semantics::longnet, "longnet",
      "head h starts at offset h div ceil(H / r), every head in every pair (LongNet's code, torchscale, but only rows "
@@ -43,14 +44,14 @@ std::string_view name_of(Semantics semantics);
 /// The segment length for the word `all`: one segment holds the whole document.
 inline constexpr Index whole_document = 0;
 
-/// What row x of a document sees through a pair that is a window: the document's rows x - j r for whole numbers j with
-/// -right <= j <= left, where r is the pair's dilation; both limits are 0 or more. Every head picks every row.
+/// Through a pair that is a window, row x of a document sees the document's rows x - j r for whole numbers j with
+/// -right <= j <= left, where r is the pair's dilation. Both limits are 0 or more. All heads of the pair use all rows.
 ///
 /// Worked example: causal, left 2, right 0, r = 3: row 10 sees rows 10, 7 and 4.
 struct Window {
   Index left = 0;
   Index right = 0;
-  Index first = 0;    ///< rows [0, first) of the document are seen, too, each once; only with r = 1
+  Index first = 0;    ///< all rows also see rows [0, first) of the document, each once; only with r = 1
   Index viewers = 0;  ///< rows [0, viewers) see the whole document; mirrored() turns `first` into this
   bool operator==(const Window&) const = default;
 };
@@ -63,7 +64,7 @@ struct Pair {
   bool operator==(const Pair&) const = default;
 };
 
-/// Why the window of a pair is invalid; empty if it is valid, or if the pair has none.
+/// Why the window of a pair is invalid; empty if it is valid, or if the pair has no window.
 std::string why_no_window(Semantics semantics, const Pair& pair);
 
 /// A pair's entry of `segments` in a run file: "2048", "all", "{window: [3, 0], first: 4}".
@@ -83,7 +84,7 @@ struct Pattern {
   }
 };
 
-/// Query heads first, first + stride, ... (count of them).
+/// The `count` query heads first, first + stride, ...
 struct HeadSet {
   Index first = 0;
   Index stride = 1;
@@ -99,16 +100,17 @@ HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index 
 /// The heads of `set` that lie in [range.begin, range.end).
 HeadSet intersect(HeadSet set, core::Interval range);
 
-/// Key/value heads that query heads [query.begin, query.end) read when `group` query heads share one.
+/// Key/value heads that query heads [query.begin, query.end) read when `group` query heads share a key/value head.
 core::Interval heads_read(core::Interval query, Index group);
 
-/// The pattern with queries and keys exchanged: row p sees row x if x sees p in `pattern`. The result is not causal:
-/// windows get the limit that `causal` implies, but segments show keys also the queries that a causal mask hides.
+/// The pattern with queries and keys exchanged: row p sees row x if x sees p in `pattern`. The result is not causal.
+/// Windows keep the causal mask as a limit. Segments lose it: in the result, row p also sees the rows x of its segment
+/// from which the mask hides p in `pattern`.
 Pattern mirrored(Pattern pattern);
 
-/// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Documents may have zero length. Some of them
-/// may be gaps: their rows are neither queries nor keys, and what is stored there is never read. Worked example: of 10
-/// rows, rows 3 4 5 are a document, rows 6 7 another one: {0, 3, 6, 8, 10} with gaps {0, 3}.
+/// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Documents may have zero length. Some documents
+/// may be gaps: their rows are neither queries nor keys, and what is stored in these rows is never read. Worked
+/// example: rows 3 4 5 of 10 rows are a document, and rows 6 7 are another document: {0, 3, 6, 8, 10} with gaps {0, 3}.
 struct Documents : std::vector<Index> {
   using std::vector<Index>::vector;
   std::vector<Index> gaps = {};  ///< indices of the documents that are gaps, ascending

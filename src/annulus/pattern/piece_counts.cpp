@@ -63,7 +63,8 @@ bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   return true;
 }
 
-/// Adds to what each rank reads: those of the pieces `all` in whose combs it holds rows (if causal, rows after `rows`).
+/// Adds to what each rank reads those of the pieces `all` in whose combs the rank holds rows (if causal, rows after
+/// `rows`).
 void PieceCounts::find_readers(int owner, Index pair, Interval segment, Interval rows, Pieces all) {
   const Index dilation = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)].dilation;
   const Interval seen{layout_.pattern.causal ? std::max(segment.begin, rows.end) : segment.begin, segment.end};
@@ -86,7 +87,7 @@ void PieceCounts::find_readers(int owner, Index pair, Interval segment, Interval
 /// Adds what ranks read of the current interval, the farthest rank first.
 void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   std::vector<Pieces> order;
-  std::vector<std::size_t> kinds;  // [i]: index in `order` of what distance reading_[i] reads
+  std::vector<std::size_t> kinds;  // [i]: index in `order` of the set that distance reading_[i] reads
   for (const int distance : reading_) {
     const Pieces read = read_at_[std::size_t(distance)];
     kinds.push_back(std::size_t(std::find(order.begin(), order.end(), read) - order.begin()));

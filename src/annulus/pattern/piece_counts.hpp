@@ -1,10 +1,11 @@
 // Counts how many rows of an owner every rank reads, and how many are carried to it, without listing the rows.
 //
-// Except in windows, a rank reads a piece of a comb in an owner's interval completely or not at all. So what it reads
-// of an interval is a set of its few pieces, and intervals with the same pieces and the same readers have equal counts.
-// With thousands of short documents this visits the rows that may read an interval only once, and counts few kinds of
-// intervals. Worked example: interval [4, 8) of a document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6
-// 7 and 4. With four ranks of four rows, not causal, each other rank reads both: 4 rows, as one lies inside the other.
+// Except in windows, a rank reads a piece of a comb in an owner's interval completely or not at all. So what a rank
+// reads of an interval is a set of the interval's few pieces, and intervals with the same pieces and the same readers
+// have equal counts. With thousands of short documents, the rows that may read an interval are visited only once, and
+// only few kinds of intervals are counted. Worked example: interval [4, 8) of a document [0, 16), pairs (all, 1) and
+// (all, 4), one head: pieces 4 5 6 7 and 4. With four ranks of four rows, not causal, each other rank reads both
+// pieces. These are 4 rows, because the second piece lies inside the first one.
 #pragma once
 
 #include <optional>

@@ -6,7 +6,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// The last row of the comb that the consumer holds; -1 if it holds none.
+/// The last of the comb's rows that the consumer holds; -1 if it holds none of them.
 Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   if (comb.count == 0) return -1;
   const auto& intervals = consumer.intervals();
@@ -19,8 +19,8 @@ Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   return -1;
 }
 
-/// Finds what one consumer reads of one pair's segments. It remembers the last segment: if the intervals are passed in
-/// ascending order, each segment is evaluated once, even if several intervals lie in it.
+/// Finds what one consumer reads of one pair's segments. It remembers the last segment. So if an owner's intervals are
+/// passed in ascending order, each segment is evaluated once, even if several intervals lie in the segment.
 class PairReader {
  public:
   PairReader(const Layout& layout, Index pair, const StoredRows& consumer)
@@ -30,7 +30,8 @@ class PairReader {
         last_rows_(combs_.offsets().size()),
         consumer_(consumer) {}
 
-  /// Appends what is read of an owner's interval. Only segments that cross an end of it can have rows of other ranks.
+  /// Appends what is read of an owner's interval. Only segments that cross an end of the interval can have rows of
+  /// other ranks.
   void append(OwnerInterval& owned) {
     const Interval rows = owned.rows;
     const Interval first = segment_of(pair_, layout_.documents, rows.begin);
@@ -63,7 +64,7 @@ class PairReader {
     }
   }
 
-  /// All combs of a window have the same heads.
+  /// Finds the pieces once for all heads, because all combs of a window have the same heads.
   void append_window(Interval document, OwnerInterval& owned) {
     if (combs_.offsets().empty()) return;
     std::vector<StridedRange> pieces;
@@ -81,12 +82,13 @@ class PairReader {
       all.insert(all.end(), pieces.begin(), pieces.end());
     });
   }
-  /// Finds what the consumer sees of the comb, as far as it may lie in `rows`.
+  /// Sets window_ to the comb indices that the consumer sees, as far as their rows may lie in `rows`.
   void find_window(const Comb& comb, Interval document, Interval rows) {
     window_.clear();
     const Window& window = *pair_.window;
     const core::Band band{window.left, layout_.pattern.causal ? 0 : window.right};
-    // Only the consumer's rows in `near` see any of `rows`, except that all see the document's first rows.
+    // Only the consumer's rows in `near` see any of `rows`. The band does not show the document's first rows
+    // (Window::first), so they are appended on their own.
     const Interval near = viewers_of(pair_, layout_, document, rows);
     const auto& intervals = consumer_.intervals();
     if (window.first > 0 && last_row_held(consumer_, comb) >= (layout_.pattern.causal ? rows.end : 0))
@@ -108,8 +110,9 @@ class PairReader {
   const StoredRows& consumer_;
 };
 
-/// The first head after `kv` that reads other ranges than `kv`. Heads with the same offset read the same ranges (in a
-/// window perhaps one range per comb), so one call of reduce() serves all heads before the first such head.
+/// The first head after `kv` that reads other ranges than head `kv`. Heads with the same offset read the same ranges
+/// (with a window there may be one range for each comb), so one call of reduce() serves head `kv` and all heads before
+/// the returned one.
 std::size_t end_of_equal(const std::vector<std::vector<StridedRange>>& heads, std::size_t kv) {
   std::size_t end = kv + 1;
   while (end < heads.size() && heads[end] == heads[kv]) ++end;

@@ -5,7 +5,7 @@
 
 namespace annulus::pattern {
 
-/// last: the last numbers of the sequence. row: the numbers from `row` on. none: no numbers, each query sees every key.
+/// last: the last numbers of the sequence. row: the numbers from `row` on. none: no numbers, so queries see all keys.
 struct QueryOffset {
   enum class Kind { last, row, none };
   Kind kind = Kind::last;

@@ -18,9 +18,9 @@ std::vector<Interval> crossing(const Pair& pair, const Layout& layout, Interval 
   return segments;
 }
 
-/// Whether a document's rows pass through rank p of piece i in one direction: its pieces before and after this one, if
-/// there are any, are on ranks p - 1 and p + 1, or on ranks p + 1 and p - 1. Rank 0 counts as the rank after the last
-/// one. On rank 0 and the last rank, where runs end anyway, the direction may change.
+/// Whether a document's rows pass through rank p, which has piece i, in one direction: the document's pieces before and
+/// after piece i, if there are any, are on ranks p - 1 and p + 1, or on ranks p + 1 and p - 1. Rank 0 counts as the
+/// rank after the last one. On rank 0 and the last rank, where runs end anyway, the direction may change.
 bool is_passed(const std::vector<SharedPiece>& pieces, std::size_t i, Index ranks) {
   const auto step = [&](std::size_t to) -> Index {  // 0: another document
     if (to == 0 || to == pieces.size() || pieces[to].document != pieces[to - 1].document) return 0;
@@ -120,7 +120,7 @@ std::vector<ReaderRun> Readers::runs(Index owner, const Crossings& crossings, In
   return runs;
 }
 
-/// Appends the ranks at which it may change which rows of the owner are read through this segment.
+/// Appends the ranks at which the set of the owner's rows that are read through this segment may change.
 void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   const auto cut_out = [&](Index rank) { cuts.insert(cuts.end(), {rank, rank + 1}); };
   segment = core::intersect(segment, held_);
@@ -132,9 +132,9 @@ void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   for (; turn != turns_.end() && turn->rows.begin < segment.end; ++turn) cut_out(turn->rank);
 }
 
-/// Appends the ranks that may see some of the rows `own` through a window, but not all: each becomes a run of its own.
-/// All other ranks see either all rows, if they are at most `left` dilations after the first one or `right` before the
-/// last one, or, farther away, none.
+/// Appends the ranks that may see some but not all of the rows `own` through a window; each of these ranks becomes a
+/// run of its own. Every other rank sees all rows or none. It sees all if its rows are at most `left` dilations after
+/// the first row or `right` before the last row, and none if they are farther away.
 void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const {
   own = core::intersect(own, document_of(layout_.documents, viewers.begin));
   const auto cut_out = [&](Interval rows) {
@@ -188,7 +188,7 @@ std::vector<Index> Readers::key(Index owner, const std::vector<ReaderRun>& runs,
   return key;
 }
 
-/// Appends where the interval lies relative to its document's first rows, and which of the viewers each run holds.
+/// Appends where the interval lies relative to its document's first rows, and which of the viewers are in each run.
 void Readers::append_window_key(const Pair& pair, Interval viewers, Interval own, const std::vector<ReaderRun>& runs,
                                 bool coarse, std::vector<Index>& key) const {
   const Interval document = document_of(layout_.documents, viewers.begin);

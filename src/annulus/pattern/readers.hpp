@@ -1,8 +1,8 @@
 // Which ranks read an owner's rows: runs of ranks that read the same rows.
 //
-// For one owner, the other ranks form few runs. What they read changes only at a rank where a segment that crosses the
-// owner's rows begins or ends, or where a document's rows do not go on at a neighbouring rank. So O(pairs) runs stand
-// for P readers. Owners that look alike (same length, same position in their segments) have the same runs.
+// For one owner, the other ranks form few runs, because what ranks read changes only at a rank where a segment that
+// crosses the owner's rows begins or ends, or where a document's rows do not go on at a neighbouring rank. So O(pairs)
+// runs stand for P readers. Owners that look alike (same length, same position in their segments) have the same runs.
 // Worked example: dense causal, P = 4, contiguous: for owner 1, the run {0} reads nothing, {2, 3} reads all its rows.
 #pragma once
 
@@ -17,14 +17,14 @@ namespace annulus::pattern {
 struct ReaderRun {
   Index begin = 0;
   Index end = 0;
-  StoredRows together;  ///< rows that stand for the rows of every rank of the run; empty: use those of the first rank
+  StoredRows together;  ///< rows that stand for the rows of every rank of the run; if empty, the first rank's rows do
 
   const StoredRows& rows(const Partition& readers) const {
     return together.count() > 0 ? together : readers[std::size_t(begin)];
   }
 };
 
-/// How to treat intervals with fewer rows than a dilation: then not every rank of a run reads every offset.
+/// How to treat intervals with fewer rows than a dilation, where not every rank of a run reads every offset.
 ///   exact     every rank is a run of its own
 ///   estimate  the first few ranks of a run, taken together, stand for every rank of it
 enum class Runs { exact, estimate };
@@ -39,7 +39,7 @@ struct HashKey {
 };
 
 /// [interval][used pair]: the segments that cross an end of this interval of an owner. For a window: the rows that may
-/// see rows of the interval, if some of them lie outside it.
+/// see rows of the interval, if some of these viewers lie outside the interval.
 using Crossings = std::vector<std::vector<std::vector<Interval>>>;
 
 /// `owners` hold the rows that are read, `readers` the rows of the ranks that read them. A rank's rows in `readers` are
@@ -51,7 +51,8 @@ class Readers {
   /// Whether some interval of a rank has fewer rows than a dilation.
   bool are_small() const { return widen_ > 1; }
 
-  /// What crosses the owner's intervals. is_any() is false if nothing does: then no other rank reads the owner's rows.
+  /// The segments that cross an end of the owner's intervals. If there are none, is_any() is false, and no other rank
+  /// reads the owner's rows.
   Crossings crossings(Index owner) const;
   static bool is_any(const Crossings& crossings);
 
@@ -67,8 +68,9 @@ class Readers {
       visit(one->rank, core::intersect(one->rows, rows));
   }
 
-  /// All that rows_read() depends on, relative to the owner's intervals: owners with equal keys have equal runs, which
-  /// read equal numbers of rows. A `coarse` key has only how many segments cross, and which runs read any row.
+  /// All that rows_read() depends on, relative to the owner's intervals. Owners with equal keys have equal runs, which
+  /// read equal numbers of rows. A `coarse` key says only how many segments cross the intervals, and which runs read
+  /// any row.
   std::vector<Index> key(Index owner, const std::vector<ReaderRun>& runs, const Crossings& crossings,
                          bool coarse = false) const;
 

@@ -9,7 +9,7 @@ using core::wrap;
 namespace {
 
 constexpr std::size_t kept_owners = 4;       // how many owners' Legs are kept
-constexpr std::size_t named_intervals = 16;  // owners with more are not looked up: keys of classes_ grow as n^2
+constexpr std::size_t named_intervals = 16;  // owners with more are not looked up, because keys of classes_ grow as n^2
 
 }  // namespace
 

@@ -1,9 +1,10 @@
 // How far every owner's rows travel in one direction of a ring, and what each rank on the way reads of them.
 //
-// A nearer rank passes on all that farther ranks read. So what is carried to a rank is what it reads itself joined with
-// what is carried beyond it; this is computed from the farthest rank back. What is read, and what is carried, change at
-// few distances only (readers.hpp); a leg is a range of distances without a change. Owners that look alike are counted
-// once. So numbers of rows are looked up; rows are listed only for hops that are executed or printed.
+// A nearer rank passes on all that farther ranks read. So the rows carried to a rank are the rows that it reads itself,
+// joined with the rows carried beyond it. They are computed from the farthest rank back. What is read, and what is
+// carried, change at few distances only (readers.hpp); a leg is a range of distances without a change. Owners that look
+// alike are counted once. So numbers of rows are looked up, and rows are listed only for hops that are executed or
+// printed.
 #pragma once
 
 #include <memory>
@@ -76,8 +77,8 @@ class Routes {
   mutable std::optional<Readers> lookup_;      // made at first use: a plan for thousands of ranks may not need it
   mutable std::vector<Owner> known_;
   mutable std::unordered_map<std::vector<Index>, std::unique_ptr<OwnerClass>, HashKey> classes_;
-  mutable std::vector<std::unique_ptr<OwnerClass>> singular_;  // of owners with more intervals than named_intervals
-  mutable std::vector<Legs> recent_;                           // of the owners used last; one hop uses two owners
+  mutable std::vector<std::unique_ptr<OwnerClass>> singular_;  // for owners with more intervals than named_intervals
+  mutable std::vector<Legs> recent_;                           // for the owners used last; one hop uses two owners
   mutable int farthest_ = -1;
 };
 

@@ -1,4 +1,4 @@
-// Documents whose rows lie in several intervals: only in these can ranks read rows of other ranks.
+// Finds documents whose rows lie in several intervals. Only in these documents can ranks read rows of other ranks.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,8 @@ struct SharedPiece {
 /// Worked example: documents [0, 4) [4, 10), ranks with [0, 6) and [6, 10): [4, 6) of rank 0, [6, 10) of rank 1.
 std::vector<SharedPiece> shared_pieces(const Documents& documents, const Partition& partition);
 
-/// The first document whose pieces are not on ascending ranks, at most one on each; empty if there is none.
+/// The first document that has two pieces on one rank, or pieces that do not ascend from rank to rank; empty if there
+/// is none.
 std::optional<Interval> document_out_of_order(const std::vector<SharedPiece>& pieces);
 
 }  // namespace annulus::pattern

@@ -15,7 +15,7 @@ bool contains(const StridedRange& outer, const StridedRange& inner) {
 
 namespace {
 
-/// A range that can be sorted by comb; a comb is a stride and the remainder of its rows.
+/// A range that can be sorted by comb. A stride and the remainder of the rows identify a comb.
 struct Placed {
   explicit Placed(const StridedRange& range) : range(range), rest(range.first % range.stride) {}
   std::tuple<Index, Index, Index, Index> sort_key() const { return {range.stride, rest, range.first, -range.count}; }
@@ -25,8 +25,9 @@ struct Placed {
 };
 
 /// The ranges that lie inside no other range. In `combs` ranges of one comb are adjacent, and their ends ascend like
-/// their first rows. So a binary search finds whether one of them contains a range, although there may be a range for
-/// every offset of a large dilation. If several strides have the same single row, the range of the smallest one stays.
+/// their first rows. So a binary search finds whether a range of a comb contains a given range, which is fast even if
+/// there is a range for every offset of a large dilation. If ranges of several strides have the same single row, the
+/// range of the smallest stride stays.
 std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges) {
   std::vector<Placed> all(ranges.begin(), ranges.end()), combs;
   std::sort(all.begin(), all.end(), [](const Placed& a, const Placed& b) { return a.sort_key() < b.sort_key(); });
@@ -59,7 +60,7 @@ std::vector<StridedRange> reduce(std::vector<StridedRange> ranges) {
   std::erase_if(ranges, [](const StridedRange& range) { return range.count == 0; });
   if (ranges.empty()) return ranges;
   if (ranges.size() == 1) {
-    if (ranges[0].count == 1) ranges[0].stride = 1;  // it is its own span
+    if (ranges[0].count == 1) ranges[0].stride = 1;  // a single row is its own span
     return ranges;
   }
   std::vector<StridedRange> kept = without_nested(ranges);
@@ -74,7 +75,7 @@ std::vector<StridedRange> reduce(std::vector<StridedRange> ranges) {
 
 StridedRange common(const StridedRange& part, const StridedRange& range) {
   if (part.stride % range.stride != 0 || (part.first - range.first) % range.stride != 0) return {};
-  const auto index_of = [&](Index row) {  // the index in `part` of its first row that is not before `row`
+  const auto index_of = [&](Index row) {  // index of the first row of `part` at or after `row`
     return row <= part.first ? 0 : std::min(part.count, core::ceil_div(row - part.first, part.stride));
   };
   const Index begin = index_of(range.first), end = index_of(range.end());
@@ -94,7 +95,7 @@ std::vector<StridedRange> difference(const std::vector<StridedRange>& ranges, st
       return std::pair(other.first % stride, other.end()) <= std::pair(range.first % stride, range.first);
     });
     for (; cut != others.end() && range.count > 0 && cut->first < range.end(); ++cut) {
-      if ((cut->first - range.first) % stride != 0) break;  // it is of another comb
+      if ((cut->first - range.first) % stride != 0) break;  // `cut` is of another comb
       const Index before = std::max<Index>(0, (cut->first - range.first) / stride);
       const Index until = std::min(range.count, (cut->end() - 1 - range.first) / stride + 1);
       if (before > 0) rest.push_back({range.first, stride, before});

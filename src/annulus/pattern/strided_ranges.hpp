@@ -1,13 +1,14 @@
 // Rows in the form in which they travel: ranges of constant stride, never index lists.
 //
-// The rows that are read of an owner interval, for each key/value head, are pieces of combs. Two rules keep the message
-// small. A piece inside another one is dropped, because the kernel can read its rows from the larger piece with a
-// larger stride (if dilations divide each other, exactly the union remains). If the remaining pieces have at least as
-// many rows as their span, all rows of the span are sent instead: never more rows than a dense ring would send.
+// The rows that another rank reads of an owner interval are pieces of combs, for each key/value head. Two rules keep
+// the message small. A piece inside another piece is dropped, because the kernel can read its rows from the larger
+// piece with a larger stride. If dilations divide each other, exactly the union of the pieces remains. If the remaining
+// pieces together have at least as many rows as their span, all rows of the span are sent instead, so a message never
+// has more rows than a dense ring would send.
 //
 // Worked example: pieces 0 4 8 12 and 0 2 4 6 8 10 12 of rows [0, 16): the first lies inside the second and is dropped;
-// 7 rows travel instead of 11. With 1 3 5 7 9 11 13 as well, 14 rows would stand for the span [0, 14): its rows 0 ...
-// 13 are sent.
+// 7 rows travel instead of 11. If 1 3 5 7 9 11 13 are read, too, the pieces have as many rows as their span, so the 14
+// rows 0 ... 13 are sent.
 #pragma once
 
 #include <vector>
@@ -17,7 +18,7 @@
 
 namespace annulus::pattern {
 
-/// Global rows first, first + stride, ..., count of them.
+/// The `count` global rows first, first + stride, ...
 struct StridedRange {
   Index first = 0;
   Index stride = 1;
@@ -35,13 +36,14 @@ bool contains(const StridedRange& outer, const StridedRange& inner);
 std::vector<StridedRange> reduce(std::vector<StridedRange> ranges);
 
 /// The rows that `part` and `range` have in common. Empty if there are none, and also if the stride of `range` does not
-/// divide that of `part`: then the common rows may not follow one another in `part`.
+/// divide that of `part`, because then the common rows need not follow one another in `part`.
 StridedRange common(const StridedRange& part, const StridedRange& range);
 
-/// The rows of `ranges` that no range of `others` has. All ranges have the same stride; those of a list are disjoint.
+/// The rows of `ranges` that no range of `others` has. All ranges have the same stride; each list's ranges are
+/// disjoint.
 std::vector<StridedRange> difference(const std::vector<StridedRange>& ranges, std::vector<StridedRange> others);
 
-/// Rows of all ranges together: what a message carries. Rows in two ranges count twice.
+/// Rows of all ranges together, as many as a message carries. A row in two ranges counts twice.
 Index row_count(const std::vector<StridedRange>& ranges);
 
 /// Which rows of one owner interval a block holds, head by head.
@@ -54,8 +56,8 @@ struct OwnerInterval {
 /// Whether none of its heads has a range.
 bool is_empty(const OwnerInterval& owned);
 
-/// Content of a message: owner intervals, ascending and disjoint; in each of them its heads, in each head its ranges,
-/// in each range its rows. One row here is D numbers of one head.
+/// Content of a message, in this order: owner intervals, ascending and disjoint; in each interval its heads; in each
+/// head its ranges; in each range its rows. Here a row is the D numbers of one head.
 using PackedRows = std::vector<OwnerInterval>;
 
 /// Number of (row, head) pairs in packed rows. The message has B (D + Dv) times as many numbers.

@@ -66,7 +66,7 @@ struct Sums {
     messages.add(begin, end, rows > 0 ? 1 : 0);
     largest = std::max(largest, rows);
   }
-  /// The sums of owner q's rows leave the run [begin, end); the rows go through it in this direction.
+  /// The sums of owner q's rows leave the run [begin, end); the rows go through the run in this direction.
   void leave(Index q, Index begin, Index end, Index direction, const Leaving& rows) {
     const Index last = direction > 0 ? end - 1 : begin;
     const Index shift = direction > 0 ? 0 : 1;
@@ -136,7 +136,7 @@ class Counter {
     return kinds_[key] = std::move(sizes);
   }
 
-  /// Uses rows_read() of plan.hpp: what each run reads; then what it must pass on, from the farthest run back.
+  /// Finds what each run reads (rows_read() of plan.hpp), and then what it must pass on, from the farthest run back.
   std::vector<Sizes> evaluate(Index q, const std::vector<ReaderRun>& runs) const {
     const StoredRows& own = owners_[std::size_t(q)];
     std::vector<PackedRows> read;

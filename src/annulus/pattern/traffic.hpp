@@ -1,4 +1,4 @@
-// What every rank receives in each kind of exchange, for any P, without looking at pairs of ranks.
+// What every rank receives in each kind of exchange, for any P, without looking at each pair of ranks.
 //
 // For each owner we add up runs of readers (readers.hpp), by difference arrays, instead of P single ranks. Owners that
 // look alike are evaluated once.
@@ -24,7 +24,7 @@ struct Traffic {
 ///   exact      what the hops of all ranks would count
 ///   estimate   intervals have fewer rows than a dilation, so that not every rank reads every offset; or there are too
 ///              many kinds of owners, and owners that differ little are counted as equal
-///   bound      ranks hold too many intervals to look at: the counts of the dense exchange, which moves the most
+///   bound      ranks hold too many intervals to look at; the counts are the dense exchange's, which moves the most
 enum class Accuracy { exact, estimate, bound };
 
 struct TrafficCounts {

@@ -18,14 +18,14 @@ Index intervals_of_segment(const Layout& layout, const Partition& partition) {
         most = std::max(most, count);
         if (interval.end <= end) continue;
         end = segment_of(layout.pattern.pairs[std::size_t(i)], layout.documents, interval.end - 1).end;
-        count = 1;  // the interval also begins the next segment
+        count = 1;  // the interval is the first one of the next segment
       }
     }
   }
   return most;
 }
 
-/// Whether other ranks may read rows of an interval: not if it holds only whole documents.
+/// Whether other ranks may read rows of an interval. They cannot if it holds only whole documents.
 bool is_shared(const Documents& documents, const Interval& rows) {
   return !std::binary_search(documents.begin(), documents.end(), rows.begin) ||
          !std::binary_search(documents.begin(), documents.end(), rows.end);

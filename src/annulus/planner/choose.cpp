@@ -15,7 +15,8 @@ using pattern::PartitionKind;
 constexpr double as_good_as = 1.05;  // times up to this factor longer count as equal
 
 /// Whether `auto` considers a candidate. It does not consider block_cyclic, which interferes with segment lengths and
-/// moves the most rows, nor pass_q if all rows are queries: compute hides no pass_q message. A user can name both.
+/// moves the most rows. It does not consider pass_q if all rows are queries, because compute hides no message of
+/// pass_q. A user can still name either.
 bool is_offered(const Candidate& candidate, const Problem& problem) {
   if (candidate.strategy == strategies::find("pass_q") && !problem.queries) return false;
   return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);
@@ -34,7 +35,7 @@ bool fits(const Candidate& candidate, const core::Machine& machine) {
   return fits_memory(candidate, machine) && fits_window(candidate, machine);
 }
 
-/// Cost of a candidate if it fits into memory in one given way, at once or in slices; nullptr if it does not.
+/// Cost of a candidate if it fits into memory in one given way (at once or in slices); otherwise nullptr.
 using FittingCost = const Cost* (*)(const Candidate&, const core::Machine&);
 
 const Cost* at_once(const Candidate& candidate, const core::Machine& machine) {
@@ -44,7 +45,7 @@ const Cost* in_slices(const Candidate& candidate, const core::Machine&) {
   return candidate.sliced ? &candidate.sliced->cost : nullptr;
 }
 
-/// The candidate with the fewest bytes among those that are about as fast as the fastest one that fits.
+/// Among the candidates that fit and are about as fast as the fastest of them, the one with the fewest bytes.
 std::optional<std::size_t> cheapest(const std::vector<Candidate>& all, const Problem& problem,
                                     const core::Machine& machine, FittingCost fitting) {
   double fastest = -1;
@@ -71,7 +72,8 @@ std::size_t smallest(const std::vector<Candidate>& all, const Problem& problem, 
   return taken;
 }
 
-/// The choice of `auto`: the cheapest() that fits at once; otherwise in slices; otherwise the smallest().
+/// The choice of `auto`: the cheapest() candidate that fits at once; if there is none, the cheapest() that fits in
+/// slices; if there is none, the smallest().
 void decide(Choice& choice, const Problem& problem, const core::Machine& machine) {
   for (const FittingCost fitting : {at_once, in_slices}) {
     if (const auto found = cheapest(choice.candidates, problem, machine, fitting)) {
@@ -132,8 +134,8 @@ void add_cost(Candidate& candidate, const Problem& problem, const pattern::Parti
   }
   if (!candidate.cost) return;
   if (problem.statistics.need_pass()) {
-    // For these statistics the keys travel the same way again, and the kernel takes about as long as in the forward
-    // pass. The statistics take memory in addition, twice where ranks exchange them.
+    // These statistics need a second pass, in which the keys travel as before and the kernel takes about as long as in
+    // the forward pass. The statistics need memory, too: twice as much if ranks exchange them.
     Cost again = *candidate.cost;
     const bool exchanged = shape.group > 1 || shape.pattern == CommunicationPattern::heads;
     const strategies::RowCounts most{most_rows(query_rows(problem, partition)), most_rows(partition)};
@@ -158,7 +160,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
     pattern::Partition partition;
     Counted counted;
   };
-  std::map<std::optional<PartitionKind>, Cut> cuts;  // strategies with the same partition share these
+  std::map<std::optional<PartitionKind>, Cut> cuts;  // strategies with the same partition share a Cut
   std::vector<Candidate> all;
   for (const Strategy* strategy : strategies::available()) {
     const CommunicationShape shape = strategy->communication(problem, ranks);
@@ -233,8 +235,8 @@ Choice choose(const Problem& problem, int ranks, std::optional<Index> local_belo
               bool in_slices, Index rows_of_entry) {
   Choice choice;
   choice.candidates = candidates(problem, ranks, machine);
-  // With tens of thousands of ranks the search for slices takes a second for each candidate. With many ranks we search
-  // only if no candidate fits at once.
+  // With tens of thousands of ranks the search for slices takes a second for each candidate. So with many ranks we
+  // search only if no candidate fits at once.
   constexpr int many_ranks = 1024;
   const bool any_fits = std::any_of(choice.candidates.begin(), choice.candidates.end(),
                                     [&](const Candidate& one) { return fits(one, machine); });

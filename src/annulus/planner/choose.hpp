@@ -6,7 +6,8 @@
 
 namespace annulus::planner {
 
-/// A problem cut into slices that run one after another. `cost`: times, bytes, messages of all, memory of the largest.
+/// A problem cut into slices that run one after another. In `cost`, times, bytes and messages are those of all slices
+/// together, and memory is that of the largest slice.
 struct SlicedCost {
   strategies::SliceSize size;
   Index slices = 1;
@@ -17,12 +18,12 @@ struct SlicedCost {
 struct Candidate {
   const Strategy* strategy = nullptr;
   std::optional<pattern::PartitionKind> partition;  ///< empty if the strategy has a partition of its own
-  std::optional<Cost> cost;                         ///< of both passes where the problem asks for gradients
+  std::optional<Cost> cost;                         ///< of both passes if the problem asks for gradients
   std::optional<Cost> backward;                     ///< the backward pass's part of `cost`
-  std::optional<SlicedCost> sliced{};               ///< set if it fits into memory only in slices
+  std::optional<SlicedCost> sliced{};               ///< set if the candidate fits only in slices
 };
 
-/// A decision, with the table of candidates that it was made from.
+/// A decision, with the candidates among which it was made.
 struct Choice {
   std::vector<Candidate> candidates;  ///< in the order of the registry
   std::size_t taken = 0;              ///< index of the chosen candidate
@@ -36,27 +37,28 @@ struct Choice {
 /// For example "ring, zigzag".
 std::string name_of(const Candidate& candidate);
 
-/// Every pair of a strategy and a partition that can solve the problem on `ranks` ranks, reproducibly if asked (see
-/// why_not_reproducible()). If the problem names its partition, only pairs with that partition.
+/// Every pair of a strategy and a partition that can solve the problem on `ranks` ranks. If the problem must be
+/// reproducible, only pairs that are (see why_not_reproducible()). If the problem names its partition, only pairs with
+/// that partition.
 std::vector<Candidate> candidates(const Problem& problem, int ranks, const core::Machine& machine);
 
-/// What a strategy will cost with a partition that it has made; empty if no cost can be predicted. Counts both passes
-/// if the problem asks for gradients.
+/// What a strategy will cost with this partition, which it has made; empty if no cost can be predicted. Counts both
+/// passes if the problem asks for gradients.
 std::optional<Cost> predict(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                             const core::Machine& machine);
 
-/// Chooses the fastest of these candidates that fits into the machine's memory per rank at once; otherwise the fastest
-/// that fits in slices; otherwise the one that needs the least memory. Times within 5 % count as equal: then it chooses
-/// the candidate with the fewest bytes on the network.
+/// Chooses the fastest of the candidates that fit into the machine's memory per rank at once; if there are none, the
+/// fastest that fits in slices; if there is none, the one that needs the least memory. Times within 5 % count as equal:
+/// then it chooses the candidate with the fewest bytes on the network.
 Choice choose_among(std::vector<Candidate> candidates, const Problem& problem, const core::Machine& machine);
 
-/// The cut into the fewest slices that fit; empty if the candidate fits at once, or if no slices fit or keep bits.
+/// The cut into the fewest slices that fit; empty if the candidate fits at once, or if no slices fit and keep bits.
 std::optional<SlicedCost> cut_to_fit(const Candidate& candidate, const Problem& problem, int ranks,
                                      const core::Machine& machine);
 
-/// Chooses `single` on one rank; also for fewer than `local_below` rows, if that is not empty and `single` fits. With
-/// lengths the problem has all batch entries end to end: then `rows_of_entry` says how many rows one entry has.
-/// Otherwise calls choose_among() with all candidates. `in_slices`: the caller can compute the problem in slices.
+/// Chooses `single` on one rank, and for fewer than `local_below` rows if that is not empty and `single` fits. In other
+/// cases calls choose_among() with all candidates. If the input has lengths, the sequence has all batch entries end to
+/// end: then `rows_of_entry` says how many rows one entry has. `in_slices`: the caller can compute in slices.
 /// A pure function: all ranks that call it with the same arguments get the same answer.
 Choice choose(const Problem& problem, int ranks, std::optional<Index> local_below, const core::Machine& machine,
               bool in_slices = true, Index rows_of_entry = 0);

@@ -1,10 +1,9 @@
-// What a run will cost, before it runs: an alpha-beta model of the messages plus the kernel's rate, for any number of
-// ranks.
+// Predicts what a run will cost: an alpha-beta model of the messages plus the kernel's rate, for any number of ranks.
 //   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate
 //                       + overheads(kernel calls, rows, communicators, windows, separate intervals)
 //                       + exposed(messages x alpha + bytes x beta), with alpha in s per message, beta in s per byte
 //   exposed(t)        = t when nothing overlaps, otherwise t - min(overlap x t, compute)
-// This is a forward pass. With gradients a backward pass is added: 2.5 times this compute, and its own messages.
+// This is for a forward pass. With gradients a backward pass is added: 2.5 times this compute, and its own messages.
 //
 // The run takes as long as its slowest rank: we assume that a rank that is ahead does not wait for others at each hop.
 #pragma once
@@ -21,8 +20,8 @@ struct Cost {
   double exposed_seconds = 0;
   double copy_seconds = 0;
   double overhead_seconds = 0;
-  double memory_bytes = 0;    ///< of the fullest rank
-  double window_bytes = 0;    ///< of the fullest rank, only what is in windows
+  double memory_bytes = 0;    ///< of the rank that needs most
+  double window_bytes = 0;    ///< of the rank that needs most, only what is in windows
   double received_bytes = 0;  ///< of the busiest rank
   double sent_bytes = 0;      ///< of the busiest rank
   double total_bytes = 0;     ///< received by all ranks together
@@ -38,7 +37,7 @@ Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Pr
              const core::Machine& machine);
 
 /// Seconds of one rank for a GFLOP of the problem's attention, while all ranks of its node compute: the machine's time
-/// for plain scores, times a factor for the problem's rule. Worked example: plain scores 2 s, with a cap 2.2 s.
+/// for plain scores, times a factor for the problem's rule. Worked example: 2 s become 2.2 s with a cap.
 double seconds_per_gflop(const strategies::Problem& problem, const core::Machine& machine);
 
 }  // namespace annulus::planner

@@ -55,8 +55,8 @@ Traffic rows_moved(CommunicationPattern shape, const Problem& problem, const Par
   }
 }
 
-/// The sums of a reproducible problem go from neighbour to neighbour, however the rows move. Otherwise, if rows come
-/// directly from their owner, their sums return directly to the owner.
+/// The sums of a reproducible problem go from neighbour to neighbour, whichever way the rows move. In other problems,
+/// if rows come directly from their owner, their sums return directly to the owner.
 Traffic sums_moved(CommunicationPattern shape, const Problem& problem, const Traffic& rows,
                    const pattern::TrafficCounts& counted) {
   if (shape == CommunicationPattern::none) return rows;
@@ -90,7 +90,7 @@ void add_traffic(const Moved& moved, const Problem& problem, RankCounts& counts)
 }
 
 /// With hops, a rank copies the rows that it sends and adds received sums to its own; it sends sums without a copy.
-/// With windows, it copies its own rows into a window, and MPI adds the sums that it sends in the owner's memory.
+/// With windows, it copies its own rows into a window, and MPI adds the sent sums in the owner's memory.
 void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& problem, const Partition& partition,
                 RankCounts& counts) {
   if (shape == CommunicationPattern::none || shape == CommunicationPattern::gather) return;
@@ -120,8 +120,8 @@ std::pair<QueryKeyAmounts, QueryKeyAmounts> exchanged(const Problem& problem, Pa
 }
 
 /// Counts exchanges of heads inside groups of `size` ranks, and the ring across the groups; a rank computes some heads
-/// of all rows of its group. An estimate, which assumes that all heads have equal work, and that of each K/V head
-/// equally many rows move.
+/// of all rows of its group. The counts are an estimate: they assume that all heads have equal work, and that equally
+/// many rows move for each K/V head.
 LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& partition, Index size,
                           RankCounts& counts) {
   const core::Shape& s = problem.shape;
@@ -176,7 +176,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   double lists = 0;  // work lists, one kernel call each: the first rows of a window have lists of their own
   for (const pattern::Pair& pair : problem.pattern.pairs)
     lists += double(pattern::visible_parts(pair, problem.pattern.causal).size());
-  double each = 0;  // how often all pairs together pick a row, over all heads; a mean
+  double each = 0;  // how often all pairs pick a row, summed over heads: a mean over rows
   for (const pattern::Pair& pair : problem.pattern.pairs)
     each += double(problem.shape.heads) / double(pair.window ? 1 : pair.dilation);
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;
@@ -192,7 +192,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   if (!counts.group_messages.empty()) counts.communicators = 2;
 }
 
-/// Counts of a strategy of unknown shape. Assumes one message of each kind from every rank to every other rank.
+/// Counts for a strategy of unknown shape. Assumes one message of each kind from every rank to every other rank.
 std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass pass) {
   const int ranks = int(schedule.partition().size());
   if (ranks > largest_enumerated) return std::nullopt;
@@ -208,8 +208,8 @@ std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass 
   return counts;
 }
 
-/// Counts if every rank has all queries. The work of up to largest_enumerated ranks is that of Schedule::kept(). With
-/// more ranks, the problem's work is divided in proportion to the ranks' keys.
+/// Counts if every rank has all queries. For at most largest_enumerated ranks, Schedule::kept() gives each rank's work.
+/// For more ranks, the problem's work is divided in proportion to the ranks' keys.
 RankCounts of_all_queries(const strategies::Schedule& schedule, Pass pass, const Counted& counted) {
   const Problem& problem = schedule.problem();
   const int ranks = int(schedule.partition().size());
@@ -277,7 +277,7 @@ Counted count(const Problem& problem, const Partition& partition) {
 std::optional<RankCounts> rank_counts_of(const Strategy& strategy, Pass pass, const Problem& problem,
                                          const Partition& partition, const Counted& counted) {
   const CommunicationShape shape = strategy.communication(problem, int(partition.size()));
-  if (shape.pattern == CommunicationPattern::store) return std::nullopt;  // has its own costs: stream_cut.hpp
+  if (shape.pattern == CommunicationPattern::store) return std::nullopt;  // its costs are in stream_cut.hpp
   const auto schedule = pass == Pass::forward ? strategy.forward_schedule(problem, partition)
                                               : strategy.backward_schedule(problem, partition);
   const bool is_known = shape.pattern != CommunicationPattern::unknown;

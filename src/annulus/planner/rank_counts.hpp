@@ -1,7 +1,7 @@
 // What every rank computes, sends, receives and stores in a pass, for any number of ranks.
 //
 // Work and traffic come from closed forms (pattern/counts.hpp, pattern/traffic.hpp). Memory comes from the pass's
-// schedule: an upper bound for all ranks that follows from the size of the largest message (Schedule::most()).
+// schedule: Schedule::most() gives an upper bound for all ranks, from the size of the largest message.
 #pragma once
 
 #include <optional>
@@ -33,32 +33,32 @@ struct RankCounts {
   std::vector<double> copied;    ///< bytes copied or added in memory to send or receive messages; empty: none
   std::vector<double> calls;     ///< kernel calls, one per (segment, dilation) and block of keys; empty: not counted
   std::vector<double> rows;      ///< rows of one head that are packed, per (segment, dilation); empty: not counted
-  double communicators = 0;      ///< how many are made and freed
+  double communicators = 0;      ///< how many communicators are made and freed
   double windows = 0;
   std::vector<double> intervals;  ///< separate intervals of rows; empty: the whole sequence is one interval
-  /// What the all-to-all inside groups brings, not counted in `received` and `messages`; no compute hides it.
+  /// Bytes and messages of the all-to-all inside groups, not counted in `received` and `messages`. Compute hides none.
   std::vector<double> group_received, group_messages;
-  double memory = 0;  ///< bytes of the fullest rank, an upper bound
+  double memory = 0;  ///< bytes of the rank that needs most, an upper bound
   double window = 0;  ///< the part of `memory` in windows, which must fit into shared memory
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
-/// Closed forms for one partition, shared by all strategies that use it.
+/// Closed forms for one partition, shared by all strategies that use this partition.
 struct Counted {
   std::vector<double> kept;       ///< [rank] kept triples of one batch entry
   std::vector<double> intervals;  ///< [rank] intervals of key rows
-  /// The traffic of all rounds, with the sums that return if the problem asks for gradients. For a reproducible problem
-  /// `ring_sums` counts sums that go from rank to rank in a fixed order (pattern::OrderedRoute).
+  /// The traffic of all rounds. If the problem asks for gradients, the sums that return are counted, too. For a
+  /// reproducible problem `ring_sums` counts sums that go from rank to rank in a fixed order (pattern::OrderedRoute).
   pattern::TrafficCounts traffic;
 };
 Counted count(const Problem& problem, const pattern::Partition& partition);
 pattern::TrafficCounts traffic_of(const Problem& problem, const pattern::Partition& partition,
                                   pattern::CountedTraffic counted);
 
+inline constexpr int largest_enumerated = 64;
 /// What a strategy does in a pass; `counted` is count(problem, partition). For a reproducible problem the bytes of a
 /// backward pass are as exact as `counted`, but its messages are an estimate. A strategy of unknown shape is predicted
 /// rank by rank. The result is empty for such a strategy on more than largest_enumerated ranks, and for `stream`.
-inline constexpr int largest_enumerated = 64;
 std::optional<RankCounts> rank_counts_of(const Strategy& strategy, Pass pass, const Problem& problem,
                                          const pattern::Partition& partition, const Counted& counted);
 

@@ -7,7 +7,7 @@
 namespace annulus::planner {
 namespace {
 
-/// Bytes that a slice reads. late_inputs(): of dout and dlse; all_inputs(): of all tensors.
+/// Bytes that a rank reads for a slice: late_inputs() those of dout and dlse, all_inputs() those of all tensors.
 double late_inputs(const Problem& slice, strategies::RowCounts rows) {
   if (!slice.gradients) return 0;
   return double(slice.shape.batch) * double(rows.queries) * double(slice.out_row_bytes() + slice.lse_row_bytes());

@@ -5,7 +5,7 @@
 
 namespace annulus::planner {
 
-/// Peak bytes of the fullest rank's tensors and buffers, over all slices (strategies/slices.hpp) and all passes.
+/// Peak bytes of tensors and buffers on the rank that needs most, over all slices (strategies/slices.hpp) and passes.
 ///   alone  a slice's tensors are read when they are needed
 ///   ahead  all inputs of a slice are in memory when it begins, and those of the next slice are read while it runs
 struct SliceMemory {
@@ -13,8 +13,8 @@ struct SliceMemory {
   double ahead = 0;
 };
 
-/// For at most largest_enumerated ranks: the largest prediction of any rank for any slice, which is what the memory
-/// ledger will count. For more ranks: the closed forms of a slice, which are upper bounds.
+/// For at most largest_enumerated ranks, the largest prediction of any rank for any slice, which is what the memory
+/// ledger will count. For more ranks, the closed forms of the largest slice, which are upper bounds.
 SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                          const strategies::SliceSize& size, const core::Machine& machine);
 

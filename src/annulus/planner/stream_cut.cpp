@@ -14,8 +14,8 @@ namespace {
 using strategies::UnitCost;
 
 constexpr Index units_per_rank = 4;     // at least this many, so that ranks end at about the same time
-constexpr Index most_blocks = 1 << 14;  // we count what each block reads of each other block: more would take long
-constexpr Index fewest_rows = 16;       // of a block: smaller blocks would need as much memory
+constexpr Index most_blocks = 1 << 14;  // we count what each block reads of each other block, so more would take long
+constexpr Index fewest_rows = 16;       // of a block: smaller blocks would need just as much memory
 
 double seconds_of(const Problem& problem, double kept, int products, const core::Machine& machine) {
   return 1e-9 * strategies::flops_of(problem.shape, kept, products) * seconds_per_gflop(problem, machine);
@@ -91,7 +91,7 @@ StreamCut choose_stream_cut(const Problem& problem, bool dlse, int ranks, const 
   const Index n = problem.shape.sequence;
   if (problem.block_size > 0) return stream_cut(problem, dlse, std::min(n, problem.block_size), machine);
   const Index liked = kernels::attend_block_rows(problem.backend, problem.shape, problem.precision);
-  const Index apart = problem.grid().widest();  // distance between possible cuts: no block is smaller
+  const Index apart = problem.grid().widest();  // the distance between possible cuts, so no block is smaller
   const Index least = std::max({fewest_rows, core::ceil_div(n, most_blocks), apart});
   Index rows = apart * Index(std::bit_ceil(std::uint64_t(core::ceil_div(n, apart))));
   while (rows / 2 >= std::max(liked, least) && !is_short(problem, rows, ranks, machine)) rows /= 2;

@@ -26,32 +26,33 @@ struct StreamCut {
 /// Why strategy stream cannot compute a problem; empty if it can.
 std::string why_no_stream(const strategies::Problem& problem);
 
-/// What a unit costs. For most sequences, the query rows that read a block's keys are counted. For very long ones we
-/// assume that they are as many as the key rows that the block's queries read, with q, out and dout instead of k and v.
+/// What a unit costs. For most sequences, the query rows that read a block's keys are counted. For very long sequences
+/// we assume that these query rows are as many as the key rows that the block's queries read, and have q, out and dout
+/// instead of k and v.
 strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const strategies::Problem& problem, int phase,
                                Index block);
 
 /// The costs of a cut into blocks of `block_rows` rows. `dlse`: the input has gradients of the LSE.
 StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_rows, const core::Machine& machine);
 
-/// Chooses the largest blocks whose unit fits into a rank's memory and takes at most most_unit_seconds, with several
-/// units for every rank. The number of rows of a block is a power of two, so that most segments lie inside one block;
-/// if cuts are allowed only at certain rows, it is a power of two times their distance. Only if memory requires it,
-/// blocks are smaller than the kernel needs to reach its full speed. If no cut fits, it returns the smallest blocks. If
-/// Problem::block_size is set, blocks have that size.
+/// Chooses the largest blocks whose unit fits into a rank's memory and takes at most most_unit_seconds, and which give
+/// every rank several units. The number of rows of a block is a power of two, so that most segments lie inside one
+/// block; if cuts are allowed only at certain rows, the number is a power of two times the distance of these rows. Only
+/// if memory requires it, blocks are smaller than the kernel needs to reach its full speed. If no cut fits, the result
+/// is the cut into the smallest blocks. If Problem::block_size is set, blocks have that size.
 StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int ranks, const core::Machine& machine);
 
 /// Cost of a cut for `ranks` ranks, each of which computes unit after unit.
 Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine);
 
-/// When to compute the cost of strategy stream, too.
+/// When to compute the cost of strategy stream, in addition to those of the other strategies.
 ///   never      the caller's verb cannot compute unit by unit
 ///   if_needed  only if no other strategy fits
 ///   always     also if another one fits, to show the cost
 enum class StreamOffer { never, if_needed, always };
 
-/// Adds strategy stream to a choice among other strategies, and chooses it if it fits and none of these does. Returns
-/// how stream would cut the problem, if its cost was computed.
+/// Adds strategy stream to a choice among other strategies, and chooses stream if it fits and none of the others does.
+/// Returns how stream would cut the problem; empty if its cost was not computed.
 std::optional<StreamCut> offer_stream(StreamOffer offer, const strategies::Problem& problem, bool dlse, int ranks,
                                       const core::Machine& machine, Choice& choice);
 

@@ -26,14 +26,14 @@ struct Pass {
 
 /// Runs `work` between two barriers; the watchdog's messages call it `name`. Collective. An AgreedError, which `work`
 /// throws on all ranks, is thrown again. If `work` throws anything else, this rank ends the job, because other ranks
-/// may be waiting for its messages; a job of one rank throws it again.
+/// may be waiting for its messages; a job of one rank throws the exception again.
 Pass run_pass(const comm::Communicator& comm, const std::string& name, const std::function<core::LayerMetrics()>& work);
 
-/// Findings about log-sum-exps: of a unit, of a rank, or of all rows.
+/// Findings about the log-sum-exps of a unit, of a rank, or of all rows.
 struct LseFindings {
   Index rows = 0;      ///< number of (batch, row, head) triples of queries
   Index keyless = 0;   ///< how many of `rows` see no key: lse = -inf
-  double largest = 0;  ///< the largest |lse| of the others
+  double largest = 0;  ///< the largest |lse| of the other `rows`
 
   void add(const LseFindings& more) {
     rows += more.rows;
@@ -42,7 +42,7 @@ struct LseFindings {
   }
 };
 
-/// The numbers of a pass for every rank, and for every rank and hop; on rank 0.
+/// The numbers of a pass for every rank, and for every rank and hop. They are complete on rank 0.
 struct PassMeasurements {
   Index hops = 1;      ///< number of hops; hop 0 is the work on a rank's own rows
   double seconds = 0;  ///< of the slowest rank
@@ -79,7 +79,7 @@ PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, 
 /// Bytes that every rank receives from each rank, as the plan counts them. Collective; complete on rank 0.
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
-/// The datasets of /run. Those of the other passes have the same names in /run/statistics and /run/backward.
+/// The datasets of /run. Those of statistics and backward have the same names in /run/statistics and /run/backward.
 std::vector<store::Column> columns(const Measurements& measured);
 
 }  // namespace annulus::report

@@ -1,4 +1,4 @@
-// Shows how much of its work a verb has done, to a person at a terminal or in a job's log. Rank 0 prints it on stderr.
+// Shows, at a terminal or in a job's log, how much of its work this program has done. Rank 0 prints it on stderr.
 //
 //   terminal   annulus: [##########..............]  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left      one line, redrawn
 //   log        annulus:  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left                                 a line now and then
@@ -31,7 +31,7 @@ class ProgressLine {
   /// Removes the line from a terminal before something else is printed.
   void clear();
 
-  /// show() as a function for passes.
+  /// show() as a function that a pass can call.
   std::function<void(double share, const std::string& where)> shown() {
     return [this](double share, const std::string& where) { show(share, where); };
   }

@@ -34,8 +34,8 @@ struct SweepTable {
   std::vector<std::pair<std::string, std::string>> attributes;  ///< attributes of the file itself
 };
 
-/// Puts the files in place, each complete or not at all. An empty `json`: no JSON file. Replaces existing files: call
-/// read_sweep_table() before, which refuses a `file` that is no table. Throws as check_tables_can_be_made().
+/// Puts the files in place, each complete or not at all. An empty `json`: no JSON file. Replaces existing files, so
+/// call read_sweep_table() first, which refuses a `file` that is no table. Throws as check_tables_can_be_made().
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table);
 
 /// What the table of an earlier launch contains; empty texts if there is no file. read_sweep_table() throws

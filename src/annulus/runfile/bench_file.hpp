@@ -20,7 +20,7 @@ struct BenchCase {
 };
 
 struct BenchFile {
-  RunFileTree shared;  ///< the keys that all cases share; no sections bench and train; output.file is none
+  RunFileTree shared;  ///< the keys that all cases share, without sections bench and train; output is {file: none}
   BenchSettings settings;
   std::vector<BenchCase> cases;
 
@@ -28,11 +28,11 @@ struct BenchFile {
   RunFile run_file(const BenchCase& one) const;
 
   /// Text that identifies this sweep, in lines "key: value": the swept values, the repeats, and all shared settings
-  /// that can change the measurements. Paths of files are included without their folders, so that folders can move.
+  /// that can change the measurements. Names of files are included without their folders, because files may move.
   std::string identity() const;
 };
 
-/// Reads the file and lists its cases, which run_file() checks. Collective; throws the same Error(usage) on every rank.
+/// Reads the file and lists its cases; run_file() checks them. Collective; throws the same Error(usage) on every rank.
 BenchFile read_bench_file(const std::string& path, const std::vector<std::string>& overrides,
                           const comm::Communicator& comm);
 BenchFile bench_file_of(RunFileTree tree);

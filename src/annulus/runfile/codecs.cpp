@@ -75,11 +75,11 @@ Codec<std::string> text() {
 
 Codec<std::string> path() {
   const auto read = [](const KeyValue& value, std::string& to) {
-    // Keys that may be without a file take the word `none` before they come here.
+    // If a key allows the word `none`, word_or() reads this word and does not call this function.
     if (value.is_word("none")) value.refuse("a path; ./none for a file of this name");
     std::filesystem::path path = std::filesystem::path(value.folder) / text_of(value);
     if (std::find(path.begin(), path.end(), "..") != path.end()) {
-      std::error_code error;  // "link/../b.h5" is beside the folder to which the link leads, as for the system
+      std::error_code error;  // as for the system, "link/../b.h5" is beside the folder to which the link leads
       const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path(), error);
       if (!error) path = folder / path.filename();
     }

@@ -30,7 +30,7 @@ struct KeyValue {
   bool is_word(std::string_view word) const;
   /// Throws Error(usage) with the location, the key, the value and what is expected.
   [[noreturn]] void refuse(const std::string& expected) const;
-  /// The entries of a list, which must have at least one. Throws Error(usage).
+  /// The entries of a list, which must have at least one entry. Throws Error(usage).
   const std::vector<YamlNode>& list() const;
   /// Calls take(key, value) for each entry of a section; the value's full name is then "NAME: KEY". Throws Error(usage)
   /// for a key that is not in `keys`; the message ends with `ending`.
@@ -47,7 +47,7 @@ struct Codec {
 
 /// Accepts `true` and `false`, but not YAML's other words for them.
 Codec<bool> flag();
-/// text(): any text that is not empty. path(): such a text as a path; KeyValue::folder is put before a relative one.
+/// text(): any text that is not empty. path(): a path; if it is relative, it starts at KeyValue::folder.
 Codec<std::string> text();
 Codec<std::string> path();
 /// A finite number above 0, such as 1.5 or 1e3. Refuses 010 and 0x10 (octal, hexadecimal), '12', .inf, .nan, 1e999.
@@ -77,8 +77,8 @@ Codec<T> choice(const std::vector<std::pair<std::string, T>>& choices) {
           }};
 }
 
-/// some_of() reads a list of such words, each at most once. choose_some() returns their positions in ascending order.
-/// So the values are in the order of `choices`, whatever order the user wrote.
+/// some_of() reads a list of words of `choices`, each at most once. choose_some() returns the words' positions in
+/// ascending order, so the values are in the order of `choices`, whatever order the user wrote.
 std::vector<std::size_t> choose_some(const KeyValue& value, const std::vector<std::string>& words);
 template <class T>
 Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choices) {
@@ -99,7 +99,7 @@ Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choi
 }
 
 /// word_or() reads `word` as `meaning`, and any other value with `codec`. optional() reads `word` (auto or none) as no
-/// value. if_given() knows no such word: there is no value only if the file does not have the key.
+/// value. if_given() has no such word: there is no value only if the file lacks the key.
 template <class T>
 Codec<T> word_or(const std::string& word, const T& meaning, const Codec<T>& codec) {
   return {word + ", or " + codec.range,

@@ -29,8 +29,8 @@ struct Key {
   }
 };
 
-/// Adds the keys of a section to a table. `get` returns a pointer to the part of a Root (const or not) that has these
-/// keys, or nullptr if the Root lacks this part.
+/// Adds the keys of a section to a table. get(root) returns a pointer to the part of the Root (const or not) that holds
+/// the values of these keys; nullptr if the Root lacks this part.
 template <class Root, class Get>
 class Section {
  public:
@@ -66,7 +66,7 @@ const YamlNode* find_path(const YamlNode& root, std::string_view name);  ///< nu
 /// list where a section must be. `what` describes the file: "a run file".
 Locations check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what);
 
-/// Where the key was written; if it was not, where the innermost section around it was written.
+/// Where the key was written. If the file lacks the key: where the innermost section around it was written.
 const std::string& location_of(const Locations& locations, std::string_view key);
 
 /// Calls check_words(), then reads all keys in the file. Throws Error(usage).

@@ -25,7 +25,7 @@ void apply_override(YamlNode& root, const std::string& argument) {
   put(root, key, parse_yaml(argument.substr(equals + 1), "", location), location);
 }
 
-/// The folder at which relative paths start: that of the run file; for /dev/stdin and a shell's <(...) the current one.
+/// The folder at which relative paths start: the run file's, or the current one for /dev/stdin and a shell's <(...).
 std::string folder_of_paths(const std::string& path) {
   const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
   const bool is_stream = file == "/dev/stdin" || file.parent_path() == "/dev/fd" || file.string().starts_with("/proc/");
@@ -42,7 +42,7 @@ void put(YamlNode& root, const std::string& key, YamlNode value, const std::stri
   YamlNode* node = &root;
   std::stringstream path(key);
   for (std::string word; std::getline(path, word, '.');) {
-    if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;  // the file lacks it
+    if (node->kind == YamlNode::Kind::null) node->kind = YamlNode::Kind::section;  // the file lacks this section
     if (node->kind != YamlNode::Kind::section) {
       fail(ErrorKind::usage, "{}expected a section before '.{}', found {} ({})", location, word, describe(*node),
            node->location.substr(0, node->location.size() - 2));

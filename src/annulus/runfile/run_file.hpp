@@ -27,7 +27,7 @@ struct RunFile {
   std::string where(std::string_view key) const;
 };
 
-/// Throws Error(usage). The message: where `key` was written, the key, and the text: ": 3 is odd", " needs a file".
+/// Throws Error(usage). The message is where `key` was written, the key, and a text like ": 3 is odd", " needs a file".
 template <class... Args>
 [[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
   core::fail(core::ErrorKind::usage, "{}{}{}", run.where(key), key, fmt::format(format, std::forward<Args>(args)...));
@@ -43,13 +43,13 @@ struct RunFileTree {
   std::string name;  ///< the file's name as the user wrote it
   YamlNode root;
 };
-/// read_run_file_tree() is collective. Both throw Error(usage), as read_run_file() does.
+/// read_run_file_tree() is collective. Both functions throw Error(usage), as read_run_file() does.
 RunFileTree read_run_file_tree(const std::string& path, const std::vector<std::string>& overrides,
                                const comm::Communicator& comm);
 RunFileTree parse_run_file_tree(const std::string& text, const std::string& path,
                                 const std::vector<std::string>& overrides);
 
-/// Sets the value of a key, and makes its sections if needed. Errors then say that the key was written at `location`.
+/// Sets the value of a key, and makes its sections if needed. Later errors say that the key was written at `location`.
 void put(YamlNode& root, const std::string& key, YamlNode value, const std::string& location);
 
 /// Reads all keys of a tree as settings and checks them. Throws Error(usage).

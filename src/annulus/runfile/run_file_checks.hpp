@@ -5,19 +5,19 @@
 
 namespace annulus::runfile {
 
-/// Why tensors of this shape cannot be made: which extent to change, and what is wrong with it.
+/// Why tensors of some shape cannot be made: which extent to change, and what is wrong with it.
 struct Objection {
   std::string extent;
   std::string reason;
 };
-std::optional<Objection> objection_to(const core::Shape& shape);  ///< empty: they can be made
+std::optional<Objection> objection_to(const core::Shape& shape);  ///< empty: no objection
 
 /// Sets what follows from other settings, such as kv_heads. Throws an Error(usage) that names the key to change if
-/// settings are missing or contradict each other. `segments` and `dilations` are the lengths of these two lists.
+/// settings are missing or contradict each other. `segments`, `dilations`: the lengths of these lists in the run file.
 void complete_and_check(RunFile& run, std::size_t segments, std::size_t dilations);
 
 /// Refuses an output file that is also an input, another output, or the run file. `read_through_input`: other files
-/// that have parts of input.file's datasets; they are known only after input.file was opened. Throws Error(usage).
+/// that hold parts of input.file's datasets, known only after input.file was opened. Throws Error(usage).
 void check_output(const RunFile& run, const std::vector<std::string>& read_through_input = {});
 
 }  // namespace annulus::runfile

@@ -22,14 +22,14 @@ constexpr Index max_top_keys = 1024;
 template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
-/// One value of several: those of `first`, then the entries of `table`, each of which has a `name` and a `value`.
+/// Reads one of several values: those of `first`, and the entries of `table`, which have a `name` and a `value`.
 template <class Value, class Table>
 Codec<Value> one_of(const Table& table, Choices<Value> first = {}) {
   for (const auto& entry : table) first.emplace_back(entry.name, entry.value);
   return choice(first);
 }
 
-/// One value of several: those of `first`, then `values`, each with the name that name_of() returns.
+/// Reads one of several values: those of `first`, and `values`, each with the name that name_of() returns.
 template <class Value, class List>
 Codec<Value> one_named(const List& values, Choices<Value> first = {}) {
   for (const auto& value : values) first.emplace_back(name_of(value), value);

@@ -1,5 +1,4 @@
-// Reads and writes values that have several parts: attention.segments, attention.bias, bench.sweep and
-// bench.skip.
+// Reads and writes values that have several parts: attention.segments, attention.bias, bench.sweep and bench.skip.
 #pragma once
 
 #include "annulus/runfile/codecs.hpp"
@@ -7,9 +6,9 @@
 
 namespace annulus::runfile {
 
-/// An entry of attention.segments: a number of rows, `all`, or a window. {window: 4}: a row sees itself and 3 rows
-/// before it and, if not causal, 3 rows after it. write() uses the other forms, {window: [left, right]} and
-/// {window: [3, 0], first: 4} (pattern::Window). read() does not change the pair's dilation.
+/// An entry of attention.segments: a number of rows, `all`, or a window. {window: 4} means that a row sees itself, 3
+/// rows before it and, if attention is not causal, 3 rows after it. write() writes all windows in the form
+/// {window: [3, 0]} or {window: [3, 0], first: 4} (pattern::Window). read() does not change the pair's dilation.
 Codec<pattern::Pair> segment(Index most_rows);
 
 /// attention.bias: {alibi: auto}, or {alibi: [0.5, 0.25], exempt: 1}.

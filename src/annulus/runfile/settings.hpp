@@ -1,4 +1,4 @@
-// The settings of a run file as plain structs. Only this room reads YAML.
+// The settings of a run file as plain structs. Only this folder reads YAML.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct GenerateSettings {
 struct InputSettings {
   std::optional<std::string> file;  ///< absolute path
   std::optional<GenerateSettings> generate;
-  std::optional<core::AxisOrder> axes;  ///< of q, k, v, dout, dlse; empty: as `file` names them, otherwise bshd
+  std::optional<core::AxisOrder> axes;  ///< for q, k, v, dout, dlse; empty: as `file` names them, otherwise bshd
   std::string q = "/q";
   std::string k = "/k";
   std::string v = "/v";
@@ -57,7 +57,7 @@ struct InputSettings {
   std::optional<std::string> lengths{};    ///< dataset: which rows of each batch entry exist; empty: all
   pattern::QueryOffset query_offset{};     ///< the row of k at which q begins
 
-  /// True if `lengths` is only about rows of k and v: queries without row numbers (query_offset: none) all exist.
+  /// True if `lengths` applies only to k and v: all queries exist if they have no row numbers (query_offset: none).
   bool has_lengths_of_keys() const { return lengths && query_offset.kind == pattern::QueryOffset::Kind::none; }
 };
 
@@ -85,7 +85,7 @@ struct ComputeSettings {
 };
 
 struct DistributionSettings {
-  std::string strategy = "auto";                    ///< auto, or a name that room app looks up
+  std::string strategy = "auto";                    ///< auto, or a name that the folder app looks up
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   std::optional<Index> block_size;                  ///< rows, for block_cyclic or stream; empty: auto
   std::optional<Index> ulysses_ranks;               ///< ranks in one group of hybrid; empty: auto
@@ -149,7 +149,7 @@ struct OutputSettings {
 
   std::string file;  ///< absolute path, or no_file
   bool overwrite = false;
-  std::optional<core::DType> type;    ///< of out, dq, dk, dv and a layer's tensors; empty: the input's
+  std::optional<core::DType> type;    ///< for out, dq, dk, dv and a layer's tensors; empty: the input's type
   std::vector<Statistic> statistics;  ///< in the order of all_statistics
   Index top_keys = 8;                 ///< number of keys that `top` lists for each query
   std::optional<std::string> report;  ///< absolute path of the JSON report

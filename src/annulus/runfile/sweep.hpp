@@ -42,12 +42,12 @@ struct SkipCondition {
   std::vector<std::pair<std::string, SweptValue>> values;
 };
 
-/// Words that a sweep may vary although they are not keys of a run file: the number of ranks, and of threads on each
-/// rank. Only launches with the numbers that a case asks for measure it.
+/// Words that a sweep may vary although they are not keys of a run file: the number of ranks, and the number of threads
+/// on each rank. A case that asks for such a number is measured only by launches with this number.
 inline constexpr const char* ranks_word = "ranks";
 inline constexpr const char* threads_word = "threads";
 
-/// Limit of the cases of a sweep; a sweep with more is probably a mistake.
+/// Limit for the number of cases of a sweep; a sweep with more cases is probably a mistake.
 inline constexpr Index most_cases = 100'000;
 
 /// Refuses words that are not keys of a run file, keys that a sweep may not vary (those of bench, output and train),

@@ -5,13 +5,13 @@
 
 namespace annulus::runfile {
 
-/// Follows symbolic links to their target, even if that does not exist. Returns a path without links, also in its
-/// folders. Throws Error(failure) if the links form a circle.
+/// Follows symbolic links to their target, even if the target does not exist. Returns a path in which neither the file
+/// nor a folder is a link. Throws Error(failure) if the links form a circle.
 std::string follow_links(const std::string& file);
 
-/// Reads a text file of at most 16 MiB. Local. `expected` says what it should be: "a run file (YAML)". Throws
-/// Error(usage), also for a folder, and for a file that cannot be text. Users easily give an HDF5 file instead of the
-/// run file that names it: the message then ends with `instead_of_hdf5`.
+/// Reads a text file of at most 16 MiB. Local. `expected` says what the file should be: "a run file (YAML)".
+/// Throws Error(usage), also for a folder, and for a file that cannot be text. Users easily give an HDF5 file instead
+/// of the run file that names it. For an HDF5 file, the message ends with `instead_of_hdf5`.
 std::string read_text_file(const std::string& path, const std::string& expected,
                            const std::string& instead_of_hdf5 = "");
 

@@ -25,7 +25,7 @@ bool looks_octal_or_hexadecimal(std::string_view digits) {
   return digits.size() > 1 && digits[0] == '0' && digits[1] != '.' && digits[1] != 'e' && digits[1] != 'E';
 }
 
-/// Converts the complete `text` as a decimal number. from_chars does not accept '+', so it is skipped.
+/// Converts the complete `text` as a decimal number. from_chars does not accept '+', so a '+' is skipped.
 template <class Number>
 std::optional<Number> convert(std::string_view text) {
   if (text[0] == '+') text.remove_prefix(1);
@@ -67,7 +67,7 @@ std::string lower(std::string_view word) {
 }
 
 using Name = std::pair<std::string_view, std::string_view>;
-/// Other names for the same thing, in other programs and in YAML 1.1.
+/// Names that other programs and YAML 1.1 use, each with our name for the same thing.
 constexpr std::array<Name, 20> other_names{{
     {"bf16", "bfloat16"},  {"f16", "float16"},   {"fp16", "float16"},   {"half", "float16"}, {"f32", "float32"},
     {"fp32", "float32"},   {"float", "float32"}, {"single", "float32"}, {"f64", "float64"},  {"fp64", "float64"},

@@ -17,7 +17,7 @@ using core::fail;
 
 // A run file has some dozens of nodes. But an alias repeats a node, so a short text can stand for billions of nodes.
 constexpr int max_nodes = 10000;
-constexpr int max_levels = 500;  // yaml-cpp's own limit; an alias inside its own node would never end
+constexpr int max_levels = 500;  // yaml-cpp's own limit; without it, an alias inside its own node would never end
 
 class TreeBuilder {
  public:
@@ -72,7 +72,7 @@ class TreeBuilder {
     }
     section.entries.push_back({word, at, build(value)});
     YamlNode& added = section.entries.back().value;
-    if (added.kind == YamlNode::Kind::null) added.location = at;  // an empty value has no location: errors name its key
+    if (added.kind == YamlNode::Kind::null) added.location = at;  // an empty value has no location: use its key's
   }
 
   std::string name_;
@@ -123,7 +123,7 @@ int last_marker(const std::string& text) {
   return int(lines.rend() - found) - 1;
 }
 
-/// Throws an Error(usage) that says what yaml-cpp found, for frequent mistakes in words of our own.
+/// Throws an Error(usage) that says what yaml-cpp found. Frequent mistakes are explained in our own words.
 [[noreturn]] void explain(const YAML::Exception& error, const std::string& text, const TreeBuilder& builder) {
   if (error.msg == YAML::ErrorMsg::BAD_FILE) {  // yaml-cpp's message for more than 500 levels
     fail(ErrorKind::usage, "{}not valid YAML, nested too deeply", builder.location(error.mark));
@@ -152,7 +152,7 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location) {
   TreeBuilder builder(name, fixed_location);
   try {
-    // Not YAML::LoadAll(): from some invalid texts it makes empty documents without end.
+    // YAML::LoadAll() is not used, because from some invalid texts it makes empty documents without end.
     std::istringstream stream(text);
     YAML::Parser parser(stream);
     FirstValue first, second;

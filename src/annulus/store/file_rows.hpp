@@ -1,4 +1,4 @@
-// Brings rows of tensors into memory: reads files, where a thread can read ahead of the kernel, or generates the rows.
+// Brings rows of tensors into memory: reads or generates them. A thread can read from files ahead of the kernel.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +22,7 @@ struct SeededTensor {
 
 /// The id with which the random numbers of q, k, v, dout or dlse are generated.
 core::TensorId seed_of(core::StoredTensor tensor);
-/// The name of the dataset of q, k, v, dout or dlse in the input file. input.dlse must be set to ask for dlse.
+/// The name of the dataset of q, k, v, dout or dlse in the input file. For dlse, input.dlse must be set.
 const std::string& dataset_of(const runfile::InputSettings& input, core::StoredTensor tensor);
 
 /// A dataset that only HDF5 can read: one that is chunked, compressed, compact, virtual, in other files, or in another

@@ -20,20 +20,20 @@ struct HeldRows {
   const std::vector<core::Interval>& rows;
   Index batch = 1;
   Index sequence = 0;
-  Index row_bytes = 0;  ///< of one row of one batch entry
+  Index row_bytes = 0;  ///< bytes of one row of one batch entry
 };
 
 /// A fingerprint that does not depend on the number of ranks or the partition. If a bit changes, or a row moves or is
-/// missing, it changes, too, except in one of 2^64 cases. It does not protect from an attacker. No row may be on two
-/// ranks. Collective.
+/// missing, the fingerprint changes, too, except in one of 2^64 cases. It does not protect from an attacker. No row may
+/// be on two ranks. Collective.
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
 /// The fingerprint of numbers that are the same on every rank.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
-/// Adds up the hashes of the 8-byte words of `count` bytes that belong at byte `begin` of a file, each times a factor
-/// from its position. Every `line` bytes are a line; no word crosses the end of a line. If a file is cut between two
-/// lines, the sums of its pieces add up to that of the file. Zeros add 0. Local.
+/// A sum over the 8-byte words of `count` bytes that belong at byte `begin` of a file: the hash of each word, times a
+/// factor from its position. Every `line` bytes are a line; no word crosses the end of a line. If a file is cut between
+/// two lines, the sums of its pieces add up to the sum of the file. A word of zeros adds 0. Local.
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line);
 
 /// What a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how the

@@ -11,8 +11,8 @@ namespace {
 
 using core::Index;
 
-/// Finds a number whose exponent bits are all ones: it is NaN or infinite. The test on bits is the same for all four
-/// types, and the compiler can vectorise it.
+/// Finds the first number that is NaN or infinite: its exponent bits are all ones. The test on bits is the same for all
+/// four types, and the compiler can vectorise it.
 template <class Bits, class Stored>
 std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent) {
   static_assert(sizeof(Bits) == sizeof(Stored));
@@ -29,7 +29,8 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
   return std::nullopt;
 }
 
-/// The largest absolute value. Compares bits without the sign: they have the same order as the values, and vectorise.
+/// The largest absolute value. Compares bits without the sign: they have the same order as the values, and the compiler
+/// can vectorise this.
 template <class Bits, class Stored>
 double largest(const Stored* numbers, Index count, Bits) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
@@ -124,7 +125,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
     Index local_rows = 0, row_numbers = 1;
     for (const core::Interval& interval : rows) local_rows += interval.size();
     for (std::size_t axis = 2; axis < extents.size(); ++axis) row_numbers *= extents[axis];
-    const Index row = found->index / row_numbers;  // in the local (B, rows)
+    const Index row = found->index / row_numbers;  // counted in the local (B, rows)
     Index inside = found->index % row_numbers;
     std::vector<Index> at(extents.size());
     at[0] = row / local_rows;

@@ -1,4 +1,4 @@
-// Finds numbers that are NaN, infinite or stand for missing ones, and the largest absolute value.
+// Finds numbers that are NaN, are infinite or stand for missing ones, and the largest absolute value.
 #pragma once
 
 #include <optional>
@@ -22,21 +22,22 @@ struct NonFinite {
   std::string expected() const;
 };
 
-/// Checks the first `numbers` of every `apart` numbers; all if both are equal. NonFinite::index counts only these.
+/// Which numbers to check: the first `numbers` of every `apart` numbers, or all numbers if both are equal.
+/// NonFinite::index counts only the numbers to check.
 /// Worked example: a row has 192 numbers of k, then 128 of v. {128, 320} and a pointer to the first v check v only.
 struct Spacing {
   core::Index numbers = 0, apart = 0;
 };
 
-/// One of `count` numbers that equals a missing value, which is first rounded to `type`; empty if there is none.
+/// One of `count` numbers that equals a missing value rounded to `type`; empty if there is none.
 std::optional<NonFinite> find_missing(const void* numbers, core::DType type, core::Index count,
                                       const MissingValues& missing);
 
-/// The first NaN or infinity among `count` numbers of a storage type; if there is none, find_missing().
+/// The first NaN or infinity among `count` numbers of a storage type; if there is none, the result of find_missing().
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, core::Index count,
                                          const MissingValues& missing = {}, const Spacing& spacing = {});
 
-/// The first of `count` numbers that the layout does not allow.
+/// One of `count` numbers that the layout does not allow; empty if there is none.
 inline std::optional<NonFinite> find_unwanted(const RowLayout& layout, const void* numbers, core::Index count) {
   if (layout.is_finite) return find_non_finite(numbers, layout.memory, count, layout.missing);
   return find_missing(numbers, layout.memory, count, layout.missing);
@@ -45,9 +46,10 @@ inline std::optional<NonFinite> find_unwanted(const RowLayout& layout, const voi
 /// Largest absolute value of `count` finite numbers of a storage type; 0 if there are none.
 double largest_magnitude(const void* numbers, core::DType type, core::Index count, const Spacing& spacing = {});
 
-/// If a rank has found a bad number, throws the same AgreedError on every rank, with value and index in the file of the
-/// number that comes first in the global tensor (B, S, ...). found->index counts this rank's numbers (B, rows, ...).
-/// If `info` describes only a part of the dataset, `first` is the index of the part's first number. Collective.
+/// If a rank has found a bad number, throws the same AgreedError on every rank. The message has the value of the bad
+/// number that comes first in the global tensor (B, S, ...), and its index in the file. found->index counts this rank's
+/// numbers (B, rows, ...). If `info` describes only a part of the dataset, `first` is the index of the part's first
+/// number. Collective.
 void check_finite(const std::string& where, const std::optional<NonFinite>& found,
                   const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
                   const std::string& expected = "expected finite numbers", const std::vector<core::Index>& first = {});

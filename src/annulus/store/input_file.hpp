@@ -20,9 +20,10 @@ struct FileContents {
   core::AxisOrder order = core::AxisOrder::bshd;  ///< from input.axes or the file; otherwise bshd
   Index width = 0;                                ///< E, how many numbers a row of x has; only for a layer
   Index query_rows = 0;                           ///< Sq, the number of rows of q, dout and dlse; for a layer S
-  /// From input.documents; or from input.lengths that apply to q: all batch entries end to end, B S rows; or {0, S}.
+  /// From input.documents, or from input.lengths if that applies to q: then all batch entries lie end to end, as one
+  /// sequence of B S rows. Otherwise {0, S}.
   pattern::Documents documents;
-  /// One range for each batch entry: its rows of k and v that exist. Empty unless input.lengths applies only to them.
+  /// For each batch entry, which rows of k and v exist. Empty unless input.lengths applies only to k and v.
   std::vector<core::Interval> key_ranges = {};
   std::vector<double> sink = {};         ///< (H) sink logits; empty if input.sink is empty
   std::vector<double> coordinates = {};  ///< (S, 2), or (B S, 2) if entries lie end to end; empty: not given
@@ -46,7 +47,8 @@ class InputFile {
   /// Reads this rank's rows (ascending disjoint intervals, possibly none) of several datasets, in the dataset's type.
   /// Collective: every rank names the same datasets. Throws the same Error(failure) on every rank if a number is NaN,
   /// infinite or stands for a missing one, or if the file has changed since it was checked. The message names the
-  /// dataset, the value and its index in the file; of several such numbers, that of the lowest [b, s, h, d].
+  /// dataset, the value and its index in the file. If there are several such numbers, it names the one with the lowest
+  /// [b, s, h, d].
   void read(const std::vector<RowsIn>& tensors, const std::vector<core::Interval>& rows,
             const comm::Communicator& comm) const;
 
@@ -76,7 +78,7 @@ InputFile layer_file(const runfile::Settings& settings, LayerExtras extras, cons
 /// Throws as InputFile::read().
 void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
-// These functions read single items of other HDF5 files. They are local, and throw Error(failure).
+// The following functions read single items of other HDF5 files. They are local, and throw Error(failure).
 
 /// Extents and type of a dataset of numbers.
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name);

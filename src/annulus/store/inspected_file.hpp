@@ -15,9 +15,8 @@ namespace annulus::store {
 
 using core::Index;
 
-/// The file that a path leads to, and its state from stat(2). The time of the last status change (ctime) is left
-/// out: links and permissions may change while the file is read. Every write to the file changes `modified`,
-/// too.
+/// The file that a path leads to, and its state from stat(2). The time of the last status change (ctime) is left out,
+/// because links and permissions may change while the file is read. Every write to the file changes `modified`, too.
 struct FileState {
   Index device = 0;
   Index inode = 0;
@@ -75,11 +74,12 @@ struct InspectedFile {
   }
   /// How many numbers `rows` rows of the dataset have: of one entry, or of all entries that lie end to end.
   Index numbers_in(const DatasetInfo& info, Index rows) const;
-  /// Whether memory that is read from the dataset has zeros for rows that do not exist.
+  /// Whether some rows of the dataset are left out. After reading, memory holds zeros for these rows.
   bool has_left_out(const DatasetInfo& info) const {
     return info.extents.size() >= 3 && !info.has_all_rows && !left_out.empty() && left_out.back().end > info.first_row;
   }
-  /// The missing values that can be looked for in rows that were read: not 0 if rows that do not exist are zeros.
+  /// The missing values to look for in memory after reading. Leaves out the value 0 if memory holds zeros for rows that
+  /// do not exist, because these zeros are no error.
   MissingValues missing_after_reading(const DatasetInfo& info) const;
 };
 
@@ -87,7 +87,7 @@ struct InspectedFile {
 void check_unchanged(const InspectedFile& file);
 
 /// Calls `read`, which opens the file, and checks before and after it that the file is still the same. Throws
-/// Error(failure) if the file has changed, also if `read` failed because of that. Local.
+/// Error(failure) if the file has changed; this error replaces an error that `read` has thrown. Local.
 template <class Read>
 void while_unchanged(const InspectedFile& file, Read&& read) {
   check_unchanged(file);

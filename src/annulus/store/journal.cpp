@@ -34,7 +34,7 @@ std::uint32_t checksum(const std::string& text) {
 
 std::string with_checksum(const std::string& line) { return fmt::format("{:08x} {}\n", checksum(line), line); }
 
-/// The line that with_checksum() got, from its result without the line end; empty if the checksum is wrong.
+/// Undoes with_checksum(): returns the line in `text`, which has no line end; empty if the checksum is wrong.
 std::optional<std::string> without_checksum(const std::string& text) {
   if (text.size() < 10 || text[8] != ' ') return std::nullopt;
   std::string line = text.substr(9);
@@ -42,7 +42,8 @@ std::optional<std::string> without_checksum(const std::string& text) {
   return line;
 }
 
-/// Whether a text begins like "<checksum> head {". A process that was killed may have written less of this, or nothing.
+/// Whether a text begins like "<checksum> head {" or, if it is shorter or empty, like the beginning of this: a process
+/// that was killed may have written no more.
 bool begins_like_journal(const std::string& text) {
   const std::string rest = " head {";
   for (std::size_t i = 0; i < std::min(text.size(), 8 + rest.size()); ++i) {

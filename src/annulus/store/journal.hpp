@@ -1,9 +1,9 @@
 // NAME.journal records which units of an output are finished, and which process works on which unit. It is a text file;
 // all processes that work on the output append whole lines to it, under a lock, and no other program reads it. It also
-// protects the output: no other run makes the file while a process lives that has signed on (line `owner`).
+// protects the output: while a process that has signed on (line `owner`) lives, no other run makes the file.
 //
-//   head {...}             what is computed: settings, input, version, and how it is cut into units
-//   making                 a launch lays out the part file: a part file that exists then belongs to this journal
+//   head {...}             what is computed: settings, input, version, and how the work is cut into units
+//   making                 a launch lays out the part file; a part file that exists from now on belongs to this journal
 //   part {...}             the layout of the part file (PartLayout in part_file.hpp)
 //   owner ID LAUNCH PROCESS ABOUT
 //                          a process signs on; while it lives, it locks a byte whose position follows from ID
@@ -52,7 +52,8 @@ class Journal {
   /// that is no journal has this path.
   explicit Journal(const std::string& path);
 
-  /// Reads an existing journal that has the lines head and part; otherwise empty. Makes no file. Throws as Journal().
+  /// Reads an existing journal. Empty if there is none, or if its line head or part is missing. Makes no file. Throws
+  /// as Journal().
   static std::optional<Journal> find(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -63,7 +64,7 @@ class Journal {
   bool has_locks() const { return locks_; }         ///< the file system supports locks
   bool is_recording() const { return recording_; }  ///< has the line record
   /// ABOUT of a living process that works on the output in a launch other than `launch`; empty if there is none. If the
-  /// file system has no locks, it may be a dead process of another machine: this machine cannot know whether it lives.
+  /// file system has no locks, this may be a dead process of another machine: only that machine knows whether it lives.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
   /// The end of a message that names a worker(): what to do if it is gone. Empty if the file system has locks.
   std::string if_gone(const std::string& part_file) const;
@@ -103,7 +104,7 @@ class Journal {
   bool is_claimed(const Unit& unit) const;
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }
 
-  /// Claims the completion of the file for this process, until the journal is closed; false if another one has done so.
+  /// Claims the completion of the file for this process, until the journal is closed; false if another process has it.
   bool take_completion();
 
   /// Removes the file of the journal. Call it when the run has ended, so that another run can make this output.
@@ -114,7 +115,7 @@ class Journal {
  private:
   Journal(const std::string& path, Descriptor file);
   void read_new();
-  void forget();  // all that was read
+  void forget();  // forgets all that was read
   void take(const std::string& line);
 
   std::string path_;

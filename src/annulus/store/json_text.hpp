@@ -1,4 +1,5 @@
-// Reads JSON from files that other programs may have written, and writes it. Included by .cpp files that link the JSON library.
+// Reads JSON from files that other programs may have written, and writes JSON. Only for .cpp files that link the JSON
+// library.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ inline nlohmann::ordered_json parse_json(const std::string& text) {
   return parsed;
 }
 
-/// Returns `json`. Throws an exception of the library if a number in it is not a whole number of 64 bits. Call it
+/// Returns `json`. Throws an exception of the JSON library if a number in it is not a whole number of 64 bits. Call it
 /// before numbers are converted: to convert 1e300 to an Index would be undefined behaviour.
 inline const nlohmann::ordered_json& whole_numbers(const nlohmann::ordered_json& json) {
   if (json.is_number()) json.get_ref<const nlohmann::ordered_json::number_integer_t&>();

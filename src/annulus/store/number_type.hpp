@@ -25,7 +25,7 @@ class NumberType {
   std::optional<core::DType> dtype_;
 };
 
-/// Functions that move numbers treat int64 as float64, which also has 8 bytes; they copy it without conversion.
+/// Functions that move numbers treat int64 as float64, which also has 8 bytes: they copy int64 without conversion.
 inline constexpr core::DType bits_of_int64 = core::DType::float64;
 
 constexpr std::size_t bytes_of(NumberType type) { return type.dtype() ? core::bytes_of(*type.dtype()) : 8; }
@@ -37,11 +37,10 @@ struct Numbers {
   NumberType type = core::DType::float32;
 };
 /// Writes the first `count` numbers of `from` to `to`. If the type of `to` has fewer bits, rounds to nearest; numbers
-/// that are too large become infinite. The memory must not overlap; int64 converts only to int64.
+/// that are too large become infinite. `from` and `to` must not overlap. int64 converts only to int64.
 void convert(const Numbers& from, const Numbers& to, core::Index count);
 
-/// A number that means "missing", and the dataset's attribute that defines it: _FillValue or missing_value, as netCDF
-/// has them.
+/// A number that means "missing", and the dataset's attribute that defines it: _FillValue or missing_value of netCDF.
 struct MissingValue {
   std::string attribute;
   double value = 0;

@@ -27,7 +27,7 @@ std::string about(const comm::Communicator& comm) {
                      utc_text(std::time(nullptr), "%Y-%m-%d %H:%M:%S UTC"));
 }
 
-/// Removes the journal's part file, on which no process may work, if it exists. Throws if another file is there.
+/// Removes the journal's part file if it exists. No process may be working on it. Throws if another file is there.
 void discard(const std::string& path, const Journal& journal) {
   if (!is_taken(path)) return;
   const bool is_its = journal.is_empty()
@@ -136,11 +136,11 @@ bool OutputFile::lay_out(const MayContinue& may_continue) {
   return begin(lock) && sign_on();
 }
 
-/// Call it if nothing is finished and no process works on the file: makes everything anew.
+/// Makes everything anew. Call it if no unit is finished and no process works on the file.
 bool OutputFile::begin(Journal::Lock& lock) {
   if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
-    discard(part_path_, *journal_);  // first: without its journal no later launch would know that it may be removed
+    discard(part_path_, *journal_);  // first: only the journal says that this part file may be removed
     check_can_be_made(final_path_, plan_.where.overwrite);
     lock.begin_anew();
     lock.write("head " + plan_.head);
@@ -200,7 +200,7 @@ void OutputFile::write_parts(const std::vector<MatrixPart>& parts,
 }
 
 void OutputFile::publish(const Record& record) {
-  struct ReleaseGuards {  // on other ranks: only rank 0 renames, keeps or removes the files, even if publishing fails
+  struct ReleaseGuards {  // acts on other ranks: only rank 0 renames, keeps or removes files, even after an error
     OutputFile& file;
     ~ReleaseGuards() {
       if (file.comm_.is_root()) return;

@@ -1,9 +1,9 @@
 // HDF5 files that this program makes. A file appears under its final name complete or not at all.
 //
 // Rank 0 lays out NAME.part before anything is computed (part_file.hpp), and every rank writes its rows to it. At the
-// end every rank flushes and closes it; rank 0 adds the record and renames it to NAME. Meanwhile NAME.journal
+// end every rank flushes and closes NAME.part; rank 0 adds the record and renames it to NAME. Meanwhile NAME.journal
 // (journal.hpp) says which processes make the file. No other run makes the file while one of these processes lives.
-// After that, the next run makes it anew, or continues.
+// After that, the next run makes the file anew, or continues it.
 #pragma once
 
 #include <functional>
@@ -32,13 +32,14 @@ OutputPlan output_plan(const OutputTarget& where, const std::vector<TensorSpec>&
 
 class OutputFile : public RowWriter {
  public:
-  /// Called on rank 0, under the journal's lock, if another launch has finished units or works on this output. True:
-  /// this launch can continue; false: the other one has cut other units. Throws Error if this launch must not continue.
+  /// Called on rank 0, under the journal's lock, if another launch has finished units or works on this output. Returns
+  /// true if this launch can continue, and false if the other launch has cut the output into other units. Throws Error
+  /// if this launch must not continue.
   using MayContinue = std::function<bool(const Journal&, const PartLayout&)>;
 
   /// Lays the file out, or opens one that `may_continue` accepts. Collective. Throws the same Error(failure) on every
-  /// rank if the folder is missing or not writable, the file exists and must not be replaced or is not a regular file,
-  /// space is missing, or another run makes the file; the message names its process.
+  /// rank if the folder is missing or not writable, if the file exists and must not be replaced or is not a regular
+  /// file, if space is missing, or if another run makes the file; the message names the process of that run.
   OutputFile(OutputPlan plan, const comm::Communicator& comm, const MayContinue& may_continue = {});
   /// If publish() was not called, removes the file, unless finished units are kept. Not collective.
   ~OutputFile() override;
@@ -50,7 +51,7 @@ class OutputFile : public RowWriter {
   /// A number that all processes of this launch share.
   std::uint64_t launch() const { return launch_; }
 
-  /// Call it on rank 0 or, if finished units are kept, on any rank; other ranks have not opened the journal.
+  /// Call it on rank 0 or, if finished units are kept, on any rank: otherwise only rank 0 has opened the journal.
   Journal& journal() { return *journal_; }
   const Journal& journal() const { return *journal_; }
   /// nullptr if another launch has already given the file its final name.

@@ -39,7 +39,7 @@ Index bytes_of(const TensorSpec& spec) {
                          std::multiplies<Index>());
 }
 
-/// The byte range of the numbers of each dataset in the top group: of tensors, and of scales (whose space stays empty).
+/// The byte range of the numbers of each dataset in the top group: tensors, and scales, whose space stays empty.
 std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   std::vector<std::string> names;
   const auto note = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
@@ -116,8 +116,8 @@ PartLayout found_layout(const Descriptor& file, const std::string& path, const s
   return layout;
 }
 
-/// Makes an empty new file, never through a link. If there are hints, MPI makes it with them, because a file system
-/// decides on the stripes of a file when it is made.
+/// Makes an empty new file, never through a link. If there are hints, MPI makes the file with them, because a file
+/// system decides on the stripes of a file when the file is made.
 Descriptor new_file(const std::string& path, const comm::FileHints& hints) {
   if (hints.empty()) return Descriptor(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   if (path.find(':') != std::string::npos) {

@@ -53,11 +53,11 @@ class PartFile final : public core::RowSink {
                             std::optional<UnfinishedFile>& guard);
 
   /// Opens a file that was laid out. Throws Error(failure) if the path leads to another file, or if bytes are missing
-  /// at the end. `has_scratch`: false once publish() may have begun, which writes the record over the scratch tensors.
+  /// at the end. `has_scratch`: false once publish() may have begun: it writes the record over the scratch tensors.
   PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch);
 
   /// Writes rows of a tensor on this rank alone, while other ranks write other rows. Bytes that do not fill a block of
-  /// the file (shared_blocks.hpp) stay in memory until write_borders(): other ranks may write to that block, too.
+  /// the file (shared_blocks.hpp) stay in memory until write_borders(), because other ranks may write to that block.
   void write(core::StoredTensor tensor, const std::vector<core::RowPiece>& pieces) override;
   core::RowTraffic traffic() const override { return traffic_; }
   /// Writes and flushes the bytes that write() has kept. Call it only while this process has the journal's lock, so
@@ -65,7 +65,7 @@ class PartFile final : public core::RowSink {
   void write_borders();
   bool has_borders() const { return !borders_.empty(); }
 
-  /// Adds this rank's pieces to the checksums. Call it for pieces that write_together() writes: write() does it itself.
+  /// Adds this rank's pieces to the checksums. Call it for pieces that write_together() writes; write() adds its own.
   void note_written(const RawTensor& to, const std::string& dataset, const std::vector<core::RowPiece>& pieces);
   /// The checksums of what this rank has written since the last call.
   UnitChecks take_checks() { return std::exchange(checks_, {}); }

@@ -16,9 +16,9 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-constexpr Index window_bytes = Index(4) << 20;  // that one call reads or writes if rows are scattered
+constexpr Index window_bytes = Index(4) << 20;  // one call reads or writes this much if rows are scattered
 constexpr Index gap_bytes = Index(8) << 10;     // two pages: reading a gap of this size costs less than another call
-constexpr Index call_bytes = Index(64) << 20;   // that one call writes at most: takes a second on a slow disk
+constexpr Index call_bytes = Index(64) << 20;   // one call writes at most this much: it takes a second on a slow disk
 
 /// Reads `count` bytes at byte `offset` of the file. Throws Error(failure), also if the file ends too early.
 void read_all(const RawTensor& tensor, std::byte* to, Index count, Index offset) {
@@ -39,7 +39,8 @@ void check_run(const RowLayout& layout, const OneRun& run) {
        found->expected());
 }
 
-/// Checks all runs in one call if memory has no gaps between them, and each run only to find the index of a bad number.
+/// If memory has no gaps between the runs, checks all of them in one call. If it has gaps, or a number is bad, checks
+/// run by run, and finds the index of the bad number.
 void check_runs(const RowLayout& layout, const RowRuns& runs) {
   if (runs.memory_step == runs.numbers * Index(core::bytes_of(layout.memory)) &&
       !find_unwanted(layout, runs.memory, runs.numbers * runs.count)) {
@@ -136,7 +137,7 @@ void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>
   std::vector<RowRuns> whole, scattered;
   split(layout, pieces, whole, scattered);
   for (const RowRuns& runs : whole) visit(runs.file, runs.memory, runs.numbers * layout.number_bytes());
-  // Writes consecutive runs of the file together, but never the bytes between two runs, which may be another rank's.
+  // Visits consecutive runs of the file together, but never bytes between two runs, which may belong to another rank.
   std::vector<std::byte> bounce;
   Index begin = 0;
   const auto send = [&] {

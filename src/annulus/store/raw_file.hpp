@@ -22,8 +22,8 @@ struct RawTensor {
 RowLayout layout_of(const InspectedFile& seen, const std::string& dataset);
 
 /// Opens the file of a dataset whose bytes in the file are contiguous and the same as in memory, and checks that the
-/// file has not changed. Empty if only HDF5 can read the dataset; if `seen` does not say this, asks HDF5. Local.
-/// Throws Error(failure).
+/// file has not changed. Empty if only HDF5 can read the dataset; asks HDF5 whether this is so if `seen` does
+/// not say it. Local. Throws Error(failure).
 std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset);
 
 /// Reads pieces, and converts them if layout.memory is another type. Throws Error(failure) with the dataset's name if
@@ -33,7 +33,8 @@ void read_rows(const RawTensor& tensor, const std::vector<core::RowPiece>& piece
 /// A function that gets `count` bytes that belong at byte `begin` of the file.
 using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index count)>;
 /// Calls `visit` with the bytes of the pieces, converted to the file's type. The bytes of one call are contiguous in
-/// the file; if a buffer holds them, they are some MiB at most. Throws Error(failure) if a number does not fit.
+/// the file. If the bytes were copied to a buffer, they are some MiB at most. Throws Error(failure) if a number does
+/// not fit.
 void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit);
 
 /// Writes bytes of a tensor in several calls; between them the watchdog learns that work goes on. Call it on the thread

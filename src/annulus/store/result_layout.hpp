@@ -21,13 +21,13 @@ struct TensorSpec {
   std::string name;
   NumberType type = core::DType::float32;
   std::vector<Index> extents;
-  std::string axes;  ///< a word for each, "batch sequence head dim"; axes with the same name have the same length
+  std::string axes;  ///< a word for each axis, "batch sequence head dim"; axes with the same name have the same length
   core::AxisOrder order = core::AxisOrder::bshd;
   std::string units = "1";
 };
-/// A dataset for a tensor in core::stored_tensor_table: (B, S, heads, D), (B, S, H) of lse, (B, S, H, k) of top_rows.
-/// Any other name gets the axes of q. Heads of k and v have the axis kv_head if they are fewer than those of q.
-/// `query_rows`: number of rows of q; if it is not S, these rows have the axis query; 0: it is S.
+/// A dataset for a tensor in core::stored_tensor_table: (B, S, heads, D), (B, S, H) for lse, (B, S, H, k) for top_rows.
+/// Any other name gets the axes of q. The axis of the heads of k and v is named kv_head if k has fewer heads than q.
+/// `query_rows`: number of rows of q, or 0 if it is S. If it is not S, the axis of these rows is named query.
 TensorSpec tensor_spec(const std::string& name, NumberType type, const core::Shape& shape,
                        core::AxisOrder order = core::AxisOrder::bshd, Index query_rows = 0, Index top_keys = 0);
 
@@ -38,7 +38,6 @@ struct OutputTarget {
   std::optional<Index> alignment{};  ///< datasets of this many bytes or more start at multiples of it; empty: auto
   comm::FileHints hints{};           ///< hints for making the file
 };
-/// The target for a run file.
 OutputTarget target_of(const runfile::OutputSettings& output);
 
 /// A dataset of group /run; the values on rank 0 are written. Axes "rank" and extents {P}: one number for each rank.

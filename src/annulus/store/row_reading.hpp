@@ -12,17 +12,17 @@
 
 namespace annulus::store {
 
-/// Host memory for rows of a dataset: (B, rows, heads, D), contiguous. The rows of the intervals follow one another.
+/// Host memory for rows of a dataset: (B, rows, heads, D), contiguous. Rows of several intervals follow one another.
 struct RowsIn {
   std::string dataset;
   void* host = nullptr;
 };
 
-/// The pieces that make up these rows and heads of the entries `batch`. In memory they are (batch, rows,
-/// heads, numbers), entry by entry, and interval by interval inside an entry. `number_bytes`: bytes of a
-/// number in memory. `apart`: bytes from the start of one head to the next; 0: heads are contiguous. Worked
-/// example: 2 entries, rows {[4, 6), [10, 13)} and heads [0, 2) give four pieces: rows 4-5 of entry 0, rows
-/// 10-12 of entry 0, rows 4-5 of entry 1, rows 10-12 of entry 1.
+/// The pieces that make up these rows and heads of the entries `batch`. In memory they are (batch, rows, heads,
+/// numbers), entry by entry, and interval by interval inside an entry. `number_bytes`: bytes of a number in memory.
+/// `apart`: bytes from the start of one head to the next; 0: heads are contiguous. Worked example: 2 entries, rows
+/// {[4, 6), [10, 13)} and heads [0, 2) give four pieces: rows 4-5 of entry 0, rows 10-12 of entry 0, rows 4-5 of entry
+/// 1, rows 10-12 of entry 1.
 std::vector<core::RowPiece> pieces_of(core::Interval batch, const std::vector<core::Interval>& rows,
                                       core::Interval heads, Index head_numbers, Index number_bytes, const void* memory,
                                       Index apart = 0);

@@ -1,4 +1,4 @@
-// Finds which bytes of a file hold given rows of a tensor, and where they belong in memory; plans few reads for them.
+// Finds which bytes of a file hold given rows of a tensor, and where in memory they belong. Plans few reads for them.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ struct RowLayout {
   void allow(Wanted wanted) {
     if (wanted != Wanted::finite_numbers) is_finite = false;
     if (wanted != Wanted::any_numbers) return;
-    // Afterwards rows that do not exist are zeros in memory: only while it reads can one tell them from a missing 0.
+    // If rows do not exist, still refuses a missing value 0: after reading, memory holds zeros for these rows, too.
     std::erase_if(missing, [&](const MissingValue& one) { return left_out.empty() || one.value != 0; });
   }
   Index heads() const { return extents[2]; }
@@ -104,7 +104,7 @@ std::vector<OneRun> in_file_order(const std::vector<RowRuns>& runs);
 struct OneNumber {
   Index batch = 0, row = 0, head = 0, number = 0;
 };
-/// Takes a value for each axis (batch, row, head, number); returns those of the dataset's axes, in the file's order.
+/// Takes a value for each axis (batch, row, head, number). Returns the values for the dataset's axes, in file order.
 template <class Value>
 std::vector<Value> per_axis(const RowLayout& layout, std::vector<Value> four) {
   if (layout.axes <= 2) return {four.begin() + 1, four.begin() + 1 + std::ptrdiff_t(layout.axes)};

@@ -11,7 +11,7 @@ namespace {
 
 using core::Interval;
 
-constexpr Index bytes_at_root = Index(1) << 20;      // times ranks: rank 0 writes smaller datasets alone
+constexpr Index bytes_at_root = Index(1) << 20;      // for each rank: rank 0 writes smaller datasets alone
 constexpr Index received_at_once = Index(64) << 20;  // bytes that one rank receives at once from others
 
 /// Bytes of the file that another rank writes for this rank.

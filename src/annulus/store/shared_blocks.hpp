@@ -5,7 +5,7 @@
 // other machines have written to that block. So the file is cut into blocks of 64 KiB, which is more than any page:
 // - the rank that has the row of a block's first byte writes the block; other ranks send it their bytes of the block;
 // - rank 0 writes the first and the last block of a dataset if these blocks also hold bytes outside the dataset;
-// - rank 0 writes the whole dataset if that has less than 1 MiB for each rank.
+// - rank 0 writes the whole dataset if the dataset has less than 1 MiB for each rank.
 // Worked example: a large dataset begins at byte 0, and its rows have 40 KiB. Rank 0 has rows 0 and 1, which are bytes
 // [0, 80 KiB), so it writes the blocks at 0 and 64 KiB. Rank 1 has rows 2 and 3, which are [80 KiB, 160 KiB). It sends
 // [80 KiB, 128 KiB) to rank 0, and writes the block at 128 KiB; the rank with row 4 sends it [160 KiB, 192 KiB).
@@ -56,8 +56,8 @@ class RowOwners {
 void write_together(const RawTensor& tensor, const std::vector<core::RowPiece>& pieces, const RankOf& rank_of,
                     const comm::Communicator& comm, core::RowTraffic& traffic);
 
-// RowWriter: where all ranks together write their results, which is a file that is being made (output_file.hpp) or, in
-// tests, memory.
+// All ranks together write their results to a RowWriter: a file that is being made (output_file.hpp) or, in tests,
+// memory.
 
 /// Host memory with this rank's rows of a dataset, (batch, rows, heads, ...), contiguous.
 struct RowsOut {

@@ -1,14 +1,13 @@
-// The cases of a sweep that its launches have measured so far. They are in a folder NAME.part beside the table NAME,
-// which has one file for each launch. Use these functions on one rank.
+// The cases of a sweep that its launches have measured so far. They are in a folder NAME.part beside the table NAME.
+// The folder has one file for each launch. Use these functions on one rank.
 //
 //   sweep.h5.part/3f0c5a7799e1d2b4.jsonl    Line 1 says which sweep it is. Each other line holds one finished case, or
 //                                           the numbers of cases that the launch begins to measure.
 //
-// A launch only appends to its own file, and removes no file, so no locks are needed. Each line is written in
-// one call and flushed to disk. If a killed process or a full disk leaves a line incomplete, readers ignore
-// that line. A launch makes the table from the files of all launches. If a file has grown while the launch
-// made the table, the launch makes the table again. So the last table contains all finished cases, in whatever
-// order the launches end.
+// A launch only appends to its own file, and removes no file, so no locks are needed. Each line is written in one call
+// and flushed to disk. If a killed process or a full disk leaves a line incomplete, readers ignore that line. A launch
+// makes the table from the files of all launches. If a file has grown while the launch made the table, the launch makes
+// the table again. So the last table contains all finished cases, in whatever order the launches end.
 #pragma once
 
 #include <optional>
@@ -68,8 +67,8 @@ struct Parts {
   std::string state;                ///< names and sizes of the files; if it has not changed, no launch has added a line
 };
 
-/// Reads all files in the table's folder. Throws Error(failure) if a file belongs to another sweep;
-/// the message says in what the two differ.
+/// Reads all files in the table's folder. Throws Error(failure) if a file belongs to another sweep; the message says in
+/// what the two sweeps differ.
 Parts read_parts(const std::string& table, const std::string& identity);
 /// Only the `state` of read_parts().
 std::string state_of_parts(const std::string& table);
@@ -77,8 +76,8 @@ std::string state_of_parts(const std::string& table);
 /// The folder of the files: "sweep.h5.part".
 std::string folder_of_parts(const std::string& table);
 
-/// Throws Error(failure) if the identity `made`, found in `file`, differs from `asked`. The message says what differs, and
-/// names the run file's `key` for `file`.
+/// Throws Error(failure) if the identity `made`, found in `file`, differs from `asked`. The message says what differs,
+/// and names the run file's `key` for `file`.
 void check_same_sweep(std::string_view key, const std::string& file, const std::string& made, const std::string& asked);
 
 }  // namespace annulus::store

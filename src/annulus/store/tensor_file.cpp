@@ -33,7 +33,7 @@ Meaning meaning_of(std::string name) {
 }
 
 /// Names of a dataset's axes, one for each; empty if the file has none. If the file names them in several ways, the
-/// first of these counts: the attribute `axes` (one text of several words, as this program writes), the attribute
+/// first of these ways counts: the attribute `axes` (one text of several words, as this program writes), the attribute
 /// DIMENSION_LABELS (h5py: dataset.dims[0].label = "batch"), the names of dimension scales (netCDF, xarray).
 std::vector<std::string> axis_names(hid_t dataset) {
   const std::size_t axes = extents_of(dataset, "a dataset with names of axes").size();
@@ -163,8 +163,8 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
   }
 }
 
-/// Compares dout with q, but its head size with that of v. Compares dlse (B, Sq, H) with q; dlse has q's order of axes
-/// and lse's type.
+/// Compares dout with q, but the head size of dout with that of v. Compares dlse (B, Sq, H) with q; dlse has q's order
+/// of axes and lse's type.
 void check_gradients(const FoundDataset& dout, const std::optional<FoundDataset>& dlse, const Query& q,
                      const FoundDataset& v) {
   check_type(dout, q.found.type, q.found.where);

@@ -5,7 +5,7 @@
 // which rank wrote which rows in which order. A word of zeros adds 0, so a piece may contain rows that do not exist.
 //
 // Worked example: "out 77 1 0 128 1 64 0 4" says that the unit has written, with checksum 77, one piece of dataset out:
-// batch entry 0, from row 128 on 64 rows with stride 1, heads [0, 4).
+// batch entry 0, 64 rows from row 128 on with stride 1, heads [0, 4).
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct UnitCheck {
 
   /// Adds to `pieces`. Pass the numbers of these pieces to add_bytes(), too.
   void add(const RowLayout& layout, const std::vector<core::RowPiece>& more);
-  /// Adds bytes to the sum. They belong at byte `begin` of the file, and are whole heads, as from for_each_stretch().
+  /// Adds bytes to the sum. They belong at byte `begin` of the file, and are whole heads, as for_each_stretch() gives.
   void add_bytes(const RowLayout& layout, Index begin, const std::byte* bytes, Index count);
 };
 

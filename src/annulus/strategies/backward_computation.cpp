@@ -10,11 +10,11 @@ namespace {
 
 using kernels::Gradient;
 
-/// Results are written over their sums, except where sums in float32 make results in float64.
+/// Whether results are written over their sums: always, except where sums in float32 make results in float64.
 bool results_replace_sums(const Problem& problem) {
   return core::bytes_of(problem.type) <= core::bytes_of(problem.precision);
 }
-/// dK and dV are not written over their sums, either, if one row of sums holds both.
+/// The same for dK and dV. They are not written over their sums, either, if one row of sums holds both dK and dV.
 bool key_results_replace_sums(const Problem& problem) {
   return results_replace_sums(problem) && !problem.shape.has_value_dim();
 }
@@ -59,9 +59,9 @@ void finish_first_row(const Problem& problem, Gradient which, Index heads, const
   core::copy_to_device(sums.data(), bytes.data(), row.bytes());
 }
 
-/// Turns rows of sums into rows of a gradient in `result`, which may be the same memory. Then a result of another type
-/// has at most half the bytes of its sum, so the results of rows [0, 2 b) fit where the sums of rows [0, b) were: when
-/// rows [0, b) are done, rows [b, 2 b) can be written together.
+/// Turns rows of sums into rows of a gradient in `result`, which may be the memory of the sums. If it is, and the types
+/// differ, a result has at most half the bytes of its sum, so the results of rows [0, 2 b) fit where the sums of rows
+/// [0, b) were: when rows [0, b) are done, rows [b, 2 b) can be written together.
 void finish_one(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
                 const core::Buffer& result) {
   const bool moves = sums.data() == result.data() && problem.type != problem.sum_type();
@@ -305,7 +305,7 @@ Index backward_work(const Problem& problem, const RowCounts& held, Index extra, 
   const bool any = rows > 0 || held.keys > 0;
   const Index narrower = core::bytes_of(problem.type) < core::bytes_of(problem.precision) && any;
   const Index one_row = narrower * std::max(problem.query_row_bytes(), problem.kv_row_bytes());
-  // At the end results replace the sums in memory: first dq replaces the queries' sums, then dkv those of the keys.
+  // At the end results replace the sums in memory: first dq the sums of the queries, then dkv the sums of the keys.
   const Index after_dq = results_replace_sums(problem) ? query_sums : dq;
   return backward_panels(problem, rows) + std::max({query_sums + key_sums + std::max({delta + extra, dq, one_row}),
                                                     after_dq + key_sums + dkv, delta + sink_sum_bytes(problem)});

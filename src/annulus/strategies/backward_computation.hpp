@@ -10,8 +10,8 @@ namespace annulus::strategies {
 /// normalizers or dout.
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors);
 
-/// Makes tensors.sink_sums from `rows` rows: the gradients of the sink logits, if the problem has sink logits. Reads
-/// normalizers and delta.
+/// Makes tensors.sink_sums, the gradients of the sink logits, from normalizers and delta of `rows` rows. Does nothing
+/// if the problem has no sink logits.
 void make_sink_sums(const Problem& problem, Index rows, Tensors& tensors);
 
 class BackwardComputation final : public SumComputation {
@@ -21,12 +21,12 @@ class BackwardComputation final : public SumComputation {
   BackwardComputation(const Problem& problem, const RowCounts& own_rows, Tensors& tensors, core::Count expected,
                       const Progress& progress, Wanted wanted = Wanted::all);
 
-  /// Makes tensors.dq and tensors.dkv, or only the wanted one, from their sums. Where the types allow it, results
-  /// replace their sums in memory; otherwise this takes new memory (backward_work()).
+  /// Makes tensors.dq and tensors.dkv, or only the wanted one, from their sums. If the types allow it, results replace
+  /// their sums in memory; otherwise they take new memory (backward_work()).
   void finish(core::HopMetrics& metrics);
   /// Makes tensors.dq, if it is wanted. Returns the sums for the rank's own K/V rows, for finish_keys().
   core::Buffer finish_queries(core::HopMetrics& metrics);
-  /// Called instead of these two: returns the sums for the queries, (B, rows, H, D), and for the own K/V rows.
+  /// Called instead of finish(): returns the sums for the queries, (B, rows, H, D), and for the own K/V rows.
   struct Made {
     core::Buffer queries, keys;
   };
@@ -45,11 +45,11 @@ class BackwardComputation final : public SumComputation {
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
 /// Makes dQ (B, rows, H, D) in the storage type, in the memory of `callers` if it fits. `sums` is (B, parts * rows, H,
-/// D): its row p * rows + i is the sum of rank p of `parts` ranks for row i. Adds a row's sums in the order of ranks.
+/// D) for `parts` ranks: its row p * rows + i is the sum that rank p made for row i. Adds a row's sums in rank order.
 core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
                                const core::Buffer& callers, core::HopMetrics& metrics);
 
-/// In how many blocks of batch entries a backward pass works, one block after another, where no rank adds to another
+/// In how many blocks of batch entries a backward pass works, one block after another, if no rank adds to another
 /// rank's sums. Entries share nothing, so each block can be small enough that its sums stay in the threads' caches.
 Index backward_blocks(const Problem& problem, const RowCounts& rows);
 /// The tensors of the batch entries `entries`, of a rank with `queries` query rows and the key rows `own`. A result

@@ -1,4 +1,4 @@
-// Which partition suits a problem. A run takes as long as its busiest rank.
+// Chooses the partition that suits a problem. A run takes as long as its busiest rank.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ constexpr double triples_per_interval = 2000;  // one more interval costs as muc
 constexpr double most_intervals = 1 << 24;     // of all ranks: `auto` considers no zigzag with more
 constexpr Index blocks_per_rank = 8;           // of block_cyclic, if no block size is given
 
-/// Borders of the pieces that zigzag cuts into chunks: documents, cut again where the rows that are queries begin and
-/// end. So neighbouring queries are also spread over all ranks.
+/// Borders of the pieces that zigzag cuts into chunks. The pieces are the documents, cut again where the rows that are
+/// queries begin and end, so that neighbouring queries are also spread over all ranks.
 pattern::Documents zigzag_borders(const Problem& problem) {
   pattern::Documents borders = problem.key_documents();
   if (problem.queries && !problem.has_queries_after_all_keys()) {
@@ -55,7 +55,7 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
 }
 
 /// Work of the busiest rank in kept triples of all batch entries. Short packed documents make zigzag cut the rows into
-/// very many intervals, which can cost more than the balance gains; so this adds the cost of the intervals.
+/// very many intervals, which can cost more than the balance gains. So the cost of the intervals is added.
 double busiest(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   double most = 0;
@@ -67,7 +67,7 @@ double busiest(const Problem& problem, const Partition& partition) {
   return most;
 }
 
-/// Kinds of partition to compare; kinds that move fewer rows usually come first (zigzag moves twice as many).
+/// The kinds of partition to compare. Kinds that usually move fewer rows come first (zigzag moves twice as many).
 std::vector<PartitionKind> kinds_of(const Problem& problem, int ranks) {
   std::vector<PartitionKind> kinds{PartitionKind::contiguous, PartitionKind::documents, PartitionKind::zigzag};
   std::erase_if(kinds, [&](PartitionKind kind) { return !is_compared(problem, kind, ranks); });
@@ -89,7 +89,7 @@ PartitionKind best_of(const std::vector<PartitionKind>& kinds, const Problem& pr
   return kinds[std::size_t(first - work.begin())];
 }
 
-/// The problem's partition. If a reproducible problem names none, `why_not` must return "" for the chosen kind.
+/// The problem's partition. If a reproducible problem names no kind, a kind is chosen for which `why_not` returns "".
 Partition best_allowed_partition(std::string (*why_not)(const Problem&, int), Problem problem, int ranks) {
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);

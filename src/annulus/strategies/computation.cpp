@@ -131,7 +131,7 @@ void Computation::add(const KeyBlock& block, const pattern::StoredRows& queries,
   const comm::Scope doing(scope);
   const std::function<void()> watched_poll = watched(poll, tensors_.poll);
   core::Span span("compute", core::SpanKind::compute);
-  // One pair after another: two items of one pair never share a query row and head, items of two pairs may.
+  // One pair after another, because items of two pairs may share a query row and head; items of one pair never do.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries, block.rows, part)) {
     if (list.empty()) continue;
     const double cpu = core::cpu_seconds();
@@ -231,7 +231,7 @@ QueryBlocks query_blocks(const Problem& problem, Index rows) {
 Index forward_memory(const Problem& problem, const RowCounts& held, const QueryBlocks& blocks, Index extra) {
   if (blocks.count() == 1) return local_memory(problem, held, extra);
   const Index rows = held.queries;
-  // Cuts are only where the grid allows them: this moves a cut by at most half the spacing, and a block has two cuts.
+  // Rows are cut only where the grid allows it: this moves each of a block's two ends by at most half the spacing.
   const Index spacing = problem.granule > 1 && blocks.rows > 1 ? problem.grid().spacing() : 0;
   const Index largest = std::min(rows, core::ceil_div(rows, blocks.rows) + spacing);
   const core::Shape shape = with_entries(problem.shape, core::ceil_div(problem.shape.batch, blocks.entries));

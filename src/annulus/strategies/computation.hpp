@@ -43,7 +43,7 @@ struct QueryBlocks {
   Index count() const { return entries * rows; }
 };
 
-/// One such block. Tensors store `held` rows of each entry; the block has those of `entries`, from row `first` on.
+/// One such block: rows of the batch entries `entries`, from row `first` on. Tensors store `held` rows of each entry.
 struct QueryRange {
   core::Interval entries;
   Index first = 0;
@@ -82,7 +82,6 @@ class Computation {
   /// The block's part of a tensor (B, held, H, numbers).
   core::TensorView view(const core::Buffer& tensor, core::DType type, Index numbers) const;
   core::TensorView queries_view() const;
-  /// Memory for the accumulator of the softmaxes.
   core::Buffer accumulator();
   kernels::State empty_states(core::Buffer acc) const;
 
@@ -105,7 +104,7 @@ std::string round_name(const Problem& problem, const pattern::Layout& round);
 /// Returns a `poll` for kernels: it reports to the watchdog and calls `callers` (Tensors::poll) and `poll`, if given.
 std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers);
 
-/// The shape of the most heads that one work item has: those that share a K/V head; all heads with some libraries.
+/// The shape with as many heads as one work item has at most: those that share a K/V head; with some libraries, all.
 core::Shape item_shape(const Problem& problem);
 
 /// Into how many parts kernels may cut the keys of a rank with `rows` query rows; bytes that the parts take in a pass.
@@ -115,17 +114,17 @@ Index key_parts_bytes(const Problem& problem, Index rows, bool backward);
 /// Bytes that the kernel keeps for its panels after it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
 
-/// Into how many blocks a rank's rows are cut where all keys are available at once: so many that the sums of one block
-/// take a few percent of the tensors' bytes. Sums that are made in the results' memory (is_in_place()) take none: then
-/// blocks are cut only by batch entries, so that sums become results while they are still in a cache.
+/// Into how many blocks a rank's rows are cut if all keys are available at once: so many that the sums of one block
+/// take a few percent of the tensors' bytes. Sums that are made in the results' memory (is_in_place()) take no bytes of
+/// their own. For them rows are cut only by batch entries, so that sums become results while they are still in a cache.
 QueryBlocks query_blocks(const Problem& problem, Index rows);
 
 /// Peak bytes of a forward pass that works on `blocks` of its rows one after another and has `extra` bytes of K/V
 /// buffers.
 Index forward_memory(const Problem& problem, const RowCounts& rows, const QueryBlocks& blocks, Index extra);
 
-/// Peak bytes of a rank that holds `rows` rows, has `extra` bytes of K/V buffers while it computes, and makes out and
-/// lse at the end.
+/// Peak bytes of a forward pass of a rank that holds `rows` rows, has `extra` bytes of K/V buffers while it computes,
+/// and makes out and lse at the end.
 Index local_memory(const Problem& problem, const RowCounts& rows, Index extra);
 
 /// Kept triples between queries and keys, batch entries included.

@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// All steps of one round. `current_block`: rows of the current block; null if a rank's rows are not cut into blocks.
+/// Runs all steps of one round. `current_block`: rows of the current block; null if the rank's rows are not cut.
 void add_round(const KeyRound& round, const PassContext& context, KeySource& keys, Computation& computation,
                const pattern::StoredRows* current_block) {
   const std::size_t steps = round.steps(context.rank());

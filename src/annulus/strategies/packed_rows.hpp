@@ -10,8 +10,7 @@ namespace annulus::strategies {
 Index packed_bytes(const Problem& problem, const pattern::PackedRows& packed);
 
 /// The copies that collect `packed` from `source`, in the order of KeyRows::packed(packed). Rows are counted as rows of
-/// one head.
-/// Throws if the source lacks a row.
+/// one head. Throws if the source lacks a row.
 std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& source,
                                       const pattern::PackedRows& packed);
 

@@ -12,7 +12,7 @@
 namespace annulus::strategies {
 
 void check_ranks(const Schedule& forward, const Schedule* backward, const comm::Communicator& comm) {
-  if (forward.has_exchange()) return;  // its plans have no windows: they are those of a ring or of own keys
+  if (forward.has_exchange()) return;  // its plans, a ring's or those of own keys, have no windows
   const Index keys = forward.keys().window_bytes(comm.rank());
   const Index sums = backward != nullptr
                          ? backward->keys().window_bytes(comm.rank()) + backward->sums()->window_bytes(comm.rank())

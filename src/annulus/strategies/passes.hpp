@@ -5,9 +5,9 @@
 
 namespace annulus::strategies {
 
-/// Throws the same Error on every rank if the windows of both passes do not fit into memory (`backward`: null if there
-/// is no such pass). Collective; called before anything is read or computed: shared memory gets its pages only when it
-/// is touched, and a rank that then finds no free page is killed.
+/// Throws the same Error on every rank if the windows of one of the passes do not fit into memory (`backward`: null if
+/// there is no such pass). Collective. Call it before anything is read or computed, because shared memory gets its
+/// pages only when it is touched, and a rank that then finds no free page is killed.
 void check_ranks(const Schedule& forward, const Schedule* backward, const comm::Communicator& comm);
 
 /// Computes out, lse and, if Problem::has_sums(), normalizers of this rank's rows; collective. q and kv are only read.
@@ -18,15 +18,15 @@ core::RankMetrics run_forward_pass(const Schedule& schedule, const Location& loc
 /// Makes dq and dkv of this rank's rows, or only the one that SumPlan::wanted() names; with sink logits also sink_sums.
 /// Only reads q, kv, out, normalizers, dout and, if it is given, dlse. Collective. Gradients are summed, and travel
 /// between ranks, in the problem's precision. A second run gives the same bits, unless the strategy adds sums in the
-/// order of arrival. Entry h of the metrics counts the K/V rows that hop h brings and the gradients of these rows; kept
-/// triples are those of the forward pass. Throws core::Error.
+/// order of arrival. Entry h of the metrics counts the K/V rows that hop h brings and the gradients of these rows; the
+/// kept triples are the same as in the forward pass. Throws core::Error.
 core::RankMetrics run_backward_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                     const Progress& progress);
 
 /// Makes `received` and the lists of top rows of this rank's rows, if the problem asks for them. Only reads q, kv and
 /// normalizers; collective. `schedule` is from Strategy::statistics_schedule(). Entry h of the metrics counts the K/V
-/// rows that hop h brings and the sums of these rows; kept triples are those of the forward pass.
-/// Throws core::Error.
+/// rows that hop h brings and the sums of these rows; the kept triples are the same as in the forward pass. Throws
+/// core::Error.
 core::RankMetrics run_statistics_pass(const Schedule& schedule, const Location& location, Tensors& tensors,
                                       const Progress& progress);
 

@@ -21,7 +21,7 @@ pattern::Partition query_rows(const Problem& problem, const pattern::Partition& 
   const core::Interval queries = *problem.queries;
   if (problem.all_queries) return pattern::Partition(keys.size(), pattern::StoredRows({queries}));
   if (!problem.has_queries_after_all_keys()) return pattern::within(keys, queries);
-  // `keys` are those of the ranks in order, or of groups of ranks: a group has all rows of its ranks.
+  // `keys` has one element for each rank, or one for each group of ranks with all rows of the group.
   pattern::Partition rows;
   core::Count before = 0;
   const auto row_of = [&](core::Count key) {

@@ -23,16 +23,16 @@ using core::Index;
 
 /// The query heads that a rank works on, out of all heads of the problem.
 struct HeadShare {
-  Index heads = 1;     ///< of the whole problem
-  Index kv_heads = 1;  ///< of the whole problem
+  Index heads = 1;     ///< query heads of the whole problem
+  Index kv_heads = 1;  ///< key/value heads of the whole problem
   core::Interval query;
 };
 
-/// Statistics of the probabilities P(x, p) of query row x and key row p that a run can return besides out and lse; for
-/// each query head.
-///   entropy    -sum_p P ln P of row x, in nats; the forward pass makes it
-///   received   sum_x P of row p; a pass of its own over the keys, after the forward pass, makes this
-///   top        the rows p of largest P of row x; the same pass makes these lists
+/// Statistics that a run can return besides out and lse, for each query head. P(x, p) is the probability of query row x
+/// and key row p.
+///   entropy    -sum_p P ln P of row x, in nats; made by the forward pass
+///   received   sum_x P of row p; made by the statistics pass, a separate pass over the keys after the forward pass
+///   top        for row x, a list of the rows p with the largest P; also made by the statistics pass
 struct Statistics {
   bool entropy = false;
   bool received = false;
@@ -44,7 +44,8 @@ struct Statistics {
 
 /// The sums that ranks make for each other's key rows and return to the owners of the rows.
 ///   gradients  dk and dv: D and Dv numbers in the problem's precision, for each row and key/value head
-///   received   a float64 number for each query head that may read the key/value head: Layout::group() of them
+///   received   Layout::group() float64 numbers for each row and key/value head: one for each query head that may read
+///              the key/value head
 enum class Sums { gradients, received };
 
 /// One attention problem, the same on every rank.
@@ -57,18 +58,19 @@ struct Problem {
   pattern::Documents documents;
   /// The rows of the sequence that are queries; empty: all rows. See place_queries().
   std::optional<core::Interval> queries;
-  /// Rows of k that exist: one interval for each batch entry, or one for all; empty: all rows. With intervals, queries
-  /// have no row numbers. Entries with different intervals are computed one by one: see narrowed() in slices.hpp.
+  /// Rows of k that exist: one interval for each batch entry, or one interval for all entries; empty: all rows. If
+  /// there are intervals, queries have no row numbers. Entries with different intervals are computed one at a time: see
+  /// narrowed() in slices.hpp.
   std::vector<core::Interval> key_ranges = {};
   bool all_queries = false;  ///< every rank computes all queries with its own keys: queries/query_exchange.hpp
   kernels::Backend backend = kernels::Backend::host;
   std::optional<pattern::PartitionKind> partition;  ///< empty: auto
   Index block_size = 0;                             ///< rows of a block, for block_cyclic and stream; 0: auto
-  int ulysses_ranks = 0;                            ///< of hybrid: ranks of a group; 0: all ranks are one group
+  int ulysses_ranks = 0;                            ///< for hybrid: ranks in a group; 0: all ranks are one group
   std::optional<HeadShare> share;                   ///< which heads `shape` has; empty: all heads
   bool reproducible = false;                        ///< same bits for every number of ranks: see rounds_of()
   Index granule = 1;                                ///< comb rows added in one step: see make_reproducible()
-  Index whole_batch = 0;   ///< if this is a block of batch entries: entries of the rank's whole problem; otherwise 0
+  Index whole_batch = 0;   ///< entries of the rank's whole problem, if this is a block of its entries; otherwise 0
   bool gradients = false;  ///< a backward pass follows the forward pass: see why_not_reproducible()
   Statistics statistics = {};
   kernels::ScoreRule rule = {};                  ///< cap and bias of scores; slopes of all heads of the whole problem
@@ -90,48 +92,48 @@ struct Problem {
     if (share) return {pattern, documents, share->heads, share->kv_heads, share->query, pairs, granule, rows, keys};
     return {pattern, documents, shape.heads, shape.kv_heads, {0, pattern::every_head}, pairs, granule, rows, keys};
   }
-  /// From the first to the last row that is a key of some batch entry: all keys, if entries have the same keys.
+  /// The rows from the first to the last key of any batch entry. If all entries have the same keys, these are the keys.
   core::Interval existing_keys() const {
     if (key_ranges.empty()) return {0, has_queries_after_all_keys() ? shape.sequence : pattern::every_row};
     core::Interval all = key_ranges.front();
     for (const core::Interval& one : key_ranges) all = {std::min(all.begin, one.begin), std::max(all.end, one.end)};
     return all;
   }
-  /// Whether batch entries have keys of their own, so that no two of them can be computed together.
+  /// Whether each batch entry has its own keys. Then no two entries can be computed together.
   bool has_own_keys() const { return key_ranges.size() > 1; }
   /// Number of rows of q, and of every tensor that has a row for each query.
   Index query_count() const { return queries ? queries->size() : shape.sequence; }
   /// Whether the queries are rows after all keys, instead of rows that are also keys.
   bool has_queries_after_all_keys() const { return queries && queries->begin >= shape.sequence; }
-  /// The documents of the key rows.
   pattern::Documents key_documents() const {
     return has_queries_after_all_keys() ? pattern::Documents{0, shape.sequence} : documents;
   }
   /// Where rows may be cut; valid while this problem exists.
   pattern::CutGrid grid() const { return {pattern, documents, granule}; }
-  /// Which of its own keys a rank adds in the first step, and whether it adds the others after the last step: see
-  /// rounds_of(). Where a rank has all keys at once, this holds for all keys.
+  /// first_part(): which of its own keys a rank adds in the first step. has_last_part(): whether it adds the others
+  /// after the last step. See rounds_of(). If a rank has all keys at once, both functions apply to all keys.
   core::Band first_part() const { return reproducible ? core::Band::upto : core::Band::all; }
   bool has_last_part() const { return reproducible && !pattern.causal; }
-  /// Bytes of one row of all heads and one batch entry: of q, and of out (or dout).
+  /// Bytes of one row with all heads, of one batch entry: a row of q; a row of out (or dout).
   Index query_row_bytes() const { return shape.heads * head_row_bytes(); }
   Index out_row_bytes() const { return shape.heads * head_value_bytes(); }
-  /// Bytes of one row of one head: of q or k, and of v, out or dout.
+  /// Bytes of one row of one head: a row of q or k; a row of v, out or dout.
   Index head_row_bytes() const { return shape.head_dim * Index(core::bytes_of(type)); }
   Index head_value_bytes() const { return shape.dim_of_values() * Index(core::bytes_of(type)); }
-  /// K and V travel together as arrays (B, rows, Hkv, numbers): usually one of K and one of V, with numbers = D. If Dv
-  /// is not D, there is one array; a row of V follows its row of K, and numbers = D + Dv. Sums of dK and dV likewise.
+  /// K and V travel together as arrays (B, rows, Hkv, numbers): usually one array of K and one of V, with numbers = D.
+  /// If Dv is not D, K and V share one array, in which each row of V follows its row of K, and numbers = D + Dv. Sums
+  /// of dK and dV have the same form. A part is one batch entry of one array.
   /// Worked example, B = 2, D = 192: kv_parts() is 4, kv_numbers() 192; with Dv = 128 they are 2 and 320.
   Index kv_parts() const { return (shape.has_value_dim() ? 1 : 2) * shape.batch; }
   Index kv_numbers() const { return shape.has_value_dim() ? shape.head_dim + shape.value_dim : shape.head_dim; }
-  /// Bytes of such a row of one key/value head, the unit in which packed rows are counted; and of all these heads.
+  /// Bytes of such a row: with one key/value head, the unit in which packed rows are counted; with all key/value heads.
   Index head_kv_bytes() const { return kv_numbers() * Index(core::bytes_of(type)); }
   Index kv_row_bytes() const { return shape.kv_heads * head_kv_bytes(); }
-  /// Bytes of one row: of lse of all heads; of normalizers of all heads and of one head.
+  /// Bytes of one row: of lse, all heads; of normalizers, all heads; of normalizers, one head.
   Index lse_row_bytes() const { return shape.heads * Index(core::bytes_of(core::lse_type(type))); }
   Index normalizer_row_bytes() const { return shape.heads * head_normalizer_bytes(); }
   Index head_normalizer_bytes() const { return kernels::normalizer_numbers * Index(core::bytes_of(precision)); }
-  /// Bytes of one row of all that forward() reads (q, k and v), and of all that it makes (out, lse, entropy and
+  /// Bytes of one row of all tensors that forward() reads (q, k and v); of all that it makes (out, lse, entropy and
   /// normalizers).
   Index input_row_bytes() const { return query_row_bytes() + kv_block_bytes(1) / shape.batch; }
   Index output_row_bytes() const {
@@ -143,26 +145,26 @@ struct Problem {
   core::DType sum_type() const { return core::type_of(precision); }
   /// Whether sums and results have the same type, so that they may be the same memory.
   bool is_in_place() const { return sum_type() == type; }
-  /// Whether rows may be cut anywhere, but bits of dK and dV must not depend on the cuts. Then the sums of the current
-  /// block of query rows (kernels::GradientViews) travel from rank to rank too, next to the total.
+  /// Whether rows may be cut anywhere although bits of dK and dV must not depend on the cuts. If so, the unfinished
+  /// sums of the current block of query rows (kernels::GradientViews) travel beside the total from rank to rank.
   bool has_query_block_sums() const { return sums == Sums::gradients && reproducible && granule == 1; }
-  /// The sums that travel: number of parts (arrays of rows of one head); bytes of, and numbers in, such a row.
+  /// The sums that travel: number of parts, each an array of rows of one head; bytes of such a row; numbers in it.
   Index sum_parts() const {
     return sums == Sums::gradients ? (has_query_block_sums() ? 2 : 1) * kv_parts() : shape.batch;
   }
   Index head_row_sum_bytes() const { return sum_numbers() * Index(core::bytes_of(sum_precision())); }
   Index sum_numbers() const { return sums == Sums::gradients ? kv_numbers() : slots(); }
-  /// Bytes of one row of one head of the sums of dQ.
+  /// Bytes that the sums of dQ take for one row of one head.
   Index head_query_sum_bytes() const { return shape.head_dim * Index(core::bytes_of(precision)); }
   core::Precision sum_precision() const { return sums == Sums::gradients ? precision : core::Precision::float64; }
-  /// Numbers that a row of a key/value head receives: one for each query head that may read it.
+  /// Numbers that a row of a key/value head receives: one for each query head that may read this key/value head.
   Index slots() const { return share ? share->heads / share->kv_heads : shape.group(); }
 };
 
-/// Makes `count` rows the queries of a problem. Call it when the documents are set, and before anything reads the
-/// queries. They are the rows from `offset` on. Without an offset (dense attention only) they have no row numbers: they
-/// are the first rows or, if they outnumber the keys, rows after all keys. Worked example, S = 4: three queries at row
-/// 1 are the rows [1, 4); six without offset are the rows [4, 10) of a document of ten rows.
+/// Sets the queries of a problem: `count` rows, from row `offset` on. Without an offset (dense attention only) queries
+/// have no row numbers. They then count as the first rows or, if there are more queries than keys, as rows after all
+/// keys. Call this after the documents are set, and before anything reads the queries. Worked example, S = 4: three
+/// queries with offset 1 are the rows [1, 4); six without offset are the rows [4, 10) of a document of ten rows.
 void place_queries(Problem& problem, std::optional<Index> offset, Index count);
 
 /// The queries of every rank, as rows in the order in which q stores them; `keys` are the ranks' rows of k and v. The
@@ -177,21 +179,22 @@ core::Shape narrowed(core::Shape whole, core::Interval query);
 HeadShare share_of(const Problem& problem, core::Interval query);
 
 /// The problem of a rank that works only on the query heads `query`: its shape has only these heads, and Problem::share
-/// says which of the whole problem they are. Copies the documents: for many ranks, narrow only the shapes.
+/// says which heads of the whole problem they are. This copies the documents; for many ranks, narrow only the shapes.
 Problem narrowed(const Problem& whole, core::Interval query);
 
-/// The rounds in which a problem is computed: one round for all pairs; if it is reproducible, one for each pair.
+/// The rounds in which a problem is computed: one for each pair if it is reproducible, otherwise one for all pairs.
 ///
-/// Sums of floating-point numbers depend on their order, so a reproducible problem fixes it. Row x of a comb of N rows
-/// adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1, pair after pair, all in one running softmax. In one call the
-/// kernel takes keys from the last to the first. So a rank calls the kernel for its own keys up to the query, then for
-/// the rows of rank - 1, rank - 2, ..., round the ring to rank + 1, then for its own keys after the query.
+/// Sums of floating-point numbers depend on the order of the terms, so a reproducible problem fixes this order. Row x
+/// of a comb of N rows adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1, pair after pair, all in one running
+/// softmax. In one call the kernel takes keys from the last to the first. So a rank calls the kernel for its own keys
+/// up to the query, then for the rows of rank - 1, rank - 2, ..., round the ring to rank + 1, then for its own keys
+/// after the query.
 /// Worked example: 12 rows on 3 ranks, row 5 on rank 1 adds the keys 5 4 | 3 2 1 0 | 11 10 9 8 | 7 6.
 /// Gradients: gradients/ordered_sums.hpp.
 std::vector<Problem> rounds_of(const Problem& problem);
 
-/// Sets whether a problem is reproducible. Matrix units add the keys of a granule together (kernels::State); where they
-/// are used, rows are cut only between granules, for any number of ranks (pattern/granules.hpp).
+/// Sets whether a problem is reproducible. Matrix units add the keys of a granule together (kernels::State). If matrix
+/// units are used, rows are cut only between granules, for any number of ranks (pattern/granules.hpp).
 /// Worked example: 320 rows on 2 ranks, row 200 on rank 1 (rows 160 ... 319) adds the keys, at most sixteen at a time,
 /// 200 ... 192, 191 ... 160 | 159 ... 0 | 319 ... 208, 207 ... 201.
 /// `has_units`: whether the back end has such matrix units for the problem (kernels::why_no_granules()); it must be the
@@ -200,16 +203,17 @@ void make_reproducible(Problem& problem, bool wanted, bool has_units);
 /// Why results cannot be made granule by granule even if the back end has such matrix units; empty: they can.
 std::string why_not_by_granules(const Problem& problem);
 
-/// Tensors (B, rows, heads, numbers) in memory of the caller, which are read there: the buffers of the same names in
-/// Tensors are empty. The numbers of a head must be contiguous. No data: the tensor is in the buffer. k and v are only
-/// here if no other rank reads them, since they could not travel as one message.
+/// Tensors (B, rows, heads, numbers) that stay in memory of the caller and are read there; the buffers of the same
+/// names in Tensors are then empty. A view without data: the tensor is in its buffer. The numbers of a head must be
+/// contiguous. k and v are lent only if no other rank reads them, because lent rows could not travel as one message.
 struct LentTensors {
   core::TensorView q, k, v, out, dout, dlse;
 };
 
-/// This rank's rows of the tensors, in memory of the default execution space, in the order of its StoredRows: key rows
-/// for k, v, their gradients and `received`, query rows (query_rows()) for all others. A pass writes a result into the
-/// buffer that is there if this is borrowed and has exactly the right size; otherwise it makes a buffer.
+/// This rank's rows of the tensors, in memory of the default execution space, in the order of its StoredRows. k, v,
+/// their gradients and `received` have key rows; all other tensors have query rows (query_rows()). If the buffer of a
+/// result is borrowed and has exactly the right size, a pass writes the result into it; otherwise the pass makes a
+/// buffer.
 struct Tensors {
   core::Buffer q;    ///< (B, rows, H, D)
   core::Buffer kv;   ///< (2, B, rows, Hkv, D), K then V, or (B, rows, Hkv, D + Dv): kv_parts(); see kv_views()
@@ -224,11 +228,10 @@ struct Tensors {
   core::Buffer top_rows = {};     ///< (B, rows, H, top_keys) int64, global rows; -1: no more rows
   core::Buffer top_weights = {};  ///< (B, rows, H, top_keys) in the type of lse; 0 where top_rows has -1
 
-  /// Scores (H) of the keys that kernels/sink.hpp describes, if Problem::sink says that there are such keys; forward()
-  /// and backward() read these scores.
+  /// Scores (H) of the extra keys of kernels/sink.hpp, if Problem::sink is set; read by forward() and backward()
   std::vector<double> sink = {};
-  /// The gradients of these scores as exact sums (H, kernels::exact_words) over all rows of all ranks; where a block of
-  /// rows of a store is computed, over the rows of the block. Made by backward().
+  /// The gradients of these scores as exact sums (H, kernels::exact_words), made by backward(): over all rows of all
+  /// ranks or, if one block of rows of a store is computed, over the rows of the block
   std::vector<std::int64_t> sink_sums = {};
 
   core::Buffer dout = {};   ///< (B, rows, H, Dv), read by backward()
@@ -236,8 +239,8 @@ struct Tensors {
   core::Buffer dlse = {};   ///< (B, rows, H) in the type of lse, read by backward(); empty: zeros
   core::Buffer dq = {};     ///< (B, rows, H, D), made by backward()
   core::Buffer dkv = {};    ///< dK (B, rows, Hkv, D), then dV (B, rows, Hkv, Dv); made by backward()
-  /// The two parts of dkv. Or, if no other rank works on the rows, memory of the caller, which backward() then fills
-  /// instead of dkv.
+  /// dK and dV as the two parts of dkv; or, if no other rank works on this rank's rows, memory of the caller that
+  /// backward() fills instead of dkv
   core::Buffer dk = {}, dv = {};
 
   LentTensors lent = {};
@@ -247,41 +250,44 @@ struct Tensors {
 /// Memory of `bytes` bytes named `name`: `callers` if that is borrowed and of this size, otherwise a new buffer.
 core::Buffer made(const core::Buffer& callers, const std::string& name, Index bytes);
 
-/// K and V of `held` rows, of all heads or of one head, in an array of Problem::kv_parts() parts.
+/// Views of K and V in an array of Problem::kv_parts() parts with `held` rows, each of all heads or of one head.
 std::array<core::TensorView, 2> kv_views(const Problem& problem, void* data, Index held, bool of_one_head = false);
 
-/// Bytes of dK of this many rows; in Tensors::dkv, dV follows dK.
+/// Bytes of dK of this many rows. In Tensors::dkv, dV begins after these bytes.
 Index dk_bytes(const Problem& problem, Index rows);
 
 /// A (kv_parts(), held, unit_bytes) array of K and V rows as a message block that sends all its rows.
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes);
 
-/// Which rank holds which rows, for strategies that spread rows: the problem's partition; if `auto`, the first of
-/// contiguous, documents and zigzag that gives the busiest rank at most 1.05 times as much work as the best of them.
+/// Which rank holds which rows, for strategies that spread rows. The partition is of the kind that the problem names.
+/// For `auto` it is of the first kind (of contiguous, documents and zigzag) whose busiest rank has at most 1.05 times
+/// as much work as with the best kind.
 pattern::Partition distributed_partition(const Problem& problem, int ranks);
 
-/// Whether `auto` compares this kind of partition for a problem. It leaves out `documents` for a single document, which
-/// `documents` would cut like zigzag or contiguous, and a zigzag of millions of intervals.
+/// Whether `auto` compares this kind of partition for a problem. It does not compare `documents` if there is only one
+/// document, because `documents` would cut it like zigzag or contiguous. Nor does it compare a zigzag of millions of
+/// intervals.
 bool is_compared(const Problem& problem, pattern::PartitionKind kind, int ranks);
 
 /// distributed_partition() for strategies that get K and V rank after rank. If the problem is reproducible and names no
-/// partition, every document's rows then follow one another from rank to rank.
+/// partition, the rows of every document follow one another from rank to rank.
 pattern::Partition ordered_partition(Problem problem, int ranks);
 /// Why such strategies are not reproducible with the problem's own partition; empty: they are.
 std::string why_out_of_order(const Problem& problem, int ranks);
 
-/// The same two for strategies that may get K and V part after part, in the order of ordered_parts().
+/// The same two functions for strategies that may get K and V part after part, in the order of ordered_parts().
 pattern::Partition parted_partition(Problem problem, int ranks);
 std::string why_no_ordered_parts(const Problem& problem, int ranks);
-/// Parts in whose order keys and sums can travel (pattern/parts.hpp); empty: there are none. Without a causal mask, or
-/// if not all rows are queries, parts must be whole ranks: a part would also need, last of all, keys of later parts.
+/// The parts (pattern/parts.hpp) in whose order keys and sums can travel; empty: there are none. Without a causal mask
+/// parts must be whole ranks, because a smaller part would also need, last of all, keys of later parts. They must be
+/// whole ranks, too, if not all rows are queries.
 std::optional<pattern::Partition> ordered_parts(const Problem& problem, const pattern::Partition& partition);
 
 /// The kind of a partition that a strategy has made; contiguous if it is of no kind that `auto` compares.
 pattern::PartitionKind kind_of(const Problem& problem, const pattern::Partition& partition);
 
-/// Called on every rank as work proceeds, with the done share of this rank's kept triples (0 ... 1) and a text that
-/// says where the work is ("hop 2 of 3").
+/// Called on every rank as work proceeds, with the share of this rank's kept triples that is done (0 ... 1), and with a
+/// text that says where the work is ("hop 2 of 3").
 using Progress = std::function<void(double share, const std::string& scope)>;
 
 }  // namespace annulus::strategies

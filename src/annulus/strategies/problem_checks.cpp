@@ -136,7 +136,7 @@ Found check_windows(const Problem& problem) {
   return {};
 }
 
-/// torchscale itself writes some rows of the documents found here to wrong places, so there is no right answer.
+/// Refuses documents if torchscale itself writes some of their rows to wrong locations: they have no right answer.
 Found check_displacement(const Problem& problem) {
   const auto found = pattern::find_displacement(problem.pattern, problem.documents);
   if (!found) return {};

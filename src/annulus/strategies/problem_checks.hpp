@@ -21,8 +21,8 @@ struct Objection {
 
 using pattern::QueryOffset;
 
-/// Why the queries of a problem with this pattern, or with documents, must have row numbers: queries without them must
-/// see every key exactly once. Empty: they need none.
+/// Why the queries of a problem with this pattern, or with documents, must have row numbers; empty: they need none.
+/// Queries without row numbers must see every key exactly once.
 std::string why_not_without_rows(const pattern::Pattern& pattern, bool has_documents);
 
 /// Places `count` queries in a problem whose pattern and documents are set, or returns what is wrong with them.
@@ -31,8 +31,8 @@ std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index co
 /// Whether the problem is only looked at, which needs no back end, or is computed in this process.
 enum class Use { look_at, compute };
 
-/// Returns the first thing that is wrong with a problem whose extents, pairs and documents are valid numbers; empty: it
-/// can be computed. Documents must be set: {0, S} where the sequence is one document.
+/// Returns the first thing that is wrong with a problem whose extents, pairs and documents are valid numbers; empty:
+/// the problem can be computed. Documents must be set: {0, S} if the sequence is one document.
 std::optional<Objection> check(const Problem& problem, Use use);
 
 }  // namespace annulus::strategies

@@ -8,8 +8,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// Whether a forward pass may need most memory while it fills a window through a buffer. Usually it needs more for the
-/// results, but perhaps not if a rank has few queries, or if K and V are one part (Problem::kv_parts()).
+/// Whether a forward pass may need most memory while it fills a window through a buffer. Usually it needs more memory
+/// for the results, but perhaps not if a rank has few queries, or if K and V are one part (Problem::kv_parts()).
 bool opening_may_be_peak(const Problem& problem) { return bool(problem.queries) || problem.shape.has_value_dim(); }
 
 void add(const Transfers& transfers, Prediction& prediction) {
@@ -31,13 +31,13 @@ void add_received(const KeyRound& round, int rank, const Transfers& transfers, s
   }
 }
 
-/// Bytes of buffers during step s; those of the last step are held to the end.
+/// Bytes of buffers during step s; the buffers of the last step are held to the end.
 Index during(const std::vector<Index>& bytes, std::size_t s) {
   return bytes.empty() ? 0 : bytes[std::min(s, bytes.size() - 1)];
 }
 
-/// A rank's group. If all rows are queries, it is made from the ranks' numbers of rows alone, which are enough to know
-/// what the rank holds and moves: the rows themselves may have millions of intervals.
+/// A rank's group. If all rows are queries, the group is made from the ranks' numbers of rows alone. These numbers are
+/// enough to know what the rank holds and moves, and the rows themselves may have millions of intervals.
 HeadGroup counted_group(const Problem& problem, const pattern::Partition& partition, int size, int rank) {
   if (problem.queries) return {problem, partition, size, rank};
   pattern::Partition counts;
@@ -51,7 +51,8 @@ HeadGroup counted_group(const Problem& problem, const pattern::Partition& partit
 
 constexpr int most_asked = 64;  // in a larger group, most_of_groups() looks at some members only
 
-/// The number in a group of the rank with the most K/V heads; among several such ranks, with the most query heads.
+/// The number inside its group of the rank with the most K/V heads. Of several such ranks it is the one with the most
+/// query heads.
 int most_keys(const core::Shape& whole, int size) {
   int most = 0;
   std::pair<Index, Index> heads;
@@ -97,7 +98,8 @@ core::Count Schedule::kept(int rank) const {
   if (gathers_queries()) return of_all_queries_->kept(rank);
   const pattern::StoredRows& queries = query_rows()[std::size_t(rank)];
   if (!problem_.all_queries) return kept_of(problem_, queries);
-  // Work lists for more queries would take gigabytes. For them this estimates as if equally many queries saw every key.
+  // For more queries than this, work lists would take gigabytes. Then kept triples are estimated, as if every key were
+  // seen by equally many queries.
   constexpr Index most_listed = Index(1) << 20;
   if (queries.count() > most_listed) {
     const Index keys = partition_[std::size_t(rank)].count();
@@ -165,9 +167,9 @@ Schedule::Most Schedule::most_work(const LargestMessages& largest) const {
 }
 
 Schedule::Most Schedule::most_of_groups(LargestMessages largest) const {
-  // Looks at the groups with the most rows of keys and of queries. In a group with many members it looks only at those
-  // that may need most memory: the first, which has the most query heads; the one with the most key/value heads; and
-  // the one with the most rows of its own.
+  // Looks at the group with the most key rows and at the group with the most query rows. In a large group it looks only
+  // at the members that may need most memory: the first, which has the most query heads; the one with the most
+  // key/value heads; and the one with the most rows of its own.
   std::set<int> ranks;
   for (const pattern::Partition* const rows : {&partition_, &query_rows()}) {
     const int group = pattern::fullest(rows_of_groups(*rows, group_)), first = group * group_;

@@ -1,5 +1,5 @@
-// What a pass does on every rank. A schedule is made once, then added up (predict()), printed
-// and executed (forward_loop.hpp, backward_loop.hpp).
+// What a pass does on every rank. A schedule is made once; then it is added up (predict()), printed and executed
+// (forward_loop.hpp, backward_loop.hpp).
 #pragma once
 
 #include <map>
@@ -15,15 +15,15 @@ namespace annulus::strategies {
 /// may point to the plan of the keys.
 struct Plans {
   std::unique_ptr<KeyPlan> keys;
-  std::unique_ptr<SumPlan> sums;  ///< none: a forward pass
+  std::unique_ptr<SumPlan> sums;  ///< null: a forward pass
 };
 /// Makes the plans of rounds_of(problem) for a partition; the plans copy neither the rounds nor the partition.
 using MakePlans = std::function<Plans(const std::vector<Problem>& rounds, const pattern::Partition&)>;
 
 /// What is exchanged before the steps of a pass, and exchanged back after them.
-///   group        ranks of a group, which exchange rows for heads (heads/head_groups.hpp): the plans are for ranks that
-///                have the same number in their groups; 0: no groups
-///   all_queries  every rank gets all queries (queries/query_exchange.hpp): plans are for ranks that have all queries
+///   group        ranks in a group, which exchange rows for heads (heads/head_groups.hpp); the plans are then for ranks
+///                that have the same number in their groups. 0: no groups
+///   all_queries  every rank gets all queries (queries/query_exchange.hpp); plans are for ranks that have all queries
 struct RowExchange {
   int group = 0;
   bool all_queries = false;
@@ -37,7 +37,6 @@ class Schedule {
 
   const Problem& problem() const { return problem_; }
   const pattern::Partition& partition() const { return partition_; }
-  /// The rows of every rank's queries.
   const pattern::Partition& query_rows() const { return problem_.queries ? query_rows_ : partition_; }
   RowCounts row_counts(int rank) const {
     return {query_rows()[std::size_t(rank)].count(), partition_[std::size_t(rank)].count()};
@@ -51,20 +50,20 @@ class Schedule {
 
   /// Whether ranks exchange rows for heads inside groups.
   bool has_groups() const { return group_ > 0; }
-  /// Whether all queries go to every rank; if so, the schedule of ranks that have all queries.
+  /// Whether all queries go to every rank. If so, of_all_queries() is the schedule of ranks that have all queries.
   bool gathers_queries() const { return of_all_queries_ != nullptr; }
   const Schedule& of_all_queries() const { return *of_all_queries_; }
   QueryCosts query_costs() const;
   bool has_exchange() const { return has_groups() || gathers_queries(); }
-  /// If there are groups: the group of a rank, and the schedule of the ranks with its number in their groups.
+  /// If there are groups: the group of a rank; the schedule of all ranks that have its number in their groups.
   HeadGroup group_of(int rank) const { return {problem_, partition_, group_, rank}; }
   const Schedule& across(int rank) const;
-  /// Kept triples that a rank computes, batch entries included; where there are groups, those of its own rows.
+  /// Kept triples that a rank computes, batch entries included; with groups, the kept triples of its own rows.
   core::Count kept(int rank) const;
   /// What the pass costs a rank; memory of a backward pass includes dlse.
   Prediction predict(int rank) const;
-  /// An upper bound of predict()'s memory over all ranks, if no message is larger than `largest`; with groups, of the
-  /// ranks of the fullest group. Takes only as long as a few calls of predict(), for any number of ranks.
+  /// An upper bound of predict()'s memory over all ranks (with groups: over the ranks of the fullest groups), if no
+  /// message is larger than `largest`. Takes only as long as a few calls of predict(), for any number of ranks.
   struct Most {
     Index memory = 0;
     Index window = 0;  ///< bytes of `memory` that are in windows
@@ -74,11 +73,11 @@ class Schedule {
   std::vector<Index> bytes_from(int rank) const;
 
  private:
-  /// predict() for a schedule without an exchange, but without the memory of a backward pass's inputs.
+  /// predict() for a schedule without an exchange; the memory does not include a backward pass's inputs.
   Prediction predict_work(int rank) const;
   Most most_work(const LargestMessages& largest) const;
   Most most_of_groups(LargestMessages largest) const;
-  /// Peak bytes with `buffers` bytes of buffers, without a backward pass's inputs; and the bytes of these inputs.
+  /// Peak bytes if buffers take `buffers` bytes, without a backward pass's inputs; the bytes of these inputs.
   Index work_bytes(const RowCounts& rows, const QueryBlocks& blocks, Index buffers) const;
   Index input_bytes(const RowCounts& rows) const;
   /// The largest numbers of rows that any rank has.

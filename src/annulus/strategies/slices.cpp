@@ -7,7 +7,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// The largest slice if `all` is cut evenly into as few slices of at most `most` as possible: 5 heads, at most 4: 3.
+/// Size of the largest slice if `all` is cut evenly into the fewest slices of at most `most`. 5 heads, at most 4: 3.
 Index even(Index all, Index most) { return core::ceil_div(all, core::ceil_div(all, most)); }
 
 }  // namespace

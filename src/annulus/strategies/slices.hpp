@@ -1,6 +1,6 @@
 // A problem too large for memory is cut into slices that are computed one after another. Batch entries and heads are
-// independent, so a slice is the same problem with fewer of them. (Messages to users call a slice a pass over the
-// input; in the code a pass is the forward, backward or statistics pass.)
+// independent, so a slice is the same problem with fewer entries or heads. (Messages to users call a slice a pass over
+// the input; in the code a pass is the forward, backward or statistics pass.)
 //
 //   3 entries, 4 K/V heads, slices of 2 entries     | e0 e1 all heads | e2 all heads |
 //   the same, slices of 3 K/V heads of an entry     | e0 h0 h1 h2 | e0 h3 | e1 h0 h1 h2 | e1 h3 | e2 h0 h1 h2 | e2 h3 |
@@ -33,19 +33,19 @@ struct Slice {
 SliceSize whole_of(const core::Shape& shape);
 
 Index slices_of(const core::Shape& shape, const SliceSize& size);
-/// Slice i: entry by entry, inside an entry head by head. Only the last slice of an entry, or of all, may be smaller.
+/// Slice i, counted entry by entry, inside an entry head by head. Only the last of an entry, or of all, may be smaller.
 Slice slice_of(const core::Shape& shape, const SliceSize& size, Index i);
 
 /// The slice's problem. Problem::share says which heads of the whole problem it has.
 Problem narrowed(const Problem& whole, const Slice& slice);
 
-/// The size with the fewest slices among the sizes that fit; slices are as equally large as possible. Empty if not even
-/// one K/V head of one entry fits. Assumes that every size below one that fits also fits.
+/// The size, among those that fit, that gives the fewest slices; the slices are as equal in size as possible. Empty if
+/// not even one K/V head of one entry fits. Assumes that every size below one that fits also fits.
 std::optional<SliceSize> largest_slices(const core::Shape& shape, const std::function<bool(const SliceSize&)>& fits);
 
-/// Whether slices of a reproducible problem are reproducible, too: if a slice has few heads, ranks may share a head.
+/// Whether slices of a reproducible problem are reproducible, too. If a slice has few heads, ranks may share a head.
 bool keeps_bits(const Strategy& strategy, const Problem& problem, const SliceSize& size, int ranks);
-/// `size`, or a slice of fewer heads of one entry, that keeps bits; empty if there is none.
+/// `size` if it keeps bits, otherwise the most heads of one entry that keep bits; empty if there is no such slice.
 std::optional<SliceSize> largest_that_keeps_bits(const Strategy& strategy, const Problem& problem, SliceSize size,
                                                  int ranks);
 /// The smallest slice that keeps bits.

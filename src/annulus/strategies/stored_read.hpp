@@ -27,8 +27,8 @@ std::vector<core::RowPiece> row_pieces(const StoredRowsOf& from, const pattern::
 /// share their pieces.
 std::vector<core::RowPiece> head_pieces(const StoredRowsOf& from, const pattern::PackedRows& packed, void* memory);
 
-/// Reads into memory of the default execution space; into a device's memory, through host memory. The destructor waits
-/// for reads in flight.
+/// Reads into memory of the default execution space; if this is a device's memory, what is read passes through host
+/// memory. The destructor waits for reads in flight.
 class StoredRead {
  public:
   StoredRead() = default;
@@ -36,10 +36,11 @@ class StoredRead {
   StoredRead(const StoredRead&) = delete;
   StoredRead& operator=(const StoredRead&) = delete;
 
-  /// Returns host memory into which pieces are read; wait() brings them into `memory`. Earlier reads must have ended.
+  /// Returns host memory for the pieces of start(); wait() brings their rows into `memory`. Earlier reads must have
+  /// ended.
   std::byte* open(core::RowSource& source, void* memory, Index bytes);
   void start(core::StoredTensor tensor, std::vector<core::RowPiece> pieces);
-  /// Returns when all started reads are in `memory`.
+  /// Returns when the rows of all started reads are in `memory`.
   void wait();
 
  private:

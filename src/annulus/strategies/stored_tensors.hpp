@@ -8,8 +8,8 @@ namespace annulus::strategies {
 
 /// Number of rows of a tensor: Sq or S.
 Index rows_of(const Problem& problem, core::StoredTensor tensor);
-/// Queries, given as rows of the sequence, as rows of a tensor that has only queries. Worked example: the queries are
-/// the rows [8, 12) of the sequence, and a rank has the queries [10, 12): in q these are the rows [2, 4).
+/// Converts rows of the sequence, which are queries, to rows of a tensor that has only queries. Worked example: the
+/// queries are the rows [8, 12) of the sequence, and a rank has the queries [10, 12): in q these are the rows [2, 4).
 pattern::StoredRows in_tensor(const Problem& problem, const pattern::StoredRows& queries);
 /// Number of heads: H or Hkv.
 Index heads_of(const Problem& problem, core::StoredTensor tensor);

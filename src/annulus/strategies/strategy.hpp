@@ -40,7 +40,7 @@ struct CommunicationShape {
   int group = 1;           ///< number of ranks in a group
 };
 
-/// Number of ranks in each group whose ranks exchange rows for heads; divides the number of ranks.
+/// Returns the number of ranks in each group; it divides the number of ranks. Ranks of a group exchange rows for heads.
 using GroupSize = int (*)(const Problem&, int ranks);
 
 /// A strategy as its file in named/ describes it.
@@ -60,7 +60,7 @@ struct StrategyEntry {
   /// The same for gradients. If each rank makes sums of dk and dv and the owner adds the ranks' sums, bits depend on
   /// the number of ranks. If one sum goes from rank to rank (gradients/ordered_sums.hpp), they do not.
   std::function<std::string(const Problem&, int ranks)> why_no_reproducible_gradients;
-  /// Size of the groups inside which ranks exchange rows for heads; passes run across the groups. nullptr: no groups.
+  /// Size of the groups in which ranks exchange rows for heads; plans are for ranks of different groups. nullptr: none.
   GroupSize group_size = nullptr;
   /// Every rank gets all queries before a pass; after the pass it returns its partial results to the queries' owners.
   bool all_queries = false;
@@ -91,12 +91,12 @@ class Strategy {
   /// Says what a pass does on every rank. Make the schedule once and use it for all ranks.
   std::unique_ptr<const Schedule> forward_schedule(const Problem& problem, const pattern::Partition& partition) const;
   std::unique_ptr<const Schedule> backward_schedule(const Problem& problem, const pattern::Partition& partition) const;
-  /// The schedule of the pass for which Statistics::need_pass() asks. Rows and sums move as in the backward pass, but
-  /// the sums are Sums::received.
+  /// The schedule of the statistics pass (Statistics::need_pass()). Rows and sums move as in the backward pass, but the
+  /// sums are Sums::received.
   std::unique_ptr<const Schedule> statistics_schedule(const Problem& problem,
                                                       const pattern::Partition& partition) const;
 
-  // These make a schedule for one call: they predict what a pass costs, or run it.
+  // Each of these makes a schedule and uses it once: to predict what a pass costs, or to run the pass.
   Prediction predict(const Problem& problem, const pattern::Partition& partition, int rank) const {
     return forward_schedule(problem, partition)->predict(rank);
   }

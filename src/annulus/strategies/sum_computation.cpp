@@ -16,7 +16,7 @@ core::TensorView GradientBlock::view(const Problem& problem, Index which) const 
   const core::DType type = core::type_of(problem.sum_precision());
   if (data == nullptr) return {nullptr, type, 0, 0, 0};
   const Index numbers = problem.sum_numbers();
-  const bool joined = problem.sums == Sums::gradients && s.has_value_dim();  // dV of a row after its dK
+  const bool joined = problem.sums == Sums::gradients && s.has_value_dim();  // dV of a row follows its dK
   const Index part = joined ? which / 2 : which, before = joined ? which % 2 * s.head_dim : 0;
   auto* start = static_cast<std::byte*>(data) + part * s.batch * held * unit_bytes(problem) +
                 before * Index(core::bytes_of(type));
@@ -57,7 +57,7 @@ void SumComputation::add(const KeyBlock& block, const QueryBlock& queries, const
   const std::string scope = round_ + where;
   const comm::Scope doing(scope);
   const std::function<void()> watched_poll = watched(poll, callers_poll_);
-  // One pair after another: inside a pair no two items share a row and head, neither of queries nor of keys.
+  // One pair after another: items of one pair never share a row and head (of queries or keys), items of two pairs may.
   for (const core::WorkList& list : pattern::work_lists(layout_, queries.rows, block.rows, part)) {
     if (list.empty()) continue;
     core::timed_compute(metrics, [&] { attend(list, block, queries, into, watched_poll); });

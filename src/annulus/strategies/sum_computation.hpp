@@ -1,5 +1,5 @@
-// Sums that a rank makes when the LSE is known, for its own key rows and for those of other ranks as they arrive: in
-// the backward pass sums of gradients, in the pass of statistics what keys receive. All strategies use this.
+// Sums that a rank makes when the LSE is known, for its own key rows and for those of other ranks as they arrive. The
+// backward pass makes sums of gradients, the statistics pass sums up what keys receive. All strategies use this code.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -8,10 +8,10 @@
 namespace annulus::strategies {
 
 /// Sums for the rows of a KeyBlock, in the same form: a (parts, held, unit) array of numbers in Problem::sum_precision.
-/// Parts of gradients are dK of all batch entries, then dV of all (or both in one part, Problem::kv_parts()). If
-/// has_query_block_sums(), as many parts follow, with the sums of the current block of query rows. In the pass of
-/// statistics the parts are what keys received, one part for each batch entry. If these sums are not wanted, `data` is
-/// null.
+/// In the backward pass the parts are dK of each batch entry, then dV of each (or, for each entry, one part with both:
+/// Problem::kv_parts()). If has_query_block_sums(), just as many parts follow, with the sums of the current block of
+/// query rows. In the statistics pass the parts are what keys received, one part for each batch entry. `data` is null
+/// if these sums are not wanted.
 struct GradientBlock {
   void* data = nullptr;
   Index held = 0;
@@ -76,8 +76,8 @@ class SumComputation {
   core::Count done_ = 0;
 };
 
-/// Adds the sums of the current block of query rows to the total, if has_query_block_sums() keeps them apart. Call it
-/// when `block` gets no more sums in this round.
+/// If has_query_block_sums(), adds the sums of the current block of query rows to the total. Call it when `block` gets
+/// no more sums in this round.
 void end_blocks(const Problem& problem, const GradientBlock& block);
 /// Bytes of the sums for `rows` K/V rows of a rank.
 Index key_sum_bytes(const Problem& problem, Index rows);

@@ -29,8 +29,8 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A key with P below this may be missing from a list that has empty entries: P may have been 0 in the type of the
-/// computation, or in the type that is stored.
+/// A key with P below this may be missing from a list that has empty entries, because P may have been rounded to 0 in
+/// the type of the computation, or in the type that is stored.
 double negligible(const VerifyInput& input) {
   const bool narrow = input.precision != core::Precision::float64 || core::lse_type(input.type) == core::DType::float32;
   return 100 * (narrow ? double(FLT_MIN) : DBL_MIN);
@@ -50,7 +50,7 @@ class TopList {
     }
   }
 
-  /// Adds P of key row p by the definition. Call it once for each row that the query sees.
+  /// Takes `weight`, which is P of key row p by the definition. Call it once for each row that the query sees.
   void offer(Index p, double weight) {
     if (const auto entry = entries_.find(double(p)); entry != entries_.end()) {
       expected_[entry->second] = weight;
@@ -63,7 +63,7 @@ class TopList {
   /// rows     by how much P of an unlisted row exceeds the last listed weight. Infinite for an invalid list (it names a
   ///          row twice or an unseen row, its ties do not ascend, a row follows an empty entry), and for a list with
   ///          empty entries although P of an unlisted row is above negligible()
-  /// weights  how much the listed weights differ from P of their rows, and how much one exceeds the one before it
+  /// weights  how much the listed weights differ from P of their rows, and how much a weight exceeds the one before it
   template <class IndexText>
   void compare(Deviation& rows, Deviation& weights, double unlisted_allowed, IndexText&& index) const {
     bool good = is_list_;
@@ -84,9 +84,9 @@ class TopList {
 
  private:
   Numbers rows_, weights_, expected_;
-  std::map<double, std::size_t> entries_;  // the number of the list's entry with this row
+  std::map<double, std::size_t> entries_;  // key row -> index of the list's entry with this row
   std::size_t listed_ = 0;
-  bool is_list_ = true;  // every row occurs once, and none follows an empty entry
+  bool is_list_ = true;  // no row occurs twice, and no row follows an empty entry
   double unlisted_ = 0;  // largest P of the rows that are not listed
 };
 
@@ -123,7 +123,7 @@ Numbers read_dsink(const store::InspectedFile& file, const comm::Communicator& c
 double tolerance_of(const std::string& dataset, const VerifyInput& input, const Sample& sample) {
   const auto gradient = [&](const char* name) { return allowed_gradient(input, sample.stored(name, input.type)); };
   if (dataset == "out" || dataset == "lse") return allowed_forward(input, sample.stored(dataset, input.type));
-  // compare_dsink() reads out from the result, so what it expects is only as accurate as the stored out.
+  // compare_dsink() reads `out` from the result, so the expected dsink is only as accurate as the stored `out`.
   if (dataset == "dsink") return std::max(gradient("dsink"), gradient("out"));
   if (dataset == "dq" || dataset == "dk" || dataset == "dv") return gradient(dataset.c_str());
   // Statistics are sums, and are never stored in 16 bits, whatever type the tensors have.

@@ -15,26 +15,26 @@ namespace annulus::verify {
 /// A recomputed row of one head in one batch entry; x is its row number in q.
 struct QueryRow {
   Index b, x, h;
-  WantedRows keys;  ///< the keys that it sees
+  WantedRows keys;  ///< the keys that the row sees
   Numbers q;        ///< (D)
   Numbers out;      ///< (Dv)
   double lse = 0;
   double entropy = 0;
 };
 
-/// Recomputes these rows (ascending) in all heads and batch entries. Local.
+/// Recomputes `rows` (ascending) in all heads and batch entries. Local.
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
                                      const ShareShown& shown = {});
 
-/// Reads k and v in stretches, and calls visit(i, p, k, v) once for every row i and every key p that it sees. k (D) and
-/// v (Dv) are the vectors of the key/value head that belongs to the row's head. Local.
+/// Reads k and v in stretches, and calls visit(i, p, k, v) once for every row i and every key p that row i sees. k (D)
+/// and v (Dv) are the vectors of the key/value head that belongs to the row's head. Local.
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,
     const ShareShown& shown = {});
 
-/// For query number `query` of q, whose LSE is `lse`, and key row p in head h. docs/semantics.md defines P and the
-/// score.
+/// The probability of key row p for query number `query` of q, whose LSE is `lse`, in head h. docs/semantics.md defines
+/// P and the score.
 struct Probability {
   double p;      ///< P; 0 if the query does not see the key
   double slope;  ///< derivative of the score with respect to scale * q.k
@@ -45,7 +45,8 @@ Probability probability(const VerifyInput& input, Index h, Index query, Index p,
 /// The errors of a result's datasets, by their names.
 using Deviations = std::map<std::string, Deviation>;
 
-/// Compares recomputed rows with a tensor of the result, (B, S, heads, D) or (B, S, heads). Use it in order of rows.
+/// Compares recomputed rows with a tensor of the result, (B, S, heads, D) or (B, S, heads). Compare all heads and
+/// entries of one row before the next row, because only one row is kept in memory.
 class RowCheck {
  public:
   RowCheck(const VerifyInput& input, const ResultRows& result, core::StoredTensor tensor, Deviations& all);

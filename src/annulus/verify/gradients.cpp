@@ -55,8 +55,8 @@ class Definition {
 
 // ---- dk, dv, received ----
 
-/// A range with all queries, by their number in q, that see key p in some head: it spans the key's segments or windows
-/// and, if attention is causal, begins at p.
+/// A range of query numbers (rows of q) with all queries that see key p in some head. It spans the key's segments or
+/// windows and, if attention is causal, begins at p.
 Interval viewers_of(const VerifyInput& input, Index p) {
   if (!input.has_query_rows) return input.viewers_of(p);
   const Shape& s = input.shape;
@@ -71,7 +71,7 @@ Interval viewers_of(const VerifyInput& input, Index p) {
   return {std::max<Index>(all.begin - first, 0), std::min(all.end - first, input.queries)};
 }
 
-/// The queries of head h, by their number in q, that see key p. A query occurs once for each run that contains it.
+/// The numbers (rows of q) of head h's queries that see key p. A query occurs once for each run that contains it.
 WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
   if (!input.has_query_rows) return {{input.viewers_of(p).begin, input.viewers_of(p).end, 1}};
   WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);

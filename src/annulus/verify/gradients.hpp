@@ -2,9 +2,9 @@
 //
 // dq of a row needs only that row's lse and delta = dout.out - dlse. dk and dv of a key need lse and delta of every
 // query that sees the key; received (the sum of P over these queries) needs their lse. To recompute lse and out of a
-// query takes all keys that the query sees. In dense attention every row sees the key, so one key costs n^2. If these
-// queries together see at most largest_recomputed keys on a rank, lse and out are recomputed. Otherwise they come from
-// the result, whose sampled rows were compared.
+// query takes all keys that the query sees. In dense attention all n queries see the key, so one key costs n^2. If the
+// queries that a rank needs see at most largest_recomputed keys together, their lse and out are recomputed. Otherwise
+// lse and out are read from the result, of which only sampled rows were compared with the definition.
 #pragma once
 
 #include <functional>
@@ -26,18 +26,19 @@ struct RowResults {
   Numbers out, lse;
 };
 using ResultsOf = std::function<RowResults(Interval rows)>;
-/// Results of a chunk of rows: those of recomputed queries, and zeros for other rows.
+/// The results of a chunk of rows: those of the recomputed `queries`, and zeros for all other rows.
 RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& queries, Interval rows);
 /// Recomputes the rows by the definition. Local.
 RowResults recompute_results(const VerifyInput& input, Interval rows);
 
-/// Sums of vectors, and sums of the squares of their terms. The root of a sum of squares measures the terms, and so
-/// their rounding errors: in gradients of a layer's weights, large terms may cancel. Only verify_layer() uses squares.
+/// Sums of vectors, and sums of the squares of the terms. The root of a sum of squares measures the size of the terms,
+/// and so their rounding errors, even if large terms cancel, as in gradients of a layer's weights. Only verify_layer()
+/// uses the squares.
 struct Sums {
   Numbers values, squares;
 
   explicit Sums(std::size_t count) : values(count), squares(count) {}
-  /// Adds factor * x. `size`: size of the terms whose sum the factor is.
+  /// Adds factor * x. `factor` is itself a sum; `size` says how large its terms are.
   void add(double factor, double size, std::span<const double> x);
 };
 
@@ -54,7 +55,7 @@ struct KeyRow {
 };
 
 /// Computes dk, dv and received of the rows `keys` (ascending) in all batch entries and heads. `results` returns lse
-/// and out of the queries that see them, for at most `chunk_rows` rows in one call. Local.
+/// and out of the queries that see these keys, for at most `chunk_rows` rows in one call. Local.
 std::vector<KeyRow> recompute_keys(const VerifyInput& input, const std::vector<Index>& keys, const ResultsOf& results,
                                    Index chunk_rows, const ShareShown& shown = {});
 
@@ -65,8 +66,8 @@ inline constexpr Index recomputed_rows = 256;
 void compare_dq(const VerifyInput& input, const ResultRows& result, const std::vector<QueryRow>& queries,
                 Deviations& all);
 
-/// Compares `found`, dsink of a result, with the definition's sum over all rows. Takes lse and out from the result:
-/// this sum needs all rows, and to recompute them all is too much work. Collective.
+/// Compares `found`, dsink of a result, with the definition's sum over all rows. Reads lse and out from the result,
+/// because this sum needs all rows, and to recompute all rows is too much work. Collective.
 Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, const std::vector<double>& found,
                         const comm::Communicator& comm);
 

@@ -66,7 +66,7 @@ ResultRows rows_in(const store::InspectedFile& file, Index sequence) {
   return [&file, sequence](const std::string& dataset, Interval rows) {
     Numbers numbers = read_as_double(file, dataset, rows);
     if (dataset != core::name_of(core::StoredTensor::top_rows) || !file.is_end_to_end) return numbers;
-    const store::DatasetInfo& info = file.at(dataset);  // of top_rows, which count rows of k in their own entry
+    const store::DatasetInfo& info = file.at(dataset);  // top_rows count rows of k from the start of their entry
     const Index queries = info.extents[core::sequence_axis(info.order)];
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const Index row = rows.begin + Index(i) / (Index(numbers.size()) / rows.size());

@@ -1,5 +1,4 @@
-// Reads what `verify` needs, which is rows of tensors of the input and of the result, as float64. Measures how much the
-// result deviates.
+// Reads rows of tensors of the input and of the result for `verify`, as float64. Measures how much the result deviates.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +22,7 @@ using core::Interval;
 
 /// A rank has at most this many bytes of a tensor's rows (converted to doubles) in memory at once.
 inline constexpr Index verify_chunk_bytes = Index(16) << 20;
-/// Smaller gaps in a file are read, not skipped: another read opens the file again, which takes as long as a megabyte.
+/// Smaller gaps in a file are read, not skipped: each read opens the file, which takes as long as reading 1 MiB.
 inline constexpr Index verify_gap_bytes = Index(1) << 20;
 
 using Numbers = std::vector<double>;
@@ -38,7 +37,7 @@ struct Deviation {
   std::string where;
 
   /// `index` returns the number's index as text, "[0, 7, 2, 5]"; it is a function because it is rarely needed. `terms`:
-  /// size of the terms whose sum the number is. `reference` includes it, because large terms may cancel.
+  /// the size of the terms if the number is a sum. `reference` includes it, because large terms may cancel.
   template <class IndexText>
   void compare(double found, double expected, IndexText&& index, double terms = 0) {
     const bool same = found == expected;  // also true for two -inf
@@ -75,7 +74,7 @@ class VerifyInput {
   std::string index_text(Index b, Index x, Index h, std::optional<Index> d = {}, bool of_key = false) const;
 
   /// The row of the sequence that is query number `query`. A query without a row number sees every key of its batch
-  /// entry; for this query, returns any row of its entry that exists, if there is one.
+  /// entry. For such a query, returns one row of its entry that exists, if there is one.
   Index row_of(Index query) const {
     if (!entry_begins.empty()) return entry_begins[std::size_t(query / entry_queries)];
     return has_query_rows ? first_query + query : 0;
@@ -87,7 +86,7 @@ class VerifyInput {
   }
 
   core::Shape shape;
-  Index queries = 0;           ///< number of rows of q; of all entries if these lie end to end
+  Index queries = 0;           ///< rows of q; if batch entries lie end to end, of all entries
   Index first_query = 0;       ///< the row of the sequence that is row 0 of q
   bool has_query_rows = true;  ///< false: queries have no row numbers, and see every key
   Index entry_rows = 0;        ///< S if `shape` is one sequence of B S rows, all batch entries end to end; 0: it is not
@@ -118,7 +117,7 @@ class AttentionInput : public VerifyInput {
 /// Returns rows of a dataset of a result, (B, rows, heads, ...). They are read from a file, or were gathered from the
 /// ranks that made them. Local.
 using ResultRows = std::function<Numbers(const std::string& dataset, Interval rows)>;
-/// Returns a function that reads them from `file`. `sequence`: S, used if entries lie end to end.
+/// Returns a function that reads such rows from `file`. `sequence`: S, used if entries lie end to end.
 ResultRows rows_in(const store::InspectedFile& file, Index sequence);
 
 /// Reads a tensor row by row, and keeps the last row: callers ask for all heads and entries of a row one after another.
@@ -147,7 +146,7 @@ Numbers to_double(const std::vector<std::byte>& bytes, store::NumberType type);
 /// Reads rows of a dataset in a file that was checked, (B, rows, heads, ...). Local.
 Numbers read_as_double(const store::InspectedFile& file, const std::string& dataset, Interval rows);
 
-/// The rows that are needed: the keys of a query, or the queries of a key.
+/// The rows that a computation needs: the keys of a query, or the queries of a key.
 using WantedRows = std::vector<kernels::RowRun>;
 
 /// The needed rows that are inside `rows`, ascending, each once.
@@ -174,7 +173,7 @@ struct SampledRows {
   std::vector<Index> queries, keys;
 };
 /// Chooses `count` queries and `count` keys. Up to half are rows at which something changes (ends of the sequence, of
-/// documents, of segments). The others are random, from a fixed seed. If all rows are queries, both lists are equal.
+/// documents, of segments). The others are random, from a fixed seed. If every row is a query, both lists are equal.
 SampledRows sample_rows(const VerifyInput& input, Index count);
 
 /// One rank's share of the rows. Ranks get small groups of rows in turn, because later causal rows see more keys.

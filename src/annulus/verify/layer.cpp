@@ -10,10 +10,10 @@ namespace {
 
 using layer::Weight;
 
-/// The most multiply-adds in matrix products that a rank does to recompute everything: about ten seconds.
+/// Everything is recomputed only if a rank does at most this many multiply-adds in matrix products: about ten seconds.
 constexpr double largest_products = 1e10;
 
-/// Whether everything can be recomputed in some seconds: the attention's (query, head, key) triples, limited as in
+/// Whether everything can be recomputed in some seconds. Limits the attention's (query, head, key) triples, as in
 /// gradients.hpp, and the matrix products. Every rank does all products of the forward pass, because its queries may
 /// see any row, and any row may see its keys. Ranks share the products of the gradients, which are twice as many.
 bool can_recompute_all(const LayerInput& input, int ranks) {
@@ -101,7 +101,7 @@ class Comparison {
     }
   }
 
-  /// out and lse of a chunk of rows, which were recomputed before.
+  /// The recomputed out and lse of a chunk of rows.
   RowResults known_results(Interval rows) const {
     const core::Shape& s = input_.shape;
     RowResults part;
@@ -188,8 +188,8 @@ class Comparison {
     return d;
   }
 
-  /// Adds a row's contribution, in^T out, to the gradients of a weight and its bias. All terms of a matrix count as
-  /// large as its largest term. The rope mixes two numbers of a head, so terms of one number count for the other, too.
+  /// Adds a row's contribution, in^T out, to the gradients of a weight and its bias. All terms of a matrix count
+  /// as its largest term. The rope mixes two numbers of a head, so terms of one number count for the other number, too.
   void add_product(Weight matrix, std::span<const double> in, const Sums& out) {
     double* to = gradients_[std::size_t(matrix)].data();
     double largest_in = 0, largest_out = 0;
@@ -239,14 +239,14 @@ class Comparison {
   const std::function<void(double, const std::string&)> progress_;
   const bool gradients_asked_;
   const comm::Communicator& comm_;
-  bool whole_, dx_;  // what is checked: everything, dx
+  bool whole_, dx_;  // whether everything is checked; whether dx is checked
   std::vector<Index> rows_, mine_;
   std::vector<QueryRow> queries_;  // the rows mine_, in all batch entries and heads
   RowResults results_;             // for all rows
   std::vector<Sums> dq_;           // in the order of queries_
   std::vector<KeyRow> keys_;
   std::array<Numbers, 8> gradients_;  // one for each weight
-  std::array<Numbers, 8> squares_;    // sums of their terms' squares: one for a matrix, or for each number of a bias
+  std::array<Numbers, 8> squares_;    // sums of squares of the terms: one for a matrix, one for each number of a bias
   Deviation y_, found_dx_;
 };
 

@@ -1,5 +1,5 @@
 // The attention inside a layer, for `verify`: plain loops compute q, k, v and dout in float64 from x, dy and the
-// weights. The code for this is not shared with the room `layer`, so that `verify` finds a mistake in that room.
+// weights. The folder layer shares no code with these loops, so that `verify` finds mistakes in that folder.
 #pragma once
 
 #include <array>
@@ -27,9 +27,9 @@ class LayerInput : public VerifyInput {
   const layer::LayerProblem& problem() const { return problem_; }
   /// Returns y = out wo + bo for attention outputs: out (rows, H D), y (rows, E).
   Numbers output(const Numbers& out) const;
-  /// Returns dx (E) of a row from its dq (H D), dk and dv (Hkv D), of which undo_rope() has treated dq and dk.
+  /// Returns dx (E) of a row from its dq (H D), dk and dv (Hkv D). Call undo_rope() for dq and dk first.
   Numbers input_gradient(std::span<const double> dq, std::span<const double> dk, std::span<const double> dv) const;
-  /// Changes gradients after the rotary embedding (rope) to gradients before it. `heads`: any heads of row `position`.
+  /// Turns gradients after the rotary embedding (rope) into gradients before it. `heads`: any heads of row `position`.
   void undo_rope(std::span<double> heads, Index position) const { rotate(heads, position, -1); }
 
  private:
@@ -42,7 +42,7 @@ class LayerInput : public VerifyInput {
   runfile::LayerSettings settings_;
   layer::LayerProblem problem_;
   std::array<Numbers, 8> weights_;
-  // Blocks of rows of k and v, which many queries need, by weight and number of the block.
+  // A cache of blocks of rows of k and v, because many queries need them. The key: the weight, the block's number.
   mutable std::map<std::pair<layer::Weight, Index>, Numbers> blocks_;
   mutable Index cached_bytes_ = 0;
 };

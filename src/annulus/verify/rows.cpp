@@ -17,7 +17,7 @@ std::vector<Index> border_rows(const kernels::ReferencePattern& pattern, Index s
     if (document.empty()) continue;
     rows.insert(rows.end(), {document.begin, document.end - 1});
     for (const kernels::ReferencePair& pair : pattern.pairs) {
-      if (pair.window) {  // the last row that sees row 0, the next one, and the first that not all rows see
+      if (pair.window) {  // the last row that sees row 0, the row after it, and the first row that not all rows see
         const auto& [left, right, first, mirrored] = *pair.window;
         const Index end = left < document.size() / pair.dilation ? left * pair.dilation + 1 : document.size();
         for (const Index row : {end - 1, end, first}) {
@@ -47,10 +47,10 @@ std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, In
   return there;
 }
 
-/// Chooses `count` of the rows in `range`. `have_numbers`: these are rows of the sequence; those in gaps do not exist.
+/// Chooses `count` rows of `range`. `have_numbers`: they are rows of the sequence, and rows in gaps do not exist.
 std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count, bool have_numbers = true) {
   count = std::min(count, range.size());
-  if (count == range.size()) {  // random draws, which look for existing rows only, would take a long time to find all
+  if (count == range.size()) {  // random draws choose existing rows only, so they would take long to choose all
     std::vector<Index> all(std::size_t(count), 0);
     std::iota(all.begin(), all.end(), range.begin);
     return all;
@@ -71,7 +71,7 @@ std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index 
     rows.insert(borders[std::size_t(taken == 1 ? 0 : i * (Index(borders.size()) - 1) / (taken - 1))]);
   }
   for (Index i = 0; Index(rows.size()) < count; ++i) {
-    // If many draws have given only rows that are chosen already, takes the next row that is not.
+    // If many draws have given only rows that are chosen already, takes the next row that is not chosen.
     const std::uint64_t bits = core::random_bits(1, core::TensorId::q, i);
     Index row = existing > 0 ? core::row_at(there, Index(bits % std::uint64_t(existing)))
                              : range.begin + Index(bits % std::uint64_t(range.size()));

@@ -8,7 +8,7 @@
 
 namespace annulus::verify {
 
-/// How much one dataset may deviate from the definition, and how much it does.
+/// How much one dataset may deviate from the definition, and how much it deviates.
 struct Verdict {
   std::string name;
   double tolerance;
@@ -36,24 +36,24 @@ struct Sample {
   std::function<void(double share, const std::string& what)> progress{};  ///< called with the share done; may be empty
   strategies::Statistics statistics{};                                    ///< the statistics that the result has
 
-  /// The type of a dataset of floats in the file. Without a file it is `computed`, the type that was computed.
+  /// The type in which the file stores a dataset of floats. Without a file: `computed`, the type of the computation.
   core::DType stored(const std::string& dataset, core::DType computed) const {
     return file != nullptr ? file->at(dataset).type.dtype().value_or(computed) : computed;
   }
 };
 
-/// Checks out, lse, entropy and lists of top rows for sampled query rows; with gradients, also dq. Checks the sums over
-/// queries that the result has (dk, dv, received) for sampled keys, and dsink, if `sample` has a file.
+/// Checks out, lse, entropy and lists of top rows for sampled query rows, and with gradients also dq. For sampled keys,
+/// checks the sums over queries that the result has (dk, dv, received). Checks dsink only if `sample` has a file.
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm);
 
 /// With gradients and a file, and if all can be recomputed in some seconds, checks every number of y, dx and all weight
-/// gradients. Otherwise checks sampled rows of y, and of dx if the queries that see them can be recomputed. It then
-/// does not check gradients of weights, which are sums over all rows. The findings say what was not checked.
+/// gradients. Otherwise checks sampled rows of y and, if the queries that see these rows can be recomputed, of dx; the
+/// gradients of weights are sums over all rows, so they are not checked. The findings say what was not checked.
 Findings verify_layer(const LayerInput& input, const Sample& sample, const comm::Communicator& comm);
 
-/// The largest of three tolerances: for the input's type, for the precision of the computation (float32 sums of float64
-/// tensors only have float32's accuracy, products of tf32 have float16's), and for the type `stored` in the file. One
-/// function is for results of the forward pass, the other for gradients.
+/// The largest of three tolerances: for the input's type, for the type `stored` in the file, and for the precision of
+/// the computation. float32 sums of float64 tensors only have float32's accuracy, products of tf32 only float16's.
+/// One function is for results of the forward pass, the other for gradients.
 double allowed_forward(const VerifyInput& input, core::DType stored);
 double allowed_gradient(const VerifyInput& input, core::DType stored);
 

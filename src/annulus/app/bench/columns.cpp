@@ -37,7 +37,7 @@ class Repeats {
   std::vector<double> wait() const {
     return each([](const report::PassMeasurements& pass) { return pass.most("wait_seconds"); });
   }
-  /// The largest value of any rank, for counts: they are the same in all repeats, so the first repeat is read.
+  /// The largest value of any rank. For counts only: reads the first repeat, because all repeats have the same counts.
   double most(const char* name) const {
     return each([&](const report::PassMeasurements& pass) { return pass.most(name); }).front();
   }

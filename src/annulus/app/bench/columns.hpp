@@ -22,7 +22,7 @@ struct CaseMeasurements {
   double peak_bytes = 0;                             ///< on the rank where it is largest
   double predicted_peak_bytes = 0;                   ///< on the rank where it is largest
   double predicted_seconds = 0;                      ///< NaN: the model cannot predict it
-  double peak_gflop_per_cpu_second = 0;              ///< of one thread that does only multiply-adds; 0: not known
+  double peak_gflop_per_cpu_second = 0;              ///< rate of one thread that does only multiply-adds; 0: not known
   const kernels::LibraryBackend* library = nullptr;  ///< the library that the back end uses; nullptr: none
   kernels::ComputedPairs pairs = {};                 ///< counted on rank 0
   verify::Findings findings;                         ///< without verdicts if no rows were compared

@@ -86,7 +86,8 @@ class Rounds {
     listener_.finished(record);
   }
 
-  /// Does `work` of a case. If all ranks know that it failed, records this and returns false; other cases continue.
+  /// Does the `work` of a case. If the work fails and all ranks know it, records the failure and returns false, so that
+  /// other cases continue.
   template <class Work>
   bool succeeds(const runfile::BenchCase& one, const Work& work) {
     std::string error;
@@ -106,7 +107,8 @@ class Rounds {
     return false;
   }
 
-  /// Measures the peak of multiply-adds now, because it changes from minute to minute; mean over the ranks; collective.
+  /// The peak rate of multiply-adds, mean over the ranks, measured once per group because it changes from minute to
+  /// minute. Collective.
   double peak(core::Precision precision) {
     const auto known = peaks_.find(precision);
     if (known != peaks_.end()) return known->second;
@@ -130,7 +132,7 @@ class Rounds {
   const Index cases_;
   report::ProgressLine line_;
   double done_ = 0;
-  std::vector<std::unique_ptr<Trial>> trials_;  // of the group's cases; nullptr: failed, or done
+  std::vector<std::unique_ptr<Trial>> trials_;  // one for each case of the group; nullptr: failed, or done
   std::map<core::Precision, double> peaks_;
   Measured measured_;
 };

@@ -4,7 +4,7 @@
 // will be compared must alternate: cases 0 1 2, then 1 2 0, then 2 0 1. But a launch that is killed loses the runs of
 // all cases that are not complete, so it must not begin all cases at once. Therefore cases are measured in groups of
 // neighbours that take about a minute together, all their repeats included: a killed launch then loses about a minute.
-// A case that takes longer is a group of its own; its runs are so long that they average over disturbances.
+// A case that takes longer is a group of its own. Its runs are so long that they average over disturbances.
 #pragma once
 
 #include <cstdlib>
@@ -31,7 +31,7 @@ ArrayTask array_task(const std::function<const char*(const char*)>& variable = s
 /// A launch measures case i if its task is number (i mod count), and if it has the ranks and threads of the case.
 struct BenchLaunch {
   Index ranks = 1;
-  Index threads = 1;  ///< of every rank; 0: ranks have different numbers, so no case with a number belongs
+  Index threads = 1;  ///< on every rank; 0: numbers differ, so no case that asks for a number of threads belongs
   ArrayTask task;
 };
 bool belongs(const runfile::BenchCase& one, const BenchLaunch& launch);
@@ -50,7 +50,7 @@ struct CaseListener {
   std::function<void(const store::CaseRecord& record)> finished;  ///< called when a case is measured, or has failed
 };
 
-/// Groups neighbouring cases, in order, with `runs` runs each. A case above a limit, or `alone`, gets its own group.
+/// Groups neighbouring cases, in order, with `runs` runs each. A case above a limit or `alone` is a group of its own.
 std::vector<std::vector<PlannedCase>> groups_of(const std::vector<PlannedCase>& cases, Index runs,
                                                 const GroupLimits& limits);
 
@@ -60,7 +60,7 @@ struct Measured {
   bool stopped = false;
 };
 
-/// Measures the cases; between two runs it stops if that was requested. Collective.
+/// Measures the cases; if a stop was requested, ends after the current run. Collective.
 Measured measure(const JobMaker& jobs, const std::vector<PlannedCase>& cases, const store::CaseRecord& launch,
                  const CaseListener& listener, const comm::Communicator& comm);
 

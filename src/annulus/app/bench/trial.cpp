@@ -22,7 +22,7 @@ int ranks_of(const runfile::BenchCase& one, const comm::Communicator& comm) {
   return asked == nullptr ? comm.size() : std::stoi(asked->text);
 }
 
-/// The settings that decide which numbers a case reads: cases with the same text read the same.
+/// The settings that decide which numbers a case reads. Cases with the same text read the same numbers.
 std::string input_text(const Job& job) {
   const runfile::Settings& settings = job.run.settings;
   std::string text;
@@ -32,8 +32,8 @@ std::string input_text(const Job& job) {
   return text;
 }
 
-/// Is used instead of a result file. Gathers the sampled rows from the ranks that hold them, and keeps them on every
-/// rank, so that every rank can compare any of them.
+/// Is used instead of a result file. Gathers the sampled rows from the ranks that hold them, and keeps all of them on
+/// every rank, so that every rank can compare any row.
 class SampledResult final : public store::RowWriter {
  public:
   SampledResult(const Job& job, const verify::SampledRows& rows, const comm::Communicator& comm)
@@ -185,7 +185,7 @@ bool Trial::shares_with(const std::vector<std::unique_ptr<Trial>>& others) {
   return std::any_of(others.begin(), others.end(), [&](const auto& other) {
     if (!other || input_text(other->job_) != text) return false;
     bool same = other->job_.partition.size() == job_.partition.size();
-    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // of all ranks: they must decide alike
+    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // on all ranks: they must decide alike
       same = other->job_.partition[rank].intervals() == job_.partition[rank].intervals();
     }
     return same && work_->share_inputs(*other->work_);
@@ -235,7 +235,7 @@ store::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const store::C
   const verify::AttentionInput input(job_.problem, job_.run.settings.input, job_.input);
   SampledResult result(job_, verify_rows_ > 0 ? sample_rows(input, verify_rows_) : verify::SampledRows(), comm_);
   work_->write_outputs(&result);
-  if (gradients) work_->write_gradients(job_.layer ? nullptr : &result);  // of a layer, only y is compared
+  if (gradients) work_->write_gradients(job_.layer ? nullptr : &result);  // for a layer, only y is compared
   if (verify_rows_ > 0) {
     const verify::Sample sample{std::cref(result), nullptr, gradients && !job_.layer, verify_rows_, {}};
     measured_.findings = compare_with_definition(job_, sample, comm_);

@@ -179,7 +179,7 @@ class AttentionWork final : public Work {
   struct HostTensor {
     StoredTensor tensor;
     HostSide host;
-    store::Spacing spacing{};  ///< of an input's numbers in memory
+    store::Spacing spacing{};  ///< how an input's numbers lie in memory
   };
 
   const strategies::Schedule& of(PassKind pass) const { return *schedules_.at(pass); }
@@ -209,7 +209,7 @@ class AttentionWork final : public Work {
       const strategies::Problem& problem = job_.problem;
       tensors_.kv = core::Buffer("kv", problem.kv_block_bytes(rows().count()));
       const auto kv = strategies::kv_views(problem, tensors_.kv.data(), rows().count());
-      inputs_.reserve(3);  // must not reallocate: reads in flight write to the memory of its elements
+      inputs_.reserve(3);  // `inputs_` must not reallocate, because reads in flight write to its elements' memory
       start(StoredTensor::q, inputs_, tensors_.q.data());
       start(StoredTensor::k, inputs_, kv[0].data, problem.head_kv_bytes());
       start(StoredTensor::v, inputs_, kv[1].data, problem.head_kv_bytes());
@@ -227,7 +227,7 @@ class AttentionWork final : public Work {
     });
   }
 
-  /// Begins to read a tensor. In `memory`, its heads begin `apart` bytes from each other; 0: they are contiguous.
+  /// Begins to read a tensor. In `memory`, its heads begin `apart` bytes from each other; 0: the heads are contiguous.
   void start(StoredTensor tensor, std::vector<HostTensor>& inputs, void* memory, Index apart = 0) {
     const strategies::Problem& problem = job_.problem;
     const Index numbers = strategies::head_numbers_of(problem, tensor);
@@ -305,7 +305,7 @@ class AttentionWork final : public Work {
     drop_statistics();
   }
 
-  /// With input.lengths, all batch entries form one sequence: makes row numbers count from the start of their entry.
+  /// With input.lengths, all batch entries form one sequence. Makes row numbers count from the start of their entry.
   void count_in_entry(HostSide& top_rows) const {
     auto* const row = static_cast<std::int64_t*>(top_rows.data());
     const Index sequence = job_.file_shape().sequence;
@@ -325,7 +325,7 @@ class AttentionWork final : public Work {
   std::vector<HostTensor> inputs_, gradient_inputs_;  // inputs whose reading has begun
   std::string sink_note_;
   bool reads_ahead_ = false;
-  core::RowSource::Ticket last_ = 0;  // of the latest read; 0: none is in flight
+  core::RowSource::Ticket last_ = 0;  // ticket of the latest read; 0: no read is in flight
   Index read_ahead_bytes_ = 0;
   FileBytes files_;
 };

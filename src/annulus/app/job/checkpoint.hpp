@@ -1,9 +1,9 @@
 // What a training run saves: the weights after some steps, and the losses so far.
 //
-// The file has whole weights: wq, wk, wv, wo (bq, bk, bv, bo). Any number of ranks, with any sharding, can continue.
-// /loss has one number for each step done: the loss before that step. The file also has /run/settings and, as
-// attributes, fingerprints of the data. It gets its name NAME when it is complete. The checkpoint that had this name is
-// kept as NAME.previous, so one of the two files is always whole.
+// The file has the whole weights wq, wk, wv, wo (bq, bk, bv, bo), so any number of ranks, with any sharding, can
+// continue. /loss has one number for each step done: the loss before that step. The file also has /run/settings and, as
+// attributes, fingerprints of the data. The file gets its name NAME when it is complete. The checkpoint that had this
+// name is kept as NAME.previous, so one of the two files is always complete.
 #pragma once
 
 #include <optional>
@@ -41,8 +41,8 @@ struct TrainingJob {
 /// that the steps in the file are not lost.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
 
-/// Gives the present checkpoint the second name NAME.previous, which it keeps when a save replaces NAME. Call it before
-/// each save, on one rank. Does nothing if the checkpoint cannot be read, or the file system has no links.
+/// Gives the present checkpoint the second name NAME.previous, which the file keeps when a save replaces NAME. Call it
+/// before each save, on one rank. Does nothing if the checkpoint cannot be read, or the file system has no links.
 void keep_previous(const TrainingJob& training);
 /// Removes NAME.previous, which a finished training does not need. Call on one rank.
 void remove_previous(const std::string& checkpoint);

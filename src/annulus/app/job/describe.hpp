@@ -13,7 +13,7 @@ namespace annulus::app {
 std::string describe_pattern(const strategies::Problem& problem);
 /// The shape: "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
 std::string describe_shape(const Request& request);
-/// The same, with the order of the input's axes and, if the type is not float32 or float64, the type of the products:
+/// The same, with the order of the input's axes and, if products have another type than sums, that type:
 /// "..., bfloat16 (axes bshd), products of bfloat16"; "..., products of 3xbfloat16 by vectors" if there is no AMX.
 std::string describe_tensors(const Request& request);
 /// The layer: "width 512, rope base 10000, biases, sharding fsdp".
@@ -21,7 +21,7 @@ std::string describe_layer(const Request& request);
 /// The title of a result, which depends only on input and settings: "attention of 1 x 1024 rows, ..., float16: longnet,
 /// causal, 1 pair (all, 1)".
 std::string title_of(const Request& request);
-/// Notes for the user about the problem, one line each, such as: a segment is longer than every sequence that it cuts.
+/// Notes for the user about the problem, one line each, for example: a segment is longer than every document.
 std::vector<std::string> notes_on(const strategies::Problem& problem);
 /// What a reproducible problem guarantees, and how it is computed; empty for other problems.
 std::string describe_bits(const Job& job);

@@ -125,7 +125,8 @@ void decide(Job& job, const JobOptions& options) {
   if (job.is_streamed()) cut_stream(job, options);
 }
 
-/// Refuses the job if a block does not fit into memory. Other strategies only warn; users choose stream to save memory.
+/// Refuses the job if a block does not fit into memory, because users choose stream to save memory. Jobs of other
+/// strategies only get a warning.
 void check_blocks(const Job& job) {
   const core::Machine& machine = job.machine;
   if (job.stream->memory_bytes <= machine.memory_per_rank) return;
@@ -158,8 +159,8 @@ void check_order(const Job& job) {
 }
 
 /// Refuses a strategy or partition whose bits depend on the number of ranks. The message names the key to change: the
-/// partition, if a contiguous one is reproducible; compute.backward (or output.statistics), if only that pass is not
-/// reproducible; otherwise the strategy.
+/// partition, if a contiguous partition is reproducible; compute.backward (or output.statistics), if only that pass is
+/// not reproducible; otherwise the strategy.
 void check_reproducible(const Job& job) {
   const int ranks = job.ranks;
   const strategies::Strategy& strategy = *job.strategy;
@@ -183,7 +184,7 @@ void check_reproducible(const Job& job) {
          can);
 }
 
-/// The message when not even one K/V head of one batch entry fits.
+/// The message if not even one K/V head of one batch entry fits into memory.
 std::string explain_too_large(const Job& job, double least) {
   const core::Machine& machine = job.machine;
   return fmt::format(
@@ -196,7 +197,7 @@ std::string explain_too_large(const Job& job, double least) {
 }
 
 /// Sets how much memory a layer needs, and why that is too much. A layer is never cut. Collective: each rank predicts
-/// its own memory, because a prediction takes as long as the number of ranks.
+/// its own memory, because the time of one prediction grows with the number of ranks.
 void look_at_layer_memory(Job& job, Purpose purpose, const comm::Communicator& comm) {
   Index most = 0;
   comm::agree(comm, [&] {
@@ -258,7 +259,7 @@ void decide_slices(Job& job, const JobOptions& options) {
           job.run.where("compute.reproducible"), describe_shape(job), report::describe_bytes(most),
           job.strategy->name());
     }
-    // The limit may be an estimate that is too low: then the smallest slices have the best chance.
+    // The limit may be an estimate that is too low. In that case the smallest slices are the most likely to fit.
     job.slices = size ? *size : smallest_slices(*job.strategy, job.problem, job.ranks);
   }
   const planner::SliceMemory needed = memory(job.slices);

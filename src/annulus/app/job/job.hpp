@@ -23,7 +23,7 @@ struct Job : Request {
   std::optional<planner::Choice> choice;  ///< what `auto` chose, and why; empty: the run file names a strategy
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
-  std::optional<planner::StreamCut> stream;  ///< how stream cuts the job; `plan` has it for any choice of `auto`
+  std::optional<planner::StreamCut> stream;  ///< how stream cuts the job; `plan` sets it whatever `auto` chooses
   /// Why some rank uses a worse instruction set than it has; empty: every rank uses its best.
   std::string instruction_set_note;
 
@@ -31,7 +31,7 @@ struct Job : Request {
   /// fits into a rank's memory.
   strategies::SliceSize slices;
   bool reads_ahead = false;  ///< the next slice's inputs fit into memory together with a slice
-  double slice_bytes = 0;    ///< tensors and buffers on the fullest rank, including what is read ahead; of a layer, all
+  double slice_bytes = 0;    ///< bytes of a slice, or of the layer, on the fullest rank, including what is read ahead
   /// Why matrix units of some rank cannot make reproducible results (strategies::make_reproducible()); empty: all can,
   /// or results need not be reproducible.
   std::string why_no_granules;
@@ -80,8 +80,8 @@ Job make_job(const JobOptions& options, const comm::Communicator& comm);
 /// The same for a request that exists already; `options.words` is not used.
 Job make_job(Request request, const JobOptions& options, const comm::Communicator& comm);
 
-/// Throws Error(usage) if even the smallest slice needs more than the user's compute.memory_limit. Callers only warn if
-/// the limit is what is free, because that is an estimate.
+/// Throws Error(usage) if even the smallest slice needs more than the user's compute.memory_limit. If the user sets no
+/// limit, callers only warn, because the free memory is an estimate.
 void check_memory_limit(const Job& job);
 
 // The passes of a run: forward, statistics and backward.

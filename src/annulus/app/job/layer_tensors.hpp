@@ -17,7 +17,7 @@ Index weight_bytes(const layer::LayerProblem& problem, int rank, int ranks);
 /// Specification of a (B, S, E) tensor. `type` empty: the layer's type.
 store::TensorSpec rows_spec(const std::string& name, const layer::LayerProblem& problem,
                             std::optional<core::DType> type = std::nullopt);
-/// All weights of the layer; their datasets are named prefix + "wq" ...
+/// Specifications of all weights of the layer, whose datasets are named prefix + "wq" ...
 std::vector<store::TensorSpec> weight_specs(const std::string& prefix, const layer::LayerProblem& problem,
                                             std::optional<core::DType> type = std::nullopt);
 

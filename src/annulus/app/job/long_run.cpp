@@ -107,7 +107,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const auto partition = cuts.numbers.find("partition");
     const bool is_recorded = partition != cuts.numbers.end();
     const auto& asked = request.run.settings.distribution.partition;
-    const bool has_own = cuts.strategy == "single" || cuts.strategy == "stream";  // no other partition
+    const bool has_own = cuts.strategy == "single" || cuts.strategy == "stream";  // have one partition only
     if (asked && !has_own && !(is_recorded && Index(*asked) == partition->second)) {
       const auto was = is_recorded ? pattern::name_of(pattern::PartitionKind(partition->second)) : "auto";
       refuse(paths, {fmt::format("distribution.partition: {} -> {}", was, pattern::name_of(*asked))}, *journal);
@@ -237,11 +237,11 @@ LongRun::LongRun(const Job& job, const Cuts& cuts, const std::vector<store::Tens
                  {/*seconds=*/18,
                   "annulus: stopped on request in the middle of a unit; finished units are kept: run again to "
                   "continue\n",
-                  /*only_after_term=*/true});  // job_scripts/generic/long.sbatch: a unit may take hours
+                  /*only_after_term=*/true});  // because a unit may take hours (job_scripts/generic/long.sbatch)
 }
 
 store::OutputFile LongRun::open_output() {
-  // Called before the journal names this rank: from then on, this launch keeps the units that it finishes.
+  // Called before the journal names this rank, because from then on this launch keeps the units that it finishes.
   if (keeps_) end_on_signals(comm_, "what is finished stays so: run again to continue");
   store::OutputPlan plan{store::target_of(job_.run.settings.output), tensors_};
   plan.keeps_units = keeps_;
@@ -348,7 +348,7 @@ std::optional<Unit> LongRun::claim_together() {
 void LongRun::finish_together(const Unit& unit, const std::string& sink_note) {
   sink_notes_.push_back(sink_note);
   comm::agree(comm_, [&] {
-    if (keeps_ && output_.part()->has_borders()) {  // with rows that this rank alone wrote, to sink()
+    if (keeps_ && output_.part()->has_borders()) {  // bytes of rows that this rank wrote to sink()
       const store::Journal::Lock lock(journal());
       output_.part()->write_borders();
     }

@@ -25,15 +25,15 @@ using store::Unit;
 /// on every rank if that launch had other settings, another input or another version.
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm);
 
-/// Why units are left, what the user can do, and the exit status: 0 if another launch works on them, otherwise that of
-/// a stopped run. `words` is empty if no units are left.
+/// Why units are unfinished, what the user can do, and the exit status: 0 if another launch works on these units or has
+/// finished them, otherwise stopped_status. `words` is empty if all units are finished.
 struct WhyUnfinished {
   std::string words;
   int status = 0;
 };
 
-/// Launches that begin at the same time find no recorded cuts, so each cuts the run for its own memory and ranks. The
-/// cuts of the first launch count: the other launches get this error, and then find those cuts by recorded_cuts().
+/// Launches that begin at the same time find no recorded cuts, so each cuts the run for its own memory and ranks. Only
+/// the first launch's cuts are valid: the other launches get this error, and then find the cuts by recorded_cuts().
 class AnotherLaunchBegan : public comm::AgreedError {
  public:
   using comm::AgreedError::AgreedError;
@@ -48,9 +48,9 @@ struct RunPaths {
 
 class LongRun {
  public:
-  /// Makes NAME.part and NAME.journal with these cuts, or opens the existing ones; `cuts` are then those of
-  /// recorded_cuts(). `scratch`: tensors that later phases read and that are not in the result. Collective; throws the
-  /// same Error on every rank: AnotherLaunchBegan if the existing files have other cuts.
+  /// Makes NAME.part and NAME.journal with these cuts. If the files exist, opens them, and `cuts` must be what
+  /// recorded_cuts() returned. `scratch`: tensors that later phases read and that are not in the result. Collective;
+  /// throws the same Error on every rank: AnotherLaunchBegan if the existing files have other cuts.
   LongRun(const Job& job, const Cuts& cuts, const std::vector<store::TensorSpec>& scratch,
           const comm::Communicator& comm);
 
@@ -74,7 +74,7 @@ class LongRun {
 
   /// What the units read: the run's input, from its file or generated, and results and scratch of earlier phases.
   core::RowSource& source() { return rows_; }
-  /// Each rank alone writes to sink(), all ranks together write to output(). nullptr: another launch made the result.
+  /// A rank writes to sink() on its own; all ranks write to output() together. nullptr: another launch made the result.
   core::RowSink* sink() { return output_.part(); }
   store::OutputFile* output() { return output_.part() == nullptr ? nullptr : &output_; }
 
@@ -87,7 +87,7 @@ class LongRun {
   /// name. True on every rank of the launch that did this, or that found the file under its final name. False: a stop
   /// was requested, or another launch works on the rest (why_unfinished()). Calls `record` on every rank. Collective.
   bool complete(const std::function<store::Record()>& record);
-  /// Call it after complete(): whether a stop was requested on some rank. The same on every rank.
+  /// Whether a stop was requested on some rank; the same on every rank. Call it after complete().
   bool is_stopped() const { return stopped_; }
   WhyUnfinished why_unfinished() const;
 
@@ -116,8 +116,8 @@ class LongRun {
   store::OutputFile output_;
   store::FileRows rows_;
   Index found_finished_ = 0;
-  Index claimed_ = 0;                    // claimed units if `keeps_` is false: the journal has none then
-  std::vector<std::string> sink_notes_;  // used if `keeps_` is false: notes of finished units
+  Index claimed_ = 0;                    // number of claimed units if `keeps_` is false: the journal has none then
+  std::vector<std::string> sink_notes_;  // notes of finished units, used if `keeps_` is false
   Index phase_ = 0;
   bool stopped_ = false;
 };

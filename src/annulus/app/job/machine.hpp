@@ -39,16 +39,16 @@ core::Index plannable_gpu_memory(core::Index free);
 /// to compare instruction sets, or to get the same bits as on a machine with fewer instructions.
 inline constexpr const char* instruction_set_variable = "ANNULUS_INSTRUCTION_SET";
 
-/// Chooses one instruction set for the kernels of all ranks: the best that all their machines have. With
-/// different sets, results would have different bits. This costs little: ranks have equal shares of the
-/// work, so the slowest machine decides the speed anyway. Returns why some rank does not use its best set,
-/// "rank 3 has no avx512"; empty: all ranks use their best. Collective. Throws Error(usage) on all ranks
-/// if instruction_set_variable is not the name of a set on some rank.
+/// Chooses one instruction set for the kernels of all ranks: the best that all their machines have. With different
+/// sets, results would have different bits. This costs little: ranks have equal shares of the work, so the slowest
+/// machine decides the speed anyway. Returns why some rank does not use its best set, "rank 3 has no avx512"; empty:
+/// all ranks use their best. Collective. Throws Error(usage) on all ranks if, on some rank, instruction_set_variable is
+/// not the name of a set.
 std::string agree_on_instruction_set(const comm::Communicator& comm);
 
-/// Names two ranks with GPUs of different kinds: "rank 0 has sm_90, rank 3 sm_80"; empty: all GPUs are of one kind. The
-/// kinds may add in different orders, so that results would depend on which rank computes what. `kinds`: one per rank;
-/// ranks without a GPU (an empty kind) are skipped, because another check refuses them.
+/// Names two ranks with GPUs of different kinds: "rank 0 has sm_90, rank 3 sm_80"; empty: all GPUs are of one kind.
+/// Different kinds may add in different orders, so results would depend on which rank computes what. `kinds`: one per
+/// rank; ranks without a GPU (an empty kind) are skipped, because another check refuses them.
 std::string other_kinds(const std::vector<std::string>& kinds);
 
 }  // namespace annulus::app

@@ -67,7 +67,8 @@ void check_found(const Request& request, const std::string& name, const std::opt
                       causes_of_no_number(request.problem, comm.rank()), part.first);
 }
 
-/// From this |lse| on, neighbouring scores, as exponents of 2, differ by 2 or more: weights by a factor of 4 or more.
+/// From this |lse| on, neighbouring scores, which are exponents of 2, differ by 2 or more, and so their weights by a
+/// factor of 4 or more.
 double coarse_from(const Job& job) { return std::ldexp(std::numbers::ln2, range_of(job.problem.precision).digits); }
 
 }  // namespace
@@ -92,8 +93,8 @@ void check_scores(const Job& job, double q, double k, const comm::Communicator& 
   const double most_q = comm.max(q), most_k = comm.max(k), most = range_of(problem.precision).largest / 4;
   const double factor = problem.scale * std::numbers::log2e, dim = double(problem.shape.head_dim);
   const double products = most_q * most_k * dim;
-  // If products have another type than sums, q.k is computed before it is scaled; otherwise q is scaled first. Products
-  // of 3xbfloat16 and 6xbfloat16 may also be plain ones of float32, so both must fit.
+  // If products have another type than sums, q.k is computed before it is scaled; otherwise q is scaled first. Kernels
+  // may compute 3xbfloat16 and 6xbfloat16 with products of float32, too, so the numbers must fit both orders.
   const double scaled_first = core::is_split(problem.precision)           ? std::max(1.0, factor)
                               : core::has_own_products(problem.precision) ? 1
                                                                           : factor;

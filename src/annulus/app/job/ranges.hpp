@@ -1,5 +1,5 @@
 // Finds numbers outside the range of the type in which a run computes. If q and k are so large that scores may
-// overflow, the run is refused. Other overflows show in the result: inputs are finite, so they cause NaN or infinity.
+// overflow, the run is refused. Other overflows show as NaN or infinity in the result, because all inputs are finite.
 #pragma once
 
 #include <string>
@@ -32,7 +32,7 @@ void check_result(const Request& request, const std::string& name, const store::
 
 /// As check_result(), for this rank's lse (B, rows, H); -inf is valid. Returns the findings of all ranks. Collective.
 report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
-/// The same without the check, for `count` numbers, perhaps also of other ranks' rows (in a layer); collective.
+/// The same without the check, for `count` numbers, which in a layer may be of other ranks' rows, too; collective.
 report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
 /// The findings of this rank for `count` numbers, of which `none` belong to rows that do not exist (padding). Local.
 report::LseFindings own_lse_findings(const Job& job, const void* lse, Index count, Index none);

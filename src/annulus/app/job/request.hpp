@@ -43,11 +43,11 @@ struct Request {
     static const std::vector<double> none;
     return input ? input->sink() : none;
   }
-  /// Set if this is one slice of a larger request: `problem` is then that of the slice, `results` of the whole request.
+  /// Set if this is one slice of a larger request. `problem` is then the slice's, but `results` the whole request's.
   std::optional<strategies::Slice> slice;
 
   /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end. If
-  /// these are lengths of keys only, `problem` has all entries, and Problem::key_ranges is set.
+  /// the lengths are of keys only, `problem` has all entries, and Problem::key_ranges is set.
   core::Shape file_shape() const { return input ? input->shape() : problem.shape; }
   /// Number of rows of q, which may be other rows than those of k.
   Index query_rows() const { return input ? input->query_rows() : run.settings.input.generate->query_rows(); }

@@ -1,6 +1,6 @@
 // Gradients of sink logits in a run that is cut into units. What a unit adds to the sums of its heads is exact
-// (kernels/exact_sum.hpp), and is in the journal's line that notes the unit as finished. So dsink has the same bits for
-// any order of units, however often the run is interrupted.
+// (kernels/exact_sum.hpp), and is written into the journal's line that says that the unit is finished. So dsink has the
+// same bits for any order of units, however often the run is interrupted.
 #pragma once
 
 #include <cstdint>

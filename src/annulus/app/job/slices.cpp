@@ -97,7 +97,7 @@ void SlicedRun::read_next(Prepared& now) {
   now.work->set_read_ahead_bytes(input_bytes_of(next_->job, comm_.rank()));
 }
 
-/// Computes a slice from its input to its result.
+/// Reads a slice, computes it and writes its results.
 void SlicedRun::compute(Prepared& now, Tally& tally) {
   Work& work = *now.work;
   const std::string scope =
@@ -146,7 +146,7 @@ std::string SlicedRun::compute(Index i, Tally& tally) {
     if (has_several && job_.reads_ahead) now->work->read_ahead();
   }
   if (has_several)
-    kernels::release_kept_memory();  // the buffers of the last backward pass are larger than a forward pass needs
+    kernels::release_kept_memory();  // because buffers of the last backward pass are larger than a forward pass needs
   compute(*now, tally);
   return now->work->sink_note();
 }

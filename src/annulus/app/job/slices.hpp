@@ -47,7 +47,7 @@ class SlicedRun {
   SlicedRun(const Job& job, const comm::Communicator& comm, core::RowSource& source, store::RowWriter* output)
       : job_(job), comm_(comm), source_(source), output_(output) {}
 
-  /// Computes slice i from input to result; may read ahead slice i + 1. Returns Work::sink_note(). Collective.
+  /// Reads and computes slice i, and writes it; may begin to read slice i + 1. Returns Work::sink_note(). Collective.
   std::string compute(Index i, Tally& tally);
 
  private:

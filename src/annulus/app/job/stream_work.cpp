@@ -59,7 +59,7 @@ class CheckedRows final : public core::RowSink {
     const Index row = piece.pitch / Index(core::bytes_of(lse_type())), count = piece.count * row;
     if (const auto found = find_wrong_lse(job_, piece.memory, count)) fail(StoredTensor::lse, piece, row, *found);
     const core::Interval rows{piece.first, piece.first + piece.count};
-    const Index none = pattern::count_in_gaps(job_.problem.documents, {rows}) * row;  // of rows that do not exist
+    const Index none = pattern::count_in_gaps(job_.problem.documents, {rows}) * row;  // in rows that do not exist
     lse_.add(own_lse_findings(job_, piece.memory, count, none));
     if (job_.problem.gradients) check_gradients();
   }
@@ -78,8 +78,8 @@ class CheckedRows final : public core::RowSink {
   report::LseFindings& lse_;
 };
 
-/// Adds a unit's metrics as two hops: hop 0, and the sum of the others. Phase 1 computes the triples of
-/// phase 0 again, so only phase 0 counts them.
+/// Adds a unit's metrics as two hops: hop 0, and the sum of the other hops. Phase 1 computes the triples of phase 0
+/// again, so only phase 0 counts them.
 void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetrics& all) {
   if (!unit) return;
   if (phase == 0) all.rows += unit->rows;
@@ -92,15 +92,15 @@ void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetr
   }
 }
 
-/// What a rank did in this launch, summed over its blocks. There are two hops: 0 is the block's own rows, 1 is what was
-/// read of other blocks.
+/// What a rank did in this launch, summed over its blocks. There are two hops: hop 0 is the work on a block's own rows,
+/// hop 1 the work on rows that were read of other blocks.
 struct StreamMetrics {
   core::RankMetrics forward{0, {{}, {}}}, backward{0, {{}, {}}};
   Index units = 0;
-  Index peak_bytes = 0;       ///< of tensors and buffers
-  Index predicted_bytes = 0;  ///< of the largest unit that it computed
+  Index peak_bytes = 0;       ///< peak of tensors and buffers
+  Index predicted_bytes = 0;  ///< peak of the largest unit that the rank computed
   core::RowTraffic read, written;
-  report::LseFindings lse;  ///< of this rank's rows
+  report::LseFindings lse;  ///< findings about this rank's rows
 };
 
 class StreamWork {
@@ -178,7 +178,7 @@ class StreamWork {
 
 /// The work of all phases, for the progress line.
 report::ProgressLine::Work all_work(const Job& job) {
-  const int products = job.problem.gradients ? 2 + 3 + 4 : 2;  // forward; dq; dk with dv
+  const int products = job.problem.gradients ? 2 + 3 + 4 : 2;  // 2 in the forward pass, 3 for dq, 4 for dk and dv
   const pattern::StoredRows all({{0, job.problem.shape.sequence}});
   const double kept = double(strategies::kept_of(job.problem, all));
   return {1e-9 * strategies::flops_of(job.problem.shape, kept, products), "GFLOP"};
@@ -225,7 +225,7 @@ report::Measurements measure(const Job& job, const StreamMetrics& metrics, doubl
   const comm::Scope scope("the gathering of what was measured");
   report::Measurements measured;
   measured.ranks = comm.size();
-  // Passes alternate block by block: divides the time in proportion to the seconds that each computed or waited.
+  // The passes alternate block by block. Each gets a share of the time, in proportion to its compute and wait seconds.
   const auto busy = [](const core::RankMetrics& of) { return of.total().compute_seconds + of.total().wait_seconds; };
   const double both = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
   const auto pass = [&](const core::RankMetrics& of) {

@@ -14,7 +14,7 @@ namespace annulus::app {
 /// The input tensors that the request reads: q, k, v and, with gradients, dout and perhaps dlse.
 std::vector<core::StoredTensor> input_tensors(const Request& request);
 
-/// Where the rows of such a tensor come from: a file or a seed. Local. Throws Error(failure).
+/// Where the rows of an input tensor come from: a file or a seed. Local. Throws Error(failure).
 store::RowOrigin input_origin(const Request& request, core::StoredTensor tensor);
 
 /// Sets where `rows` reads each input tensor. Reading later fails for numbers that `wanted` does not allow.
@@ -26,11 +26,11 @@ struct FileBytes {
   Index written = 0;
 };
 
-/// This rank's tensors in one unit of a run; each is in memory only while it is needed. Call the functions that read,
-/// compute and write in the order in which they are declared, those for gradients only if the run computes gradients.
-/// Call pass() for each of passes_of(problem): forward and statistics before write_outputs(), backward after
-/// read_gradients(). All these are collective and throw the same Error on every rank, but pass() may fail on one rank
-/// alone. To time passes repeatedly, read all inputs first, and call drop_results() before each repetition.
+/// This rank's tensors in one unit of a run; each tensor is in memory only while it is needed. Call the functions that
+/// read, compute and write in the order in which they are declared; call those for gradients only if the run computes
+/// gradients. Call pass() for each of passes_of(problem): forward and statistics before write_outputs(), backward after
+/// read_gradients(). All these functions are collective and throw the same Error on every rank, except that pass() may
+/// fail on one rank alone. To time passes repeatedly, read all inputs first, and call drop_results() before each time.
 class Work {
  public:
   virtual ~Work() = default;
@@ -39,14 +39,14 @@ class Work {
   virtual bool read_ahead() { return false; }
   virtual void read_inputs() = 0;
   virtual layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) = 0;
-  /// Checks that the results are finite, and writes them; nullptr: writes nothing.
+  /// Checks that the results are finite, and writes them; if `file` is nullptr, writes nothing.
   virtual report::LseFindings write_outputs(store::RowWriter* file) = 0;
   virtual void read_gradients() = 0;
   virtual void write_gradients(store::RowWriter* file) = 0;
   /// The unit's part of the sink gradients, to be noted in the journal; empty: none. Call it after write_gradients().
   virtual std::string sink_note() const { return ""; }
 
-  /// Takes the inputs of another work with the same rows of the same tensors, dout and dlse too; false: it cannot.
+  /// Uses the inputs of `other`, dout and dlse too, which must be the same rows of the same tensors; false: it cannot.
   virtual bool share_inputs(const Work& other) = 0;
   virtual Index input_bytes() const = 0;
   /// Frees the results of the passes.
@@ -71,7 +71,7 @@ class Work {
 /// The rows of a job's inputs, from its file or made from a seed. Empty for a layer. Collective; throws as make_work().
 std::unique_ptr<store::FileRows> input_rows(const Job& job, const comm::Communicator& comm);
 
-/// Makes the work of a job, or of one slice, which reads its inputs from `source`; all arguments must outlive it.
+/// Makes the work of a job, or of one slice. The work reads its inputs from `source`; all arguments must outlive it.
 /// Collective. Throws the same Error on every rank if these ranks lack something that the strategy needs.
 std::unique_ptr<Work> make_work(const Job& job, core::RowSource& source, const comm::Communicator& comm);
 std::unique_ptr<Work> make_layer_work(const Job& job, const comm::Communicator& comm);

@@ -14,7 +14,8 @@ namespace annulus::app {
 /// The kind of partition that gives rows to ranks: that of the run file or of `auto`, otherwise the strategy's own.
 std::string name_of_partition(const Job& job);
 
-/// Attributes of /run that the run file or annulus decided: strategy, partition and, if there are several, passes.
+/// Attributes of /run that the run file or annulus decided: `strategy`, `partition` and, if there are several slices,
+/// `passes`.
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job);
 
 /// The part of the JSON report that says what was run, and where: shape, pattern, resolved settings, program and

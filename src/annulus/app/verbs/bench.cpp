@@ -49,8 +49,8 @@ std::string lines_of(const CaseRecords& records) {
 /// The files of a sweep: its table, and the file to which this launch adds finished cases. For rank 0 only.
 class SweepStore {
  public:
-  /// Reads what earlier launches left. Throws Error(failure) if a file cannot be made, or if an existing file is not of
-  /// a sweep, or of another sweep; for another sweep the message says what differs.
+  /// Reads what earlier launches left. Throws Error(failure) if a file cannot be made, or if an existing file belongs
+  /// to no sweep or to another sweep. For another sweep the message says what differs.
   explicit SweepStore(const runfile::BenchFile& file)
       : file_(file),
         table_(runfile::follow_links(file.settings.file)),
@@ -70,8 +70,8 @@ class SweepStore {
   void keep(const store::CaseRecord& record) { launch_.append(record); }
   void begin(const std::vector<Index>& numbers) { launch_.begin(numbers); }
 
-  /// Makes the table from all records, including those of other launches, and returns them. A table that is up to date
-  /// is not written again.
+  /// Makes the table from all records, including those of other launches, and returns the records. A table that is up
+  /// to date is not written again.
   CaseRecords make_table(const std::vector<std::pair<std::string, std::string>>& provenance) const {
     for (;;) {
       const std::string seen = store::state_of_parts(table_);
@@ -80,7 +80,8 @@ class SweepStore {
       if (!table.records.empty() && !report::tables_have_cases(table_, json_, table)) {
         report::write_sweep_table(table_, json_, table);
       }
-      // If another launch added a case meanwhile, this launch may have replaced that launch's newer table: try again.
+      // If another launch added a case meanwhile, this launch may have replaced that launch's newer table, so it tries
+      // again.
       if (store::state_of_parts(table_) == seen) return records;
     }
   }
@@ -172,7 +173,8 @@ store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communi
   return record;
 }
 
-/// The cases of this launch that are not measured yet. `tried`: begun by an earlier launch; each is measured alone.
+/// The cases of this launch that are not measured yet. An earlier launch began the cases in `tried`; each of them is
+/// measured alone.
 struct LeftToDo {
   std::vector<PlannedCase> fresh, tried;
 
@@ -259,7 +261,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
   };
   Measured now = measure(jobs, left.fresh, common, listener, comm);
   make_table();
-  if (!now.stopped && !left.tried.empty()) {  // last, because such a case may end this launch, too
+  if (!now.stopped && !left.tried.empty()) {  // tried cases come last, because they may end this launch, too
     const Measured more = measure(jobs, left.tried, common, listener, comm);
     now = {now.cases + more.cases, now.failed + more.failed, more.stopped};
     make_table();

@@ -33,7 +33,7 @@ namespace {
 
 using core::Index;
 
-constexpr int repeats = 7;               // the fastest one counts
+constexpr int repeats = 7;               // the fastest repetition counts
 constexpr Index large = Index(4) << 20;  // bytes of a message with which bandwidth is measured
 constexpr Index rows_computed = 1024;    // dense, four heads: a kernel call takes some milliseconds on a laptop's cores
 constexpr Index most_rows_computed = 32 * rows_computed;
@@ -98,7 +98,8 @@ struct Measured {
   Index rows;
   double seconds_per_gflop;
 };
-/// Uses so many rows that the slowest rank works for `long_enough`. `alone`: only rank 0 computes.
+/// Uses so many rows (at most most_rows_computed) that the slowest rank works for `long_enough`. If `alone`, only rank
+/// 0 computes.
 Measured measure_kernel(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
                         bool alone = false) {
   for (Index rows = rows_computed;; rows *= 2) {
@@ -186,7 +187,7 @@ core::Link measure_link(const comm::Communicator& comm) {
   return {latency, std::max(long_message - latency, 1e-9) / double(large)};
 }
 
-/// The share of a transfer's time that the kernel hides.
+/// The share of a transfer's time that the kernel hides; of the kernel's time, if that is shorter.
 double measure_overlap(const comm::Communicator& comm, Index rows) {
   Kernel kernel(64, core::DType::float32, core::Precision::float32, rows);
   Shift shift(comm, 4 * large);
@@ -214,7 +215,7 @@ double measure_copy(const comm::Communicator& comm) {
 struct ReadRates {
   double storage = 0;    ///< after the page cache was asked to drop the file
   double cached = 0;     ///< just after the file was read
-  bool is_kept = false;  ///< the page cache kept most of some file, so `storage` is partly a rate of memory
+  bool is_kept = false;  ///< the page cache kept most of some rank's file, so `storage` is partly a rate of memory
 
   /// The rates as text: "812.3 MiB/s from storage (read_rate), 12.8 GiB/s from the page cache".
   std::string text() const;
@@ -222,7 +223,7 @@ struct ReadRates {
 
 constexpr Index file_bytes = Index(64) << 20;
 constexpr Index call_bytes = Index(4) << 20;
-constexpr int file_reads = 3;  // the fastest one counts
+constexpr int file_reads = 3;  // the fastest read counts
 
 /// A file without a name. The system removes it when it is closed, even if the process is killed.
 class File {
@@ -281,7 +282,7 @@ ReadRates measure_read_rates(const std::string& beside, const comm::Communicator
   std::optional<File> file;
   try {
     file.emplace(fmt::format("{}.read-{}", beside, comm.rank()));
-  } catch (const core::Error&) {  // such as a full disk: no rate is then measured
+  } catch (const core::Error&) {  // such as a full disk; no rate is then measured
   }
   // Returns the seconds that the slowest rank needs.
   const auto seconds_of_reading = [&](bool drop) {
@@ -309,7 +310,7 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   comm::agree(comm, core::require_device);
   end_on_signals(comm, nothing_saved);
   std::optional<store::AtomicFile> file;                        // exists on rank 0
-  comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // may fail: so it comes before all measurements
+  comm::on_root(comm, [&] { file.emplace(path, overwrite); });  // before all measurements, because it may fail
   const double start = core::wall_seconds();
   core::Machine machine = machine_of(std::nullopt, true, comm);
   const Precision single = Precision::float32;
@@ -327,14 +328,14 @@ int calibrate(const std::string& path, bool overwrite, const comm::Communicator&
   machine.half_factor = factor(DType::bfloat16, single, false);
   if (kernels::why_no_products(kernels::default_backend(), Precision::bfloat16).empty())
     machine.bfloat16_factor = factor(DType::bfloat16, Precision::bfloat16, false);
-  if (comm.max(Index(!core::has_matrix_units())) == 0) {  // without the units they would take minutes
+  if (comm.max(Index(!core::has_matrix_units())) == 0) {  // without matrix units these products would take minutes
     machine.three_bfloat16_factor = factor(DType::float16, Precision::three_bfloat16, false);
     machine.six_bfloat16_factor = factor(DType::float32, Precision::six_bfloat16, false);
   }
   machine.single_factor = factor(DType::float32, single, true);
   std::string links = "one rank: links and overlap are the built-in defaults";
   if (comm.size() > 1) {
-    // These ranks can measure only one kind of link: between nodes, if there are several.
+    // These ranks can measure only one kind of link: between nodes, if there are several nodes.
     const bool several = machine.ranks_per_node < comm.size();
     (several ? machine.between_nodes : machine.inside_node) = measure_link(comm);
     machine.overlap = measure_overlap(comm, usual.rows);

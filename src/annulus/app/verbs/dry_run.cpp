@@ -22,7 +22,7 @@ using strategies::Schedule;
 using strategies::Transfer;
 using strategies::Transfers;
 
-constexpr std::size_t rows_shown = 16;  // lines of the table for ranks or blocks; further ones are not shown
+constexpr std::size_t rows_shown = 16;  // ranks or blocks in a table; further ranks or blocks are not shown
 
 std::string rows_text(const pattern::StoredRows& rows) {
   std::string text;
@@ -255,8 +255,8 @@ void print_block(const Job& job, int block) {
   Printer(passes.forward(), block).print();
 }
 
-/// For each pass, prints one line for each of the first steps, and one for the sum of all steps. Does not count the
-/// work of later steps one by one, so that for one rank of 65,536 it takes only a second.
+/// For each pass, prints one line for each of the first steps, and one line for the sum of all steps. Does not count
+/// the work of later steps one by one, so that printing the schedule of one rank of 65,536 takes only a second.
 void print_schedule(const Job& job, int rank) {
   for (const PassKind pass : passes_of(job.problem)) print_steps(job, *schedule_of(job, pass), rank, name_of(pass));
 }

@@ -49,7 +49,7 @@ void complete(Given& given) {
   if (!given.layer_width) return;
   const double width = double(*given.layer_width);
   const auto check = [&](const char* what, const char* option,
-                         double numbers) {  // so small that the sum over all datasets fits into 64 bits
+                         double numbers) {  // the limit is so small that the sum over all datasets fits into 64 bits
     if (8 * numbers <= 1e18) return;
     core::fail(core::ErrorKind::usage, "generate: --layer {} and {}: {:.2g} bytes {}, expected at most 1e18",
                *given.layer_width, option, 8 * numbers, what);
@@ -164,7 +164,7 @@ double bytes_of(const Dataset& dataset) {
   return double(of.batch) * double(of.sequence) * double(of.row_numbers) * double(core::bytes_of(of.type));
 }
 
-/// Limit of the bytes of a tensor that a rank has in memory at once; at least one row of all batch entries.
+/// Limit for the bytes of a tensor that a rank has in memory at once. One row of all batch entries may exceed it.
 constexpr Index piece_bytes = Index(256) << 20;
 
 /// Each rank makes its own rows, a piece at a time, and all ranks write a piece together. Calls `shown` with the
@@ -186,7 +186,7 @@ void write(const Given& given, const Dataset& dataset, const std::function<void(
       shown((double(done) + share * double(std::min(step, most - done))) / double(most), what);
     };
     comm::agree(comm, [&] { store::fill_tensor(given.what.seed, numbers, {rows}, host.get()); });
-    show(0.5, " is made");  // half of the work: writing takes about as long as making
+    show(0.5, " is made");  // half of the work, because writing takes about as long as making
     if (dataset.is_weight) {
       const core::Rectangle part{rows, {0, numbers.row_numbers}};
       file.write_parts({{dataset.spec.name, part, part, host.get()}},

@@ -42,7 +42,7 @@ bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
     const Index made = verify::open_result(job.run, job.results, comm).state.modified;
     Index changed = job.input ? job.input->inspected().state.modified : 0;
     for (const auto& [file, state] : job.other_input_files()) changed = std::max(changed, state.modified);
-    return comm.max(Index(changed > made)) == 0;  // a result that is older than its input is of other numbers
+    return comm.max(Index(changed > made)) == 0;  // a result older than its input was computed from other numbers
   } catch (const comm::AgreedError&) {            // there is no result, or it is another run's
     return false;
   }
@@ -58,8 +58,8 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   return make_job(std::move(request), options, comm);
 }
 
-/// Computes a checked job. Calls `finish` with what was measured; it returns the record for the file. Returns what was
-/// measured; empty if units are left, and `rest` then says why.
+/// Computes a checked job. Calls `finish` with what was measured; `finish` returns the record for the file. Returns
+/// what was measured; empty if units are left, and `rest` then says why.
 std::optional<report::Measurements> compute_all(const Job& job,
                                                 const std::function<store::Record(const report::Measurements&)>& finish,
                                                 const comm::Communicator& comm, WhyUnfinished& rest) {
@@ -96,7 +96,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
                  job.is_streamed() ? "blocks" : "ranks");
     }
     const int status = dry_run(job, given.rank, comm);
-    comm::agree(comm, [&] { check_memory_limit(job); });  // after the numbers, which say what would fit
+    comm::agree(comm, [&] { check_memory_limit(job); });  // last, because the printed numbers say what would fit
     return status;
   }
   if (!is_shared(job)) end_on_signals(comm, nothing_saved);
@@ -116,7 +116,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   choose_links(settings.distribution, comm);
   std::optional<store::AtomicFile> report_file;  // exists on rank 0
-  // If several launches share a run, the one that completes it writes the report.
+  // If several launches share a run, the launch that completes the run writes the report.
   const auto make_report = [&] { report_file.emplace(*settings.output.report, settings.output.overwrite); };
   comm::on_root(comm, [&] {
     if (!settings.output.report) return;
@@ -142,7 +142,8 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   }
   if (!measured) {
     if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
-    // Rank 0 looked at the journal last: other ranks may not know of launches that have begun since.
+    // Rank 0's status counts: it looked at the journal last, so other ranks may not know of launches that have begun
+    // since.
     return int(comm::numbers_from_root(comm, [&] { return std::vector<Index>{rest.status}; })[0]);
   }
   const report::Json ran = run_entries(job, comm);

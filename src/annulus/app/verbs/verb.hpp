@@ -20,12 +20,12 @@ struct Option {
   std::string help;
   /// Reads the user's text. Returns what was expected if the text is not valid, otherwise an empty text.
   std::function<std::string(const std::string& text)> take;
-  /// The present value; of a flag "" or "true". Before take() is called this is the default, which the help shows.
+  /// The current value; for a flag "" or "true". Before take() is called, it is the default, which the help shows.
   std::function<std::string()> shown;
   bool required = false;
   bool repeats = false;
   std::string needs{};                  ///< another option that this one needs
-  std::vector<std::string> excludes{};  ///< options that must not be combined with it
+  std::vector<std::string> excludes{};  ///< options that must not be combined with this one
 };
 
 // Makes options for each kind of value. `help` is the text of --help. The variable must live as long as the option.
@@ -56,7 +56,8 @@ Option whole(const std::string& name, Number& variable, runfile::WholeRange rang
 inline constexpr runfile::WholeRange rank_counts{1, 65536};
 
 /// Why MPI must know all launched processes. for_work: a process that takes itself for the whole job would compute and
-/// write everything again. for_show: `info` shows all ranks. never: `list` prints the same for any number of ranks.
+/// write everything again. for_show: `info` shows all ranks. never: MPI need not know them, because `list` prints the
+/// same for any number of ranks.
 enum class RanksMatter { for_work, for_show, never };
 
 struct Verb {
@@ -66,7 +67,7 @@ struct Verb {
   std::vector<Option> options;
   /// Does the work and returns the exit status; collective. `command_line` is stored in /provenance.
   std::function<int(const comm::Communicator&, const std::string& command_line)> run;
-  /// Checks the options together. Returns what follows "annulus: error: " in the message; empty: no error.
+  /// Checks the options together. Returns what follows "annulus: error: " in the message; empty if there is no error.
   std::function<std::string()> complaint = [] { return std::string(); };
   std::string when_ended = "nothing was changed";  ///< printed if a signal ends the verb: what is lost, what to do
   RanksMatter ranks_matter = RanksMatter::for_work;

@@ -36,7 +36,7 @@ inline constexpr int MPI_FILE_NULL = 0, MPI_MODE_CREATE = 1, MPI_MODE_EXCL = 2, 
 inline constexpr int MPI_MAX_INFO_KEY = 256, MPI_MAX_INFO_VAL = 1024;
 inline constexpr int MPI_MAX_ERROR_STRING = 64, MPI_MAX_LIBRARY_VERSION_STRING = 64, MPI_MAX_PROCESSOR_NAME = 64;
 
-// These functions accept any arguments. They are no templates, because blocking() takes their addresses.
+// These functions accept any arguments. They are not templates, because blocking() takes their addresses.
 #define ANNULUS_WITHOUT_MPI(name) \
   inline int name(...) { return MPI_ERR_OTHER; }
 ANNULUS_WITHOUT_MPI(MPI_Abort)

@@ -10,22 +10,22 @@ namespace annulus::kernels::cuda {
 
 using Poll = std::function<void()>;
 
-/// attend() where the tensor cores can do it on this GPU; false, and nothing done, where they cannot. Complete on
-/// return.
+/// attend(), if the tensor cores of this GPU can do it. Otherwise does nothing and returns false. Complete on return.
 bool attend(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 
-/// The same of attend_backward().
+/// The same for attend_backward().
 bool attend_backward(const core::WorkList& work, const core::Shape& shape, core::Precision precision,
                      const BackwardOperands& operands, const GradientViews& gradients, const Poll& poll);
 
-/// Whether this GPU can do all calls of a problem granule by granule that why_no_granules() has nothing against. There
-/// is a GPU.
+/// Whether this GPU can do all calls of a problem granule by granule, for problems for which why_no_granules() is
+/// empty. There must be a GPU.
 bool has_granules(const core::Shape& shape, core::DType type, core::Precision precision);
 
-/// Whether this GPU multiplies TF32 numbers with code that the build has for it. There is a GPU.
+/// Whether this GPU multiplies TF32 numbers, with code that the build has for it. There must be a GPU.
 bool can_multiply_tf32();
 
-/// The same for one type of numbers (each in a file of its own, launch_*.cpp, that they compile side by side).
+/// attend() and attend_backward() for one type of numbers, each in a file of its own (launch_*.cpp), so that the files
+/// compile in parallel.
 bool attend_bfloat16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 bool attend_float16(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);
 bool attend_tf32(const core::WorkList& work, const Operands& operands, State& state, const Poll& poll);

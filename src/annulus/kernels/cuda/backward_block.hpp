@@ -1,27 +1,29 @@
-// One block's work in the backward pass, on matrix units, as kernels/device/backward_team.hpp states it: rows that the
-// block owns against all that they meet, with the probabilities made anew from normalizers.
+// One block's work in the backward pass, on matrix units, with the formulas of kernels/device/backward_team.hpp. The
+// block owns a tile of rows (queries or keys), goes through all rows of the other side that these rows see or are seen
+// by ("rows met"), and computes the probabilities again from normalizers.
 //
-//   S = X Y^T, W = X' Y'^T      X, X' = Q, dO and Y, Y' = K, V where the block owns queries; K, V and Q, dO where keys
-//   P = factor 2^(S - shift)    dS = P (output_scale W - delta), both rounded as the engine takes them
+//   S = X Y^T, W = X' Y'^T      X, X' = Q, dO and Y, Y' = K, V if the block owns queries; swapped if it owns keys
+//   P = factor 2^(score_factor S - shift), dS = P (output_scale W - delta), both rounded to what the engine multiplies
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
-// Where head sizes are large, dk and dv do not fit into a warp's registers side by side. Two warps then have the same
-// keys: one makes S, P and dv, the other one W, dS and dk, for which it gets P through shared memory. Example: 64 keys,
-// 4 warps, two tiles of 16 rows each:
+// If head sizes are large, dk and dv do not both fit into a warp's registers. Then two warps have the same keys: one
+// makes S, P and dv; the other makes W, dS and dk, and gets P for it through shared memory. Example: 64 keys, 4 warps
+// with two row tiles of 16 rows each:
 //   warp            0      1      2      3
 //   keys         0-31   0-31  32-63  32-63
 //   makes      S P dv W dS dk S P dv W dS dk
 //
-// Queries are (row, head) pairs. X and X' stay in shared memory, Y and Y' come in two stages as K and V do in the
-// forward pass (forward_memory.hpp). Each row's sums are one block's: nothing is added atomically, and the order is
-// fixed. (Blocks of keys that add to dq atomically need five products of tiles in place of three and four. On an H200
-// they were slower all the same with 16-bit tensors, and 1.1 to 1.2 times as fast with TF32.)
+// Queries are (row, head) pairs. X and X' stay in shared memory. Y and Y' are copied there in two stages, like K and V
+// in the forward pass (forward_memory.hpp). One block alone makes the sums of a row. So no addition is atomic, and the
+// order of additions is fixed. (If blocks of keys also added to dq atomically, five products of tiles would be enough,
+// instead of three for dq and four for dk and dv. On an H200 this was still slower with 16-bit tensors, and 1.1 to 1.2
+// times as fast with TF32.)
 //
-// Sums go on from the gradients, and take 16 keys at a time from the last ones down, or 16 queries at a time from the
-// first ones up, whole granules: the same bits however rows are cut into calls and tiles, if cuts are between granules
-// of 16 comb indices. Worked example: three heads on a key head, keys after a row's own. The queries, (row, head)
-// pairs, 64 ... 127 are of rows 21 ... 42, which see keys 22 and behind. Met are keys 16 and behind, six of them
-// hidden.
+// Sums start from the gradients in memory. They take 16 keys at a time, from the last ones down, or 16 queries at a
+// time, from the first ones up, in whole granules. So bits are the same however rows are cut into calls and tiles, if
+// cuts are between granules of 16 comb indices. Worked example: three query heads on a key head, and each row sees the
+// keys after it. A block owns the queries, (row, head) pairs, 64 ... 127. They belong to rows 21 ... 42, which see
+// keys from 22 on. The block meets keys from 16 on, of which 16 ... 21 are hidden.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -34,7 +36,7 @@
 
 namespace annulus::kernels::cuda {
 
-/// sizes.keys: rows met in a tile, keys or queries.
+/// sizes.keys: how many rows met (keys or queries) a tile has.
 template <template <class, int> class EngineOf, class Number, Adds adds, TileSizes sizes>
 class BackwardBlock {
  public:
@@ -79,7 +81,7 @@ class BackwardBlock {
   static constexpr int met_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
   static constexpr int depths = Memory::row_bytes / 32;
   static constexpr bool in_pairs = Memory::in_pairs;
-  static constexpr int gradients = owns_queries || in_pairs ? 1 : 2;  ///< of a warp
+  static constexpr int gradients = owns_queries || in_pairs ? 1 : 2;  ///< that a warp makes
   using Sums = typename Engine::Sums;
   using Numbers = QueryNumbers<Sum>;
   static_assert(shared_bytes <= most_shared_bytes);
@@ -91,7 +93,7 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION Warp(Machine& machine, const Task& task)
         : machine_(machine), task_(task), lane_(machine.thread()) {}
 
-    /// Looks up the rows that the block owns and says in how many tiles those are that it meets.
+    /// Looks up the rows that the block owns. Returns the number of tiles of rows that it meets.
     KOKKOS_FORCEINLINE_FUNCTION int begin(const device::TeamTile& mine) {
       const core::WorkItem& item = mine.item;
       const KeyRange of_first = met_by(item, owned_row(item, mine.begin).t);
@@ -116,7 +118,7 @@ class BackwardBlock {
       return tiles_.count;
     }
 
-    /// Looks up a row of a tile.
+    /// Looks up the addresses of a tile's row, one row per thread. Returns the row's numbers if it is a query.
     KOKKOS_FORCEINLINE_FUNCTION Numbers look_up_met(int tile) {
       const int j = row_to_look_up<sizes.keys, threads>(machine_.thread(), tile), last = tiles_.rows_of(tile) - 1;
       Numbers numbers = no_key;
@@ -129,7 +131,8 @@ class BackwardBlock {
       if (!owns_queries && j <= last) numbers = numbers_of(facts.batch, row);
       return numbers;
     }
-    /// The second half of it, later: by then the numbers have come from memory. Rows that are lacking have some, too.
+    /// The second half of look_up_met(), called later, when the numbers have arrived from global memory. Rows after
+    /// the last one get numbers, too: no_key.
     KOKKOS_FORCEINLINE_FUNCTION void store_met(int tile, const Numbers& numbers) {
       if constexpr (!owns_queries) {
         const int j = row_to_look_up<sizes.keys, threads>(machine_.thread(), tile);
@@ -154,7 +157,7 @@ class BackwardBlock {
       }
     }
 
-    /// Loads numbers of the owned rows where these are queries; sums begin with the gradients.
+    /// Starts the sums from the gradients in memory. If the owned rows are queries, also loads their numbers.
     KOKKOS_FORCEINLINE_FUNCTION void load_numbers() {
       for_each_gradient([&](const Sum* from, Sum(&sums)[2], bool inside) {
         sums[0] = inside ? from[0] : Sum(0);
@@ -204,7 +207,8 @@ class BackwardBlock {
     using Probabilities = SharedProbabilities<Memory, Sums, row_tiles, met_pieces>;
     static constexpr Numbers no_key{Sum(INFINITY), 0, 0};
 
-    /// P of the next tile is put after that one's barrier, when all have taken this one's.
+    /// The next tile's P replaces this P only after the barrier with which run() begins that tile: by then all warps
+    /// have taken this P.
     KOKKOS_FORCEINLINE_FUNCTION void meet_in_pairs(int tile) {
       const int second = second_of_pair();
       TileSums x;  // S and P, or W and dS
@@ -226,7 +230,7 @@ class BackwardBlock {
       }
       add_products(Memory::stage(tile, 1 - second), x, sums_[0]);
     }
-    /// 1: this warp makes dk.
+    /// 0: this warp makes dv, 1: it makes dk.
     KOKKOS_FORCEINLINE_FUNCTION int second_of_pair() const { return int(unsigned(lane_.warp) % 2); }
 
     KOKKOS_FORCEINLINE_FUNCTION device::ItemRow owned_row(const core::WorkItem& item, Index number) const {
@@ -235,7 +239,7 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION device::ItemRow met_row(const core::WorkItem& item, Index number) const {
       return owns_queries ? task_.work.key_of(item, number) : task_.work.query_of(item, number);
     }
-    /// Positions of the other side that a row of comb index t meets.
+    /// Positions, on the other side, of the rows that an owned row of comb index t meets.
     KOKKOS_FORCEINLINE_FUNCTION KeyRange met_by(const core::WorkItem& item, Index t) const {
       return owns_queries ? keys_seen_at(task_.work, item, t) : queries_that_see(task_.work, item, t);
     }
@@ -259,7 +263,7 @@ class BackwardBlock {
       return Memory::first_row(lane_, r) + 8 * part + lane_.group;
     }
 
-    /// s = X Y^T (which = 0) or X' Y'^T of the tile at `right`.
+    /// s = X Y^T (which = 0) or X' Y'^T (which = 1), with the tile of Y or Y' at `right`.
     KOKKOS_FORCEINLINE_FUNCTION void multiply(int which, Shared right, TileSums& s) {
       const Shared left = Memory::own + Shared(which) * Memory::own_bytes;
       ANNULUS_UNROLL
@@ -285,7 +289,8 @@ class BackwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION Sum slope(const Numbers& query, Sum p, Sum w) const {
       return p * (Sum(task_.operands.output_scale) * w - query.delta);
     }
-    /// Calls visit(query, r, piece, half, i) for a lane's sums [r][piece][half][i] of a tile.
+    /// Calls visit(query, r, piece, half, i) for each sum [r][piece][half][i] that a lane has; `query` has its query's
+    /// numbers.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_query(int tile, const Visit& visit) const {
       ANNULUS_UNROLL
@@ -321,7 +326,7 @@ class BackwardBlock {
       }
     }
 
-    /// sums += weights Y.
+    /// sums += dS Y, or P Y'. `of` has dS or P; the tile of Y or Y' is at `right`.
     KOKKOS_FORCEINLINE_FUNCTION void add_products(Shared right, const TileSums& of,
                                                   Sums (&sums)[row_tiles][column_pieces]) {
       ANNULUS_UNROLL
@@ -339,8 +344,8 @@ class BackwardBlock {
       }
     }
 
-    /// Calls visit(address, sums, inside) for the pairs of sums that this lane has: of an owned row and of the head, or
-    /// not.
+    /// Calls visit(address, sums, inside) for each pair of sums that this lane has. inside: this row and these columns
+    /// exist.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_gradient(const Visit& visit) {
       const auto facts = machine_.template load<BackwardFacts>(Memory::facts);
@@ -382,7 +387,7 @@ class BackwardBlock {
     const Task& task_;
     const Lane lane_;
     int count_ = 0;    // rows owned
-    Index begin_ = 0;  // the first of them, in the item
+    Index begin_ = 0;  // number of the first one in the item
     Tiles<sizes.keys, owns_queries ? Walk::down : Walk::up> tiles_;
     Numbers own_[row_tiles][parts];
     Sums sums_[gradients][row_tiles][column_pieces];

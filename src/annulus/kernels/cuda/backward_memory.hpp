@@ -1,4 +1,4 @@
-// The arguments of blocks of the backward pass, and where things lie in their shared memory.
+// The arguments of blocks of the backward pass, and the layout of their shared memory.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,7 +12,7 @@ namespace annulus::kernels::cuda {
 
 using core::Index;
 
-/// Whose gradients a block adds to: of the queries that it owns, or of the keys.
+/// What a block adds to: dq of the queries that it owns, or dk and dv of the keys that it owns.
 enum class Adds { dq, dk_and_dv };
 
 template <class Sum>
@@ -24,22 +24,23 @@ struct BackwardTask {
   int head_dim;
 };
 
-/// What a block keeps in shared memory about what it meets.
+/// What a block keeps in shared memory about its work.
 struct BackwardFacts {
   core::WorkItem item;
   Index batch;
-  Index first;  ///< position of the first row that is met
+  Index first;  ///< lowest position that is met
 };
 
-/// How S of a query becomes P and dS.
+/// A query's numbers, which turn its S into P and dS.
 template <class Sum>
 struct QueryNumbers {
   Sum shift;   ///< +inf where the row saw no key
-  Sum factor;  ///< 0 there
+  Sum factor;  ///< 0 for such a row
   Sum delta;
 };
 
-/// in_pairs: with P of the rows of every two warps (backward_block.hpp).
+/// in_pairs: two warps have the same rows, and P goes from one to the other through shared memory
+/// (backward_block.hpp).
 template <class Engine, TileSizes sizes, Adds adds>
 struct BackwardMemory {
   using Sum = typename Engine::Sum;
@@ -54,12 +55,12 @@ struct BackwardMemory {
   static constexpr Shared own_bytes = rows * row_bytes;
   static constexpr Shared stages = 2 * own_bytes;  // Y, Y' of two tiles
   static constexpr Shared stage_bytes = met * row_bytes;
-  static constexpr Shared own_from = stages + 4 * stage_bytes;  // addresses of X and X', first and last position met
+  static constexpr Shared own_from = stages + 4 * stage_bytes;  // addresses of X and X', begin and end of what is met
   static constexpr Shared met_from = own_from + rows * 4 * 8;   // addresses of Y and Y', of two tiles
   static constexpr Shared met_numbers = met_from + 2 * met * 2 * 8;  // QueryNumbers, of three tiles
   static constexpr Shared facts = met_numbers + (3 * met * numbers_bytes + 15) / 16 * 16;
   static constexpr Shared probabilities = (facts + int(sizeof(BackwardFacts)) + 15) / 16 * 16;  // P of one tile
-  static constexpr int halves = sizes.row_tiles * met / 8;  // Sums[half] of P that a lane has
+  static constexpr int halves = sizes.row_tiles * met / 8;  // Sums[half] of P in a lane
   static constexpr int bytes =
       int(probabilities) + (in_pairs ? sizes.warps / 2 * halves * warp_size * int(sizeof(Sums) / 2) : 0);
 
@@ -83,7 +84,8 @@ struct BackwardMemory {
   KOKKOS_FORCEINLINE_FUNCTION static Shared numbers(int tile, int j) {
     return met_numbers + Shared((tile % 3 * met + j) * numbers_bytes);
   }
-  /// The lane's own `half` of P, as sums lie; the other warp of the pair has it in the same lane.
+  /// Where this lane's `half` of P is, with numbers ordered as in Sums. The other warp of the pair takes it in the
+  /// same lane.
   KOKKOS_FORCEINLINE_FUNCTION static Shared probabilities_of(const Lane& lane, int half) {
     const unsigned pair = unsigned(lane.warp) / 2;
     return probabilities + ((pair * halves + unsigned(half)) * warp_size + unsigned(lane.lane)) * int(sizeof(Sums) / 2);

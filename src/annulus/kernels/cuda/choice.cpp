@@ -31,7 +31,7 @@ std::string why_not_copied(const char* name, const core::TensorView& tensor, cor
   return "";
 }
 
-/// Largest head sizes of a pass's kernels, by the numbers that they multiply.
+/// The largest head sizes that a pass's kernels take, by the size of the numbers that they multiply.
 struct MostColumns {
   int of_16_bits, of_32_bits, of_64_bits;
 };
@@ -43,7 +43,7 @@ constexpr MostColumns forward_columns{last(sizes_16), last(sizes_tf32), last(siz
 static_assert(last(sizes_tf32) == last(sizes_3xtf32) && last(key_sizes_tf32) == last(key_sizes_3xtf32));
 constexpr MostColumns backward_columns{last(key_sizes_16), last(key_sizes_tf32), last(key_sizes_64)};
 
-/// Why matrix units have no such products, or not for this head size.
+/// Why matrix units have no such products, or none for this head size.
 std::string why_not_multiplied(DType type, core::Precision precision, core::Index head_dim, const MostColumns& most) {
   const bool is_single = type == DType::float32;
   if (is_single ? !core::is_tf32(precision) : precision != core::default_precision(type)) {
@@ -63,7 +63,7 @@ std::string why_not_copied(std::initializer_list<std::pair<const char*, core::Te
   return "";
 }
 
-/// The block programs know no cap and no bias.
+/// The block programs do not compute caps and biases.
 std::string why_not_ruled(const CallRule& rule) { return rule.rule == nullptr ? "" : "scores have a cap or a bias"; }
 
 }  // namespace
@@ -73,8 +73,8 @@ std::string why_not_attend(const Operands& operands, const State& state) {
   if (state.exponent_bias != 0) return "the same bits for any cut are asked for";
   if (state.score_sum.bytes() > 0) return "the entropy is asked for";
   if (const std::string reason = why_not_ruled(operands.rule); !reason.empty()) return reason;
-  // Weights are rounded as values are stored, and l sums up what they are rounded to (engines.hpp). TF32 is asked for
-  // by name, and statistics with it are held to its tolerance.
+  // Weights are rounded to the type of the values, and l is the sum of the rounded weights (engines.hpp). TF32 is
+  // allowed, because the user asks for it by name, and statistics need only its accuracy.
   if (state.exact_sums && core::bytes_of(operands.v.type) == 2) return "statistics need the sums of exact weights";
   const std::string reason = why_not_multiplied(operands.q.type, state.precision, head_dim, forward_columns);
   if (!reason.empty()) return reason;

@@ -16,16 +16,16 @@ inline constexpr bool is_built = true;
 inline constexpr bool is_built = false;
 #endif
 
-/// Why attend() of such a call is for the portable kernel, whatever the GPU; empty: the tensor cores can do it.
-/// "the same bits for any cut are asked for", "rows of 10 bytes are no multiple of 16".
+/// Why the portable kernel must do attend() of such a call, whatever the GPU; empty: the tensor cores can do it.
+/// Examples: "the same bits for any cut are asked for", "rows of 10 bytes are no multiple of 16".
 std::string why_not_attend(const Operands& operands, const State& state);
 
-/// The same of attend_backward().
+/// The same for attend_backward().
 std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
                                     const BackwardOperands& operands, const GradientViews& gradients);
 
-/// The same of all calls of such a problem, as far as its numbers say: whether granule by granule (State::by_granules)
-/// is to be thought of.
+/// Why calls of such a problem cannot be done granule by granule (State::by_granules). Empty: shape, type and
+/// precision do not rule it out.
 std::string why_no_granules(const core::Shape& shape, core::DType type, core::Precision precision);
 
 }  // namespace annulus::kernels::cuda

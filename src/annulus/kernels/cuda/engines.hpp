@@ -1,16 +1,16 @@
-// How the matrix units take a product of tiles, per type of numbers. An engine multiplies pieces:
+// How matrix units compute products of tiles, for each type of numbers. An engine multiplies pieces:
 //   Queries   a piece of Q, `rows` rows x 32 bytes                     the left side of S = Q K^T
 //   Keys      a piece of K, 16 rows x 32 bytes                         its right side
 //   Weights   a piece of P, `rows` rows x 16 keys, made from sums      the left side of O = P V
 //   Values    a piece of V, 16 keys x 16 columns                       its right side
 //   RowSums   sums of the rows of P, in one more product or number by number
-//   Sums      `rows` rows x 16 columns of S or O: [half][2 part + c] is row group + 8 part and column
-//             8 half + 2 quad + c of the lane
-// Sums of S become Weights without any lane seeing another's: the order of keys inside a product is free, as long as V
-// comes in the same one. Where products are 8 or 4 keys deep, their keys are
-//   16-bit   0 1 2 ... 15           the columns of the sums, as they lie
-//   TF32     0 2 4 6 1 3 5 7        lane `quad` has keys 2 quad and 2 quad + 1, and they are to be quad and quad + 4
-//   64-bit   0 2 4 6 | 1 3 5 7
+//   Sums      `rows` rows x 16 columns of S or O. A lane's number [half][2 part + c] is in row group + 8 part and in
+//             column 8 half + 2 quad + c
+// Sums of S become Weights without data from other lanes, because a product may take its keys in any order, if V's
+// rows come in the same order. The order of the keys in products:
+//   16-bit   0 1 2 ... 15           the order of the columns of the sums
+//   TF32     0 2 4 6 1 3 5 7        lane `quad` has keys 2 quad and 2 quad + 1; in products they are quad and quad + 4
+//   64-bit   0 2 4 6 | 1 3 5 7      two products of 4 keys each
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -20,23 +20,24 @@
 
 namespace annulus::kernels::cuda {
 
-/// Chunk of row `row` that this lane names to ldmatrix for a 16 x 32 bytes piece as a left side: matrices of rows 0-7,
-/// rows 8-15, and the same with the second chunk. V's pieces, 16 keys x 16 columns, come in this order, too.
+/// The row and chunk whose address this lane gives to ldmatrix for a piece of 16 rows x 32 bytes (two chunks) as a
+/// left side. Its four matrices are rows 0-7 and rows 8-15 of the first chunk, then the same rows of the second chunk.
+/// V's pieces, 16 keys x 16 columns, come in this order, too.
 struct LeftPlace {
   unsigned row, chunk;
   KOKKOS_FORCEINLINE_FUNCTION explicit LeftPlace(int lane) : row(unsigned(lane) % 16), chunk(unsigned(lane) / 16) {}
 };
-/// The same as a right side: the two chunks of rows 0-7, then those of rows 8-15.
+/// The same for a right side: both chunks of rows 0-7, then both chunks of rows 8-15.
 struct RightPlace {
   unsigned row, chunk;
   KOKKOS_FORCEINLINE_FUNCTION explicit RightPlace(int lane)
       : row(unsigned(lane) % 8 + unsigned(lane) / 16 * 8), chunk(unsigned(lane) / 8 % 2) {}
 };
 
-/// Sums of the rows of weights, the softmax' l, of a lane's rows.
-/// is_product: they are the sums of one more product, of the weights with ones, so that they are of the weights as
-/// values are multiplied by them: a key that is seen alone gives its value and nothing else. Each lane has all of them
-/// twice, in two columns. Otherwise weights are not rounded, and each lane has its share.
+/// A lane's sums of rows of weights: the softmax's l. is_product: one more product, of the weights with ones, makes
+/// the sums. So l is the sum of the weights as rounded for the product with V, and a row that sees a single key gets
+/// exactly that key's value. Each lane then has the whole sum of a row, twice, in two columns. Otherwise weights are
+/// not rounded, and each lane has a part of a row's sum.
 template <class Sum, int parts, bool is_product>
 struct RowSums {
   static constexpr int copies = is_product ? 2 : 1;
@@ -114,14 +115,14 @@ struct Engine16 {
   }
 };
 
-/// Floats as the sum of two TF32 numbers (8 exponent, 10 mantissa bits) but for 2^-22 of them.
-/// three: both are used; else `high` alone.
+/// A float as the sum of two TF32 numbers (8 exponent, 10 mantissa bits), with a relative error of about 2^-22. three:
+/// products use both numbers; otherwise only `high`.
 template <int count, bool three>
 struct Split {
   std::uint32_t high[count];
   std::uint32_t low[count];
 
-  /// Rounds to nearest; what is left is exact, and the matrix unit cuts it off.
+  /// Rounds to nearest. The rest, x - high, is exact; the matrix unit cuts off its low bits.
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION void set(const Machine& machine, int i, float x) {
     high[i] = machine.round_tf32(x);
@@ -129,11 +130,12 @@ struct Split {
   }
 };
 
-/// Products of float32 numbers rounded to TF32, or of both parts of each but for low times low (three products).
+/// Products of float32 numbers rounded to TF32. three: instead, products of both parts of each number, but not low
+/// times low (three products).
 ///
-/// Matrix units cut sums off, always towards zero (Fasi et al. 2021): over a long row that is soon more than the low
-/// parts are worth. With three products a piece's are therefore summed up from zero, and an addition that rounds brings
-/// them to what is there (Ootomo and Yokota 2022).
+/// Matrix units cut sums off, always towards zero (Fasi et al. 2021). Over a long row, this error soon exceeds what
+/// the low parts contribute. So with three products, the products of a piece are summed up from zero, and an addition
+/// that rounds to nearest adds this sum to the sums so far (Ootomo and Yokota 2022).
 template <int columns, bool three>
 struct EngineOfTf32 {
   using Stored = float;
@@ -217,7 +219,8 @@ struct EngineOfTf32 {
   }
 
  private:
-  /// sums += what add(piece) adds to zeros, or add(sums) where what rounding cuts off does not matter.
+  /// With three products: sums += what add(piece) adds to zeros. Otherwise add(sums), because the error of cutting off
+  /// does not matter there.
   template <class Add>
   KOKKOS_FORCEINLINE_FUNCTION static void add_piece(float (&sums)[4], const Add& add) {
     if constexpr (three) {
@@ -234,7 +237,7 @@ struct EngineOfTf32 {
                                                std::uint32_t right_0, std::uint32_t right_1) {
     machine.multiply_tf32(sums, {{left[0], left[1], left[2], left[3]}}, right_0, right_1);
   }
-  /// The right side's numbers are `first` and the one after it.
+  /// Takes numbers `first` and first + 1 of the right side.
   template <class Machine, int count>
   KOKKOS_FORCEINLINE_FUNCTION static void take(Machine& machine, float (&sums)[4], const Split<4, three>& left,
                                                const Split<count, three>& right, int first) {
@@ -269,10 +272,10 @@ struct Engine64 {
     double of[2];
   };
   struct Weights {
-    double of[2][2];  ///< keys 0-7, 8-15; even, odd ones
+    double of[2][2];  ///< keys 0-7, 8-15; even, odd keys
   };
   struct Values {
-    double of[2][2][2];  ///< likewise; columns 0-7, 8-15
+    double of[2][2][2];  ///< keys as in Weights; columns 0-7, 8-15
   };
 
   template <class Machine>
@@ -320,7 +323,7 @@ struct Engine64 {
       machine.multiply_64(sums[1], weights.of[keys][odd], values.of[keys][odd][1]);
     }
   }
-  /// Ordered, one lane adds all sixteen keys' weights, and the others have nothing.
+  /// If ordered, the first of a row's four lanes adds the weights of all sixteen keys, and the others keep l = 0.
   template <bool ordered, class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static void add_rows(Machine& machine, const Lane& lane, RowSums& l,
                                                    const Weights& weights) {

@@ -1,20 +1,23 @@
-// One block's work in the forward pass, on matrix units: a tile of query rows of one head against the keys of its item,
-// tile after tile in descending order of t, as FlashAttention-2 (Dao 2023) does it. The law of the running softmax is
-// kernels/device/forward_team.hpp's; what differs is where things lie and in which order sums are made:
+// One block's work in the forward pass, on matrix units: a tile of query rows of one head against the keys of its
+// item, tile after tile in descending order of t, as in FlashAttention-2 (Dao 2023). kernels/device/forward_team.hpp
+// has the formulas of the running softmax. What differs is the memory in which data are kept and the order in which
+// sums are made:
 //
-//   registers      O, S and P of the warp's own rows (and Q, where it fits), row maxima and l
-//   shared memory  Q, two tiles of K and V: the next one is copied, 16 bytes at a time from rows anywhere, while this
-//                  one is multiplied (forward_memory.hpp)
+//   registers      O, S and P of the warp's own rows (and Q, if it fits), m and l
+//   shared memory  Q, two tiles of K and V: the next one is copied, 16 bytes at a time, from rows anywhere in memory,
+//                  while this one is multiplied (forward_memory.hpp)
 //
-// m is an even integer just above the largest score: it seldom changes, and while it does not a warp passes by the
-// rescaling of O. P is rounded as V is stored, and so is what l sums up.
+// m is the smallest even integer that is at least the score that raised it. m seldom rises. If it rises for none of a
+// warp's rows, the warp skips the rescaling of O. P is rounded to what the matrix unit multiplies (engines.hpp), and l
+// is the sum of these rounded numbers.
 //
-// Where keys are split (key_split.hpp) a block meets a part of them only, and writes a partial state.
+// If keys are split (key_split.hpp), a block goes through a part of them only, and writes a partial state.
 //
-// ordered: the same bits however the keys are cut into calls and tiles, if cuts are between granules of 16 comb
-// indices. A tile's keys are weighed and added granule by granule, the last one first, so that m, l and O after each
-// one are what they would be in any other tile. Worked example: keys 0 ... 39, tiles of 32. All in one call: granules
-// 32-39 | 16-31, 0-15; cut at 16 in two: 32-39, 16-31 | 0-15. Both add the same numbers in the same order.
+// ordered: bits are the same however the keys are cut into calls and tiles, if cuts are between granules of 16 comb
+// indices. A tile's keys are weighed and added granule by granule, the last one first. So m, l and O after each
+// granule are what they would be with any other tiles. Worked example: keys 0 ... 39, tiles of 32. In one call, the
+// tiles have the granules 32-39 | 16-31, 0-15. In two calls, cut at 16, they have 32-39, 16-31 | 0-15. Both add the
+// same numbers in the same order.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -71,21 +74,21 @@ class ForwardBlock {
  private:
   static constexpr int row_tiles = sizes.row_tiles, parts = Engine::parts;
   static constexpr int key_pieces = sizes.keys / 16, column_pieces = sizes.columns / 16;
-  static constexpr int step_pieces = ordered ? 1 : key_pieces, steps = key_pieces / step_pieces;  ///< of a tile
+  static constexpr int step_pieces = ordered ? 1 : key_pieces, steps = key_pieces / step_pieces;  ///< in a tile
   static constexpr int depths = Memory::row_bytes / 32, chunks = Memory::row_bytes / chunk_bytes;
   static constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored));
   static constexpr Sum none = Sum(-INFINITY);
   static_assert(shared_bytes <= most_shared_bytes);
   static_assert(sizes.keys <= threads && sizes.keys * chunks % threads == 0, "each thread has a row and some chunks");
 
-  /// One thread, which holds its share of its warp's rows.
+  /// One thread, which has its share of its warp's rows.
   template <class Machine>
   class Warp {
    public:
     KOKKOS_FORCEINLINE_FUNCTION Warp(Machine& machine, const Task& task)
         : machine_(machine), task_(task), thread_(machine.thread()), lane_(thread_) {}
 
-    /// Looks up the block's queries and says in how many tiles those of its keys are that some of them see.
+    /// Looks up the block's queries. Returns the number of tiles of keys that some of these queries see.
     KOKKOS_FORCEINLINE_FUNCTION int begin(Index block) {
       const KeyPart part = task_.part_of(block);
       const device::TeamTile mine = task_.work.template tile_of<device::Owner::rows>(part.team);
@@ -224,7 +227,7 @@ class ForwardBlock {
     KOKKOS_FORCEINLINE_FUNCTION static Shared stage(Shared first, int tile) {
       return first + Shared(tile % 2) * Memory::stage_bytes;
     }
-    /// The block's query that this lane holds as part `part` of row tile r.
+    /// Number in the block of the query that this lane has as part `part` of row tile r.
     KOKKOS_FORCEINLINE_FUNCTION int row_of(int r, int part) const {
       return (lane_.warp * row_tiles + r) * Engine::rows + 8 * part + lane_.group;
     }
@@ -236,7 +239,8 @@ class ForwardBlock {
       return Engine::load_queries(machine_, lane_, Memory::queries, (lane_.warp * row_tiles + r) * Engine::rows, depth);
     }
 
-    /// Calls visit(o, acc, inside) for the pairs of accumulators of a row, which begin at `acc` in the state.
+    /// Calls visit(o, acc, inside) for each pair of accumulators of a row that this lane has: o in registers, acc in
+    /// the state, where the row begins at the argument `acc`. inside: these columns exist.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_accumulator(int r, int part, Sum* acc, const Visit& visit) {
       ANNULUS_UNROLL
@@ -284,7 +288,7 @@ class ForwardBlock {
       int begin[parts], end[parts];
       ANNULUS_UNROLL
       for (int part = 0; part < parts; ++part) {
-        const int i = row_of(r, part);  // rows beyond the block's queries stand for none
+        const int i = row_of(r, part);  // rows after the last query read any bits: no result is stored for them
         begin[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_begin(i)));
         end[part] = tiles.place(tile, machine_.template load<Index>(Memory::seen_end(i)));
       }
@@ -295,9 +299,10 @@ class ForwardBlock {
       });
     }
 
-    /// Turns products of queries and keys into weights; brings m and the scale of l and O up to date.
+    /// Turns products of queries and keys into weights. Before that it raises m, and rescales l and O, if a score is
+    /// above m.
     KOKKOS_FORCEINLINE_FUNCTION void weigh(int r, typename Engine::Sums (&s)[step_pieces]) {
-      Sum factor = task_.score_factor;  // above 0: what is hidden stays -inf
+      Sum factor = task_.score_factor;  // above 0, so hidden scores stay -inf
       if constexpr (ordered) make_scores(s, factor);
       Sum largest[parts];
       for (int part = 0; part < parts; ++part) largest[part] = none;
@@ -310,8 +315,9 @@ class ForwardBlock {
       for_each_sum_of(lane_, s, [&](Sum& x, int part, int) { x = machine_.exp2(factor * x - shift[part]); });
     }
 
-    /// m becomes an even integer no less than the row's largest score; `product` is the largest one of this lane. Where
-    /// a score is +inf, products become scores, whose factor is 1, and those of +inf the largest number.
+    /// Raises m to an even integer that is at least the row's largest score; `product` is the largest product of this
+    /// lane. If a score is +inf, scores replace the products (`factor` becomes 1), and the largest number replaces
+    /// +inf.
     KOKKOS_FORCEINLINE_FUNCTION void raise(int r, const Sum (&product)[parts], typename Engine::Sums (&s)[step_pieces],
                                            Sum& factor) {
       constexpr Sum most = device::largest_number<Sum>;

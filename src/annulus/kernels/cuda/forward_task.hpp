@@ -1,4 +1,4 @@
-// The arguments of all blocks of a forward launch, and what one of them keeps about its tile.
+// The arguments of all blocks of a forward launch, and what a block keeps about its tile.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -16,8 +16,8 @@ struct ForwardTask {
   device::StatePointers<Sum> state;
   Sum score_factor;  ///< scale * log2(e)
   int head_dim;
-  const KeyPart* parts = nullptr;                  ///< one a block; none: a block is a team, with all its keys
-  device::StatePointers<Sum> partial_states = {};  ///< (1, partial states, 1), where there are parts
+  const KeyPart* parts = nullptr;                  ///< one for each block; null: each block does a whole team
+  device::StatePointers<Sum> partial_states = {};  ///< (1, partial states, 1), if there are parts
 
   KOKKOS_FUNCTION KeyPart part_of(Index block) const {
     return parts == nullptr ? KeyPart{block, all_keys, no_partial, true} : parts[block];
@@ -25,16 +25,16 @@ struct ForwardTask {
 };
 
 /// What a block keeps in shared memory about its tile of queries and their keys, so that it does not take registers.
-/// Keys are met in descending order, tile 0 first, which is the one that may not be full.
+/// Keys are met in descending order; tile 0 has the last keys and may not be full.
 struct ForwardFacts {
   core::RowMap keys;
-  Index first_key;  ///< position of the first key that is met, at the end of the last tile
+  Index first_key;  ///< lowest position that is met; the last tile begins with it
   const void* k;    ///< row 0 of the block's head and batch entry
   const void* v;
-  Index first_state;  ///< number in the state of row 0 and the head
+  Index first_state;  ///< number of (batch entry, row 0, head) in the state
   Index partial;      ///< number of query 0's partial state, or no_partial
-  int count;          ///< queries
-  bool goes_on;       ///< from the State; else from nothing
+  int count;          ///< of queries
+  bool goes_on;       ///< the block continues the State; otherwise it starts empty
 };
 
 }  // namespace annulus::kernels::cuda

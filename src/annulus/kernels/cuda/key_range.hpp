@@ -1,4 +1,5 @@
-// Which rows of the other side a row, or a tile of them, sees: neighbours, as comb indices ascend along a map.
+// Which rows of the other side a row, or a tile of rows, sees. Their positions are one range, because comb indices
+// ascend along a map.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,25 +13,25 @@ using core::Index;
 
 using device::KeyRange;
 
-/// Keys of an item that a query of comb index t sees: as t ascends along a map, they are neighbours.
+/// Positions of an item's keys that a query of comb index t sees.
 KOKKOS_INLINE_FUNCTION KeyRange keys_seen_at(const device::DeviceWorkView& work, const core::WorkItem& item, Index t) {
   return device::rows_between(work, item.key, t - item.band.left, t + item.band.right);
 }
 
-/// Queries of an item, (row, head) pairs, rows first, that see a key of comb index t.
+/// Numbers of an item's queries that see a key of comb index t. Queries are (row, head) pairs, rows first.
 KOKKOS_INLINE_FUNCTION KeyRange queries_that_see(const device::DeviceWorkView& work, const core::WorkItem& item,
                                                  Index t) {
   const KeyRange rows = device::rows_between(work, item.query, t - item.band.right, t + item.band.left);
   return {rows.begin * item.head_count, rows.end * item.head_count};
 }
 
-/// The keys of a tile of rows: positions that some row sees, from the beginning of a granule on, and positions that all
-/// rows see, which are a part of the former where there are any.
+/// What a tile of rows sees: positions that some row sees, extended down to the beginning of a granule, and positions
+/// that all rows see. If there are positions of the second kind, they are among the first.
 struct TileKeys {
   KeyRange visible_to_any;
   KeyRange visible_to_all;
 
-  /// Made of what the tile's first row and its last row see, because ranges ascend along a map.
+  /// `of_first`, `of_last`: what the tile's first and last rows see. They decide, because ranges ascend along a map.
   KOKKOS_INLINE_FUNCTION TileKeys(const KeyRange& of_first, const KeyRange& of_last)
       : visible_to_any{of_first.begin, of_last.end}, visible_to_all{of_last.begin, of_first.end} {
     if (visible_to_any.begin < visible_to_any.end) visible_to_any.begin -= visible_to_any.begin % granule;
@@ -43,7 +44,7 @@ KOKKOS_INLINE_FUNCTION TileKeys keys_of_tile(const device::DeviceWorkView& work,
   return {of_first, of_last};
 }
 
-/// What of a range lies inside another one: empty, at one of its ends, where nothing does.
+/// The part of `range` that lies in `of`. If there is none, it is empty and at one end of `of`.
 KOKKOS_INLINE_FUNCTION KeyRange inside(const KeyRange& range, const KeyRange& of) {
   const auto clamp = [&](Index x) { return x < of.begin ? of.begin : x > of.end ? of.end : x; };
   return {clamp(range.begin), clamp(range.end)};

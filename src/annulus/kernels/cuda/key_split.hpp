@@ -1,11 +1,11 @@
-// Which blocks a forward launch has where its teams are fewer than the GPU has room for, as with few queries against
-// many keys: the keys of a team are cut into parts, each of which one block adds to a partial state of its own, and
-// the partial states are merged in the order of the parts (partial_states.hpp). This is split-KV of FlashDecoding (Dao
-// et al. 2023). Integers only, decided on the host; a function of the work list and of the room, so that the same GPU
-// cuts, and rounds, alike every time.
+// How a forward launch cuts keys if it has fewer teams than the GPU can run blocks at the same time, for example with
+// few queries against many keys. The keys of a team are then cut into parts. One block adds each part to a partial
+// state of its own, and the partial states are merged in the order of the parts (partial_states.hpp). This is split-KV
+// of FlashDecoding (Dao et al. 2023). The host decides, with integers only, from the work list and the room. So the
+// same GPU always cuts, and rounds, in the same way.
 //
-// Parts are whole tiles of keys, as they are met: from the last one down. Example: a team whose 40 queries see 10 tiles
-// and one whose 20 queries see 3, parts of at most 4 tiles:
+// Parts are whole tiles of keys, in the order in which they are met: from the last tile down. Example: parts of at
+// most 4 tiles, a team whose 40 queries see 10 tiles, and a team whose 20 queries see 3:
 //   block              0       1       2        3
 //   team               0       0       0        1
 //   tiles of keys      9 ... 7 6 ... 4 3 ... 0  2 ... 0
@@ -21,15 +21,15 @@ namespace annulus::kernels::cuda {
 /// One block's work.
 struct KeyPart {
   Index team;
-  KeyRange keys;  ///< of those that the team's queries see
+  KeyRange keys;  ///< a part of those that the team's queries see
   Index partial;  ///< number of the partial state of the team's first query, or no_partial
-  bool goes_on;   ///< from the State: the team's first part; the others begin with nothing
+  bool goes_on;   ///< the team's first part: continues the State; other parts start empty
 };
 inline constexpr Index no_partial = -1;
 inline constexpr KeyRange all_keys{0, Index(1) << 62};
 
-/// A team whose keys are cut: its query i has the partial states first + i, first + count + i, ... with `count` queries
-/// in the team, one of each part.
+/// A team whose keys are cut. With `count` queries in the team, query i has the partial states first + i, first +
+/// count + i, ..., one for each part.
 struct SplitTeam {
   Index team;
   Index first;
@@ -37,34 +37,35 @@ struct SplitTeam {
 };
 
 struct KeySplit {
-  std::vector<KeyPart> parts;  ///< one a block; of every team that sees keys
+  std::vector<KeyPart> parts;  ///< one for each block, of every team that sees keys
   std::vector<SplitTeam> teams;
   Index partial_states = 0;
 };
 
-/// What one team meets.
+/// The keys and queries of one team.
 struct TeamKeys {
   KeyRange keys;  ///< that some of its queries see
   Index queries;
 };
 
-/// The teams of a work list with Owner::rows, whose tables the host can read.
+/// TeamKeys of a work list with Owner::rows; `on_host`: its tables in host memory.
 std::vector<TeamKeys> keys_of_teams(const device::DeviceWorkView& on_host, Index teams);
 
-/// What a launch may take.
+/// How much a launch may take.
 struct Room {
-  Index blocks;  ///< that the GPU runs side by side
+  Index blocks;  ///< that the GPU runs at the same time
   Index partial_states;
 };
 
-/// Tiles of `key_tile` keys that a part should have at most, so that the launch ends soonest: the longest block's where
-/// cutting does not pay, as where the teams fill the room. 0: there are no keys.
+/// The most tiles of `key_tile` keys that a part should have, so that the launch ends soonest. If cutting does not
+/// pay, for example because the teams fill the room, this is the number of tiles of the team with the most keys. 0:
+/// there are no keys.
 Index longest_part(const std::vector<TeamKeys>& teams, Index key_tile, const Room& room);
 
-/// The keys of all teams in parts of at most `longest` tiles, those of a team alike but for one tile.
+/// Cuts the keys of all teams into parts of at most `longest` tiles. A team's parts differ by at most one tile.
 KeySplit split_keys(const std::vector<TeamKeys>& teams, Index key_tile, Index longest);
 
-/// The best of these splits; without blocks, for a launch of all teams with all their keys, where no team is to be cut.
+/// The best of these splits. If no team is to be cut, it is empty: then each block does a team with all its keys.
 KeySplit split_keys(const device::DeviceWork& work, Index key_tile, const Room& room);
 
 }  // namespace annulus::kernels::cuda

@@ -29,21 +29,22 @@ inline void require_success(cudaError_t error, const char* what) {
   core::require(error == cudaSuccess, [&] { return fmt::format("{}: {}", what, cudaGetErrorString(error)); });
 }
 
-/// Whether this GPU, with the code that the build has for it, runs the kernel with so much shared memory, which it is
-/// then allowed.
+/// Whether this GPU can run the kernel with this much shared memory, with the code that the build has for this GPU. If
+/// so, also allows the kernel to use that memory.
 template <class Kernel>
 bool can_run(Kernel* kernel, int shared_bytes) {
   cudaFuncAttributes attributes;
   require_success(cudaFuncGetAttributes(&attributes, kernel), "asking for a kernel's attributes");
-  if (attributes.ptxVersion < 80) return false;  // compiled for sm_75: empty
+  if (attributes.ptxVersion < 80) return false;  // compiled for sm_75, without code
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) == cudaSuccess)
     return true;
-  (void)cudaGetLastError();  // a smaller GPU, not a failure
+  (void)cudaGetLastError();  // clears the error: the GPU is too small, which is not a failure
   return false;
 }
 
-/// What `ask` says of the GPU in use, asked once for each: a library's plan may ask before Kokkos has chosen one, and
-/// from another thread.
+/// What `ask` answers for the GPU in use; it is asked once for each GPU. The answer is kept per GPU, because a
+/// library's plan may ask before Kokkos has chosen a GPU. The mutex is there because such a plan may ask from another
+/// thread.
 template <class Answer, class Ask>
 Answer asked_once(std::map<int, Answer>& known, const Ask& ask) {
   static std::mutex mutex;
@@ -60,7 +61,7 @@ bool can_run() {
   return asked_once(known, [](int) { return can_run(&run_blocks<Block>, Block::shared_bytes); });
 }
 
-/// How many of these blocks the GPU runs side by side. It can run them.
+/// How many of these blocks the GPU runs at the same time. can_run<Block>() must be true.
 template <class Block>
 Index blocks_side_by_side() {
   static std::map<int, Index> known;
@@ -91,7 +92,7 @@ inline void complete(const Poll& poll) {
   if (poll) poll();
 }
 
-/// All blocks of a work list; complete on return.
+/// Runs all blocks of a work list; complete on return.
 template <class Block>
 void run_all(const char* label, const device::DeviceWork& work, const typename Block::Task& task, const Poll& poll) {
   Index first = 0;
@@ -102,7 +103,7 @@ void run_all(const char* label, const device::DeviceWork& work, const typename B
   complete(poll);
 }
 
-/// Blocks that share the keys of their teams, and the merging of what they make; complete on return.
+/// Runs blocks that each have a part of a team's keys, then merges their partial states; complete on return.
 template <class Block>
 void run_split(const device::DeviceWork& work, const KeySplit& split, typename Block::Task task, const Poll& poll) {
   const PartialStates<typename Block::Sum> partial(split, task.head_dim);
@@ -137,7 +138,7 @@ bool launch_forward(const core::WorkList& list, const Operands& operands, State&
   return true;
 }
 
-/// launch_forward() with the first tile of the table that has enough columns and that the GPU can run.
+/// launch_forward() with the first entry of the table that has enough columns and that the GPU can run.
 template <template <class, int> class Engine, class Number, const auto& table, std::size_t entry = 0>
 bool launch_forward_of(const core::WorkList& list, const Operands& operands, State& state, const Poll& poll) {
   if constexpr (entry < std::size(table)) {

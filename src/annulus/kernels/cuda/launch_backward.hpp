@@ -19,7 +19,7 @@ BackwardTask<Sum> backward_task(const core::Shape& shape, const BackwardOperands
   return {{}, operands, gradients, Sum(operands.scale * std::numbers::log2e), int(shape.head_dim)};
 }
 
-/// attend_backward() by blocks that own queries, then by those that own keys.
+/// attend_backward() by blocks that own queries, then by blocks that own keys.
 template <class Queries, class Keys>
 bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,
                    const GradientViews& gradients, const Poll& poll) {
@@ -31,8 +31,8 @@ bool launch_blocks(const core::WorkList& list, const core::Shape& shape, const B
   return true;
 }
 
-/// attend_backward() with the first tiles of the tables that have enough columns and that the GPU can run; the tables
-/// are alike in that.
+/// attend_backward() with the first entries of the tables that have enough columns and that the GPU can run. Entries
+/// with the same number have the same columns in both tables.
 template <template <class, int> class Engine, class Number, const auto& query_table, const auto& key_table,
           std::size_t entry = 0>
 bool launch_backward_of(const core::WorkList& list, const core::Shape& shape, const BackwardOperands& operands,

@@ -1,22 +1,22 @@
-// What a block program is written against. A machine is one thread of a block as the program sees it; there are two:
+// The functions that block programs call. A machine is one thread of a block, as the program sees it. There are two:
 //   GpuMachine    kernels/cuda/mma.hpp: a thread of a GPU, the only file with PTX
 //   TwinMachine   tests/kernels/twin.hpp: a fibre on a host, so that fragments, masks, row maps and the order of sums
 //                 are tested without a GPU
-// Shared memory is named by byte offsets from the start of the block's (Shared). A machine has
+// Shared memory is addressed by byte offsets from the start of the block's shared memory (Shared). A machine has
 //   thread(), barrier()
-//   load<T>(at), store(at, x)                     one number of shared memory
-//   copy_16(to, from, inside)                     16 bytes from global memory, or zeros, some time before wait()
+//   load<T>(at), store(at, x)                     one value in shared memory
+//   copy_16(to, from, inside)                     copies 16 bytes from global memory, or zeros; wait() waits for it
 //   commit(), wait()                              ends a group of copies; waits for all groups of this thread
-//   load_matrices(at), load_transposed(at)        four 8 x 8 matrices of 16-bit numbers; lane l says where row l % 8
-//                                                 of matrix l / 8 is (ldmatrix)
+//   load_matrices(at), load_transposed(at)        four 8 x 8 matrices of 16-bit numbers; lane l gives the address of
+//                                                 row l % 8 of matrix l / 8 (ldmatrix)
 //   multiply_16<Stored>(c, a, b0, b1)             16 x 8 += 16 x 16 times 16 x 8 of 16-bit numbers, sums in float32
 //   multiply_tf32(c, a, b0, b1)                   16 x 8 += 16 x 8 times 8 x 8 of TF32, sums in float32
 //   multiply_64(c, a, b)                          8 x 8 += 8 x 4 times 4 x 8 of float64
 //   pack<Stored>(low, high)                       two floats, rounded to nearest
 //   round_tf32(x)                                 a float rounded to nearest with 10 bits of mantissa; NaN stays NaN
-//   exp2(x), larger(x, y)                         2^x; the larger one, of which one may be NaN
-//   from_lane_xor(x, mask), any(flag)             another lane's x; whether a lane of the warp has it
-// Matrices are loaded and multiplied by all 32 lanes of a warp together, and so are from_lane_xor and any.
+//   exp2(x), larger(x, y)                         2^x; the larger number; if one is NaN, the other one
+//   from_lane_xor(x, mask), any(flag)             x of lane (lane ^ mask); whether a lane of the warp has the flag
+// All 32 lanes of a warp must together load matrices, multiply, and call from_lane_xor() and any().
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace annulus::kernels::cuda {
 /// Bytes from the start of a block's shared memory.
 using Shared = std::uint32_t;
 
-/// 32 bits of each of four 8 x 8 matrices, or of the four parts of a 16 x 16 one.
+/// A lane's 32 bits of each of four 8 x 8 matrices, or of the four parts of a 16 x 16 matrix.
 struct Words4 {
   std::uint32_t of[4];
 };

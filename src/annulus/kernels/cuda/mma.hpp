@@ -1,5 +1,5 @@
-// A thread of a GPU from sm_80 on, as block programs see it (machine.hpp). The only file with PTX; its names are in the
-// PTX ISA's chapters on cp.async, ldmatrix, mma, cvt, red and ex2.
+// A thread of a GPU from sm_80 on, as block programs see it (machine.hpp). This is the only file with PTX; the PTX ISA
+// describes the instructions in its chapters on cp.async, ldmatrix, mma, cvt and ex2.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -12,7 +12,7 @@ namespace annulus::kernels::cuda {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-/// The block's shared memory, whose size the launch says.
+/// The block's shared memory; the launch sets its size.
 extern __shared__ __align__(128) unsigned char block_memory[];
 
 class GpuMachine {
@@ -91,7 +91,7 @@ class GpuMachine {
     }
     return both;
   }
-  /// Ties to even, in one instruction; before sm_90 ties go away from zero, in three.
+  /// From sm_90 on, one instruction, ties to even. Before sm_90, three instructions, ties away from zero.
   __device__ std::uint32_t round_tf32(float x) const {
     std::uint32_t rounded;
 #if __CUDA_ARCH__ >= 900
@@ -117,7 +117,7 @@ class GpuMachine {
   __device__ bool any(bool flag) const { return __any_sync(0xffffffffu, flag) != 0; }
 
  private:
-  Shared start_;  // in the window of shared memory
+  Shared start_;  // address of block_memory in PTX's state space of shared memory
 };
 
 #endif

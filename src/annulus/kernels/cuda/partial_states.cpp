@@ -6,9 +6,10 @@
 namespace annulus::kernels::cuda {
 namespace {
 
-/// (split team, query of the tile, number of the row): l = sum_p l_p 2^(m_p - m) and acc likewise, m the largest of
-/// all m_p. These are even integers: powers of two are exact, or zero, as in the kernel that made the parts. A part in
-/// which the query sees no key has m = -inf, l = 0, acc = 0 and the power 0, also where all are such.
+/// Called for each (split team, query of the tile, number of the row). With m the largest of all m_p, l = sum_p l_p
+/// 2^(m_p - m), and acc likewise. All m_p are even integers, so powers of two are exact, or zero, as in the kernel
+/// that made the parts. A part in which the query sees no key has m = -inf, l = 0 and acc = 0; its power is 0, even if
+/// all parts are like that.
 template <class Sum>
 struct MergePartialStates {
   device::DeviceWorkView work;

@@ -7,11 +7,11 @@
 
 namespace annulus::kernels::cuda {
 
-/// Sum: the type of the State. Its memory is kept from call to call, counted as "partial states".
+/// Sum: the type of the State. The memory is kept from call to call; its purpose is "partial states" (kept_lists.hpp).
 template <class Sum>
 class PartialStates {
  public:
-  /// Copies the tables of a split that cuts some team; complete on return.
+  /// Copies the tables of a split that cuts at least one team; complete on return.
   PartialStates(const KeySplit& split, Index head_dim);
 
   /// Bytes of one partial state: m, l and acc.
@@ -19,15 +19,16 @@ class PartialStates {
 
   const KeyPart* parts() const { return static_cast<const KeyPart*>(parts_.data()); }
   const core::Buffer& memory() const { return memory_; }
-  /// Partial state n is (0, n, 0) of (1, partial states, 1); in `memory`, or a copy of it.
+  /// Pointers into `memory`, which is memory() or a copy of it, with layout (1, partial states, 1): partial state n is
+  /// (0, n, 0).
   device::StatePointers<Sum> pointers(void* memory) const {
     Sum* m = static_cast<Sum*>(memory);
     return {m, m + count_, nullptr, m + 2 * count_, count_, 1};
   }
   device::StatePointers<Sum> pointers() const { return pointers(memory_.data()); }
 
-  /// State = the sum of each split team's partial states, the first of which goes on from the State, added one after
-  /// another. Queued after what was launched on the default execution space.
+  /// Sets the State of each split team to the sum of its partial states, added one after another; the first one
+  /// already contains the State. Runs after what was launched on the default execution space, and does not wait.
   void merge(const device::DeviceWorkView& work, const device::StatePointers<Sum>& state) const;
 
  private:

@@ -1,5 +1,6 @@
-// P on its way from one warp of a pair to the other one (backward_block.hpp), through shared memory: both have sums of
-// the same rows in the same lanes, so that each lane puts and takes 16 bytes at a time where no other one does.
+// Passes P from one warp of a pair to the other (backward_block.hpp), through shared memory. Both warps have sums of
+// the same rows in the same lanes. So each lane puts and takes 16 bytes at a time, at addresses that no other lane of
+// its warp uses.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -24,7 +25,7 @@ class SharedProbabilities {
       machine.store(Memory::probabilities_of(lane, n), half);
     }
   }
-  /// What the other warp has put; a barrier is between the two.
+  /// Takes what the other warp has put. A barrier must be between put() and take().
   template <class Machine>
   KOKKOS_FORCEINLINE_FUNCTION static void take(const Machine& machine, const Lane& lane, TileSums& p) {
     ANNULUS_UNROLL

@@ -1,35 +1,35 @@
-// Sizes of the tiles of the tensor-core kernels, per type and head size, first choices first. Numbers only; what they
-// take is held by tools/cuda_resources.txt. Those of 16-bit numbers with D = 64 and 128, forward with D = 256, and of
-// TF32's forward pass with D = 64 are the fastest of 3 to 7 that were measured in bfloat16 and float32 on an H200 with
-// 16,384 rows. The others are chosen by what their machine code asks of shared memory (tools/cuda_loops.py), and so
-// that two blocks of 4 warps or one of 8 fit into an H100's multiprocessor (227 KiB, 64 K registers), if not of the
-// largest rows.
+// Sizes of the tiles of the tensor-core kernels, for each type and head size, the first choice first. There are only
+// numbers here; tools/cuda_resources.txt has the registers and memory that they take. The sizes for 16-bit numbers
+// with D = 64 and 128, for their forward pass with D = 256, and for TF32's forward pass with D = 64 are the fastest of
+// 3 to 7 that were measured in bfloat16 and float32 on an H200 with 16,384 rows. The others were chosen by how much
+// their machine code uses shared memory (tools/cuda_loops.py), and so that two blocks of 4 warps or one block of 8
+// warps fit into an H100's multiprocessor (227 KiB, 64 K registers), except those for the largest rows.
 //
-//   warps          of a block; each has row_tiles x 16 rows (8 in float64) of queries, or of keys where it owns those
-//   row_tiles      with two of them a piece of K or V that was read from shared memory is multiplied twice
-//   keys           of a tile; K and V are there twice, the next tile on its way
-//   kept_queries   a warp's queries stay in registers; else they are read from shared memory for each tile of keys
+//   warps          in a block; each has row_tiles x 16 rows (float64: x 8) of the queries or keys that the block owns
+//   row_tiles      with two, a piece of K or V that was read from shared memory is multiplied twice
+//   keys           in a tile; shared memory has two tiles of K and V: this one and the next one, which is being copied
+//   kept_queries   a warp's queries stay in registers; otherwise every tile of keys reads them from shared memory
 #pragma once
 
 namespace annulus::kernels::cuda {
 
 struct TileSizes {
-  int columns;  ///< head sizes up to this one, filled up with zeros
+  int columns;  ///< for head sizes up to this one; rows are filled up with zeros
   int warps;
   int row_tiles;
   int keys;
   bool kept_queries;
 };
 
-/// For 16-bit numbers: O takes row_tiles * columns / 2 registers, S row_tiles * keys / 2, kept queries row_tiles *
-/// columns / 4, of 255. D = 128: 128 rows of queries and two stages of 64 keys take 98 KiB, two blocks on an H100.
-/// D = 256: on an H200 eight warps and 64 keys, in 197 KiB, are 1.17 times as fast as the last ones, which other GPUs
-/// take.
+/// 16-bit numbers: of 255 registers, O takes row_tiles * columns / 2, S row_tiles * keys / 2, kept queries row_tiles *
+/// columns / 4. D = 128: 128 rows of queries and two stages of 64 keys take 98 KiB, so an H100's multiprocessor has
+/// room for two blocks. D = 256: on an H200, eight warps and 64 keys, in 197 KiB, are 1.17 times as fast as the last
+/// entry, which other GPUs take.
 inline constexpr TileSizes sizes_16[] = {{32, 4, 2, 64, true},   {64, 4, 2, 64, true},   {96, 4, 2, 64, false},
                                          {128, 4, 2, 64, false}, {192, 4, 1, 32, false}, {256, 8, 1, 64, false},
                                          {256, 4, 1, 32, false}};
 
-/// float32, as TF32 or three of it: pieces are cut in two parts then, which takes registers.
+/// float32, as one or three products of TF32. With three, pieces are split into two parts, which takes registers.
 inline constexpr TileSizes sizes_tf32[] = {
     {32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes sizes_3xtf32[] = {
@@ -38,8 +38,8 @@ inline constexpr TileSizes sizes_3xtf32[] = {
 /// float64: O takes row_tiles * columns / 2 registers, S row_tiles * keys / 2.
 inline constexpr TileSizes sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 2, 16, false}};
 
-/// Backward, 16-bit numbers, blocks that own queries: dq takes row_tiles * columns / 2 registers, S and W row_tiles *
-/// keys / 2 each. Those that own keys have dk and dv, or one of them (most_columns_of_both).
+/// Backward pass, 16-bit numbers. In blocks that own queries, dq takes row_tiles * columns / 2 registers, S and W
+/// row_tiles * keys / 2 each. In blocks that own keys, a warp has dk and dv, or one of them (most_columns_of_both).
 inline constexpr TileSizes query_sizes_16[] = {{32, 4, 2, 32, false},
                                                {64, 4, 2, 64, false},
                                                {128, 4, 2, 32, false},
@@ -51,41 +51,43 @@ inline constexpr TileSizes key_sizes_16[] = {{32, 4, 2, 32, false},
                                              {192, 8, 1, 32, false},
                                              {256, 8, 1, 32, false}};
 
-/// Beyond these columns dk and dv do not fit into a warp's registers side by side: pairs of warps make them.
+/// With more columns, dk and dv do not both fit into a warp's registers, so pairs of warps make them
+/// (backward_block.hpp).
 inline constexpr int most_columns_of_both = 64;
 
-/// The same as TF32 or three of it: rows of 512 bytes at D = 128, and the block's own and two stages of what it meets
-/// are there in both operands, so that 64 + 2 x 16 of them take 96 KiB, and at D = 256 twice as much.
+/// The same for float32, as one product of TF32 or three (next tables). Rows take 512 bytes at D = 128. A block's own
+/// rows and two stages of rows met are in shared memory for both operands. So 64 + 2 x 16 rows take 96 KiB, and at D =
+/// 256 twice as much.
 inline constexpr TileSizes query_sizes_tf32[] = {
     {32, 4, 2, 32, false}, {64, 4, 2, 16, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_tf32[] = {
     {32, 4, 2, 32, false}, {64, 4, 2, 16, false}, {128, 4, 2, 16, false}, {256, 8, 1, 16, false}};
 
-/// Three products of TF32 have sums of pieces in registers, too (engines.hpp).
+/// Three products of TF32 also have sums of pieces in registers (engines.hpp).
 inline constexpr TileSizes query_sizes_3xtf32[] = {
     {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 4, 1, 16, false}, {256, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_3xtf32[] = {
     {32, 4, 1, 64, false}, {64, 4, 1, 32, false}, {128, 8, 1, 16, false}, {256, 8, 1, 16, false}};
 
-/// The same of float64: sums take twice the registers, and a warp has rows of 8.
+/// The same for float64: sums take twice the registers, and row tiles have 8 rows.
 inline constexpr TileSizes query_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 2, 32, false}, {128, 4, 1, 16, false}};
 inline constexpr TileSizes key_sizes_64[] = {{32, 4, 2, 32, false}, {64, 4, 1, 32, false}, {128, 4, 2, 16, false}};
 
-/// Keys that are split (key_split.hpp); none of these has been measured yet. What it takes longer to split at all, to
-/// send the tables and to merge, in keys that a block meets meanwhile.
+/// Constants for splitting keys (key_split.hpp); none of them has been measured yet. The first one is the additional
+/// time that a split takes, to send the tables and to merge, as the number of keys that a block adds in that time.
 inline constexpr int keys_worth_a_split = 1024;
-/// Keys that a part should have: its queries are read, and its partial state is written and read again.
+/// The fewest keys of a part: each part reads its queries, and its partial state is written and read again.
 inline constexpr int fewest_keys_of_part = 256;
-/// Parts of a team, which are merged one after another.
+/// The most parts of a team, which are merged one after another.
 inline constexpr int most_parts = 64;
-/// How many times as many blocks there may be as run side by side.
+/// The most blocks, in multiples of the blocks that the GPU runs at the same time.
 inline constexpr int most_turns = 2;
-/// Memory of the partial states of a call. Two blocks on each of an H100's multiprocessors and most_turns take 33 MiB
-/// with 128 queries and D = 128.
+/// The most memory for the partial states of a call. With 128 queries and D = 128, two blocks on each of an H100's
+/// multiprocessors, times most_turns, take 33 MiB.
 inline constexpr int most_partial_bytes = 64 << 20;
 
-/// Shared memory that a block may have on sm_90, which all tiles fit into; smaller GPUs leave the larger ones to the
-/// portable kernels.
+/// Shared memory that a block may have on sm_90; all tiles fit into it. GPUs with less leave what needs the larger
+/// tiles to the portable kernels.
 inline constexpr int most_shared_bytes = 227 * 1024;
 
 }  // namespace annulus::kernels::cuda

@@ -1,5 +1,5 @@
-// What block programs of both passes do alike: they meet rows of the other side tile after tile, copy them into shared
-// memory, and hide what is not to be seen.
+// What the block programs of both passes have in common: they go through rows of the other side ("rows met") tile
+// after tile, copy these rows into shared memory, and hide what the band hides.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -9,17 +9,17 @@
 
 namespace annulus::kernels::cuda {
 
-/// In which order tiles are met.
+/// The order of tiles.
 enum class Walk { down, up };
 
-/// Positions that a block meets in tiles of `size`, of which the one with the last position may not be full. Example:
-/// 150 positions, tiles of 64: down, tile 0 has 128 ... 149, tile 1 64 ... 127, tile 2 0 ... 63; up, tile 2 has
-/// 128 ... 149.
+/// Positions that a block meets, in tiles of `size`. The tile with the last position may not be full. Example: 150
+/// positions, tiles of 64. Down, tile 0 has 128 ... 149, tile 1 64 ... 127, tile 2 0 ... 63. Up, tile 2 has 128 ...
+/// 149.
 template <int size, Walk walk = Walk::down>
 struct Tiles {
   int count = 0;
   int last = 0;                      ///< positions in the tile that may not be full
-  int first_full = 0, end_full = 0;  ///< full tiles that all rows of the block see all of
+  int first_full = 0, end_full = 0;  ///< full tiles that all rows of the block see completely
 
   KOKKOS_DEFAULTED_FUNCTION Tiles() = default;
   /// visible_to_any is not empty; visible_to_all may reach beyond it, or lie outside.
@@ -35,26 +35,26 @@ struct Tiles {
   KOKKOS_FORCEINLINE_FUNCTION int rows_of(int tile) const {
     return tile >= count ? 0 : tile == (walk == Walk::up ? count - 1 : 0) ? last : size;
   }
-  /// Number of its first position, counted from the first one that is met.
+  /// The tile's first position, counted from the lowest position that is met, as all positions here are.
   KOKKOS_FORCEINLINE_FUNCTION Index first_of(int tile) const {
     return Index(walk == Walk::up ? tile : count - 1 - tile) * size;
   }
   KOKKOS_FORCEINLINE_FUNCTION bool has_hidden(int tile) const { return tile < first_full || tile >= end_full; }
-  /// Where in the tile a position lies: 0 before it, `size` after it.
+  /// Where in the tile a position is: 0 before the tile, `size` after it.
   KOKKOS_FORCEINLINE_FUNCTION int place(int tile, Index position) const {
     const Index first = first_of(tile);
     return position <= first ? 0 : position - first < size ? int(position - first) : size;
   }
 };
 
-/// Row of tile number `tile` that a thread looks up, from `rows` on none: warps take turns.
+/// The row of tile number `tile` that a thread looks up; from `rows` on, it looks up none. Warps take turns.
 template <int rows, int threads>
 KOKKOS_FORCEINLINE_FUNCTION int row_to_look_up(int thread, int tile) {
   static_assert((threads & (threads - 1)) == 0, "2^32 is a multiple, so that differences below 0 keep their place");
   return int((unsigned(thread) - unsigned(tile) * unsigned(rows)) % unsigned(threads));
 }
 
-/// Calls visit(x, part, column) for a lane's numbers of 16 columns of sums.
+/// Calls visit(x, part, column) for a lane's numbers in 16 columns of sums.
 template <class Sums, class Visit>
 KOKKOS_FORCEINLINE_FUNCTION void for_each_sum(const Lane& lane, Sums& sums, const Visit& visit) {
   constexpr int numbers = int(sizeof(sums[0]) / sizeof(sums[0][0]));
@@ -73,8 +73,8 @@ KOKKOS_FORCEINLINE_FUNCTION void for_each_sum_of(const Lane& lane, Sums (&sums)[
   }
 }
 
-/// Copies `rows` rows, which lie where the table at `addresses` says, and zeros for those from number `count` on, whose
-/// addresses are others' rows, and for numbers beyond the head size.
+/// Copies `rows` rows, whose addresses are in the table at `addresses`. Writes zeros for rows from number `count` on,
+/// whose addresses are those of other rows, and for numbers beyond the head size.
 template <class Layout, class Stored, int rows, int threads, class Machine>
 KOKKOS_FORCEINLINE_FUNCTION void copy_rows(Machine& machine, Shared addresses, Shared to, int count, int head_dim) {
   constexpr int numbers_of_chunk = chunk_bytes / int(sizeof(Stored)), chunks = Layout::chunks;
@@ -85,7 +85,7 @@ KOKKOS_FORCEINLINE_FUNCTION void copy_rows(Machine& machine, Shared addresses, S
     const auto from = machine.template load<const Stored*>(addresses + Shared(row * 8));
     machine.copy_16(to + place, from + (in_head ? chunk * numbers_of_chunk : 0), in_head && row < count);
   };
-  if constexpr (threads % chunks == 0) {  // the same chunk of every so many rows
+  if constexpr (threads % chunks == 0) {  // a thread copies the same chunk of every (threads / chunks)-th row
     const unsigned row = thread / chunks, chunk = thread % chunks;
     ANNULUS_UNROLL
     for (int first = 0; first < rows; first += threads / chunks)

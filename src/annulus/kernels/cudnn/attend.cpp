@@ -38,8 +38,8 @@ void count_own(const core::WorkList& list, Index batch, const std::string& reaso
   if (all_pairs.reason.empty()) all_pairs.reason = reason;
 }
 
-/// The engine ignores the stride of a dimension with one entry. It always gets the same value, so that such shapes
-/// share a plan.
+/// The engine ignores the stride of a dimension with one entry. This function always gives it the same value, so that
+/// such shapes share a plan.
 Index stride_of(Index extent, Index stride, Index head_dim) { return extent > 1 ? stride : head_dim; }
 
 Strides query_strides(const StridedCall& call, Index batch, Index head_dim, const TensorView& tensor) {
@@ -125,7 +125,7 @@ class Scratch {
     return here;
   }
   float* floats(Index count) { return static_cast<float*>(take(count * Index(sizeof(float)))); }
-  /// Numbers of the tensors' own type, of 16 bits.
+  /// Memory for numbers of the tensors' type, which has 16 bits.
   void* numbers(Index count) { return take(2 * count); }
 
  private:
@@ -183,7 +183,7 @@ std::vector<Planned> planned(Engine& engine, const core::WorkList& work, const S
   return calls;
 }
 
-/// How often a call is made: once for each batch entry if it uses the library's batch for segments, otherwise once.
+/// How many times a call is made: once for each batch entry if the library's batch holds segments, otherwise once.
 Index entries_of(const StridedCall& call, const core::Shape& shape) { return call.segments > 1 ? shape.batch : 1; }
 
 void count_engine(const Planned& one, Index entries) {

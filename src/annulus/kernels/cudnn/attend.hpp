@@ -1,5 +1,5 @@
-// Both passes by an engine for dense attention of strided tensors (engine.hpp): work lists are cut into calls, results
-// merged into states and sums. What the engine cannot take our own kernels do, so that every list is done.
+// Both passes with an engine for dense attention of strided tensors (engine.hpp). Work lists are cut into calls, and
+// results are merged into states and sums. Our own kernels do what the engine cannot do, so that every list is done.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,9 @@ void attend_backward(Engine& engine, const core::WorkList& work, const core::Sha
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const Poll& poll);
 
-/// What they take at most besides the engine's own workspace; `shape` has all heads. Backward with sums of dq in
-/// float32 and one number a row, as cuDNN's kernels keep them there.
+/// The most memory that these functions take; `shape` has all heads. attend_bytes() leaves out the engine's own
+/// workspace. attend_backward_bytes() includes one like that of cuDNN's kernels: float32 sums of dq (and, if query
+/// heads share keys, of dk and dv of each query head), and one number a row.
 Index attend_bytes(const core::Shape& shape, Index rows);
 Index attend_backward_bytes(const core::Shape& shape, Index rows);
 

@@ -1,4 +1,4 @@
-// The back end that asks cuDNN first: what it does not do is done as the device back end does it.
+// The back end that tries cuDNN first. The device back end does what cuDNN does not do.
 #include <Kokkos_Core.hpp>
 #include <memory>
 
@@ -23,7 +23,7 @@ cudnn::Engine& engine() {
 #if defined(KOKKOS_ENABLE_CUDA)
     one = cudnn::make_engine(Kokkos::Cuda().cuda_stream());
 #else
-    one = cudnn::make_engine(nullptr);  // says that this build has none
+    one = cudnn::make_engine(nullptr);  // throws: this build has no cuDNN
 #endif
   }
   return *one;

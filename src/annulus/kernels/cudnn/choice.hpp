@@ -1,4 +1,4 @@
-// Which calls cuDNN can take at all; all others go to the kernels of our own.
+// Which calls cuDNN can take at all; our own kernels do all others.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace annulus::kernels::cudnn {
 
-/// Why attend() of such a call is for our own kernels; empty: cuDNN may do it. "cuDNN takes tensors of float16 and
-/// bfloat16, these are float32", "the same bits for any cut are asked for".
+/// Why our own kernels must do attend() of such a call; empty: cuDNN may do it. Examples: "cuDNN takes tensors of
+/// float16 and bfloat16, these are float32", "the same bits for any cut are asked for".
 std::string why_not_attend(const Operands& operands, const State& state);
 
-/// The same of attend_backward(). "out is not at hand, or a gradient of the LSE is given": cuDNN makes delta of out.
+/// The same for attend_backward(). "out is not at hand, or a gradient of the LSE is given": cuDNN computes delta from
+/// out.
 std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
                                     const BackwardOperands& operands, const GradientViews& gradients);
 

@@ -14,16 +14,17 @@ using core::Band;
 using core::Run;
 using core::WorkItem;
 
-// Runs of queries times runs of keys that an item may have: 4 for a zigzag with itself. Blocks dealt out in turn have
-// hundreds, and small ones, for which calls are no good.
+// The most pieces of an item: runs of queries times runs of keys. A zigzag rank with itself has 4. `block_cyclic`
+// ranks have hundreds of small pieces, for which calls do not pay.
 constexpr Index most_pieces = 16;
-// The most segments in a call: CUDA counts blocks in two of three directions up to 65,535.
+// The most segments in a call: CUDA allows 65,535 blocks in two of the three directions of a grid.
 constexpr Index most_segments = Index(1) << 15;
-// Progressions that are open at the same time, of which the next item may continue one.
+// The next item may continue one of this many latest progressions.
 constexpr std::size_t most_open = 8;
 
-/// Calls visit(piece) for every run of queries with every run of keys some of which they see, without the queries that
-/// see none and the keys that are not seen. False where a band hides what calls cannot hide.
+/// Calls visit(piece) for every run of queries and every run of keys of which these queries see some. Leaves out
+/// queries that see none of these keys, and keys that none of these queries sees. Returns false if the band hides what
+/// calls cannot hide.
 template <class Visit>
 bool for_each_piece(const core::WorkList& work, const WorkItem& item, const Visit& visit) {
   for (Index a = 0; a < item.query.runs; ++a) {
@@ -35,7 +36,7 @@ bool for_each_piece(const core::WorkList& work, const WorkItem& item, const Visi
       if (most < -item.band.right || least > item.band.left) continue;
       if (most > item.band.left) return false;
       if (least < -item.band.right) {
-        key.t -= item.band.right;  // as of `upto`
+        key.t -= item.band.right;  // from here on as with Band::upto
         const Index hidden = std::max<Index>(0, key.t - query.t);
         query = {query.t + hidden, query.row + hidden * query.stride, query.stride, query.count - hidden};
         key.count = std::min(key.count, query.t + query.count - key.t);
@@ -56,13 +57,13 @@ bool for_each_piece(const core::WorkList& work, const WorkItem& item, const Visi
   return true;
 }
 
-/// What calls that become one have in common, whatever their rows and heads.
+/// What calls must have in common to become one, whatever their rows and heads.
 auto shape_of(const StridedCall& call) {
   return std::tuple(call.query.count, call.query.stride, call.key.count, call.key.stride, call.heads,
                     call.heads > 1 ? call.head_stride : 0, call.seen);
 }
 
-/// One more key/value head for the same segment: true where `line` has it now.
+/// Adds a piece to `line` as one more key/value head of the same segment; false if it does not fit.
 bool add_group(StridedCall& line, const StridedCall& piece) {
   if (shape_of(line) != shape_of(piece) || line.query.first != piece.query.first) return false;
   const Index heads = piece.head_first - line.query_head(line.groups - 1, 0);
@@ -79,7 +80,7 @@ bool add_group(StridedCall& line, const StridedCall& piece) {
   return true;
 }
 
-/// One more segment with the same heads: true where `call` has it now.
+/// Adds a line to `call` as one more segment with the same heads; false if it does not fit.
 bool add_segment(StridedCall& call, const StridedCall& line) {
   const auto heads_of = [](const StridedCall& c) {
     return std::tuple(c.groups, c.head_first, c.head_stride, c.kv_head, c.next_kv_head, c.next_key_row);
@@ -95,7 +96,7 @@ bool add_segment(StridedCall& call, const StridedCall& line) {
   return true;
 }
 
-/// Lets each of `parts` in turn continue one of the last few progressions, or else begin one.
+/// Lets each of `parts` in turn continue one of the last few progressions (most_open), or otherwise begin a new one.
 template <class Add>
 std::vector<StridedCall> joined(const std::vector<StridedCall>& parts, const Add& add) {
   std::vector<StridedCall> made;

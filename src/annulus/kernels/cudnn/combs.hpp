@@ -1,12 +1,12 @@
-// Work lists as calls of a library that knows dense attention on strided 4-D tensors only: dilation is a stride, and
-// all segments of a pair at one offset are one tensor, whose batch are the segments.
+// Turns work lists into calls of a library that has only dense attention on strided 4-D tensors. Dilation is a stride,
+// and all segments of a pair at one offset are one tensor, whose batch dimension holds the segments.
 //
 // Worked example: 16 rows, pair (8, 2), H = Hkv = 4, longnet: heads 0 and 1 have offset 0, heads 2 and 3 offset 1. The
 // list has 8 items of 4 queries and 4 keys, and they make two calls:
 //   rows 0 2 4 6 | 8 10 12 14, heads 0 1    first row 0, stride 2, next segment 8 rows on
 //   rows 1 3 5 7 | 9 11 13 15, heads 2 3    first row 1, likewise
-// A last segment that is shorter makes a call of its own. Rows of a rank that are not one run (zigzag) are taken run by
-// run, and states add up what a row sees in several calls.
+// A shorter last segment makes a call of its own. If a rank's rows are more than one run (zigzag), each run makes
+// calls, and states add up what a row sees in several calls.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ namespace annulus::kernels::cudnn {
 
 using core::Index;
 
-/// Rows first, first + stride, ... (count of them) of segment 0; those of the next one begin `next` rows further on.
+/// The rows first, first + stride, ... (count of them) of segment 0. Each further segment begins `next` rows later.
 struct SegmentRows {
   Index first = 0;
   Index stride = 1;
@@ -30,12 +30,12 @@ struct SegmentRows {
   bool operator==(const SegmentRows&) const = default;
 };
 
-/// Attention of `segments` segments and `groups` key/value heads at once. Every (query row, head) is in it once, and so
-/// is every (key row, key/value head).
+/// Attention of `segments` segments and `groups` key/value heads at once. Every (query row, head) and every (key row,
+/// key/value head) of the call is in it once.
 struct StridedCall {
   Index segments = 1;
   Index groups = 1;  ///< key/value heads
-  Index heads = 1;   ///< query heads that read one of them
+  Index heads = 1;   ///< query heads that read each of these
   SegmentRows query;
   SegmentRows key;
   Index head_first = 0;
@@ -43,7 +43,7 @@ struct StridedCall {
   Index kv_head = 0;
   Index next_kv_head = 0;  ///< from group to group
   Index next_key_row = 0;  ///< from group to group: packed blocks have rows of their own for every key/value head
-  /// Key j is seen by query i where j <= i + *seen; empty: all keys are seen by all queries.
+  /// Query i sees key j if j <= i + *seen; empty: all queries see all keys.
   std::optional<Index> seen = {};
 
   Index query_head(Index group, Index head) const { return head_first + (group * heads + head) * head_stride; }
@@ -51,16 +51,16 @@ struct StridedCall {
   bool operator==(const StridedCall&) const = default;
 };
 
-/// A list as strided calls, and the items that are none. All calls and the rest together let every query row of the
-/// list see what the list lets it see.
+/// A list as strided calls, and the items that cannot be such calls. All calls and the rest together let every query
+/// row of the list see what the list lets it see.
 struct CutList {
   std::vector<StridedCall> calls;
   core::WorkList rest;
-  std::string why_rest;  ///< of the first item of the rest: "rows in 12 x 12 pieces"
+  std::string why_rest;  ///< why the first item of the rest is there: "rows in 12 x 12 pieces"
 };
 CutList cut_into_calls(const core::WorkList& work);
 
-/// What a call does as a work list, for kernels that take those.
+/// The work list of a call, for kernels that take work lists.
 core::WorkList list_of(const StridedCall& call);
 
 }  // namespace annulus::kernels::cudnn

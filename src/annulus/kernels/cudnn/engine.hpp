@@ -1,4 +1,4 @@
-// What makes dense attention of strided tensors: cuDNN (plans.hpp), or a double of it in tests.
+// An engine computes dense attention of strided tensors: cuDNN (plans.hpp), or a test double of it.
 #pragma once
 
 #include <compare>
@@ -11,8 +11,8 @@ namespace annulus::kernels::cudnn {
 
 using core::Index;
 
-/// Number (batch, head, row, d) of a tensor lies at batch * Strides::batch + head * Strides::head + row * Strides::row
-/// + d.
+/// Number (batch, head, row, d) of a tensor has the index
+///   batch * Strides::batch + head * Strides::head + row * Strides::row + d
 struct Strides {
   Index batch = 0;
   Index head = 0;
@@ -26,18 +26,18 @@ struct PlanShape {
   core::DType type = core::DType::bfloat16;
   bool backward = false;
   Index batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1, head_dim = 1;
-  std::optional<Index> seen = {};  ///< key j is seen by query i where j <= i + *seen; empty: all are
+  std::optional<Index> seen = {};  ///< query i sees key j if j <= i + *seen; empty: all keys
   double scale = 1;
   Strides q, k, v;
-  Strides out = {}, dout = {};  ///< of what is read in the backward pass; results are contiguous
+  Strides out = {}, dout = {};  ///< what the backward pass reads; results are contiguous
   auto operator<=>(const PlanShape&) const = default;
 
   Index rows() const { return batch * heads * queries; }
   Index key_rows() const { return batch * kv_heads * keys; }
 };
 
-/// Results, contiguous: out (batch, heads, queries, D) of PlanShape::type, natural LSE (batch, heads, queries) in
-/// float32. cuDNN 9.19 has plans with out or gradients in float32, too, but they write 16-bit numbers all the same.
+/// Results are contiguous: out (batch, heads, queries, D) of PlanShape::type, natural LSE (batch, heads, queries) in
+/// float32. cuDNN 9.19 also has plans with out or gradients in float32, but these write 16-bit numbers all the same.
 struct ForwardPointers {
   const void* q;
   const void* k;
@@ -46,8 +46,8 @@ struct ForwardPointers {
   float* lse;
 };
 
-/// out and lse are those of all keys a row sees, in this call and others. Results, contiguous, of PlanShape::type: dq
-/// (batch, heads, queries, D), dk and dv (batch, kv_heads, keys, D).
+/// out and lse are those of all keys that a row sees, in this call and others. Results are contiguous and of
+/// PlanShape::type: dq (batch, heads, queries, D), dk and dv (batch, kv_heads, keys, D).
 struct BackwardPointers {
   const void* q;
   const void* k;
@@ -60,9 +60,9 @@ struct BackwardPointers {
   void* dv;
 };
 
-/// Whether there is a plan, and the memory on the device that it wants besides the tensors.
+/// Whether there is a plan, and the memory on the device that it needs besides the tensors.
 struct Prepared {
-  std::string why_not = {};  ///< empty: there is one
+  std::string why_not = {};  ///< empty: there is a plan
   Index workspace_bytes = 0;
 };
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;  // of the library, which the headers look functions up in
+void* cudnn_dlhandle = nullptr;  // the library, in which the headers look up functions
 }
 #endif
 
@@ -38,13 +38,13 @@ std::string load() {
   return fmt::format("the library of cuDNN could not be loaded: {}; put its folder into LD_LIBRARY_PATH", dlerror());
 }
 
-/// What a call of the headers says or throws; empty: all is well.
+/// The message that a call of the headers returns or throws; empty: no error.
 template <class Call>
 std::string trouble_of(const Call& call) {
   try {
     fe::error_t error = call();
     return error.is_good() ? "" : "cuDNN: " + error.get_message();
-  } catch (const std::exception& error) {  // a library is missing
+  } catch (const std::exception& error) {  // for example a library that is missing
     return error.what();
   }
 }
@@ -54,7 +54,7 @@ fe::DataType_t type_of(core::DType type) {
   return type == core::DType::float16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
 }
 
-/// Puts a plan's graph together.
+/// Builds a plan's graph.
 class Builder {
  public:
   Builder(const PlanShape& shape, Graph& graph) : shape_(shape), graph_(graph) {
@@ -119,7 +119,7 @@ class Builder {
   Graph& graph_;
 };
 
-/// What cuDNN's headers would refuse with words that mean little to a user.
+/// Refuses what cuDNN's headers would refuse with messages that mean little to a user.
 std::string why_no_plan(const PlanShape& shape) {
   constexpr Index most = std::numeric_limits<int>::max();
   if (shape.backward && shape.queries == 1 && shape.keys == 1) return "cuDNN has no gradients of one query and one key";
@@ -178,7 +178,8 @@ class Plans : public Engine {
   }
 
  private:
-  // More than one list may have (attend.cpp), since all of a list's are prepared before the first one runs.
+  // More plans than one list may have (most_shapes in attend.cpp), since all plans of a list are prepared before the
+  // first one runs.
   static constexpr std::size_t most_kept = 256;
 
   struct Plan {
@@ -210,7 +211,7 @@ class Plans : public Engine {
     }
     prepared.why_not = trouble_of([&] {
       graph = std::make_shared<Graph>();
-      if (device_) {  // before nodes are added, which take copies of this
+      if (device_) {  // before nodes are added, because they copy these properties
         graph->set_device_properties(device_)
             .set_sm_version(gpu_.compute_capability)
             .set_sm_count(gpu_.multiprocessors);

@@ -11,10 +11,10 @@
 // Statistics need only S and E = 2^(S - shift): queries list the keys of largest E, keys add up factor * E per head.
 //
 // Each sum takes one row after another, keys in descending and queries in ascending order: its bits depend neither on
-// the tiles nor on where lists are cut. dq continues the sums that it finds in memory; dk and dv first add up each
+// the tiles nor on where lists are cut. dq continues the sums that it finds in memory. dk and dv first add up each
 // block of queries, then add the block's sum to their own (GradientViews). If heads are not too large, a thread keeps
-// its sums, or a block's terms, in registers from first row to last (tile.hpp). Scratch memory holds pieces of X or X'
-// and of Y or Y', and first P, then dS; scores and dS are kept in registers. For statistics it holds X, Y and E.
+// its sums, or a block's terms, in registers from first row to last (tile.hpp). Scores and dS are in registers, too.
+// Scratch memory holds pieces of X or X' and of Y or Y', and first P, then dS; for statistics it holds X, Y and E.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -37,7 +37,7 @@
 
 namespace annulus::kernels::device {
 
-/// `kept`: how many chunks of a head keep their sums in registers: all of the head's, or 0.
+/// `kept`: how many chunks of a head keep their sums in registers: all chunks of the head, or 0.
 template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, int kept, class Pass, class Rule>
 class BackwardTeam {
  public:
@@ -59,7 +59,6 @@ class BackwardTeam {
     return Scratch<T>::shmem_size(std::size_t(numbers)) + Scratch<Index>::shmem_size(std::size_t(indices));
   }
 
-  /// One team's work.
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const Context c(*this, team, work.template tile_of<owner>(first_team + team.league_rank()));
     Sums sums;
@@ -90,7 +89,7 @@ class BackwardTeam {
 
  private:
   static constexpr bool owns_queries = owner == Owner::queries;
-  static constexpr int queries = owns_queries ? Tile::rows : Tile::met;  // at most, in a tile
+  static constexpr int queries = owns_queries ? Tile::rows : Tile::met;  // the most queries of a tile
 
   // Scratch memory: own, met, weights; shift, factor, delta (of the query side); padding, so that own begins at a
   // multiple of 16 bytes; t, row, head of the owned rows and of the rows met; not_finite.
@@ -156,7 +155,7 @@ class BackwardTeam {
     if constexpr (makes_gradients<Pass> && !owns_queries) return pass.sums.begun_dk.data != nullptr;
     return false;
   }
-  /// How many of the rows met are in the tile that begins at number `first`: all of one block if is_in_blocks().
+  /// How many rows met are in the tile that begins at number `first`. If is_in_blocks(), they are all of one block.
   KOKKOS_FUNCTION int tile_from(const core::WorkItem& item, Index first, Index all) const {
     const Index left = all - first;
     int low = 1, high = left < Tile::met ? int(left) : Tile::met;
@@ -169,8 +168,8 @@ class BackwardTeam {
     }
     return low;
   }
-  /// Whether the last row of a tile ends a block, and its comb index. If blocks do not continue in other lists, a block
-  /// is one tile where terms are kept in memory, and three tiles where they are kept in registers.
+  /// Whether the last row of a tile ends a block, and that row's comb index. If blocks do not continue in other lists,
+  /// a block is one tile if its terms are kept in memory, and three tiles if they are kept in registers.
   struct EndOfBlock {
     bool is_here;
     Index t;
@@ -186,7 +185,7 @@ class BackwardTeam {
     return end.is_here && (!is_in_blocks() || !is_hidden(c.tile.item.band, end.t, c.own_rows.t[i]));
   }
 
-  /// The range of numbers, counted as in met_row(), with all rows that the owned rows see or are seen by.
+  /// The range of row numbers, as in met_row(), with all rows that the owned rows see or that see the owned rows.
   KOKKOS_FUNCTION KeyRange met_by_owned(const Context& c) const {
     const core::WorkItem& item = c.tile.item;
     const core::Band& band = item.band;
@@ -197,7 +196,7 @@ class BackwardTeam {
     return {rows.begin * item.head_count, rows.end * item.head_count};
   }
 
-  /// Whether owned rows and rows met see each other: none, some or all pairs. The rows met have comb indices from
+  /// How many pairs of owned rows and rows met are visible: none, some or all. The rows met have comb indices from
   /// `first` to `last`, in the order of met_row().
   KOKKOS_FUNCTION Visible visible_between(const Context& c, Index first, Index last) const {
     return owns_queries ? visible_of(c.tile.item.band, c.owned_t, {last, first})
@@ -209,18 +208,18 @@ class BackwardTeam {
                         : is_hidden(c.tile.item.band, c.met_rows.t[j], c.own_rows.t[i]);
   }
 
-  /// The score of a pair that exists.
+  /// The score of a pair inside the tile, as the rule changes it.
   KOKKOS_FUNCTION ChangedScore<T> changed_score(const Context& c, int i, int j, T score) const {
     const Index own_t = c.own_rows.t[i], met_t = c.met_rows.t[j];
     return rule(c.tile.item, score, owns_queries ? own_t : met_t, owns_queries ? met_t : own_t,
                 owns_queries ? c.own_rows.head[i] : c.met_rows.head[j]);
   }
-  /// Whether (i, j) lies beyond the tile, as blocks may. Only a rule must know this, because it reads row numbers.
+  /// Whether (i, j) of a block lies beyond the tile. Only a rule must check this, because it reads row numbers.
   KOKKOS_FUNCTION bool is_beyond(const Context& c, int count, int i, int j) const {
     return !std::is_same_v<Rule, PlainScores> && (i >= c.tile.count || j >= count);
   }
 
-  /// Fills `rows` (and shift, factor and delta if they are queries) with rows 0, 1, ... of a tile. Ends with a barrier,
+  /// Fills `rows`, and for queries also shift, factor and delta, with rows 0, 1, ... of a tile. Ends with a barrier,
   /// after which every thread can read them.
   template <class RowAt>
   KOKKOS_FUNCTION void look_up(const Context& c, const Rows& rows, int count, bool queries, const RowAt& row_at) const {
@@ -250,7 +249,7 @@ class BackwardTeam {
     look_up(c, c.own_rows, c.tile.count, owns_queries, [&](int i) { return owned_row(c.tile.item, c.tile.begin + i); });
   }
 
-  /// The factor by which rows of Q or K are multiplied for scores.
+  /// The factor by which the owned rows, or the rows met, are multiplied for scores.
   KOKKOS_FUNCTION T query_factor(bool owned) const { return owned == owns_queries ? score_factor : T(1); }
 
   KOKKOS_FUNCTION static auto rows_of(const core::TensorView& tensor, Index batch, const Rows& rows, int count,
@@ -304,8 +303,8 @@ class BackwardTeam {
     }
   }
 
-  /// Adds the rows met to dq, or to dk and dv. Every thread turns the scores that it computed into weights and dS;
-  /// weights, then dS, use the same scratch memory.
+  /// Adds the rows met to dq, or to dk and dv. Every thread turns the scores that it computed into weights and dS. The
+  /// weights, and after them dS, use the same scratch memory.
   KOKKOS_FUNCTION void add_gradients(const Context& c, int count, bool some_hidden, const EndOfBlock& end,
                                      typename Tile::Scores& scores, Sums& sums) const {
     const auto& operands = pass.operands;
@@ -347,8 +346,8 @@ class BackwardTeam {
       c.products.template for_each_chunk_of_terms<kept>(sums.dq_or_dk, levels_of(c, 0, end), add);
   }
 
-  /// Adds the rows met to the lists, or to what keys receive; one thread does each owned row. The first barrier lets
-  /// all weights be read, the second lets the rows met be replaced.
+  /// Adds the rows met to the lists, or to what keys receive; one thread does each owned row. After the first barrier
+  /// all weights can be read, after the second the rows met can be replaced.
   KOKKOS_FUNCTION void add_statistics(const Context& c, int count, typename Tile::Scores& scores) const {
     c.products.for_each_score(count, scores, [&](int i, int j, T score) {
       const bool none = hidden(c, i, j) || is_beyond(c, count, i, j);

@@ -18,17 +18,17 @@ KOKKOS_INLINE_FUNCTION bool is_hidden(const core::Band& band, core::Index query_
   return query_t - key_t > band.left || key_t - query_t > band.right;
 }
 
-/// What queries see of keys: none (then a tile of these need not be loaded), some, or all.
+/// How many pairs of some queries and keys are visible: none (then this tile of keys need not be loaded), some, or all.
 enum class Visible { none, some, all };
 
 KOKKOS_INLINE_FUNCTION Visible visible_of(const core::Band& band, CombRange queries, CombRange keys) {
-  // The largest distances between a query and a key, in both directions.
+  // The largest and the smallest number of comb indices by which a key comes after a query.
   const core::Index most_after = keys.highest - queries.lowest, least_after = keys.lowest - queries.highest;
   if (least_after > band.right || -most_after > band.left) return Visible::none;
   return most_after <= band.right && -least_after <= band.left ? Visible::all : Visible::some;
 }
 
-/// How many rows of a map have a comb index of at most t; these are its first rows.
+/// How many rows of a map have a comb index of at most t; they are the map's first rows.
 KOKKOS_INLINE_FUNCTION Index rows_upto(const DeviceWorkView& work, const core::RowMap& map, Index t) {
   Index low = map.first_run;
   Index high = map.first_run + map.runs;

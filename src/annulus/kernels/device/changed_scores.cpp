@@ -18,7 +18,7 @@ DeviceRule<T>::DeviceRule(const CallRule& call, core::Index heads) {
     constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // differences have room in a Coordinate, with a sign
     unit = rule.coordinates->unit(bits);
     const core::Index rows = rule.coordinates->rows(), bytes = 2 * rows * core::Index(sizeof(Coordinate));
-    coordinates_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {  // takes as long as attend()
+    coordinates_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {  // kept: as slow as attend()
       std::vector<Coordinate> coordinates;
       coordinates.reserve(std::size_t(2 * rows));
       for (core::Index row = 0; row < rows; ++row) {

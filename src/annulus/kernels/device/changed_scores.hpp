@@ -68,7 +68,7 @@ struct ChangedScores {
 template <class T>
 class DeviceRule {
  public:
-  /// Slopes of `heads` query heads; complete on return.
+  /// Copies the rule's tables, with the slopes of `heads` query heads; complete on return.
   DeviceRule(const CallRule& call, core::Index heads);
 
   const ChangedScores<T>& view() const { return view_; }
@@ -79,7 +79,7 @@ class DeviceRule {
   ChangedScores<T> view_{};
 };
 
-/// Calls run(how scores are changed) for a call that has `heads` query heads.
+/// Calls run(rule) for a call that has `heads` query heads; the rule is a PlainScores or a ChangedScores.
 template <class T, class Run>
 void with_rule(const CallRule& call, core::Index heads, const Run& run) {
   if (call.rule == nullptr) return run(PlainScores{});

@@ -1,5 +1,5 @@
-// The work before and after the two passes, row by row: running softmax states to out, lse and normalizers; delta
-// before the backward teams, and sums to gradients after them.
+// The work before and after the two passes, row by row. After the forward teams, running softmax states become out, lse
+// and normalizers. Before the backward teams delta is computed; after them, sums become gradients.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -168,7 +168,7 @@ void launch_delta(const core::Shape& shape, Index rows, const core::TensorView& 
   ExecSpace().fence();
 }
 
-/// to = unit * sums; they may be the same memory.
+/// to = unit * sums; `to` and `sums` may be the same memory.
 template <class T>
 struct ScaleGradient {
   core::TensorView sums, to;

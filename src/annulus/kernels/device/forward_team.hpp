@@ -1,7 +1,7 @@
 // One team's work in the forward pass: a tile of query rows of one head against all key rows of its item, tile by tile
 // as in FlashAttention (Dao et al. 2022), with the online softmax (Milakov and Gimelshein 2018).
 //
-//   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2, changed by the rule; hidden ones are -inf
+//   scores S = (scale log2(e) Q) K^T      (query rows x key rows), base 2, changed by the rule; hidden scores are -inf
 //   m'                                    an even integer, at least m and all S_ij of the row
 //   P   = 2^(S - m' + bias),  l = l 2^(m - m') + sum_j P_ij,  acc = acc 2^(m - m') + P V
 //
@@ -53,7 +53,7 @@ StatePointers<T> pointers_of(const State& state) {
           state.shape.heads};
 }
 
-/// `kept`: how many chunks of a head keep their accumulators in registers: all of the head's, or 0.
+/// `kept`: how many chunks of a head keep their accumulators in registers: all chunks of the head, or 0.
 template <class ExecSpace, class Tuning, class Storage, class T, int kept, class Rule>
 class ForwardTeam {
  public:
@@ -79,7 +79,6 @@ class ForwardTeam {
     return Scratch<T>::shmem_size(std::size_t(numbers)) + Scratch<Index>::shmem_size(std::size_t(indices));
   }
 
-  /// One team's work.
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     Context c(*this, team, work.template tile_of<owner>(first_team + team.league_rank()));
     typename Tile::Output acc[kept > 0 ? kept : 1] = {};
@@ -129,7 +128,7 @@ class ForwardTeam {
     T* s;
     T* m;       // shift of the sums so far
     T* new_m;   // shift from this tile of keys on
-    T* shrink;  // square root of 2^(m - new_m), since that may be too small for a T; 0 for empty states
+    T* shrink;  // square root of 2^(m - new_m), which itself may be too small for a T; 0 for empty states
     T* l;
     T* score_sum;
     T* part_m;  // largest score of a row in each of row_parts parts of the keys
@@ -220,15 +219,15 @@ class ForwardTeam {
       const Index query_t = c.query_t[i], key_t = c.key_t[j];
       if (j >= count || is_hidden(tile.item.band, query_t, key_t))
         score = T(-INFINITY);
-      else if (i < tile.count)  // blocks reach beyond the tile
+      else if (i < tile.count)  // blocks may reach beyond the tile
         score = rule(tile.item, score, query_t, key_t, tile.head).score;
       c.s[i * Tile::weight_stride + j] = score;
     });
     c.team.team_barrier();
   }
 
-  /// Turns scores into weights and updates m, l and shrink; row_parts threads share a row. Ends with barriers, after
-  /// which every thread can read the weights, and what load_chunk() loaded before.
+  /// Turns scores into weights and updates m, l and shrink; row_parts threads share a row. After its last barrier every
+  /// thread can read the weights, and what load_chunk() loaded before.
   KOKKOS_FUNCTION void update_rows(const Context& c, int count) const {
     const int rows = c.tile.count;
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {
@@ -251,7 +250,7 @@ class ForwardTeam {
     for (int i = c.team.team_rank(); i < rows; i += c.team.team_size()) {
       T sum = c.l[i] * c.shrink[i] * c.shrink[i];
       for (int j = 0; j < count; j += Tile::piece) {
-        const auto weights = read<Tile::piece>(c.s + i * Tile::weight_stride + j);  // 0 beyond the last
+        const auto weights = read<Tile::piece>(c.s + i * Tile::weight_stride + j);  // 0 beyond the last key
         ANNULUS_UNROLL
         for (int n = 0; n < Tile::piece; ++n) sum += weights.of[n];
       }
@@ -260,7 +259,7 @@ class ForwardTeam {
     }
   }
 
-  /// Calls visit(piece) for one of row_parts parts of the scores of row i.
+  /// Calls visit(piece) for all pieces of one of the row_parts parts of row i's scores.
   template <class Visit>
   KOKKOS_FUNCTION void for_each_piece(const Context& c, int count, int part, int i, const Visit& visit) const {
     for (int j = part * Tile::piece; j < count; j += Tuning::row_parts * Tile::piece)
@@ -281,7 +280,7 @@ class ForwardTeam {
     return before == T(-INFINITY) ? T(0) : power_of_two((before - after) / 2);
   }
 
-  /// Adds weights times scores of row i, key after key, before weights replace the scores.
+  /// Adds weights times scores of row i to score_sum, key after key, before weights replace the scores.
   KOKKOS_FUNCTION void add_scores(const Context& c, int count, int i) const {
     const T after = new_shift(c, i), shrink = shrink_of(c.m[i], after);
     const T* s = c.s + i * Tile::weight_stride;

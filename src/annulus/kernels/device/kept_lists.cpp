@@ -13,7 +13,7 @@ namespace {
 using core::Index;
 
 constexpr Index least_bytes = 1 << 16;
-constexpr Index large_bytes = Index(1) << 26;  // above this, memory that is not used is a noticeable waste
+constexpr Index large_bytes = Index(1) << 26;  // above this, rounding up to a power of two would waste too much
 
 Index rounded(Index bytes) {
   if (bytes > large_bytes) return core::ceil_div(bytes, core::huge_page_bytes) * core::huge_page_bytes;
@@ -48,7 +48,7 @@ core::Buffer kept_memory(const std::string& purpose, core::Index bytes) {
   for (const Kept& one : all) {
     if (one.purpose == purpose && !one.buffer.is_shared() && one.buffer.bytes() >= bytes) return one.buffer;
   }
-  std::erase_if(all, [&](const Kept& one) {  // unused ones that are too small
+  std::erase_if(all, [&](const Kept& one) {  // unused buffers that are too small
     return one.purpose == purpose && !one.buffer.is_shared();
   });
   return all.emplace_back(Kept{purpose, core::Buffer(purpose, rounded(bytes))}).buffer;

@@ -1,4 +1,4 @@
-// Keeps device memory of work lists, of partial states and of coordinates from call to call: a GPU stops for every
+// Keeps device memory for work lists, partial states and coordinates from call to call, because a GPU stops for every
 // allocation.
 #pragma once
 
@@ -30,7 +30,7 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
 core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,
                        const std::function<void(void* device)>& fill);
 
-/// Frees the buffers that no call uses. Kokkos calls it before it ends; other callers do so only between kernel calls.
+/// Frees the buffers that no call uses. Kokkos calls this before it ends; others call it only between kernel calls.
 void release_kept_lists();
 
 }  // namespace annulus::kernels::device

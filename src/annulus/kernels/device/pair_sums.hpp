@@ -8,7 +8,7 @@
 
 namespace annulus::kernels::device {
 
-/// Operands, and where their sums lie.
+/// The operands of a pass, and where its sums are.
 struct Gradients {
   BackwardOperands operands;
   GradientViews sums;

@@ -20,7 +20,7 @@ struct RowsOf {
 template <class T, class At>
 RowsOf(int, T, At) -> RowsOf<T, At>;
 
-/// Which pairs of a tile see each other: all, unless `some_hidden`; then those for which sees(i, j) holds.
+/// Which pairs of a tile see each other: all, unless `some_hidden`; then only those for which sees(i, j) holds.
 template <class Sees>
 struct Pairs {
   bool some_hidden;
@@ -29,8 +29,8 @@ struct Pairs {
 template <class Sees>
 Pairs(bool, Sees) -> Pairs<Sees>;
 
-/// Sums of owned rows in two levels (GradientViews). Those of row i are at sums(i). If a block may continue in another
-/// list (`goes_on`), its sum so far is at begun(i). If a block ends for row i, ends(i), its sum joins sums(i).
+/// Sums of owned rows in two levels (GradientViews). The sums of row i are at sums(i). If a block may continue in
+/// another list (`goes_on`), its sum so far is at begun(i). If ends(i), a block ends, and its sum joins sums(i).
 template <class Sums, class Begun, class Ends>
 struct TwoLevels {
   bool goes_on;
@@ -53,7 +53,7 @@ struct Products {
   T* own;                   ///< scratch memory for pieces of owned rows: own_size numbers
   T* met;                   ///< for pieces of rows met: met_size numbers
   T* weights;               ///< for scores, weights or dS: weight_size numbers
-  core::Index* not_finite;  ///< becomes 1 at the first number that is not finite, in a tile with hidden pairs
+  core::Index* not_finite;  ///< becomes 1 if a number of V is not finite, in a tile with hidden pairs
 
   /// sums += A B^T. Blocks may reach beyond the tile; what they compute there is not used.
   template <class A, class B>
@@ -72,8 +72,8 @@ struct Products {
     }
   }
 
-  /// Calls visit(slot, first row, column of blocks) for this thread's blocks of the scores of `count` rows met, for all
-  /// columns up to a whole piece.
+  /// Calls visit(slot, first row, column of blocks) for this thread's blocks of the scores of `count` rows met, where
+  /// `count` is rounded up to whole pieces.
   template <class Visit>
   KOKKOS_FUNCTION void for_each_score_block(int count, const Visit& visit) const {
     const int padded = round_up(count, Tile::piece);
@@ -198,8 +198,8 @@ struct Products {
     });
   }
 
-  /// Calls visit(a sum of this thread, the number at row_at(i)[d]) for the sums of a chunk that exist, except for rows
-  /// for which row_at() returns null.
+  /// Calls visit(sum, row_at(i)[d]) for this thread's sums of a chunk, except sums beyond the tile or the head, and
+  /// sums of rows for which row_at() returns null.
   template <class RowAt, class Visit>
   KOKKOS_FUNCTION void for_each_sum(int chunk, Output& sums, const RowAt& row_at, const Visit& visit) const {
     Tile::template for_each_block<Tile::columns>(team, [&](int slot, int row, int column) {

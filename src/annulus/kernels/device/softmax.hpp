@@ -11,7 +11,7 @@
 
 namespace annulus::kernels::device {
 
-/// 2^n for an integer n up to the largest exponent; 0 below the normal numbers. Made of bits: exp2() may be inexact.
+/// 2^n for an integer n up to the largest exponent; 0 below the normal numbers. Made from bits: exp2() may be inexact.
 KOKKOS_INLINE_FUNCTION float power_of_two(float n) {
   if (!(n >= -126)) return 0;
   const std::uint32_t bits = std::uint32_t(std::int32_t(n) + 127) << 23;

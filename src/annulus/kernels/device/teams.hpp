@@ -1,5 +1,5 @@
-// Teams of threads on an execution space, for the kernels of both passes. A template, so that tests can run the teams
-// of a GPU without a GPU.
+// Teams of threads on an execution space, for the kernels of both passes. They are templates of the space, so that
+// tests can run the teams of a GPU without a GPU.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -9,8 +9,8 @@
 // "piece") as fast as one number: a block of 4 x 4 floats takes 8 such reads for 64 multiply-adds.
 //
 // Example: GpuTuning, float. 32 x 64 numbers are 8 x 16 blocks of 4 x 4, one for each of 128 threads. Thread 17 has
-// rows 4 5 6 7. Of the scores it has columns 1 17 33 49: its neighbour reads the next rows of B, from other memory
-// banks. Of the output it has columns 4 5 6 7 (double: 2 3 34 35): its neighbour reads the next pieces of V.
+// rows 4 5 6 7. It has columns 1 17 33 49 of the scores, so its neighbour reads the next rows of B, which are in other
+// memory banks. It has columns 4 5 6 7 (double: 2 3 34 35) of the output, so its neighbour reads the next pieces of V.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -61,14 +61,14 @@ struct Tile {
   struct Block {
     T of[block_rows][block_columns];
   };
-  /// How many blocks of a product of this many columns a thread has.
+  /// How many blocks a thread has, at most, of a product of `width` columns.
   template <int width>
   static constexpr int slots = (rows / block_rows * (width / block_columns) - 1) / Tuning::team_size + 1;
 
   using Scores = Block[slots<met>];
   using Output = Block[slots<columns>];  ///< of one chunk
 
-  /// How many chunks D numbers have.
+  /// How many chunks a head has.
   KOKKOS_FUNCTION static int chunks(int head_dim) { return (head_dim + columns - 1) / columns; }
 
   /// Calls visit(slot, first row, column of blocks) for this thread's blocks of a product of `width` columns.
@@ -82,9 +82,9 @@ struct Tile {
     }
   }
 
-  /// The column of a score: number c of a block.
+  /// The column of the scores to which column c of a block belongs; `block` is the block's column of blocks.
   KOKKOS_FUNCTION static constexpr int score_column(int block, int c) { return block + c * (met / block_columns); }
-  /// The column, inside its chunk, of an output: number c of a block.
+  /// The same for outputs, with columns counted inside their chunk.
   KOKKOS_FUNCTION static constexpr int output_column(int block, int c) {
     return c / piece * (columns / block_columns * piece) + block * piece + c % piece;
   }

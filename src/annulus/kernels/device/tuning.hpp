@@ -31,7 +31,7 @@ namespace annulus::kernels::device {
 /// a key's sum. It is three tiles of queries of one head. This number changes the bits of results.
 inline constexpr core::Index sum_rows = 192;
 
-/// GPUs. A team takes 26 kB of scratch memory in float, 35 kB in double; on CUDA Kokkos has 40 kB for it.
+/// GPUs. A team takes 26 kB of scratch memory in float, 35 kB in double; on CUDA, Kokkos offers 40 kB.
 struct GpuTuning {
   static constexpr int team_size = 128;  ///< at least
   static constexpr int rows = 32;        ///< rows that a team owns (forward: queries)

@@ -56,7 +56,7 @@ std::vector<Index> DeviceWork::launches(Index head_dim, double flops) const {
     const Index item_end = i + 1 < items_.size() ? items_[i + 1].first_team : teams_;
     const double each = team_flops(items_[i].item, head_dim);
     for (Index team = items_[i].first_team; team < item_end;) {
-      // How many of the item's teams this launch still takes; at least one if it has none yet.
+      // How many of the item's teams this launch still takes; at least one if the launch has none yet.
       const double fit = std::min(left / each, double(most_teams - (team - begin)));
       const Index least = team == begin ? 1 : 0;
       const Index take = std::min(std::max(Index(fit), least), item_end - team);

@@ -59,7 +59,7 @@ struct TeamTile {
   int count;
 };
 
-/// How many rows of an item teams own; with Owner::rows these are rows of one head.
+/// How many rows of an item its teams own together; with Owner::rows, for each head.
 KOKKOS_INLINE_FUNCTION Index owned_rows(const core::WorkItem& item, Owner owner) {
   if (owner == Owner::keys) return item.key.count;
   return owner == Owner::rows ? item.query.count : item.query.count * item.head_count;
@@ -97,12 +97,12 @@ class DeviceWork {
   DeviceWork(const core::WorkList& work, Index batch, Owner owner, int tile_rows);
 
   const DeviceWorkView& view() const { return view_; }
-  /// The same tables in host memory, valid as long as this object.
+  /// The same tables in host memory, valid as long as this object lives.
   DeviceWorkView host_view() const { return {runs_.data(), items_.data(), view_.item_count, view_.tile_rows}; }
   Index teams() const { return teams_; }
 
-  /// Cuts the teams 0 ... teams() into launches of about `flops` floating point operations, at least one team and at
-  /// most 2^30 each; returns the end of each.
+  /// Cuts the teams into launches of about `flops` floating-point operations, at least one team and at most 2^30 teams
+  /// each; returns where each launch ends.
   std::vector<Index> launches(Index head_dim, double flops) const;
 
  private:
@@ -147,7 +147,7 @@ KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
   const Index heads = owner == Owner::rows ? item.head_count : 1;  // neighbouring teams have the same rows, other heads
   const Index owned = owned_rows(item, owner), tiles = (owned + tile_rows - 1) / tile_rows;
   const Index number = team - found.first_team, rest = number / heads;
-  // The longest work first: if causal, the last queries see the most keys, and the most queries see the first keys.
+  // The longest work first: if causal, the last queries see the most keys, and most queries see the first keys.
   const Index tile = owner == Owner::keys ? rest % tiles : tiles - 1 - rest % tiles;
   const Index left = owned - tile * tile_rows;
   return {item, rest / tiles, item.head_first + number % heads * item.head_stride, tile * tile_rows,

@@ -1,6 +1,7 @@
-// The register-blocked product that makes all five products of the backward pass: MR (kRowBlock) x NV vectors of sums,
-// to which outer products of a column of A (broadcast numbers) and a row of B (vectors) are added one after another.
-// The five differ only in where A is and in which direction the sum runs; compile-time strides give both.
+// The register-blocked product that computes all five products of the backward pass. Its sums are a block of MR
+// (kRowBlock) x NV vectors. It adds outer products of a column of A (broadcast numbers) and a row of B (vectors), one
+// after another. The five products differ only in where A is and in which direction the sum runs. Compile-time strides
+// determine both.
 //
 // Functions that compute a block are never inlined. Otherwise GCC would keep what it needs after the product (constants
 // of exp2, addresses) in registers and move accumulators to the stack, up to 30 times per 96 multiply-adds.
@@ -17,7 +18,7 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 template <class T, int NV>
 using Block = Vec<Number<T>>[kRowBlock][NV];
 
-/// c[i][...] += A(i) * B: A(i) = a[i * kRow], B the NV vectors at b.
+/// c[i][...] += A(i) * B, where A(i) = a[i * kRow] and B is the NV vectors at b.
 template <int kRow, class T, int NV>
 ANNULUS_INLINE void add_product(const T* a, const T* b, Vec<Number<T>> (&c)[kRowBlock][NV]) {
   Vec<T> row[NV];
@@ -70,7 +71,8 @@ ANNULUS_INLINE void store_block(Number<T>* to, const Block<T, NV>& c) {
     for (int v = 0; v < NV; ++v) store(to + i * kKeyBlock<T> + v * kLanes<T>, c[i][v]);
 }
 
-/// Which keys of a panel MR rows see: begin and end for each row, as in ScoreRows; `first` is the panel's first key.
+/// The keys of a panel that each of MR rows sees: begin and end of each row, as in ScoreRows. `first` is the panel's
+/// first key.
 struct PanelMask {
   const int* begin;
   const int* end;
@@ -116,7 +118,8 @@ __attribute__((noinline)) void probability_block(const T* queries, int slab_stri
   }
 }
 
-/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, times the derivative of a rule's cap; kMasked as above.
+/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, times the derivative of a rule's cap.
+/// kMasked: 0 for keys that a row does not see.
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stride, const T* values, int depth,
                                                     const T* delta, const T* p, T* ds, const PanelMask& seen,
@@ -136,8 +139,8 @@ __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stri
   }
 }
 
-/// The same for pairs. It also makes P = E * factors[i], where `weights` has E. dS = P * (dP - delta[i]) is made from
-/// the unrounded P; then both are rounded to bfloat16.
+/// score_gradient_block() for pairs. It also computes P = E * factors[i], where `weights` has E. The unrounded P gives
+/// dS = P * (dP - delta[i]). Then P and dS are rounded to bfloat16.
 ///   weights [MR][kStripStride]   p, ds [MR / 2][kStripStride]   ds_rows [MR][kStripStride] of 16 bits
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_pairs(const T* dout, int slab_stride, const T* values, int depth,
@@ -173,8 +176,8 @@ struct Range {
   int end;
 };
 
-/// Sums of dv (or dk) of some keys, and in `begun` the terms of a block of rows so far (KeyChunk). A chunk's terms are
-/// added to `begun`. For the keys that the block's last row sees, `begun` is then added to `sums`, and becomes 0.
+/// Sums of dv (or dk) of some keys. `begun` has the terms so far of an unfinished block of rows (KeyChunk). A chunk
+/// adds its terms to `begun`. For the keys that the block's last row sees, `begun` is then added to `sums` and cleared.
 template <class N>
 struct KeySums {
   N* sums;
@@ -183,7 +186,7 @@ struct KeySums {
   Range ended;  // the keys that the block's last row sees
 };
 
-/// Sets `terms`, NV vectors for each of MR keys, to where the chunk's terms begin: `begun` if is_open, otherwise 0.
+/// Sets `terms`, NV vectors for each of MR keys, to their initial values: `begun` if is_open, otherwise 0.
 template <class T, int MR, int NV>
 ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&terms)[MR][NV]) {
   constexpr int nr = kKeyBlock<T>, n = kLanes<T>;
@@ -198,7 +201,7 @@ ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&t
     for (int v = 0; v < NV; ++v) terms[i][v] = load<Vec<Number<T>>>(of.begun + i * nr + v * n);
 }
 
-/// Stores the terms after all rows of the chunk: adds them to `sums` for keys in `ended`, keeps others in `begun`.
+/// Stores the terms after all rows of the chunk: adds those of keys in `ended` to `sums`, keeps others in `begun`.
 template <class T, int MR, int NV>
 ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>> (&terms)[MR][NV]) {
   using V = Vec<Number<T>>;

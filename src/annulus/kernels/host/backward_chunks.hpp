@@ -4,14 +4,14 @@
 // delta' = factor * delta and Q = scale * log2(e) * q, a tile takes five products:
 //   S = Q K^T    E = 2^(S - shift)    dP = G V^T    dS = E (dP - delta')
 //   dV += E^T G    dK += dS^T Q    dQ += dS K
-// E is P without the row's factor. The factor is in G and delta', which also belong to the row; there it costs nothing.
-// So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
+// E is P without the row's factor. G and delta', which also belong to the row, contain this factor instead: there it
+// costs nothing. So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
 //
 // If words are pairs, panels hold the stored numbers, without the factors that are in Q and G:
 //   S = score_factor * q K^T    P = factor * output_scale * 2^(S - shift)    dS = P (dout V^T - delta / output_scale)
 //   dV += P^T dout    dK += dS^T q    dQ += dS K
-// with P and dS rounded to bfloat16 for the last three products; accumulators of dk hold dk / scale. The set amx has
-// its panels in tiles: see amx/backward_pack.hpp.
+// P and dS are rounded to bfloat16 for the last three products. Accumulators of dk hold dk / scale. The set amx has its
+// panels in tiles: see amx/backward_pack.hpp.
 #pragma once
 
 #include "annulus/kernels/host/ruled_pairs.hpp"
@@ -21,7 +21,7 @@ namespace annulus::kernels::host {
 
 /// Query rows for which E is made: up to `capacity` rows, each a (query row, head) pair, private to a thread. Their D
 /// numbers are cut into slabs of NR words (TileFunctions::column_block):
-///   queries     [slab][capacity][NR]    Q, NR words of a row each; rows beyond the real ones, up to `rows`, are zero
+///   queries     [slab][capacity][NR]    Q, NR words of a row per slab; padding rows, up to `rows`, are zero
 ///   shift       [capacity]              +inf for rows that add nothing
 ///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; both ascend with the row
 template <class T>
@@ -45,14 +45,14 @@ struct ScoreKeys {
   int capacity;  // a multiple of key_panel
 };
 
-/// ScoreRows with what gradients also need; G has one column for each of the Dv numbers of a value:
+/// ScoreRows with what gradients also need. G has one column for each of the Dv numbers of a value:
 ///   dout     [slab][capacity][NR]     G, zero like the queries
 ///   dq       [group][slab][MR][NR]    groups of MR rows; null: not wanted
-///   added_queries, added_dout         the form in which they are added to dK, dV. Numbers: the same memory; pairs:
-///            [slab][capacity / 2][NR], a word is of two successive rows
+///   added_queries, added_dout         queries and dout in the form from which dK and dV are made. Numbers: the same
+///            memory; pairs: [slab][capacity / 2][NR], where a word has numbers of two successive rows
 ///   delta    [capacity]               delta'; for pairs delta / output_scale
-///   factors  [capacity]               factor * output_scale: dout is multiplied by it; with pairs, E is
-///   finite                            all added numbers are finite: then weight 0 leaves out a key that is not seen
+///   factors  [capacity]               factor * output_scale, by which dout is multiplied; pairs: E instead of dout
+///   finite                            queries and dout are finite: then weight 0 leaves out a key that is not seen
 ///   ends                              the last row is the last one of a block (GradientViews)
 ///   by_granules                       matrix units: terms are added to dk, dv 32 rows at a time, not chunk by chunk
 template <class T>
@@ -70,11 +70,12 @@ struct QueryChunk : ScoreRows<T> {
 };
 
 /// ScoreKeys with what gradients also need:
-///   values    [panel][depth][NR]       like the keys, Dv deep
-///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR], a word is of two keys
+///   values    [panel][depth][NR]       like the keys, with Dv numbers each
+///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR], a word has two keys
 ///   dk, dv    [block][slab][MR][NR]    blocks of MR keys that cover `capacity`; null: not wanted
 ///   begun_dk, begun_dv                 terms of an unfinished block of rows; null: each chunk is a block
-///   open      [block]                  whether these may be nonzero for MR keys      finite  all of key_rows is finite
+///   open      [block]                  whether begun_dk and begun_dv may be nonzero for the block's MR keys
+///   finite                             all of key_rows is finite
 template <class T>
 struct KeyChunk : ScoreKeys<T> {
   T* key_rows;
@@ -92,7 +93,7 @@ struct KeyChunk : ScoreKeys<T> {
 ///   slots       [capacity of the queries]        the slot of each row
 ///   factors     [capacity of the queries]
 ///   thresholds  [capacity of the queries]        admit() is called for a row's weights E above the row's threshold,
-///                                                which is at least 0; admit() may raise it
+///                                                which is at least 0; admit() may raise the threshold
 template <class T>
 struct StatisticSums {
   double* received;
@@ -101,7 +102,7 @@ struct StatisticSums {
   T* thresholds;  // null: no row wants its largest weights
   void (*admit)(void* lists, int row, int key, T weight);
   void* lists;
-  const RuledPairs<T>* rule = nullptr;  // of the rows and keys of the chunks
+  const RuledPairs<T>* rule = nullptr;  // for the rows and keys of the chunks
 };
 
 /// P (if words are numbers: E) and dS of one tile, which stay in the caches from product to product.
@@ -114,7 +115,7 @@ struct Strips {
   T* ds;
   T* ds_rows;
   Number<T>* weights;
-  const RuledPairs<Number<T>>* rule = nullptr;  // of the rows and keys of the chunks
+  const RuledPairs<Number<T>>* rule = nullptr;  // for the rows and keys of the chunks
 };
 
 }  // namespace annulus::kernels::host

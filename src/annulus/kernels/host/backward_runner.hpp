@@ -84,7 +84,8 @@ class GradientSums {
                const BackwardOperands& operands, const GradientViews& gradients)
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients), rule_(operands.rule) {}
 
-  /// If lists are cut only between granules, vectors make each granule a block: then every list completes its blocks.
+  /// If lists are cut only between granules, vectors take each granule as a block, so that every list completes its
+  /// blocks.
   Index block() const {
     if (is_in_blocks()) return tuning::host_sum_rows;
     return operands_.by_granules && tiles_.key_granule == 1 ? granule : 0;
@@ -106,7 +107,6 @@ class GradientSums {
     return w;
   }
 
-  /// Packs the rows of a chunk.
   void load_queries(const BackwardTask& task, const ChunkRows& rows, Memory& w) const {
     QueryChunk<T>& q = w.queries;
     const Index count = rows.count;
@@ -196,7 +196,7 @@ class GradientSums {
     tiles_.load_rows(w.begun_dk_rows, w.keys.count, w.sum_rows, d, w.keys.begun_dk);
     tiles_.load_rows(w.begun_dv_rows, w.keys.count, w.sum_rows, value_dim, w.keys.begun_dv);
     const auto holds = [&](const N* begun, Index block, const RowLayout<T>& rows) {
-      const Index numbers = rows.columns * tiles_.row_block;  // of a block of keys
+      const Index numbers = rows.columns * tiles_.row_block;  // per block of keys
       return !std::all_of(begun + block * numbers, begun + (block + 1) * numbers, [](N x) { return x == 0; });
     };
     for (Index b = 0; b < w.sum_rows / tiles_.row_block; ++b)

@@ -1,6 +1,7 @@
-// The backward operations of one instruction set (see tiles.cpp). They take tile after tile of kTileKeys keys, and make
-//   for groups of MR rows: P, dS    for blocks of MR keys: dV, dK    for groups of MR rows: dQ
-// P and dS of all rows of the chunk for one tile stay in the caches.
+// The backward operations of one instruction set (see tiles.cpp). For each tile of kTileKeys keys they compute, in this
+// order,
+//   P and dS for groups of MR rows    dV and dK for blocks of MR keys    dQ for groups of MR rows
+// P and dS of one tile, for all rows of the chunk, stay in the caches meanwhile.
 #include "annulus/kernels/host/backward_tiles.hpp"
 
 #include "annulus/kernels/host/weight_panels.hpp"
@@ -8,13 +9,13 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// Where dS of a row begins if words are pairs: 16 bits for each key.
+/// The address of a row's dS if words are pairs: dS has 16 bits for each key.
 ANNULUS_INLINE std::uint16_t* halves_of_row(const Strips<BFloat16Pair>& strips, int row) {
   void* const first = strips.ds_rows + std::int64_t(row) * kStripStride<BFloat16Pair> / 2;
   return static_cast<std::uint16_t*>(first);
 }
 
-/// P and dS of MR rows for the keys [from, from + NV vectors) of a tile.
+/// Computes P and dS of MR rows for the keys [from, from + NV vectors) of a tile.
 template <class T, int NV, bool kMasked, class Rule>
 ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile,
                                int from, Rule rule) {
@@ -35,8 +36,8 @@ ANNULUS_INLINE void fill_panel(const QueryChunk<T>& q, const KeyChunk<T>& k, con
   }
 }
 
-/// P and dS of MR rows for a tile of `keys` keys. In the tile's blocks of MR keys, numbers that no row of the group
-/// needs become zero.
+/// Computes P and dS of MR rows for a tile of `keys` keys. P and dS outside panels_of() become zero, because
+/// add_to_keys() reads P and dS of whole blocks of MR keys.
 template <class T, class Rule>
 void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int row, int tile, int keys,
                 Rule rule) {
@@ -56,9 +57,10 @@ void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
   }
 }
 
-/// Blocks of MR keys of a tile.
-///   rows    query rows of the chunk that see one of the keys, whole steps of kUnrolledRows
-///   ended   keys that the last row of a block sees, if it ends in the chunk (KeySums); all if each chunk is a block
+/// For each block of MR keys of a tile:
+///   rows    query rows of the chunk that see at least one of the keys, rounded to whole steps of kUnrolledRows
+///   ended   keys that the last row of a block of rows sees, if this block ends with the chunk (KeySums); all keys
+///           if each chunk is a block of rows
 struct KeyBlocks {
   Range rows[kTileKeys / kRowBlock];
   Range ended[kTileKeys / kRowBlock];
@@ -68,7 +70,7 @@ ANNULUS_INLINE Range ended_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, in
   if (k.begun_dk == nullptr) return {0, kRowBlock};
   if (!q.ends) return {0, 0};
   const int end = q.end[q.rows - 1];
-  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // with the padding after the last key
+  return {q.begin[q.rows - 1] - key, end == k.count ? kRowBlock : end - key};  // includes padding after the last key
 }
 template <class T>
 ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k, int tile, int keys) {
@@ -84,7 +86,7 @@ ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k,
   return blocks;
 }
 
-/// The sums of dV or dK from number `at` on.
+/// The sums of dV or dK from index `at` on.
 template <class N>
 ANNULUS_INLINE KeySums<N> sums_at(N* sums, N* begun, std::int64_t at, bool is_open, const Range& ended) {
   return {sums + at, begun == nullptr ? nullptr : begun + at, is_open, ended};
@@ -114,7 +116,7 @@ ANNULUS_INLINE void keep_open(const KeyBlocks& blocks, const KeyChunk<T>& k, int
   }
 }
 
-/// dV and dK of a tile's keys. A slab of G (or Q) stays in the first-level cache while all keys of the tile use it.
+/// Adds to dV and dK of a tile. A slab of G (or Q) stays in the first-level cache while all keys of the tile use it.
 template <class T>
 void add_to_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips, int tile, int keys) {
   constexpr int nr = kKeyBlock<T>;
@@ -158,14 +160,13 @@ void add_to_queries(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T
   }
 }
 
-/// Whether row `row` of the chunk sees key `key`.
 template <class T>
 ANNULUS_INLINE bool sees(const QueryChunk<T>& q, int row, int key) {
   return q.begin[row] <= key && key < q.end[row];
 }
 
-/// Adds the rows that see a key, number `key` of the chunk, to one column vector of its dV (or dK).
-///   p [rows][kStripStride], at the key   b [rows][NR], at the columns
+/// Adds the terms of the rows that see key number `key` of the chunk to one vector of columns of the key's dV (or dK).
+///   p [rows][kStripStride], from the key on   b [rows][NR], from the first of the columns on
 template <class T>
 ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* p, const T* b,
                                       const KeySums<Number<T>>& to) {
@@ -179,8 +180,8 @@ ANNULUS_INLINE void add_rows_that_see(const QueryChunk<T>& q, int key, const T* 
   end_terms<T>(to, terms);
 }
 
-/// add_to_keys() if some numbers of G or Q are not finite: leaves out keys that a row does not see, because their
-/// weight 0 times infinity is NaN.
+/// Replaces add_to_keys() if some numbers of G or Q are not finite. It leaves out keys that a row does not see, because
+/// their weight 0 times infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips,
                                                 int tile, int keys) {
@@ -207,8 +208,8 @@ __attribute__((noinline)) void add_to_keys_seen(const QueryChunk<T>& q, const Ke
   keep_open(blocks, k, tile, keys);
 }
 
-/// Adds the keys of a tile that a row sees, descending, to one column vector of the row's dQ.
-///   ds [keys], of the row   b [keys][NR], at the columns
+/// Adds the keys of a tile that a row sees, in descending order, to one vector of columns of the row's dQ.
+///   ds [keys], of this row   b [keys][NR], from the first of the columns on
 template <class T>
 ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int keys, const T* ds, const T* b,
                                   Number<T>* acc) {
@@ -221,7 +222,7 @@ ANNULUS_INLINE void add_keys_seen(const QueryChunk<T>& q, int row, int tile, int
   store(acc, sum);
 }
 
-/// add_to_queries() if some numbers of K are not finite.
+/// Replaces add_to_queries() if some numbers of K are not finite.
 template <class T>
 __attribute__((noinline)) void add_to_queries_seen(const QueryChunk<T>& q, const KeyChunk<T>& k,
                                                    const Strips<T>& strips, int tile, int keys) {
@@ -258,7 +259,7 @@ void add_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
 }
 template <class T>
 void add_ruled_chunks(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& strips) {
-  alignas(kVectorBytes) Number<T> derivatives[kRowBlock * kStripStride<T>];  // of one panel at a time
+  alignas(kVectorBytes) Number<T> derivatives[kRowBlock * kStripStride<T>];  // for one panel at a time
   add_tiles(q, k, strips, RuledKeys<Number<T>>{strips.rule, strips.rule->cap > 0 ? derivatives : nullptr, 0, 0});
 }
 

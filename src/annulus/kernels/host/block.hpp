@@ -1,5 +1,5 @@
-// The register-blocked product of the forward pass, with query rows across the lanes: for scores the broadcast number
-// is from a key, for outputs from a column of the values.
+// The register-blocked product of the forward pass, with query rows across the lanes. For scores, the broadcast number
+// is from a key; for outputs, from a column of the values.
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -34,7 +34,7 @@ ANNULUS_INLINE void add_column_products(const T* rows, const T* columns, int str
   for (; k < count; ++k, rows += kRows) add(rows, k);
 }
 
-/// If words are pairs, multiplies scores by the score factor: packed queries do not contain it.
+/// If words are pairs, multiplies scores by the score factor, because packed queries do not contain it.
 template <class T, int NV>
 ANNULUS_INLINE void finish_scores(Number<T> factor, Vec<Number<T>> (&c)[kScoreKeys][NV]) {
   if constexpr (kPerWord < T >> 1) {
@@ -80,14 +80,15 @@ struct StandingRows {
   Vec<T> most[NV];       // the largest score, to check that no m must rise
 };
 
-/// Whether weight_block() is faster than score_block(). Not for doubles in 16 registers: exp2 spills, 0 to 3 % slower.
+/// Whether weight_block() is faster than score_block(). For doubles in 16 registers it is 0 to 3 % slower, because exp2
+/// spills registers.
 template <class T>
 constexpr bool kWeighsAtOnce = kVectorRegisters == 32 || sizeof(T) == 4;
 
-/// Like score_block(), but stores weights 2^(score - shift), made while scores are in registers. Compared with scores
-/// that are stored first, this gains 2 to 4 % (float, D = 64, no mask): part of exp2 runs beside the next block's
-/// multiply-adds, and every number is stored once. Spreading exp2 over the next block's product in the source gains no
-/// more, because GCC then spills accumulators or addresses. The same in assembly gained 1 to 2 %.
+/// Like score_block(), but stores weights 2^(score - shift), computed while scores are in registers. This is 2 to 4 %
+/// faster than storing scores first (float, D = 64, no mask), because part of exp2 runs at the same time as the next
+/// block's multiply-adds, and every number is stored once. Spreading exp2 over the next block's product in the source
+/// gains no more, because GCC then spills accumulators or addresses. The same in assembly gained 1 to 2 %.
 ///   strip [kScoreKeys / kPerWord][kGroupRows]
 template <class T, int NV, bool kEntropy, class Rule>
 __attribute__((noinline)) void weight_block(const T* queries, const T* keys, int depth, Number<T> factor, T* strip,

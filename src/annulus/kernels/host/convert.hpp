@@ -6,8 +6,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-// Conversions of N 16-bit numbers at once: by the machine's own instruction if it has one for this width, otherwise by
-// integer arithmetic; core/storage.hpp explains why this arithmetic is right.
+// These functions convert N 16-bit numbers at once, by the machine's own instruction if it has one for this width,
+// otherwise by integer arithmetic. core/storage.hpp explains why this arithmetic is right.
 template <int N>
 using Words = Pack<std::uint32_t, N>;
 template <int N>
@@ -70,7 +70,7 @@ ANNULUS_INLINE Shorts<N> narrow(Pack<float, N> x, const HalfBits*) {
   return __builtin_convertvector(sign | h, Shorts<N>);
 }
 
-/// Vec<T> of the numbers p[0 .. lanes).
+/// The numbers p[0 .. lanes) as a Vec<T>.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_as(const Storage* p) {
   constexpr int n = kLanes<T>;
@@ -97,7 +97,7 @@ ANNULUS_INLINE void store_as(Storage* p, Vec<T> x) {
   }
 }
 
-/// The first `count` numbers of p, zero in the other lanes; reads nothing beyond them.
+/// The first `count` numbers of p, and zero in the other lanes. Reads nothing beyond these numbers.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_some_as(const Storage* p, int count) {
   constexpr int n = kLanes<T>;

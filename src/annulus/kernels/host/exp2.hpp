@@ -79,12 +79,13 @@ ANNULUS_INLINE Doubles times_power(Doubles p, Doubles x) {
 #else
 
 // r = x - rint(x) is in [-1/2, 1/2]. Relative minimax polynomials: degree 5 with c0 = 1 has an error of 1.5e-7, degree
-// 11 one of 3.1e-18.
+// 11 has an error of 3.1e-18.
 //
-// 2^r may be less than 1, so the smallest power is one above that of the smallest normal number. Adding `rounder` =
-// 3/2 * 2^(mantissa bits) rounds to an integer, with ties to even, and leaves it in the low bits of the sum; for large
-// |x| this is too coarse. So round_to_integer() uses the machine's own rounding. If there is none, it adds `rounder` to
-// small numbers, |x| < rounder / 4, and returns others as they are.
+// 2^r may be less than 1. So `smallest`, the smallest n - shift of a weight above 0, is one above the exponent of the
+// smallest normal number. Adding `rounder` = 3/2 * 2^(mantissa bits) rounds a number to an integer, with ties to even,
+// and leaves the integer in the low bits of the sum. For large |x| this is too coarse, so round_to_integer() uses the
+// machine's own rounding. If there is none, it adds `rounder` to small numbers, |x| < rounder / 4, and returns other
+// numbers as they are.
 template <class T>
 struct Format;
 template <>

@@ -21,7 +21,7 @@ using core::TensorView;
 using core::WorkItem;
 using core::WorkList;
 
-/// Used instead of rows that do not exist: zero in every storage type.
+/// Packed instead of rows that do not exist: zero bytes are 0 in every storage type.
 alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = {};
 
 /// Sizes of panels and tiles for head sizes D and Dv; see QueryPanels and KeyTile.
@@ -51,8 +51,7 @@ struct ForwardLayout {
   Index max_rows;   // (query row, head) pairs of a task
 };
 
-/// A thread's memory for one task of `rows` (query row, head) pairs, the head running fastest, so that they ascend in
-/// t.
+/// A thread's memory for one task of `rows` (query row, head) pairs. The head runs fastest, so pairs ascend in t.
 template <class T>
 struct ForwardMemory {
   ForwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const ForwardLayout<T>& layout, Index rows,
@@ -80,7 +79,7 @@ struct ForwardMemory {
     if (ruled) rule = ruled_pairs<Number<T>>(scratch, padded_rows, keys);
   }
 
-  Index rows;              // those that exist
+  Index rows;              // rows that exist
   Index padded_rows;       // rounded up to whole groups
   Index* state_row;        // [rows] (batch, row, head) as an index into m and l
   Index* begin;            // [rows] positions of the keys that a row sees
@@ -111,7 +110,7 @@ class ForwardRunner {
   void run(const Task& task, const Poll& poll) {
     Work w = start(task);
     const WorkItem& item = work_.items[task.item];
-    RowWalk keys(work_, item.key);  // at the rows to prefetch: tiles take the keys from the last to the first
+    RowWalk keys(work_, item.key);  // goes to the rows to prefetch: tiles take keys from the last to the first
     keys.skip(std::max<Index>(0, item.key.count - task.key_begin - tuning::host_rows_ahead));
     const Index key_rows = item.key.count - task.key_begin;
     ask_for_rows(operands_.k, task.batch, item.kv_head, w.panels.head_dim, keys, key_rows);
@@ -133,7 +132,7 @@ class ForwardRunner {
 
   /// Where the first tile of keys begins: at the start of a granule, even if not all rows of the granule exist or are
   /// seen. Granules are counted from the first row of the piece, which has the last position (t descends).
-  /// Worked example: granules of 32, 70 keys: they begin at positions -26, 6 and 38.
+  /// Worked example: if 70 keys are cut into granules of 32, granules begin at positions -26, 6 and 38.
   Index first_tile(const Task& task) const {
     const Index step = tiles_.key_granule, keys = work_.items[task.item].key.count;
     const Index missing = core::ceil_div(keys, step) * step - keys;
@@ -184,7 +183,7 @@ class ForwardRunner {
     load_state(w, packed);
   }
 
-  /// Sets the states of `packed` rows, which tiles read; those from w.rows on do not exist and are empty.
+  /// Sets the states of the `packed` rows that tiles read. Rows from w.rows on do not exist: their states are empty.
   void load_state(Work& w, Index packed) const {
     const N* m = static_cast<const N*>(state_.m.data());
     const N* l = static_cast<const N*>(state_.l.data());
@@ -222,8 +221,8 @@ class ForwardRunner {
     tiles_.store_columns(w.panels.acc, w.rows, w.panels.value_dim, rows);
   }
 
-  /// Packs the keys at positions [first, first + tile_keys) of the piece, or fewer up to the task's last key; positions
-  /// below 0 are zeros. The walk ascends in t and positions descend, so it fills in the last address first.
+  /// Packs the keys at positions [first, first + tile_keys) of the piece, up to the task's last key. Positions below 0
+  /// get zeros. The walk ascends in t, but positions descend in t. So the last address is set first.
   void load_keys(const Task& task, Index first, Work& w) const {
     const WorkItem& item = work_.items[task.item];
     const Index count = std::min(layout_.tile_keys, task.key_end - first);

@@ -1,9 +1,10 @@
 // The forward pass of one instruction set, which the compiler's flags and ANNULUS_INSTRUCTION_SET choose
 // (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of rows reads it, strip by
 // strip:
-//   scores -> running maximum -> weights -> accumulator, the strip of scores in the first-level cache.
-// Running maxima hardly ever rise after the first strips (online_softmax.hpp). So if rows see all of a strip, scores
-// become weights at once, with the current maxima. If a maximum has to rise, the strip is done again, step by step.
+//   scores -> running maximum -> weights -> accumulator
+// The strip of scores stays in the first-level cache. Running maxima hardly ever rise after the first strips
+// (online_softmax.hpp). So if rows see all of a strip, scores become weights at once, with the current maxima. If a
+// maximum has to rise, the strip is computed again, in the steps above.
 #include "annulus/kernels/host/forward_tiles.hpp"
 
 #include "annulus/kernels/host/block.hpp"
@@ -30,7 +31,7 @@ struct Strip {
   const QueryPanels<T>& panels;
   std::int64_t first_row;  // of the group
   std::int64_t first_key;  // position in the piece
-  int rows;                // rows of the group that exist; others count as seeing what the last one sees
+  int rows;                // rows of the group that exist; padding rows see what the last row sees
   int keys;
   bool finite;        // whether all values of the tile are finite
   Number<T>* scores;  // [kStripKeys][kGroupRows]
@@ -75,7 +76,8 @@ struct Seen {
   }
 };
 
-/// Masks scores of keys [from, from + kScoreKeys) for vector v of the group. Returns `most`, raised to the largest.
+/// Masks scores of keys [from, from + kScoreKeys) for vector v of the group. Returns `most`, raised to the largest of
+/// these scores.
 template <class T>
 ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from, Vec<Number<T>> most) {
   using N = Number<T>;
@@ -107,9 +109,9 @@ ANNULUS_INLINE void score_vectors(const T* queries, const T* keys, int depth, Nu
   score_some<T, 1>(queries, keys, depth, factor, scores, most, rule, all_see);
 }
 
-/// Scores of query block number `block` of the group for the strip's keys, masked where a row does not see a key.
-/// `most` gets the rows' maxima; `visible` is what the rows of each vector see. Example: AVX-512, 48 rows, causal,
-/// keys in descending order: only the last vector of rows sees the first keys.
+/// Computes scores of query block number `block` of the group for the strip's keys, masked where a row does not see a
+/// key. `most` gets the rows' maxima; `visible` has the keys that the rows of each vector see. Example: AVX-512, 48
+/// rows, causal, keys in descending order: only the last vector of rows sees the first keys.
 template <class T, class Rule>
 ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T* keys, int depth, const Range* visible,
                                       Vec<Number<T>>* most, Rule rule) {
@@ -136,8 +138,8 @@ ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T*
   }
 }
 
-/// How many of the `columns` columns of the values that are left the next block takes. Blocks are about equal, so that
-/// none has too few accumulators to keep the multiply-adds busy. Example: AVX2, at most 6:
+/// How many columns of the values the next block takes if `columns` columns are left. Blocks are about equal, so that
+/// none has too few accumulators to keep the multiply-adds busy. Example for AVX2, where a block has at most 6 columns:
 /// 32 = 6 + 6 + 6 + 6 + 4 + 4
 ANNULUS_INLINE int next_columns(int columns) {
   const int blocks = (columns + kScoreKeys - 1) / kScoreKeys;
@@ -154,12 +156,12 @@ ANNULUS_INLINE void add_columns(int columns, const T* weights, const T* values, 
   value_block<T, 2, NV>(weights, values, stride, words, acc);
 }
 
-/// Words of keys [begin, end) of a strip; all vectors of rows [first, last) see all of them.
+/// Words of keys [begin, end) of a strip. Each of the vectors of rows [first, last) sees all these words.
 struct Span {
   int begin, end, first, last;
 };
 
-/// Appends, as ascending spans, what the vectors of a query block see of a strip, from vector number v0 on. From one
+/// Appends ascending spans: what the vectors of a query block, from vector number v0 on, see of a strip. From one
 /// row to the next, begin and end never rise, so the vectors that see a key follow one another. Example: AVX-512, 48
 /// rows, causal, keys in descending order: only the last vector of rows sees the first span.
 ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
@@ -185,8 +187,8 @@ ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
   }
 }
 
-/// Adds the weighted values of a strip to the accumulators of its group; `visible`: the words of keys that each vector
-/// of rows sees.
+/// Adds the weighted values of a strip to the accumulators of its group. `visible` has the words of keys that each
+/// vector of rows sees.
 template <class T>
 ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, const T* values, int stride,
                                Number<T>* acc) {
@@ -215,8 +217,8 @@ ANNULUS_INLINE void add_values(const Strip<T>& strip, const Range* visible, cons
   }
 }
 
-/// The same if some values are not finite: keys that a row does not see are left out row by row, because their weight 0
-/// times infinity is NaN.
+/// Replaces add_values() if some values are not finite. It leaves out the keys that a row does not see, row by row,
+/// because their weight 0 times infinity is NaN.
 template <class T>
 __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Range* visible, const T* values, int stride,
                                                Number<T>* acc) {
@@ -242,9 +244,9 @@ __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Rang
   }
 }
 
-/// Turns scores of query block number `block`, whose rows all see all of the strip's keys, into weights with the
-/// current maxima. Returns false if a row has no maximum yet, if a maximum must rise, or if it probably must because of
-/// a bias. Then nothing but the strip's weights has changed.
+/// Computes weights of query block number `block` with the current maxima. All rows of the block must see all of the
+/// strip's keys. Returns false if a row has no maximum yet, if a maximum must rise, or if a bias makes this likely.
+/// Then nothing but the strip's weights has changed.
 template <class T, bool kEntropy, class Rule>
 ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth, Rule rule) {
   using N = Number<T>;
@@ -277,8 +279,8 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
   return true;
 }
 
-/// Whether weigh_at_once() can be used: every vector of a query block has rows, they see all of the strip's keys, and
-/// these fill whole blocks.
+/// Whether weigh_at_once() can be used: every vector of the query block has rows, the rows see all of the strip's keys,
+/// and the keys fill whole blocks of kScoreKeys.
 template <class T>
 ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {
   if (!kWeighsAtOnce<Number<T>>) return false;

@@ -1,4 +1,5 @@
-// The forward pass of one tile of keys, in the instruction set of the compiler's flags; see TileFunctions::add_tile.
+// The forward pass of one tile of keys, in the instruction set that the compiler's flags choose; see
+// TileFunctions::add_tile.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"

@@ -25,8 +25,9 @@ void check_head_dim(const core::Shape& shape) {
   }
 }
 
-/// The function table of a pass for words T. For pairs and on_matrix_unit that of the matrix unit with the set amx. For
-/// numbers in parts there is no other table: other sets use the vectors that have the bits of the matrix unit.
+/// The function table of a pass for words T. With the set amx, pairs use the matrix unit's table if on_matrix_unit is
+/// true. For numbers in parts there is no other table: with other sets they use the one whose vectors compute the same
+/// bits.
 template <class T>
 const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit, int parts,
                                    decltype(&MatrixTiles::forward) pass) {
@@ -45,7 +46,8 @@ const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit, 
   return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixTiles::backward);
 }
 
-/// The larger of the memories of both ways to compute, bytes(number, on_matrix_unit) with a number of the word type.
+/// The most bytes that all threads take together, with or without the matrix unit. bytes(number, on_matrix_unit)
+/// returns what one thread takes; `number` has the word type.
 template <class Bytes>
 Index most_bytes(const core::Shape& shape, core::Precision precision, const Bytes& bytes) {
   const auto of = [&](bool on_matrix_unit) {

@@ -12,7 +12,7 @@ namespace annulus::kernels {
 namespace host {
 namespace {
 
-/// Returns that one of the three tables whose words are T.
+/// Returns the table whose words are T.
 template <class T>
 const TileFunctions<T>& pick(const TileFunctions<float>& narrow, const TileFunctions<double>& wide,
                              const TileFunctions<BFloat16Pair>& pairs) {

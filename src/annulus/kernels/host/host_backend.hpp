@@ -41,8 +41,8 @@ constexpr int parts_of(core::Precision precision) {
   return precision == core::Precision::six_bfloat16 ? 3 : precision == core::Precision::three_bfloat16 ? 2 : 1;
 }
 
-/// Calls visit(Word{}) with the word type of products of this precision. A product of numbers in parts that no matrix
-/// unit computes is computed in float32, which is more exact.
+/// Calls visit(Word{}) with the word type of products of this precision. Products of numbers in parts that no
+/// matrix unit computes are computed in float32, which is more exact.
 template <class Visit>
 auto with_words(core::Precision precision, bool on_matrix_unit, Visit&& visit) {
   if (precision == core::Precision::bfloat16 || (on_matrix_unit && core::is_split(precision)))
@@ -57,7 +57,7 @@ inline int storage_index(core::DType type) {
   return int(type);
 }
 
-/// How many keys a packed tile has, and how many query rows times heads a task has; 0: what tuning.hpp says. Tests
+/// How many keys a packed tile has, and how many query rows times heads a task has; 0 means what tuning.hpp says. Tests
 /// show that no bit of a result depends on these sizes.
 struct TileSizes {
   core::Index keys = 0;

@@ -1,4 +1,5 @@
-// Work before and after the passes on the host, row by row: delta; results from softmax states; gradients from sums.
+// Work before and after the passes on the host, row by row. It computes delta, results from softmax states, and
+// gradients from sums.
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <limits>
@@ -37,7 +38,7 @@ struct FinishRow {
   T output_scale;
   void (*store_out)(const T* acc, int head_dim, T factor, void* out);
 
-  /// Writes the results of (b, row, h), whose state has number `from`; entry i of `sums` has its sum l.
+  /// Writes the results of (b, row, h). Its state has index `from`, and entry i of `sums` has the state's sum l.
   void operator()(Index from, Index b, Index row, Index h, const SplitSums& sums, int i) const {
     static constexpr T zeros[kMaxHeadDim] = {};  // acc of an empty state may hold anything
     const int bias = state.exponent_bias, value_dim = int(state.shape.dim_of_values());

@@ -11,7 +11,7 @@ namespace {
 using core::Index;
 using core::RowMap;
 
-/// Appends rows [begin, end) of a map of `work` to the runs of `list`. Adds `shift` to their numbers of stored rows.
+/// Appends rows [begin, end) of a map of `work` to the runs of `list`. Adds `shift` to their stored row numbers.
 RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& map, Index begin, Index end,
               Index shift) {
   RowMap part{Index(list.runs.size()), 0, std::max<Index>(0, end - begin)};
@@ -30,10 +30,10 @@ RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& ma
 }  // namespace
 
 Index key_parts(const core::Shape& shape, Index rows) {
-  if (shape.batch * rows * shape.kv_heads == 0) return 1;  // a rank may have no heads if ranks share them
+  if (shape.batch * rows * shape.kv_heads == 0) return 1;  // a rank may have no heads if ranks share the heads
   const Index tasks = shape.batch * shape.kv_heads * core::ceil_div(rows * shape.group(), tuning::host_min_task_rows);
   if (4 * tasks > tuning::host_wanted_tasks) return 1;
-  // The most numbers per row of a part: of its states and q, or of its q, dq, dout, normalizers and delta.
+  // The most numbers per row of a part: its states and q, or (backward) its q, dq, dout, normalizers and delta.
   const Index numbers = 2 * shape.head_dim + shape.dim_of_values() + 3,
               bytes = shape.batch * rows * shape.heads * numbers * Index(sizeof(double));
   return std::max<Index>(1, std::min({core::ceil_div(tuning::host_wanted_tasks, tasks),

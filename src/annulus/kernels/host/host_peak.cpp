@@ -1,5 +1,5 @@
 // Measures the peak rate of multiply-adds. Twelve independent accumulators fill the multiply-add pipes of all known
-// processors (two pipes, latency 4 to 5 cycles); products of pairs, with a latency of up to 8 cycles, have 24.
+// processors (two pipes, latency 4 to 5 cycles). Products of pairs have a latency of up to 8 cycles, so they use 24.
 #include <Kokkos_Core.hpp>
 
 #if defined(__x86_64__)
@@ -89,10 +89,11 @@ __attribute__((target("amx-tile"))) double amx_pairs(long rounds) {
 struct Loop {
   double (*run)(long rounds);
   int lanes;
-  int flop = 2 * 12 * lanes;  // of a round
+  int flop = 2 * 12 * lanes;  // per round
   long rounds = 1000000;
 };
-/// The loop for a set and a precision. If no instruction multiplies pairs, it is that of float: two multiply-adds do.
+/// The loop for a set and a precision. Without an instruction for pairs it is the loop of float, because two
+/// multiply-adds replace the instruction.
 Loop loop_of(InstructionSet set, core::Precision precision) {
   const bool wide = precision == core::Precision::float64;
 #if defined(ANNULUS_HAS_AMX_TILES)

@@ -11,12 +11,12 @@ using core::Index;
 using core::WorkItem;
 using core::WorkList;
 
-/// About how many (query row, head, key) triples an item has: half of all if the band is limited on one side; if it is
-/// limited on both sides, at most its width for each (query row, head).
+/// About how many (query row, head, key) triples an item has. A band that is limited on one side has half of all
+/// triples. A band that is limited on both sides has at most its width of keys for each (query row, head).
 Index item_cost(const WorkItem& item) {
   const Index rows = item.query.count * item.head_count, all = rows * item.key.count;
   if (item.band == core::Band::all) return all;
-  const Index width = item.band.left + item.band.right;  // without a limit on a side, more than there are keys
+  const Index width = item.band.left + item.band.right;  // if a side has no limit: more than there are keys
   return std::min(all / 2, rows * std::clamp<Index>(width, 0, item.key.count)) + 1;
 }
 
@@ -50,7 +50,7 @@ std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, 
     const WorkItem& item = work.items[i];
     const Index pairs = rows_for(item.query.count * item.head_count, tuning::host_min_task_rows, max_rows);
     const Index most = std::max<Index>(1, pairs / item.head_count);
-    // Tasks of about equal size, because a small last task would pack all the keys for few rows.
+    // Makes tasks of about equal size, because a small last task would pack all the keys for few rows.
     const Index rows = core::ceil_div(item.query.count, std::max<Index>(1, core::ceil_div(item.query.count, most)));
     RowWalk walk(work, item.query);
     SeenKeys seen(work, item);
@@ -75,7 +75,7 @@ std::vector<BackwardTask> make_backward_tasks(const WorkList& work, Index batch,
     const auto whole_steps = [&](Index keys) { return core::ceil_div(keys, key_step) * key_step; };
     const Index most = whole_steps(rows_for(item.key.count, tuning::host_min_task_keys, max_keys));
     const Index parts = core::ceil_div(item.key.count, most);
-    // Tasks of about equal size, so that no task packs all the queries for a few keys.
+    // Makes tasks of about equal size, so that no task packs all the queries for a few keys.
     const Index keys = whole_steps(core::ceil_div(item.key.count, parts));
     for (Index first = (item.key.count - 1) / keys * keys; first >= 0; first -= keys) {
       const Index count = std::min(keys, item.key.count - first);

@@ -1,6 +1,7 @@
 # Compiles the host tiles once per instruction set. The program chooses at run time, so one binary is fast everywhere.
-# Included by src/annulus/CMakeLists.txt after the target annulus_kernels. Not used if the default execution space is a
-# GPU: its compiler does not take vector types, and host tiles could not read device memory anyway.
+# src/annulus/CMakeLists.txt includes this file after it has defined the target annulus_kernels. There are no host tiles
+# if the default execution space is a GPU, because the GPU's compiler does not accept vector types, and host tiles could
+# not read device memory anyway.
 if(Kokkos_DEVICES MATCHES "CUDA|HIP|SYCL|OPENMPTARGET")
   return()
 endif()
@@ -11,7 +12,7 @@ target_sources(annulus_kernels PRIVATE ${host_sources})
 target_compile_definitions(annulus_kernels PUBLIC ANNULUS_HAS_HOST_TILES=1)
 
 # annulus_host_tiles(NAME flag...): compiles tiles.cpp and forward_, backward_ and statistic_tiles.cpp in the namespace
-# NAME, or the files of amx/. Always with -O3, even in a build without optimisation: the tiles are arithmetic without
+# NAME, or the files of amx/. It uses -O3 even in a build without optimisation, because the tiles are arithmetic without
 # bounds checks, and tests of a debug build should not take minutes.
 function(annulus_host_tiles NAME)
   set(sources ${host_dir}/tiles.cpp ${host_dir}/forward_tiles.cpp ${host_dir}/backward_tiles.cpp
@@ -24,8 +25,9 @@ function(annulus_host_tiles NAME)
   set_target_properties(annulus_tiles_${NAME} PROPERTIES ANNULUS_TILES ON)  # no stack protector: it slows loops
   target_link_libraries(annulus_tiles_${NAME} PRIVATE annulus_options)
   target_compile_definitions(annulus_tiles_${NAME} PRIVATE ANNULUS_INSTRUCTION_SET=${NAME})
-  # Two warnings of GCC are wrong here: of arguments that are vectors wider than the machine's (all functions that take
-  # them are inlined), and of operands that its own AVX-512 intrinsics leave undefined on purpose.
+  # Two warnings of GCC are wrong here. One is about arguments that are vectors wider than the machine's, but all
+  # functions with such arguments are inlined. The other is about operands that GCC's own AVX-512 intrinsics leave
+  # undefined on purpose.
   target_compile_options(annulus_tiles_${NAME} PRIVATE -O3 -fno-exceptions ${ARGN}
     -Wno-psabi $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>)
   target_sources(annulus_kernels PRIVATE $<TARGET_OBJECTS:annulus_tiles_${NAME}>)
@@ -33,7 +35,7 @@ function(annulus_host_tiles NAME)
 endfunction()
 
 annulus_host_tiles(baseline)
-# The set amx with vectors instead of the matrix unit: the same bits on every processor.
+# The set amx with vectors instead of the matrix unit. It computes the same bits on every processor.
 annulus_host_tiles(amx_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
   annulus_host_tiles(avx2 -mavx2 -mfma -mf16c)

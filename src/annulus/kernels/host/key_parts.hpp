@@ -22,7 +22,8 @@ core::Index key_parts(const core::WorkList& work, core::Index most);
 /// The work list with the keys of each item cut into `parts` parts, for states of parts * rows rows.
 core::WorkList in_parts(const core::WorkList& work, core::Index rows, core::Index parts);
 
-/// A copy of a tensor of query rows for the list of in_parts(): (B, parts * rows, H, dim), the rows `parts` times.
+/// A copy of a tensor of query rows for the list of in_parts(): (B, parts * rows, H, dim), where the rows are repeated
+/// `parts` times.
 core::Buffer repeated(const core::TensorView& from, const core::Shape& shape, core::Index dim, core::Index rows,
                       core::Index parts);
 
@@ -34,7 +35,7 @@ struct BackwardParts {
   void add_to(const core::TensorView& dq) const;
 
   core::Shape shape;
-  core::Index rows;  // of one part
+  core::Index rows;  // query rows of one part
   core::Index parts;
   std::vector<core::Buffer> buffers;
   BackwardOperands operands;

@@ -67,8 +67,8 @@ ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
           0};
 }
 
-/// `count` (query row, head) pairs of an item, from pair number `first` on, the head running fastest: `most` pairs, or
-/// fewer if the item, or the block of `block` comb indices (0: there are no blocks), ends before.
+/// `count` (query row, head) pairs of an item, from pair number `first` on; the head runs fastest. There are `most`
+/// pairs, or fewer if the item or the block of rows ends earlier. A block has `block` comb indices (0: no blocks).
 struct ChunkRows {
   ChunkRows(const WorkItem& item, const RowWalk& walk, Index first, Index most, Index block)
       : item(item),
@@ -92,7 +92,7 @@ struct ChunkRows {
   RowWalk walk;  // is at the row of the first pair
   Index first;
   Index count;
-  Index first_t;  // comb index of the first row, and of the last one
+  Index first_t;  // comb index of the first row; last_t is that of the last row
   Index last_t = 0;
   bool ends = true;  // whether a block ends with the last row
 
@@ -109,9 +109,12 @@ struct ChunkRows {
 };
 
 /// Runs tasks of one work list; one object serves all threads. `Sums` computes the results. It has a type Memory with a
-/// member `queries` (a ScoreRows), and block(): a chunk stays inside a block of this many comb indices (0: no blocks);
-/// start(task), which packs the keys; load_queries(task, rows, memory) for each chunk of rows that sees some keys;
-/// add(count, memory), after the tasks of higher keys have added the same rows; finish(memory).
+/// member `queries` (a ScoreRows), and these functions:
+///   block()                            how many comb indices a block has; a chunk stays inside a block (0: no blocks)
+///   start(task)                        packs the keys and returns the Memory
+///   load_queries(task, rows, memory)   packs a chunk of rows; called only for chunks that see some keys
+///   add(count, memory)                 called after the tasks of higher keys have added the same rows
+///   finish(memory)                     stores the results of the keys
 template <class T, class Sums>
 class KeyTasks {
  public:
@@ -152,7 +155,7 @@ class KeyTasks {
     return walk.next().t;
   }
 
-  /// Sets which keys of the task the rows of a chunk see; false if they see none.
+  /// Sets which of the task's keys each row of a chunk sees. Returns false if no row sees any of them.
   bool load_ranges(const BackwardTask& task, const ChunkRows& rows, BandKeys& visible, ScoreRows<T>& q) const {
     const Index count = rows.count;
     q.rows = int(core::ceil_div(count, Index(tiles_.backward_row_step)) * tiles_.backward_row_step);
@@ -170,7 +173,7 @@ class KeyTasks {
   const WorkList& work_;
   const Index chunk_rows_;
   const Sums& sums_;
-  std::vector<std::atomic<Index>> done_;  // [task] how many (query row, head) pairs of its item it has finished
+  std::vector<std::atomic<Index>> done_;  // [task] finished (query row, head) pairs of the task's item
 };
 
 }  // namespace annulus::kernels::host

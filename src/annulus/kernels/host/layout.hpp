@@ -22,11 +22,12 @@ constexpr int kScoreKeys = kVectorRegisters == 32 ? 8 : 6;
 template <class T>
 constexpr int kQueryBlock = kQueryVectors* kLanes<T>;  // W
 
-/// The number of columns of accumulators is a multiple of this: one column alone would wait for its own multiply-adds.
+/// The number of columns of accumulators is a multiple of this, because a column alone would wait for its own
+/// multiply-adds.
 constexpr int kColumnStep = 2;
 
-/// How many rows share a strip of scores: three cache lines, 48 in float, 24 in double; these are whole query blocks in
-/// every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and SSE2).
+/// How many rows share a strip of scores: 48 in float and 24 in double, which are three cache lines. These rows fill
+/// whole query blocks in every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and SSE2).
 template <class T>
 constexpr int kGroupRows = 192 / int(sizeof(Number<T>));
 template <class T>
@@ -38,32 +39,34 @@ constexpr int greatest_divisor(int a, int b) { return b == 0 ? a : greatest_divi
 /// Keys of a strip: in float, its scores for 48 rows take 18 KiB of the first-level cache.
 constexpr int kStripKeys = 96;
 
-/// Backward: keys of a tile, for which P and dS are held at a time; a multiple of MR and NR.
+/// Backward: keys of a tile, a multiple of MR and NR. P and dS are held for one tile at a time.
 constexpr int kTileKeys = 96;
 
-/// Words from one row of P (or dS) to the next. Not a power of two, because a column of a block would then fall into
-/// few sets of the first-level cache.
+/// Words from one row of P (or dS) to the next. It is not a power of two, because a column of a block would then fall
+/// into few sets of the first-level cache.
 template <class T>
 constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
 
-/// Keys of a backward task are a multiple of this: 96, 48, 24 or 12, a multiple of NR, and of MR = 6 or 12 if NR >= 4.
+/// The number of keys of a backward task is a multiple of this: 96, 48, 24 or 12. NR is a multiple of 4, so this is a
+/// multiple of both NR and MR = 6 or 12.
 template <class T>
 constexpr int kKeyStep = 3 * kKeyBlock<T>;
 static_assert(kKeyStep<float> % kRowBlock == 0 && kKeyStep<double> % kRowBlock == 0);
 static_assert(kTileKeys % kRowBlock == 0 && kTileKeys % kKeyBlock<float> == 0);
-// In each of these, keys or rows fill whole words.
+// Keys or rows of each of these sizes fill whole words.
 static_assert(kScoreKeys % 2 == 0 && kStripKeys % 2 == 0 && kRowBlock % 2 == 0);
 
-/// How many steps of the inner loops are unrolled by hand. In the backward pass a loop's count is a multiple of this:
-/// the last steps may add zeros.
+/// How many steps of the inner loops are unrolled by hand. In the backward pass a loop's count is padded to a multiple
+/// of this, so the last steps may add zeros.
 template <class T>
 constexpr int kUnroll = kLanes<T> / kPerWord<T> < 4 ? kLanes<T> / kPerWord<T> : 4;
 
-/// Query rows of such an unrolled step.
+/// Query rows of kUnroll steps.
 template <class T>
 constexpr int kUnrolledRows = kUnroll<T>* kPerWord<T>;
 
-/// Backward: query rows are padded to a multiple of this, 12 or 24: whole groups of MR = 6 or 12, whole unrolled steps.
+/// Backward: query rows are padded to a multiple of this, 12 or 24. These are whole groups of MR = 6 or 12 rows
+/// and whole unrolled steps.
 template <class T>
 constexpr int kRowStep = 12 * kUnrolledRows<T> / greatest_divisor(12, kUnrolledRows<T>);
 static_assert(12 % kRowBlock == 0);

@@ -1,5 +1,5 @@
-// Logarithms of the sums of several rows at once, for their LSEs. Compilers make vector code of this plain arithmetic.
-// It has no fused multiply-adds, so bits are the same on every processor. (The C library takes one number at a time.)
+// Logarithms of the sums of several rows at once, for their LSEs. (The C library takes one number at a time.) Compilers
+// turn this plain arithmetic into vector code. It has no fused multiply-adds, so bits are the same on every processor.
 #pragma once
 
 #include <bit>

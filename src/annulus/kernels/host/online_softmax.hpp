@@ -3,7 +3,7 @@
 // m is an even integer, at least the row's largest score so far, and a weight's fraction comes from its score alone
 // (exp2.hpp). So rescaling by 2^(m_old - m_new) is exact, and it does not matter when or how often m rises. Keys are
 // added one after another, so a row's sums have the same bits however its keys were cut into tiles and calls. m is set
-// kHeadroom above the score that raised it. The weights so far are then at most 2^(bias - 16), later ones at most
+// kHeadroom above the score that raised it. The weights so far are then at most 2^(bias - 16), later weights at most
 // 2^bias. So with bias = 0, the sum of 65,536 equal weights times the largest values is still finite.
 //
 // Small weights must be exact, too: a key of weight 2^-126 relative to m must be kept, because the values of keys with
@@ -45,10 +45,10 @@ ANNULUS_INLINE void rescale(T* numbers, Vec<T> step) {
   store(numbers, step < broadcast(T(1)) ? x * step * step : x);
 }
 
-/// Raises m of rows above their largest scores `most`, and brings their sums and accumulators to the new scale. It also
-/// raises rows whose scores fill half of the headroom: so rows whose scores grow key after key (ALiBi, while the keys,
-/// in descending order, come nearer) rise together. If each rose at a time of its own, nearly every strip would have a
-/// row that rises: with a slope of 0.01 (base 2), a row rises once in 17 strips, but a query block has 48 rows.
+/// Raises m of rows above their largest scores `most`, and brings their sums and accumulators to the new scale. It
+/// also raises m of rows whose scores fill half of the headroom. So rows whose scores grow key after key (ALiBi, while
+/// keys in descending order come nearer) rise together. If each row rose at another time, nearly every strip would
+/// have a row that rises: with a slope of 0.01 (base 2), a row rises once in 17 strips, but a query block has 48 rows.
 template <class T>
 void raise_maxima(const RunningRows<T>& rows, const T* most) {
   alignas(kVectorBytes) T lower[kLanes<T>];
@@ -84,8 +84,8 @@ struct Sums {
   Vec<T> scores;
 };
 
-/// Turns scores of N keys into weights and adds these to `sums`. A key that a row does not see has score -inf and so
-/// weight 0. `words` may be the same memory as the scores, or lie before it.
+/// Turns scores of N keys into weights and adds the weights to `sums`. A key that a row does not see has score -inf
+/// and so weight 0. `words` may be the same memory as the scores, or lie before it.
 template <class Word, int N, bool kEntropy, class T = Number<Word>>
 ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& sums) {
   Vec<T> x[N], score[N];

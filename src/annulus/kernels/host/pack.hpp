@@ -67,7 +67,7 @@ ANNULUS_INLINE Vec<T> scaled(Vec<T> words, Number<T> factor) {
     return words;
 }
 
-/// a[i] = words w, w + 1, ... of row i, then transposed: a[i] = word w + i of all rows. Zero beyond head_dim.
+/// Loads words w, w + 1, ... of row i into a[i], then transposes: a[i] = word w + i of all rows. Zero beyond head_dim.
 template <class T, class Storage>
 ANNULUS_INLINE void load_transposed(const void* const* rows, int w, int head_dim, Vec<T> (&a)[kLanes<T>]) {
 #pragma GCC unroll 16
@@ -75,7 +75,7 @@ ANNULUS_INLINE void load_transposed(const void* const* rows, int w, int head_dim
   transpose<T>(a);
 }
 
-/// Rows of a comb lie far apart: the next ones are fetched while these are packed.
+/// Rows of a comb lie far apart, so the next rows are prefetched while the current ones are packed.
 template <class Storage>
 ANNULUS_INLINE void prefetch_rows(const void* const* rows, int count, int head_dim) {
   for (int i = 0; i < count; ++i)
@@ -83,7 +83,8 @@ ANNULUS_INLINE void prefetch_rows(const void* const* rows, int count, int head_d
       __builtin_prefetch(static_cast<const char*>(rows[i]) + byte, 0, 2);
 }
 
-/// Packs rows, kWidth of them side by side: [row / kWidth][word][kWidth], words padded with zeros to kDepthStep.
+/// Packs rows, kWidth of them side by side: [row / kWidth][word][kWidth]. Words are padded with zeros to a multiple of
+/// kDepthStep.
 template <class T, class Storage, int kWidth, int kDepthStep>
 void pack_side_by_side(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels) {
   constexpr int n = kLanes<T>;

@@ -1,4 +1,4 @@
-// Products of words: c += a * b for numbers and for pairs of bfloat16 (words.hpp). And rounding of floats to pairs.
+// Products of words, c += a * b, for numbers and for pairs of bfloat16 (words.hpp), and rounding of floats to pairs.
 //
 // If the machine has no instruction for pairs, two multiply-adds replace it. Products of two bfloat16 numbers are exact
 // in float, unless they lie below the normal numbers, so even a multiply-add that is not fused gives the same result.
@@ -64,7 +64,7 @@ struct FiniteCheck {
 };
 
 /// Two vectors of floats, rounded to bfloat16, to nearest even. `rows` has the numbers of `low`, then those of `high`.
-/// pairs() puts a number of each into a word, that of `high` into the odd half.
+/// pairs() puts one number of each into a word; the number of `high` is in the odd half.
 struct Rounded {
 #if defined(__AVX512BF16__)
   using Rows = Pack<std::uint16_t, 2 * kLanes<float>>;

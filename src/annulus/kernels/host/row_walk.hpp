@@ -14,7 +14,6 @@ class RowWalk {
  public:
   RowWalk(const core::WorkList& work, const core::RowMap& map) : run_(work.runs.data() + map.first_run) {}
 
-  /// Skips `rows` rows.
   void skip(core::Index rows) {
     for (at_ += rows; at_ >= run_->count && at_ > 0; ++run_) at_ -= run_->count;
   }
@@ -54,8 +53,8 @@ class RowWalk {
   core::Index at_ = 0;  // number of the next row, from the start of *run_
 };
 
-/// Prefetches the first rows of a tensor that a task will read soon: otherwise tasks of few rows would mostly wait for
-/// memory.
+/// Prefetches the first rows of a tensor that a task will read soon, because tasks of few rows would otherwise mostly
+/// wait for memory.
 inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core::Index head, core::Index head_dim,
                          RowWalk walk, core::Index rows) {
   const core::Index bytes = head_dim * core::Index(core::bytes_of(tensor.type));
@@ -81,7 +80,7 @@ class VisibleKeys {
  private:
   const core::Run* run_;
   const core::Run* end_;
-  core::Index before_ = 0;  // keys of all runs before this one
+  core::Index before_ = 0;  // keys of all runs before *run_
 };
 
 /// Keys number begin, ..., end - 1 of a piece.
@@ -90,7 +89,7 @@ struct KeyNumbers {
   core::Index end;
 };
 
-/// Which keys of an item a query row sees: they follow one another. Calls must be in ascending order of t.
+/// Which keys of an item a query row sees; these keys are consecutive. Calls must be in ascending order of t.
 ///   keys t = 2 3 7 8 9:   t = 3 sees [0, 2) with Band::upto, [2, 5) with Band::after, [0, 3) with left 5, right 4
 class BandKeys {
  public:

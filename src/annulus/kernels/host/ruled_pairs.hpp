@@ -6,14 +6,14 @@
 
 namespace annulus::kernels::host {
 
-/// Positions of rows: integers as wide as the numbers N of scores; their differences are exact.
+/// Positions of rows: integers as wide as the numbers N of scores. Differences of positions are exact.
 template <class N>
 using Position = std::conditional_t<sizeof(N) == 8, std::int64_t, std::int32_t>;
 
 /// What a rule means for some query rows (rows of a task or chunk, one for each head) and keys, private to a thread.
-/// Scores are in base 2, so that cap and slopes have a factor log2(e). With x and p the positions of row i and key j
+/// Scores are in base 2, so cap and slopes contain a factor log2(e). If row i has position x and key j position p, then
 ///   s = cap tanh(s / cap),     s = s - slopes[i] * biased[j] * |x - p|
-///   cap     0: scores have none
+///   cap     0: scores have no cap
 ///   twice   2 log2(e) / cap: e^(2 s / cap) = 2^(twice s)
 ///   slopes  [rows]            per unit of the positions; 0 for exempt rows (ScoreRule); null: there is no bias
 ///   x, y    [rows], [keys]    positions; y is null if rows lie on a line

@@ -39,7 +39,7 @@ class RuleOf {
     if (!rule.has_bias()) pairs.slopes = nullptr;
     if (!rule.coordinates) pairs.row_y = pairs.key_y = nullptr;
   }
-  /// Sets query row number i: comb index t of the item, for query head `head` of the tensors.
+  /// Sets query row number i, which has comb index t of the item and query head `head` of the tensors.
   void set_row(RuledPairs<N>& pairs, core::Index i, const core::WorkItem& item, core::Index t, core::Index head) const {
     if (pairs.slopes == nullptr) return;
     const ScoreRule& rule = *call_.rule;

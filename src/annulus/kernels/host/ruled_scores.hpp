@@ -1,6 +1,6 @@
-// Changes blocks of scores by a rule (ruled_pairs.hpp), in one instruction set: the register blocks call change() on
+// Changes blocks of scores by a rule (ruled_pairs.hpp), in one instruction set. The register blocks call change() on
 // their scores, with rows (forward) or keys (backward) across the lanes. Both passes do the same operations on a
-// (row, key) pair, so its score has the same bits in both passes and however rows and keys were cut.
+// (row, key) pair, so the pair's score has the same bits in both passes, however rows and keys were cut.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"
@@ -28,8 +28,8 @@ struct ExpMinusOne<double> {
   static constexpr int mantissa = 52;
 };
 
-/// x[i] = tanh(z), where 2^(twice x[i]) = e^(2 z). tanh(z) is u / (u + 2) with u = e^(2 z) - 1. u is made from 2^r - 1
-/// and 2^n without a difference of nearly equal numbers, so that small scores keep all their digits.
+/// Replaces x[i] by tanh(z), where e^(2 z) = 2^(twice x[i]). tanh(z) is u / (u + 2) with u = e^(2 z) - 1. u is made
+/// from 2^r - 1 and 2^n without a difference of nearly equal numbers, so that small scores keep all their digits.
 template <class T, int N>
 ANNULUS_INLINE void replace_by_tanh(T twice, Vec<T> (&x)[N]) {
   using Table = ExpMinusOne<T>;
@@ -87,7 +87,7 @@ struct RuledRows {
   }
 
   /// Whether the bias alone raises scores of the first row by more than 1 (base 2) over the next `keys` keys, because
-  /// these come nearer. Then the row's maximum may have to rise. If this guess is wrong, it costs only time.
+  /// the keys come nearer. Then the row's maximum may have to rise. If this guess is wrong, it costs only time.
   ANNULUS_INLINE_MEMBER bool likely_grows(int keys) const {
     return pairs->slopes != nullptr && pairs->slopes[row] * (distance_to(key) - distance_to(key + keys - 1)) > 1;
   }
@@ -143,7 +143,7 @@ struct RuledRows {
 };
 
 /// Keys across the lanes: MR rows from number `row` on, and vectors of keys from number `key` on.
-///   derivatives  [MR][kStripStride]   get 1 - tanh^2, for gradients; null if nothing uses them or there is no cap
+///   derivatives  [MR][kStripStride]   set to 1 - tanh^2, for gradients; null if nothing uses them or there is no cap
 template <class T>
 struct RuledKeys {
   static constexpr bool changes = true;

@@ -1,4 +1,4 @@
-// Lets threads run tasks, which start in their order.
+// Runs tasks on threads. Tasks start in ascending order.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -15,16 +15,17 @@
 
 namespace annulus::kernels::host {
 
-/// A waiting task ends with this exception if another task failed. No caller sees it: the first error is thrown.
+/// A waiting task ends with this exception if another task failed. No caller sees it, because the first error is
+/// thrown instead.
 struct Abandoned {};
 
-/// Lets every thread take the next task, run_task(i, poll_here, wait), until none is left; task i starts after tasks
+/// Lets every thread take the next task, run_task(i, poll_here, wait), until none is left. Task i starts after tasks
 /// 0 ... i - 1 have started.
 ///   poll_here()   polls if the calling thread calls it, otherwise does nothing; the calling thread also polls while it
 ///                 waits for the other threads to finish, and at the end
 ///   wait(ready)   returns when ready() is true, for tasks that wait for others
-/// An exception cannot leave a parallel region by itself: the first one is kept, no task is started any more, waiting
-/// tasks end, and the calling thread throws it again.
+/// An exception cannot leave a parallel region by itself. So after the first exception no task is started any more,
+/// waiting tasks end, and the calling thread throws the first exception again.
 template <class RunTask>
 void run_on_threads(const char* label, core::Index tasks, const std::function<void()>& poll, const RunTask& run_task) {
   using Space = Kokkos::DefaultHostExecutionSpace;

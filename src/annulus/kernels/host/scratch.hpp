@@ -5,8 +5,8 @@
 
 namespace annulus::kernels::host {
 
-/// It is as large as the largest task of this thread so far needs. The memory ledger counts it as "kernel scratch",
-/// without the bytes that only fill its last huge page.
+/// This memory is as large as the largest task of this thread so far needs. The memory ledger counts it as "kernel
+/// scratch", without the bytes that only fill its last huge page.
 class Scratch {
  public:
   Scratch() = default;
@@ -43,7 +43,6 @@ class Scratch {
     return core::ceil_div(count, each) * each;
   }
 
-  /// The calling thread's scratch memory.
   static Scratch& of_this_thread();
 
   /// Gives the memory back to the system.

@@ -1,7 +1,7 @@
-// Vectors of the instruction set for which this file is compiled, on the compilers' vector types: these have + - * & <
-// []; the rest is here. Only for the files that instruction_sets.cmake compiles once per instruction set. Everything is
-// always inlined, each set has a namespace of its own, and nothing of the standard library is used: so no function
-// compiled for one instruction set can be used for another.
+// Vectors of the instruction set for which this file is compiled. They are the compilers' vector types, which have
+// + - * & < []. The other operations are here. Only files that instruction_sets.cmake compiles once per instruction set
+// may include this file. Everything is always inlined, each set has a namespace of its own, and no function of the
+// standard library is used. So no function compiled for one instruction set can be used for another.
 #pragma once
 
 #include <cstdint>
@@ -248,7 +248,7 @@ ANNULUS_INLINE unsigned lanes_equal(V a, V b) {
 }
 #endif
 
-/// c += a * b, rounded as fma() rounds. In assembly, because GCC otherwise reuses a's register for c, and then needs
+/// c += a * b, rounded as fma() rounds. It is assembly, because GCC otherwise reuses a's register for c, and then needs
 /// copies and spills to move the accumulators back (measured in the 6 x 2 block: 76 instead of over 90 GFLOP/s).
 template <class V>
 ANNULUS_INLINE void accumulate(V& c, V a, V b) {
@@ -263,7 +263,8 @@ ANNULUS_INLINE void accumulate(V& c, V a, V b) {
 #endif
 }
 
-// shuffle<Pattern>(x, y): lane i is lane Pattern::at(i) of (x, y): lanes 0 ... N - 1 are those of x, N ... those of y.
+// Lane i of shuffle<Pattern>(x, y) is lane Pattern::at(i) of (x, y), where lanes 0 ... N - 1 are those of x, and lanes
+// N ... 2 N - 1 those of y.
 template <int... I>
 struct LaneList {};
 template <int N, int... I>

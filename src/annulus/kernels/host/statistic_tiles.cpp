@@ -7,7 +7,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// As many numbers T as a vector has doubles.
+/// A vector of as many numbers T as Doubles has.
 template <class T>
 struct NarrowFor;
 template <>
@@ -20,13 +20,13 @@ struct NarrowFor<double> {
 };
 
 /// Adds factor * E of MR rows, one after another, to the float64 sums of one vector of keys.
-///   p, received  at the first key   slots, factors  at the first row
+///   p, received  from the first key on   slots, factors  from the first row on
 template <class T>
 ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors, double* received, int capacity) {
   int slot = slots[0];
   Doubles sum = load<Doubles>(received + slot * capacity);
   for (int i = 0; i < kRowBlock; ++i) {
-    if (slots[i] != slot) {  // the row is of another head: heads change with every row, or never
+    if (slots[i] != slot) {  // the row has another head: heads change with every row, or never
       store(received + slot * capacity, sum);
       slot = slots[i];
       sum = load<Doubles>(received + slot * capacity);
@@ -45,8 +45,8 @@ ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
   return most;
 }
 
-/// Calls admit() for the weights of a row that lie above its threshold, and sets them to 0 in p. The largest comes
-/// first: a call may raise the threshold, so few weights enter the row's list only to be removed for larger ones.
+/// Calls admit() for the weights of a row that lie above its threshold, and sets them to 0 in p. The largest weight
+/// comes first. A call may raise the threshold, which keeps out smaller weights that would soon leave the list again.
 template <class T>
 ANNULUS_INLINE void admit_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
   for (;;) {

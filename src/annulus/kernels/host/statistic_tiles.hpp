@@ -1,4 +1,5 @@
-// Statistics for a chunk of rows and one of keys, in the instruction set of the compiler's flags; see TileFunctions.
+// Statistics for a chunk of rows and a chunk of keys, in the instruction set that the compiler's flags choose; see
+// TileFunctions.
 #pragma once
 
 #include "annulus/kernels/host/layout.hpp"

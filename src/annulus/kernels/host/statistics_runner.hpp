@@ -17,7 +17,7 @@ namespace annulus::kernels::host {
 template <class T>
 struct ListedRow {
   TopList<T> list;
-  PickedRows* picked;  // for those pairs of the pattern that pick the row
+  PickedRows* picked;  // one for each pair of the pattern that picks the row
   int pairs;           // the number of these pairs: the largest multiplicity of a key
   T skip_factor;       // see TopList
 };
@@ -54,7 +54,7 @@ struct StatisticsMemory {
   Number<T>* thresholds;         // [rows]
   ListedRow<Number<T>>* listed;  // [rows]
   PickedRows* picked;            // [rows][pairs]
-  Index document = 0;            // global number of its first row
+  Index document = 0;            // global number of the document's first row
   RuledPairs<Number<T>> rule = {};
 };
 
@@ -106,7 +106,6 @@ class ProbabilitySums {
     return w;
   }
 
-  /// Packs the rows of a chunk.
   void load_queries(const BackwardTask& task, const ChunkRows& rows, Memory& w) const {
     ScoreRows<T>& q = w.queries;
     const bool lists = statistics_.top_keys > 0;
@@ -153,7 +152,7 @@ class ProbabilitySums {
  private:
   bool is_ruled() const { return rule_.is_there(); }
 
-  /// List number `at`, with its pairs in `picked`. The list is of row x of the document.
+  /// Returns list number `at`, which belongs to row x of the document. Its pairs are stored in `picked`.
   ListedRow<N> listed_row(Index at, Index head, Index x, PickedRows* picked) const {
     const Index size = statistics_.top_keys;
     int pairs = operands_.pairs == 1 ? 1 : 0;

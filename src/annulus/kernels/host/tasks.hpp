@@ -24,7 +24,7 @@ struct Task {
   core::Index cost = 0;  ///< about how many (query row, head, key) triples it computes
 };
 
-/// Tasks of a work list for every batch entry, the most costly first; rows that see no key are in no task. A task has
+/// Tasks of a work list for every batch entry, the most costly first. Rows that see no key are in no task. A task has
 /// at most `max_rows` query rows times heads (or one query row); fewer if there would be too few tasks for `threads`.
 std::vector<Task> make_tasks(const core::WorkList& work, core::Index batch, core::Index max_rows, core::Index threads);
 
@@ -38,9 +38,10 @@ struct BackwardTask {
   core::Index cost = 0;    ///< about how many triples it and the tasks that wait for it compute
 };
 
-/// Tasks of a work list for every batch entry, with at most `max_keys` keys each: a multiple of `key_step`, except for
-/// the last keys of an item; fewer if there would be too few tasks for `threads`. The most costly tasks, with those
-/// that wait for them, come first: so an item's tasks have descending keys, and tasks of items of equal size alternate.
+/// Tasks of a work list for every batch entry. A task has at most `max_keys` keys, and fewer if there would be too few
+/// tasks for `threads`. Its number of keys is a multiple of `key_step`, except for the last keys of an item. The
+/// cost of a task includes the tasks that wait for it, and the most costly tasks come first. So an item's tasks have
+/// descending keys, and tasks of items of equal size alternate.
 std::vector<BackwardTask> make_backward_tasks(const core::WorkList& work, core::Index batch, core::Index max_keys,
                                               core::Index key_step, core::Index threads);
 

@@ -23,13 +23,13 @@ struct BFloat16Bits {
 /// Number of storage types; entry [i] of a table is for the type whose core::DType value is i.
 inline constexpr int kStorageTypes = 4;
 
-/// The largest head size of keys and of values; the largest one that matrix units take.
+/// The largest head size of keys and of values, and the largest one that matrix units take.
 inline constexpr int kMaxHeadDim = 576;
 inline constexpr int kMaxMatrixDim = 256;
 
-/// Query rows of one task and their running softmax, private to a thread, in groups of G rows that share a strip of
-/// scores; G is a multiple of the score block's W rows. The D numbers of a query take `depth` words, the Dv numbers of
-/// an accumulator are padded to an even number of columns:
+/// Query rows of one task and their running softmax, private to a thread. Groups of G rows share a strip of scores; G
+/// is a multiple of the score block's W rows. The D numbers of a query take `depth` words. The Dv numbers of an
+/// accumulator are padded to an even number of columns.
 ///   queries  [rows / W][depth][W]         numbers are already multiplied by scale * log2(e), pairs are not
 ///   acc      [rows / G][column][G]
 ///   max      [rows]                       m: even integers, -inf while empty
@@ -51,14 +51,14 @@ struct QueryPanels {
   int value_dim;                                // columns of acc and of values
   Number<T> exponent_bias;                      // weights are 2^(score - m + exponent_bias)
   Number<T> score_factor;                       // only for pairs: scale * log2(e), by which a sum over D is multiplied
-  const RuledPairs<Number<T>>* rule = nullptr;  // of all rows, and of the keys of the tile; for add_ruled_tile
+  const RuledPairs<Number<T>>* rule = nullptr;  // for all rows and the keys of the tile; only for add_ruled_tile
 };
 
 /// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
 ///   keys    [key][depth]            zero beyond D; after the last key, up to a multiple of key_step: any numbers
 ///   values  [column][capacity]      zero beyond Dv; a word is a number of one key, or of two successive keys
 /// (The set amx has keys and values in tiles, see amx/pack_tiles.hpp.)
-///   finite                          all values are finite: then weight 0 leaves out a key that a row does not see
+///   finite                          all values are finite; then a weight of 0 leaves out a key that a row does not see
 template <class T>
 struct KeyTile {
   T* keys;
@@ -66,7 +66,7 @@ struct KeyTile {
   bool finite;
   std::int64_t first;
   int count;
-  int capacity;  // of a column, in words: one or two keys each; whole vectors
+  int capacity;  // words of a column, of one or two keys each; whole vectors
 };
 
 /// What rows are multiplied by while they are packed: of[i * step] for row i; with a step of 0, one factor for all.
@@ -84,9 +84,9 @@ struct TileFunctions {
   int row_block;               // MR: backward, rows (or keys) of a block of sums
   int column_block;            // NR, two vectors: backward, columns of a slab, or keys of a panel
   int key_step;                // forward tiles have room for a multiple of this many keys
-  int strip_keys;              // forward: keys of a strip, whose scores a group makes at a time
-  int parts = 1;               // a number is the sum of so many parts (amx/split.hpp), with a word for each
-  int key_granule = 1;         // forward: keys that one instruction adds; granules count from the piece's first row
+  int strip_keys;              // forward: keys of a strip; a group computes scores of one strip at a time
+  int parts = 1;               // a number is the sum of this many parts (amx/split.hpp), with a word for each
+  int key_granule = 1;         // forward: keys that one instruction adds; granules start at the piece's first row
   int forward_depth_step = 1;  // forward: words of a row are padded to a multiple of this
   int depth_step;              // backward: words of a row are padded to a multiple of this
   int column_step;             // forward: columns of values and accumulators are padded to a multiple of this
@@ -104,11 +104,11 @@ struct TileFunctions {
   /// [key][depth]
   void (*pack_rows[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
   /// [column][capacity], zero after the last row up to a whole vector; `capacity` is whole vectors.
-  /// Returns whether all numbers are finite, as PackSlabs do.
+  /// Returns whether all numbers are finite, as PackSlabs does.
   bool (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
   using PackSlabs = bool (*)(const void* const* rows, int count, int head_dim, int capacity,
                              const RowFactors<Number<T>>& factors, T* slabs);
-  /// [slab][capacity][NR], every number of row i times its factor. What a word holds, and which number is added first:
+  /// [slab][capacity][NR], every number times its row's factor. What a word holds, and which number is added first:
   ///   pack_slabs             a word has a number of one row, or numbers of two rows, the first row added first
   ///   pack_descending_slabs  the same, but the second row is added first
   ///   pack_row_slabs         a word has a number, or two successive numbers, of one row
@@ -120,8 +120,8 @@ struct TileFunctions {
   void (*load_columns)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                        Number<T>* groups);
   void (*store_columns)(const Number<T>* groups, std::int64_t count, int head_dim, Number<T>* const* rows);
-  /// The same to and from [block][slab][MR][NR]. Loading writes zeros for rows up to `padded`, a multiple of MR, and
-  /// for columns beyond head_dim.
+  /// Copies accumulators of `count` rows to and from [block][slab][MR][NR]. Loading writes zeros for rows up to
+  /// `padded`, a multiple of MR, and for columns beyond head_dim.
   void (*load_rows)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                     Number<T>* blocks);
   void (*store_rows)(const Number<T>* blocks, std::int64_t count, int head_dim, Number<T>* const* rows);
@@ -152,7 +152,7 @@ struct TileFunctions {
 };
 
 // The tables of each compiled instruction set. ANNULUS_HAS_... says which exist; the processor decides which can be
-// used (core/instruction_set.hpp). Memory passed to them is aligned to 64 bytes; rows of tensors need not be.
+// used (core/instruction_set.hpp). Memory passed to functions is aligned to 64 bytes, but rows of tensors need not be.
 namespace baseline {
 extern const TileFunctions<float> float_tiles;
 extern const TileFunctions<double> double_tiles;
@@ -176,14 +176,14 @@ extern const TileFunctions<BFloat16Pair> pair_tiles;
 /// C += A B as the matrix unit computes it; all three are tiles of 16 rows of 64 bytes (amx/tile_registers.hpp).
 using MultiplyTiles = void (*)(const void* a, const void* b, float* c);
 
-/// What a matrix unit computes with. Entry [parts - 1] is for numbers of so many parts; a table has only what its pass
-/// needs.
+/// The functions of a matrix unit. Entry [parts - 1] is for numbers in `parts` parts. A table has only the functions
+/// that its pass needs.
 struct MatrixTiles {
   const TileFunctions<BFloat16Pair>* forward[3];
   const TileFunctions<BFloat16Pair>* backward[3];
   MultiplyTiles multiply;
 };
-// The set amx: for matrix units, and for vectors instead, with the same bits.
+// The set amx. The first table is for matrix units, the others use vectors instead and compute the same bits.
 namespace amx {
 extern const MatrixTiles tiles;
 }  // namespace amx

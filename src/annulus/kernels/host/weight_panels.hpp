@@ -8,7 +8,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Keys of the panels that a group of MR rows needs, from the tile's first key on: whole panels, a half one at the end.
+/// Keys of the panels that a group of MR rows needs, counted from the tile's first key. Panels are whole, but the last
+/// one may be a half.
 template <class T>
 ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int keys) {
   const int begin = at_least(q.begin[row] - tile, 0) / kKeyBlock<T> * kKeyBlock<T>;

@@ -120,8 +120,8 @@ void AtomicFile::write(const std::string& text) {
   if (code != 0) fail(ErrorKind::failure, "{}: writing failed: {}", final_path_, std::strerror(code));
 }
 
-/// Takes owner, group and rights of the file that is replaced, if this process may. If it may not set that group, the
-/// group of the new file gets only rights that all other users have, too.
+/// Gives the new file the owner, group and rights of the file that it replaces, if this process may. If this process
+/// may not set that group, the group of the new file gets only rights that all other users have, too.
 void AtomicFile::take_permissions() const {
   struct stat replaced {
   }, made{};

@@ -1,10 +1,10 @@
 // Files that appear under their final names complete or not at all. AtomicFile makes a file under a temporary name
 // beside the final one, flushes it to disk, and then renames it. It also flushes and renames NAME.part (part_file.hpp).
 //
-// The temporary file is always new, never an existing file or a link, and its name cannot be guessed. A process that
-// opens it, writes text to it or renames it first checks that the name still leads to the same inode, and throws if
-// not. A process that ends early removes the file (core/unfinished_files.hpp). If the process was killed, the next
-// process that makes the same file removes the temporary file (process_name.hpp).
+// The temporary file is always new, never an existing file or a link, and its name cannot be guessed. Before a
+// process opens the file, writes text to it or renames it, the process checks that the name still leads to the same
+// inode, and throws if not. A process that ends early removes the file (core/unfinished_files.hpp). If the process was
+// killed, the next process that makes the same file removes the temporary file (process_name.hpp).
 #pragma once
 
 #include <optional>
@@ -29,7 +29,7 @@ class UnfinishedFile {
 
   /// Throws Error(failure) if the path now leads to another file, or to none; the message says what changed.
   void check() const;
-  /// Forgets the file, because it is finished or belongs to another process now.
+  /// Forgets the file. Call it when the file is finished, or when it belongs to another process.
   void release();
 
  private:
@@ -70,7 +70,7 @@ class AtomicFile {
   std::string final_path_;
   bool overwrite_;
   Unnamed unnamed_ = Unnamed::gets_another_name;
-  mode_t new_mode_ = 0;    // used if it replaces no file
+  mode_t new_mode_ = 0;    // used if the file replaces no other
   Descriptor descriptor_;  // stays open, so that no other file can get its inode number
   std::optional<UnfinishedFile> unfinished_;
 };

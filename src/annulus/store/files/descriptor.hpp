@@ -1,4 +1,4 @@
-// An open file that closes itself, and knows whether a path leads to it; and locks on single bytes of a file.
+// An open file that closes itself and knows whether a path leads to it. Also: locks on single bytes of a file.
 #pragma once
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 namespace annulus::store {
 
-/// Says what is there if it is not a regular file: "a folder", "a FIFO".
+/// Describes something that is not a regular file: "a folder", "a FIFO".
 const char* kind_of_file(const struct stat& about);
 
 class Descriptor {

@@ -19,7 +19,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-constexpr off_t flush_bytes = off_t(64) << 20;  // takes some seconds on a slow disk
+constexpr off_t flush_bytes = off_t(64) << 20;  // flushing this much takes some seconds on a slow disk
 
 std::string folder_of(const std::string& file) {
   const std::string folder = std::filesystem::path(file).parent_path().string();
@@ -27,7 +27,8 @@ std::string folder_of(const std::string& file) {
 }
 
 /// Writes a file to disk piece by piece, so that no single call takes long: a call that flushes everything to a slow
-/// disk looks as if it hangs. Call fsync afterwards: this function writes no metadata, and on some systems nothing.
+/// disk looks as if it hangs. Call fsync afterwards, because this function writes no metadata, and on some file systems
+/// nothing at all.
 void flush_in_pieces(const Descriptor& descriptor, const std::string& file) {
   struct stat found {};
   if (fstat(descriptor.id(), &found) != 0) return;
@@ -121,7 +122,7 @@ void extend(const Descriptor& descriptor, const std::string& name, core::Index b
 }
 
 core::Index read_bytes(const Descriptor& descriptor, void* to, core::Index count, core::Index offset) {
-  constexpr core::Index call_bytes = core::Index(64) << 20;  // one call reads no more: takes a second on a slow disk
+  constexpr core::Index call_bytes = core::Index(64) << 20;  // bytes of one call: they take a second on a slow disk
   core::Index done = 0;
   while (done < count) {
     const ssize_t now = pread(descriptor.id(), static_cast<char*>(to) + done,

@@ -1,4 +1,4 @@
-// Checks of name and space before a file is made, for one rank; and functions that reserve, read, write and flush.
+// Checks a file's name and the free space before the file is made, on one rank. Also reserves, reads, writes, flushes.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ bool exists(const std::string& file);
 /// The same, but a link counts as something, even if it leads nowhere.
 bool is_taken(const std::string& path);
 
-/// Says why this name is too long; empty if it is not. (Until the file is finished it has a longer name, which the file
-/// system must allow, too.)
+/// Says why this name is too long; empty if it is not. (Until the file is finished, it has a longer temporary
+/// name. The file system must allow that name, too.)
 std::string why_too_long(const std::string& file);
 
 /// Throws Error(failure) if `file` cannot be made: its name is too long; its folder is missing, not a folder or not
-/// writable; the name belongs to something that is not a regular file (a folder, a FIFO, a device, a socket); or it
-/// belongs to a file that must not be replaced. Follow links before the call.
+/// writable; the name belongs to something that is not a regular file (a folder, a FIFO, a device, a socket); or
+/// the name belongs to a file that must not be replaced. Follow links before the call.
 void check_can_be_made(const std::string& file, bool overwrite);
 
 /// Throws Error(failure) if the file system of `file` has less than `bytes` free.
@@ -32,7 +32,7 @@ void reserve(const Descriptor& descriptor, const std::string& name, core::Index 
 /// Makes a file `bytes` longer by writing zeros, so that the space is reserved on every file system.
 void extend(const Descriptor& descriptor, const std::string& name, core::Index bytes);
 
-/// Reads `count` bytes at `offset`, or fewer if the file ends. Returns how many were read; -1: failed, see errno.
+/// Reads `count` bytes at `offset`, or fewer if the file ends. Returns how many were read, or -1 and sets errno.
 core::Index read_bytes(const Descriptor& descriptor, void* to, core::Index count, core::Index offset);
 
 /// Writes `count` bytes at `offset`. Returns 0 or the error's number.

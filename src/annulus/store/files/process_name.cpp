@@ -41,8 +41,8 @@ std::string this_machine() {
   return hash(fmt::format("{}|{}|{}", host.data(), first_line("/proc/sys/kernel/random/boot_id"), space.data()));
 }
 
-/// Field `number` of /proc/PID/stat, "pid (name) state ...", counted after the name, which may contain any characters.
-/// "0" if there is no such field.
+/// Field `number` of /proc/PID/stat, "pid (name) state ..."; the state is field 3. Looks only at the text after the
+/// name, because the name may contain any characters. "0" if there is no such field.
 std::string stat_field(pid_t process, int number) {
   const std::string line = first_line(fmt::format("/proc/{}/stat", process));
   std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
@@ -52,7 +52,7 @@ std::string stat_field(pid_t process, int number) {
 }
 std::string start_of(pid_t process) { return stat_field(process, 22); }
 
-/// The process in `name`, if this is the name of a temporary file of `base`; otherwise empty.
+/// The process in `name`, if `name` is the name of a temporary file of `base`; otherwise empty.
 std::optional<std::string> maker_of(const std::string& name, const std::string& base) {
   const std::string front = base + ".tmp.";
   const std::size_t end = name.rfind('.');

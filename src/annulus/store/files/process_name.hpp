@@ -1,6 +1,6 @@
-// Gives processes names (texts), so that other processes can find out later whether they are alive. An unfinished file
-// NAME gets a temporary name that contains its process' name: NAME.tmp.<process>.<random>. Such a name cannot be
-// guessed, and no two processes use the same one.
+// Gives each process a name (a text), so that other processes can find out later whether that process is alive. An
+// unfinished file NAME gets a temporary name that contains the name of its process: NAME.tmp.<process>.<random>. Such a
+// name cannot be guessed, and no two processes use the same one.
 #pragma once
 
 #include <ctime>
@@ -10,11 +10,12 @@
 namespace annulus::store {
 
 /// The name "<machine>.<process>". machine: a hash of host name, boot and pid namespace, because two containers or two
-/// boots of a machine can have equal process ids. process: PID-START with the start time, as the system reuses ids.
+/// boots of a machine can have equal process ids. process: PID-START, where START is the start time of
+/// the process, because the system reuses ids.
 std::string this_process();
 
-/// Whether the process of a name from this_process() still runs. elsewhere: it is on another machine or in another
-/// container, so this process cannot know.
+/// Whether a process, given by its name from this_process(), still runs. elsewhere: not known, because that process is
+/// on another machine or in another container.
 enum class ProcessState { alive, dead, elsewhere };
 /// Empty for a text that names no process.
 std::optional<ProcessState> process_state(const std::string& process);
@@ -25,8 +26,8 @@ std::string random_digits();
 /// A temporary name for the unfinished `file`; no other process uses it.
 std::string temporary_name(const std::string& file);
 
-/// Removes temporary files of `file` that dead processes of this machine left. For temporary files from another machine
-/// or container it warns on stderr, once for each, with size and age. Call it on one rank.
+/// Removes temporary files of `file` that dead processes of this machine left. Warns on stderr, once for each temporary
+/// file from another machine or container, and prints that file's size and age. Call it on one rank.
 void remove_leftovers(const std::string& file);
 
 /// A time in UTC. `format` is one for strftime: "%Y-%m-%d %H:%M:%S".

@@ -25,8 +25,8 @@ struct OpenAttribute {
   SpaceId space;
 
   bool is_there() const { return id >= 0; }
-  /// Number of elements. Throws Error(failure) if there are more than axis names or fill values need: a damaged file
-  /// can claim elements that it does not contain, and many elements can share one text.
+  /// Number of elements. Throws Error(failure) if there are more elements than axis names or fill values need: a
+  /// damaged file can claim elements that it does not contain, or many that share one text, which HDF5 copies for each.
   std::size_t count(hid_t object, const std::string& name) const {
     const hssize_t count = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space));
     if (count > most_elements) {
@@ -36,7 +36,7 @@ struct OpenAttribute {
     return std::size_t(count);
   }
 };
-/// Opens an attribute, if there is one; `where` names it in messages.
+/// Opens an attribute if it exists; `where` names it in messages.
 OpenAttribute open_attribute(hid_t object, const std::string& name, const std::string& where) {
   if (comm::blocking("H5Aexists", H5Aexists, object, name.c_str()) <= 0) return {};
   AttributeId id(check_hdf5(comm::blocking("H5Aopen", H5Aopen, object, name.c_str(), H5P_DEFAULT), "{}", where));

@@ -1,6 +1,6 @@
-// Reads and writes attributes that hold text or numbers; and HDF5 dimension scales: the names of axes, in the form that
-// h5py, netCDF and xarray read.
-// Included by .cpp files of this room and of report only.
+// Reads and writes attributes that hold text or numbers, and HDF5 dimension scales. Dimension scales name the axes of
+// datasets in the form that h5py, netCDF and xarray read.
+// Include this file only in .cpp files of store and report.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace annulus::store {
 
-/// Reads the texts in an attribute: one or an array, with fixed or variable length, because h5py, netCDF and HDF5's own
-/// tools write different kinds. Empty if there is no such attribute, or if it holds no text.
+/// Reads the texts in an attribute: one text or an array, of fixed or variable length, because h5py, netCDF and HDF5's
+/// own tools write different kinds. Empty if there is no such attribute, or if it holds no text.
 std::vector<std::string> texts_of(hid_t object, const std::string& attribute);
 
-/// Reads the numbers in an attribute: one or an array, of any numeric type. Empty if there is no such attribute. Throws
-/// Error(failure) if it holds something else; `where` names the object.
+/// Reads the numbers in an attribute: one number or an array, of any numeric type. Empty if there is no such attribute.
+/// Throws Error(failure) if the attribute holds something else, or nothing; `where` names the object.
 std::vector<double> numbers_of(hid_t object, const std::string& attribute, const std::string& where);
 
 /// For each axis of a dataset, the last part of the name of its dimension scale; "" for an axis without a scale. Reads
@@ -37,14 +37,14 @@ struct NamedAxes {
 };
 
 /// Makes one scale for every axis name in a group, and attaches it to the datasets that have the axis. A scale only
-/// gives an axis a length and a name. It holds no coordinates: it has a byte for each entry, but none is written. If
-/// two datasets of a group have axes of one name but different lengths, throws an internal error. Call it on one rank.
-/// Worked example: dq (1, 8, 4, 16) has the axes "batch sequence head dim", dk (1, 8, 2, 16) "batch sequence kv_head
-/// dim". The group gets the scales batch (length 1), sequence (8), head (4), kv_head (2)
-/// and dim (16).
+/// gives an axis a length and a name. It holds no coordinates: it has a byte for each entry, but none is written.
+/// Throws an internal error if two datasets of a group have axes of the same name but different lengths. Call it on one
+/// rank. Worked example: dq (1, 8, 4, 16) has the axes "batch sequence head dim", and dk (1, 8, 2, 16) has the axes
+/// "batch sequence kv_head dim". The group gets the scales batch (length 1), sequence (8), head (4), kv_head (2) and
+/// dim (16).
 void add_dimension_scales(hid_t parent, const std::vector<NamedAxes>& datasets);
 
-/// True if the object is a scale without coordinates, made by this program or netCDF: it holds no numbers.
+/// True if the object is a scale without coordinates (it holds no numbers), made by this program or by netCDF.
 bool is_bare_scale(hid_t object);
 
 }  // namespace annulus::store

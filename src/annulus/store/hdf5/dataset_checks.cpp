@@ -91,8 +91,8 @@ std::vector<Index> read_documents(hid_t file, const std::string& path, const std
   return ranges;
 }
 
-/// Reads how many rows of each batch entry exist. Returns first row, end, first row, end ...,
-/// where row r of entry b is row b S + r.
+/// Reads which rows of each batch entry exist. Returns first row, end, first row, end ..., where row r of entry b is
+/// row b S + r.
 std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::string& name, Index batch,
                                 Index sequence) {
   const auto [where, extents, numbers] = read_whole_numbers(file, path, name, 2, "1 or 2: (batch) or (batch, 2)");
@@ -128,7 +128,7 @@ std::vector<double> read_doubles(hid_t file, const std::string& path, const std:
   return read_all<double>(open_dataset(file, path, name), found.where, found.extents, H5T_NATIVE_DOUBLE);
 }
 
-/// Checks sizes by the limits that a run file has, too: beyond them, counts such as pairs of rows do not fit 64 bits.
+/// Checks sizes against the limits of a run file: beyond these limits, counts such as pairs of rows do not fit 64 bits.
 void check_sizes(const std::string& path, const core::Shape& shape, Index query_rows) {
   constexpr Index most_rows = 1'000'000'000'000, most_others = 1'000'000;
   const Index rows = std::max(shape.sequence, query_rows);

@@ -1,4 +1,4 @@
-// Compares a dataset with what it should be. Included by .cpp files of this room only.
+// Checks that a dataset is as it should be. Include this file only in .cpp files of store.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ struct FoundDataset {
   std::string shape_text() const { return fmt::format("({})", fmt::join(extents, ", ")); }
 };
 
-/// Checks a dataset of floats. `axes` names the axes that it should have, "(batch, sequence)": it must have this many
-/// axes, and none of length 0. Throws Error(failure); `asked_by` is as in open_dataset().
+/// Checks a dataset of floats. `axes` names the axes that the dataset should have, "(batch, sequence)": it must have
+/// this many axes, and none of length 0. Throws Error(failure); `asked_by` is as in open_dataset().
 FoundDataset look_at(hid_t file, const std::string& path, const std::string& name, const std::string& axes,
                      const std::string& asked_by = "");
 
@@ -32,7 +32,7 @@ void check_type(const FoundDataset& found, core::DType type, const std::string& 
 void check_extents(const FoundDataset& found, const std::vector<Index>& extents, const std::string& to_fit);
 
 /// Reads the sink logits (heads) from a dataset of floats. Throws Error(failure) if their number is wrong ("... to fit
-/// TO_FIT"), or if one is NaN or +infinity (-infinity is a head without a sink).
+/// TO_FIT"), or if one is NaN or +infinity (-infinity means a head without a sink).
 std::vector<double> read_sink(hid_t file, const std::string& path, const std::string& name, Index heads,
                               const std::string& to_fit);
 

@@ -40,11 +40,11 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   }
 }
 
-/// The path at which HDF5 finds a file that a dataset of the file `holder` names; empty if there is none. Raw storage
-/// is where the name says. A source of a virtual dataset (`is_source`) is there, too, if the name is absolute.
-/// Otherwise, or if it is not there, HDF5 looks beside `holder`, in the working directory, and beside the file to which
-/// a link `holder` leads; of an absolute name it then takes only the last part. This function does not know the
-/// prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
+/// The path at which HDF5 finds the file `named`, which a dataset of the file `holder` needs; empty if there is none.
+/// HDF5 finds raw storage at the path `named`. It looks there for a source of a virtual dataset (`is_source`), too, if
+/// `named` is absolute. If `named` is relative, or the source is not there, HDF5 looks beside `holder`, in the working
+/// directory, and, if `holder` is a link, beside the file to which it leads. If `named` is absolute, HDF5 uses only its
+/// last part for this. This function does not know the prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
 std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool is_source) {
   std::error_code ignored;
   const fs::path name = named, canonical = fs::canonical(holder, ignored);
@@ -67,8 +67,9 @@ std::optional<std::string> found_file(const std::string& named, const std::strin
 
 using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
 
-/// The sources of a virtual dataset. A pattern such as "part_%b.h5" gives one source for each file. Maps a source to
-/// whether its dataset may be missing: HDF5 ends the virtual dataset before the first block that it does not find.
+/// The sources of a virtual dataset. A pattern such as "part_%b.h5" gives one source for each block: part_3.h5 for
+/// block 3. Maps each source to whether its dataset may be missing. That is allowed after block 0, because HDF5 ends
+/// the virtual dataset before the first block that it does not find.
 std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
   const PropertyId access(check_hdf5(comm::blocking("H5Dget_access_plist", H5Dget_access_plist, dataset), "{}", where));
   const bool has_prefix = check_hdf5(H5Pget_virtual_prefix(access, nullptr, 0), "{}", where) > 0;
@@ -101,7 +102,7 @@ std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::stri
   return found;
 }
 
-/// HDF5 calls this function at every external link on a path; it notes `parent`, the file with the link.
+/// HDF5 calls this function at every external link on a path. Notes `parent`, the file that contains the link.
 herr_t note_parent(const char* parent, const char* group, const char* file, const char* object, unsigned* flags,
                    hid_t access, void* files) {
   if (refuse_special_files(parent, group, file, object, flags, access, nullptr) < 0) return -1;
@@ -109,12 +110,13 @@ herr_t note_parent(const char* parent, const char* group, const char* file, cons
   return 0;
 }
 
-/// Finds all sources of a dataset; these may be virtual, too. add() loops and does not recurse: chains can be long.
+/// Finds all sources of a dataset. A source may be virtual, too. add() loops and does not recurse, because chains of
+/// sources can be long.
 struct Search {
   const std::string& path;
   std::set<std::string>& others;
   std::map<Source, std::set<Source>> made_of{};    ///< what each virtual dataset is made of
-  std::vector<std::pair<Source, bool>> waiting{};  ///< with the bool of sources_of()
+  std::vector<std::pair<Source, bool>> waiting{};  ///< sources to look at, with the bool of sources_of()
 
   void note(const std::string& file) {
     if (!is_same(file, path)) others.insert(file);
@@ -141,7 +143,7 @@ struct Search {
   }
 
   /// Throws if a virtual dataset contains itself: HDF5 would recurse until its stack overflows. Removes, level by
-  /// level, the datasets that have no sources left. If datasets remain, they are a circle, or too many levels.
+  /// level, the datasets that have no sources left. If datasets remain, they form a circle or too many levels.
   void refuse_circles(const std::string& file_path, const std::string& name) {
     constexpr int most_levels = 64;
     for (int level = 0; level < most_levels && !made_of.empty(); ++level) {

@@ -1,5 +1,5 @@
 // Finds out how a dataset is stored, in which files, and with which filters (such as compression).
-// Included by .cpp files of this room only.
+// Include this file only in .cpp files of store.
 #pragma once
 
 #include <set>
@@ -26,22 +26,23 @@ Index offset_of(hid_t dataset, const std::string& path, const std::string& where
 /// The values of _FillValue and missing_value. Throws Error(failure) if one of these attributes is not a number.
 MissingValues missing_values_of(hid_t dataset, const std::string& where);
 
-/// Throws Error(failure) if the dataset's extents or type have changed since `info` was read: buffers have the size for
-/// the old extents and type.
+/// Throws Error(failure) if the dataset's extents or type have changed since `info` was read, because buffers have the
+/// size for the old extents and type.
 void check_as_inspected(hid_t dataset, const std::string& where, const DatasetInfo& info);
 
 // dataset_files.cpp
 
-/// Whether links lead from the file `path` to a dataset in another file, so that its bytes are not in `path`.
+/// Whether the dataset is not in the file `path`, but in another file to which links in `path` lead.
 bool is_in_another_file(hid_t dataset, const std::string& path);
 
 /// Adds every file other than `path` that the dataset needs: files with links on the way to it, sources of a virtual
-/// dataset (and their sources), and external raw storage. Sources that do not exist are not added: HDF5 reads fill
-/// values instead. Throws Error(failure).
+/// dataset (and their sources), and external raw storage. Throws Error(failure) if a source does not exist, because
+/// HDF5 would read fill values instead. Two kinds of missing sources are allowed, and not added: blocks after the first
+/// of a pattern ("part_%b.h5"), and files that HDF5 may find by the prefix HDF5_VDS_PREFIX.
 void add_other_files(hid_t file, const std::string& path, const std::string& name, std::set<std::string>& others);
 
-/// Call it after a dataset is opened and before it is read. Throws Error(failure) if the dataset is virtual and
-/// contains itself, or if a file that it needs is a FIFO or a device.
+/// Call it after a dataset is opened and before it is read. Throws Error(failure) as add_other_files(), for example if
+/// the dataset is virtual and contains itself, or if a file that it needs is a FIFO, a device or too short.
 void check_sources(hid_t file, const std::string& path, const std::string& name, hid_t dataset);
 
 // filters.cpp

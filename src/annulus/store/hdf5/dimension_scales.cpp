@@ -9,7 +9,7 @@ namespace annulus::store {
 namespace {
 
 /// netCDF writes this text, followed by the axis' length, into the attribute NAME of an axis without coordinates.
-/// Readers of netCDF look for this text, with its full stop, and then show an axis and no variable.
+/// Programs that read netCDF look for this text, with its full stop, and then show an axis and no variable.
 constexpr const char* bare_scale = "This is a netCDF dimension but not a netCDF variable.";
 
 /// An element of the attribute REFERENCE_LIST, as HDF5's specification of dimension scales defines it. We do not use
@@ -59,7 +59,7 @@ TypeId attachment_type() {
 }
 
 void make_scale(hid_t parent, const std::string& name, const Scale& scale) {
-  // The scale's space is reserved, never written, and reads as zeros. Without space, h5diff would not compare files.
+  // Reserves space that is never written, so that the scale reads as zeros. Without it, h5diff would not compare files.
   const DatasetId dataset = make_dataset(parent, name, H5T_STD_I8LE, space_of({scale.length}));
   add_fixed_text(dataset, "CLASS", "DIMENSION_SCALE");
   add_fixed_text(dataset, "NAME", fmt::format("{}{:10}", bare_scale, scale.length));

@@ -35,7 +35,7 @@ constexpr FloatLayout layout_of(DType type) {
   return {};
 }
 
-/// Makes a 16-bit float type from a 32-bit one. Its fields are set first: they must fit when the size is reduced.
+/// Makes a 16-bit float type from a 32-bit one. Sets the fields first, because they must fit when the size is reduced.
 TypeId small_float(DType type, hid_t from) {
   const FloatLayout l = layout_of(type);
   TypeId id(check_hdf5(H5Tcopy(from), "HDF5 type for {}", core::name_of(type)));
@@ -45,17 +45,18 @@ TypeId small_float(DType type, hid_t from) {
   return id;
 }
 
-/// HDF5 must not close objects at the end of the process. There it would close again what it could not close before (a
-/// file on a full disk), and HDF5 1.10 crashes then. All that matters is closed already. This must be its first call.
+/// HDF5 must not close objects at the end of the process, because it would try again to close what it could not close
+/// before (a file on a full disk), and HDF5 1.10 crashes then. All that matters is closed already. This must be the
+/// first call of HDF5.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 
-/// HDF5 calls this with the errors on its stack, innermost first. Keeps the first; the result 1 ends the calls.
+/// HDF5 calls this with the errors on its stack, innermost first. Keeps the first error; the result 1 ends the calls.
 herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
   if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
   return 1;
 }
 
-/// Properties for opening a file with locks. If the file system has no locks (some parallel ones), that is no error.
+/// Properties for opening a file with locks. A file system without locks (as some parallel ones) is no error.
 PropertyId alone_access() {
   PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
@@ -191,7 +192,7 @@ TypeId text_type() {
 struct stat check_openable(const std::string& path, bool to_write) {
   const comm::BlockingScope inside("the opening of " + path);
   struct stat found {};
-  // stat() comes first, because opening a device can have effects. O_NONBLOCK: a FIFO may take the path before open().
+  // stat() comes first, because opening a device can have effects. O_NONBLOCK: a FIFO may take the path in between.
   if (stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) {
     const Descriptor descriptor(path, (to_write ? O_RDWR : O_RDONLY) | O_NONBLOCK);
     if (fstat(descriptor.id(), &found) != 0) {

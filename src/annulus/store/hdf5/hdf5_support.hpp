@@ -1,5 +1,5 @@
 // HDF5 ids that close themselves, and errors that contain HDF5's reason.
-// Included by .cpp files of this room and of report only.
+// Include this file only in .cpp files of store and report.
 #pragma once
 
 #include <hdf5.h>
@@ -67,7 +67,7 @@ using GroupId = Hdf5Id<H5Gclose>;
 using AttributeId = Hdf5Id<H5Aclose>;
 using ObjectId = Hdf5Id<H5Oclose>;
 
-/// The type of these numbers in a file (little-endian), and in memory (the machine's byte order). For 16-bit floats the
+/// HDF5's type for numbers in a file (little-endian), and in memory (the machine's byte order). For 16-bit floats the
 /// two differ only in byte order, so HDF5 copies their bits and never rounds.
 TypeId file_type(NumberType type);
 TypeId memory_type(NumberType type);

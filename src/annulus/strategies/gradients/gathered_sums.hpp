@@ -74,7 +74,7 @@ class GatheredSums final : public GradientSink {
   comm::Exchange exchange_;  // after the buffers: when an error unwinds, messages end before their buffers do
 };
 
-/// K and V of all ranks are gathered on every rank. Steps work on one owner's rows each, and return the owner's sums.
+/// K and V of all ranks are gathered on every rank. Each step works on the rows of one owner and returns their sums.
 MakePlans gathered_gradients(HopMode mode);
 
 }  // namespace annulus::strategies

@@ -1,4 +1,4 @@
-// How sums of gradients travel in one channel of hops: away for rows that hops brought, and back for the own rows.
+// How sums of gradients travel in one channel of hops: sums for rows that hops brought leave, sums for own rows return.
 #pragma once
 
 #include <array>
@@ -31,8 +31,9 @@ struct GradientBytes {
 };
 GradientBytes gradient_buffer_bytes(const Problem& problem, const pattern::Hops& hops, int rank);
 
-/// For hop h = 0, 1, ...: open(h), and the kernel adds to the block; after settle(h - 1) begin(h); send outgoing() and
-/// receive incoming() while the kernel works on the rows of hop h + 1; then settle(h). Arguments are not copied.
+/// For hop h = 0, 1, ... call open(h); the kernel then adds to the block. After settle(h - 1) call begin(h). Send
+/// outgoing() and receive incoming() while the kernel works on the rows of hop h + 1. Then call settle(h). Arguments of
+/// the constructor are not copied.
 class GradientChannel {
  public:
   GradientChannel(const HopRound& keys, std::size_t channel, int rank, const GradientBlock& own);
@@ -66,7 +67,7 @@ class GradientChannel {
   const GradientBlock& own_;
   const GradientBytes bytes_;
   std::array<core::Buffer, 2> blocks_;
-  core::Buffer outgoing_;  // both are allocated when first used: by then K and V need less memory
+  core::Buffer outgoing_;  // both are allocated when first used, because K and V need less memory by then
   core::Buffer incoming_;
   pattern::GradientHop hop_;  // the hop in flight
   GradientMessages messages_out_;

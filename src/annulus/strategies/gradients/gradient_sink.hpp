@@ -6,7 +6,7 @@
 
 namespace annulus::strategies {
 
-/// What travels in one round besides the keys, for all ranks.
+/// How the sums of one round travel, for all ranks.
 class SumRound {
  public:
   virtual ~SumRound() = default;
@@ -39,9 +39,10 @@ class SumPlan {
   virtual Room room(const LargestMessages&) const { return {}; }
 };
 
-/// Takes the sums of one rank. Calls go with those of the key source. For round i: begin(i, own). For each step s:
-/// start(s); for each channel open(s, channel), the kernel (meanwhile progress()), leave(s, channel); complete(s).
-/// After the steps: settle(channel) for each channel; finish(). When the results are made: close().
+/// Takes the sums of one rank, while the key source brings keys. For round i call begin(i, own). In each step s call
+/// start(s); then, for each channel, call open(s, channel), run the kernel (and call progress() now and then) and call
+/// leave(s, channel); then call complete(s). After the steps call settle(channel) for each channel, then finish(). When
+/// the results are made, call close().
 class GradientSink {
  public:
   virtual ~GradientSink() = default;

@@ -93,7 +93,7 @@ void HopSums::complete(std::size_t s) {
   const comm::Scope doing("sums of step " + std::to_string(s));
   if (plan_.mode() == HopMode::blocking) {
     // Neighbours exchange with blocking calls: even ranks send first, odd ranks receive first. Sums that return may go
-    // to any rank; in this order ranks could deadlock, so such sums are sent without blocking.
+    // to any rank. Sent in this order they could deadlock, so they are sent without blocking.
     const BothWays all = core::in_span("pack", [&] { return messages(s); });
     core::timed_wait(waits(s), "exchange",
                      [&] { exchange_.run_blocking(all.sends.near, all.receives.near, hop_tag(s, 1)); });

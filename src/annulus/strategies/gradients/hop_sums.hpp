@@ -37,8 +37,8 @@ class HopSumPlan final : public SumPlan {
   std::deque<HopSumRound> rounds_;
 };
 
-/// An owner adds the sums that return to it hop after hop, channel after channel: only the plan decides this order. For
-/// each channel a rank holds at most two blocks of sums, one block to send and one received block.
+/// An owner adds the sums that return to it hop after hop, channel after channel, so only the plan decides their order.
+/// For each channel a rank holds at most two blocks of sums, one block to send and one received block.
 class HopSums final : public GradientSink {
  public:
   HopSums(const PassContext& context, const HopSumPlan& plan)
@@ -52,7 +52,7 @@ class HopSums final : public GradientSink {
   void finish() override { channels_.clear(); }
 
  private:
-  /// Messages that a rank sends in a step, or that it receives. Two ranks list those between them in the same order.
+  /// Messages that a rank sends in a step, or receives. Two ranks list the messages between them in the same order.
   struct Messages {
     std::vector<comm::Message> near;  ///< between neighbours on the ring
     std::vector<comm::Message> back;
@@ -70,7 +70,7 @@ class HopSums final : public GradientSink {
   const HopSumPlan& plan_;
   const HopSumRound* round_ = nullptr;
   GradientBlock own_;
-  std::deque<GradientChannel> channels_;  // a deque: channels must not move, messages and blocks point into them
+  std::deque<GradientChannel> channels_;  // a deque, because messages and blocks point into the channels
   comm::Exchange exchange_;  // after the channels: when an error unwinds, messages end before their buffers do
 };
 

@@ -13,7 +13,7 @@ namespace annulus::strategies {
 
 /// What one rank does in one channel of the keys, in one round of rounds_of(problem). The channel has a slice of the
 /// rows of every part; usually the parts are the ranks' rows (KeyRound::parts()). Step s = 0, 1, ... works on the slice
-/// of the part that is s before the rank's part, round the ring. Keys and route are not copied.
+/// of the part that is s parts before the rank's part, round the ring. Keys and route are not copied.
 class OrderedSlice {
  public:
   OrderedSlice(const KeyRound& keys, std::size_t channel, const pattern::OrderedRoute& route, int rank)
@@ -41,7 +41,7 @@ class OrderedSlice {
 /// Bytes of the buffers for a slice's sums.
 struct OrderedBytes {
   Index incoming = 0;  ///< sums of the step's rows, then returning sums
-  Index block = 0;     ///< the same sums in the form of the K/V block, if that is another form
+  Index block = 0;     ///< the same sums in the form of the K/V block, if this form differs
   Index outgoing = 0;  ///< sums that are sent
 
   Index total() const { return incoming + block + outgoing; }
@@ -51,9 +51,10 @@ struct OrderedBytes {
 };
 OrderedBytes ordered_bytes(const Problem& problem, const OrderedSlice& slice);
 
-/// The sums of one slice. In step 0 the kernel adds to the own sums; in step s > 0 call settle(s - 1), then it adds to
-/// begin(s). Then leave(s), send and receive: step s + 1 needs what arrives. At the end settle(P - 1). On their route
-/// sums are only copied, so their bits do not depend on it. The problem and the slice are not copied.
+/// The sums of one slice. In step 0 the kernel adds to the own sums. In step s > 0 call settle(s - 1); the kernel then
+/// adds to begin(s). After the kernel call leave(s), send outgoing(s) and receive incoming(s), which step s + 1 needs.
+/// At the end call settle() for the last step. On their route sums are only copied, so their bits do not depend on the
+/// route. The problem and the slice are not copied.
 class SliceSums {
  public:
   SliceSums(const Problem& problem, const OrderedSlice& slice, const GradientBlock& own);

@@ -2,12 +2,13 @@
 // ranks.
 //
 // The order is the mirror image of the forward pass's order (problem.hpp, rounds_of()). Key row y of a comb of N rows
-// adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1; for one query row, the heads that read the key's K/V head
-// in ascending order. The same sums continue from pair to pair. A sum has two levels: the total, and the sum of the
-// current block of queries (kernels::GradientViews). Both travel, so that ranks may cut blocks. A row's sums start at
-// its owner, which adds its queries from y on. Then they visit the ranks above, then those below, from rank 0 on. At
-// last the owner adds its queries before y. Query row x adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1. Worked
-// example: 12 rows on 3 ranks: key row 5 on rank 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
+// adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1; for one query row it adds the heads that read the key's
+// K/V head, in ascending order. The same sums continue from pair to pair. A sum has two levels: the total, and the sum
+// of the current block of queries (kernels::GradientViews). Both levels travel, so that ranks may cut blocks. A row's
+// sums start at the row's owner, which adds its queries from y on. Then the sums visit the ranks above the owner, then
+// the ranks below it, from rank 0 on. At last the owner adds its queries before y. Query row x adds the keys x, x - 1,
+// ..., 0, then N - 1, ..., x + 1.
+// Worked example: 12 rows on 3 ranks: key row 5 on rank 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 //
 // A rank can start on a block of keys only when the rank below it is done with that block. So every rank works on its
 // rows in two slices, the higher rows first (the order of keys requires that): the sums of one slice travel while the
@@ -30,8 +31,8 @@ namespace annulus::strategies {
 /// Into how many slices every rank's rows are cut if messages travel in this mode.
 Index ordered_slices(HopMode mode, std::size_t ranks);
 
-/// Has the channels of the keys. When a rank has worked on one channel of a step, it sends the sums of this channel's
-/// slice, and starts to receive the sums for the channel's next step.
+/// It has the same channels as the keys. When a rank has worked on one channel of a step, it sends the sums of this
+/// channel's slice, and starts to receive the sums for the channel's next step.
 class OrderedSumRound final : public SumRound {
  public:
   explicit OrderedSumRound(const KeyRound& keys);
@@ -46,8 +47,8 @@ class OrderedSumRound final : public SumRound {
     return {keys_, channel, routes_[slice_of(channel)].route, rank};
   }
   int rank_of(int part) const { return pattern::rank_of_part(part, keys_.ranks()); }
-  /// Added to the tag of a message to part `to_part`. So messages between two ranks differ if they go to different
-  /// parts of the receiver, or in different directions (forward, back).
+  /// The number that is added to the tag of a message to part `to_part`. So two messages between two ranks have
+  /// different tags if they go to different parts of the receiver, or in different directions (forward, back).
   int kind(int to_part, bool back) const;
   std::size_t slice_of(std::size_t channel) const { return channel % routes_.size(); }
   Room room(const LargestMessages& largest) const;

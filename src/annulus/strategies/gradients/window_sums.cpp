@@ -2,7 +2,7 @@
 
 namespace annulus::strategies {
 
-/// The sums of step s are sent after step s. What other ranks add to this rank's window counts in its last step.
+/// The sums of step s are sent after step s. What other ranks add to this rank's window is counted in its last step.
 Transfers WindowSumRound::transfers(int rank, std::size_t s) const {
   const pattern::Hops& hops = keys_.all();
   Transfers all;

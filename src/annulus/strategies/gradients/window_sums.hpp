@@ -35,7 +35,7 @@ class WindowSumPlan final : public SumPlan {
   std::unique_ptr<GradientSink> sink(const PassContext& context) const override;
   /// Bytes of the sums that other ranks make for this rank's rows; 0 if no other rank reads any of them.
   Index window_bytes(int rank) const override;
-  /// Bytes of a buffer for one part of the window (Problem::sum_parts()): copied there, it is added to the own sums.
+  /// Bytes of a buffer for one part (Problem::sum_parts()): it is copied here from the window, then added to own sums.
   Index closing_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
 
@@ -46,8 +46,8 @@ class WindowSumPlan final : public SumPlan {
   std::deque<WindowSumRound> rounds_;
 };
 
-/// Ranks add in the order in which they happen to be ready, so the last bits differ from run to run. No rank waits for
-/// another before finish(), in which each owner waits for all others.
+/// Ranks add in the order in which they happen to be ready, so the last bits differ from run to run. After the
+/// constructor no rank waits for another before finish(), in which each owner waits for all others.
 class WindowSums final : public GradientSink {
  public:
   WindowSums(const PassContext& context, const WindowSumPlan& plan);

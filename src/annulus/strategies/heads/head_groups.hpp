@@ -28,7 +28,7 @@ class HeadGroup {
   /// The problem that this rank computes on the group's rows, with its own heads only.
   const Problem& narrow() const { return narrow_; }
 
-  /// Bytes of take_heads() and return_heads() together: sent, received, and [m]: received from rank m of the group.
+  /// Bytes of take_heads() and return_heads() together: sent; received; received from each rank m of the group.
   Index bytes_sent() const;
   Index bytes_received() const;
   std::vector<Index> bytes_from() const;
@@ -39,11 +39,12 @@ class HeadGroup {
 
   /// Receives q and kv of the group's rows for this rank's heads; collective over the group.
   Tensors take_heads(const comm::Communicator& group, const Tensors& own) const;
-  /// Makes own.out, lse and what else the pass makes from these tensors of the group's rows; collective over the group.
+  /// Makes own.out, own.lse and the pass's other results from `narrow`, the tensors of the group's rows; collective
+  /// over the group.
   void return_heads(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
 
-  // The same for the second pass, which makes Problem::sums. If it makes gradients, dout, delta, dq and the sums for
-  // K/V rows travel, too; if it makes statistics, the lists of top rows and the sums do.
+  // The same for the pass that makes Problem::sums. For gradients, dout, delta, dq and the sums for K/V rows also
+  // travel; for statistics, the lists of top rows and the sums for K/V rows.
   Index backward_bytes_sent() const;
   Index backward_bytes_received() const;
   std::vector<Index> backward_bytes_from() const;
@@ -58,8 +59,8 @@ class HeadGroup {
   void return_lists(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
   /// Makes own.dq from dq of the group's rows.
   void return_query_gradients(const comm::Communicator& group, const Tensors& narrow, Tensors& own) const;
-  /// Returns the sums for the rank's own K/V rows and all heads, and frees `narrow`: the sums for the group's rows and
-  /// this rank's heads. If several ranks read a K/V head, their sums are added in the order of the ranks.
+  /// Returns the sums for the rank's own K/V rows and all heads. Frees `narrow`, the sums for the group's rows and this
+  /// rank's heads. If several ranks read a K/V head, their sums are added in the order of the ranks.
   core::Buffer return_key_sums(const comm::Communicator& group, core::Buffer narrow) const;
 
  private:

@@ -53,7 +53,7 @@ class GatheredKeys final : public SourceOf<GatheredRound> {
   std::vector<KeyBlock> blocks_;  // one for each rank
   std::vector<bool> arrived_;     // for each block
   std::vector<int> owners_;       // of the arrived blocks, in the order of arrival
-  comm::Gather gather_;           // after the buffer: if an error unwinds, messages end before the buffer
+  comm::Gather gather_;           // after the buffer: if an error unwinds, messages end before the buffer is freed
 };
 
 }  // namespace annulus::strategies

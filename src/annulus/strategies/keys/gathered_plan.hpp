@@ -1,4 +1,4 @@
-// Which rows every rank works on in each step, where K and V of all ranks are gathered on every rank: O(n) memory.
+// Which rows every rank works on in each step if K and V of all ranks are gathered on every rank (O(n) memory).
 #pragma once
 
 #include <deque>
@@ -47,7 +47,7 @@ class GatheredPlan final : public KeyPlan {
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// For the rank with the most rows: it gathers the fewest rows, but its own rows take more memory than this saves.
+  /// The bytes on the rank with the most rows. It gathers the fewest rows, but its own rows take more than this saves.
   Room room(const LargestMessages&) const override {
     return {rounds_[0].gathered_bytes(most_rows(rounds_[0].partition()))};
   }

@@ -6,7 +6,8 @@
 
 namespace annulus::strategies {
 
-/// Buffers of a channel, and its current block. For hop h = 0, 1, ...: begin(h), exchange the two messages, take(h).
+/// Buffers and current block of a channel. For hop h = 0, 1, ... call begin(h), exchange the two messages, call
+/// take(h).
 class HopChannel {
  public:
   /// `kv`: the rank's own K and V.
@@ -20,7 +21,7 @@ class HopChannel {
   void begin(std::size_t h);
   comm::Message outgoing() const { return outgoing_; }
   comm::Message incoming() const;
-  /// Makes the rows that hop h brought the current block. Counts their bytes in `metrics`.
+  /// The rows that hop h brought become the current block. Counts their bytes in `metrics`.
   void take(std::size_t h, core::HopMetrics& metrics);
 
  private:

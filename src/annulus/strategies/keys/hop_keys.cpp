@@ -27,7 +27,7 @@ HopKeys::Messages HopKeys::messages(std::size_t h) {
 void HopKeys::start(std::size_t s) {
   if (plan_.mode() == HopMode::blocking || s + 1 >= round_->steps(context_.rank())) return;
   // Starting the sends takes time if device memory is staged. Nothing hides this part of communication, so it counts as
-  // waiting. Collecting the rows does not count.
+  // waiting. Collecting the rows does not count as waiting.
   const Messages all = core::in_span("pack", [&] { return messages(s); });
   core::timed_wait(context_.hop(s + 1), "post", [&] { exchange_.start(all.sends, all.receives, hop_tag(s)); });
 }

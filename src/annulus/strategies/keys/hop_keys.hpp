@@ -8,7 +8,8 @@ namespace annulus::strategies {
 /// Tag of a hop's messages; K and V have kind 0. Other messages in flight at the same time have kinds from 1 on.
 constexpr int hop_tag(std::size_t hop, std::size_t kind = 0) { return int(1024 * kind + hop % 1024); }
 
-/// With parts, a rank sends to itself, and rings run both ways. NCCL matches messages only by order, MPI also by tag.
+/// With parts, a rank sends to itself, and messages between two ranks go both ways. This needs MPI, which also matches
+/// messages by tag; NCCL matches them only by their order.
 inline comm::Carrier carrier_of(const HopPlan& plan) {
   return plan.has_parts() ? comm::Carrier::mpi : comm::Carrier::any;
 }

@@ -17,7 +17,7 @@ struct Direction {
   int (*reach)(int ranks) = [](int ranks) { return ranks - 1; };  ///< largest number of hops
 };
 
-/// The direction of the ring `ring`: once round, from neighbour to neighbour.
+/// The direction of the strategy `ring`: once round the ring, from neighbour to neighbour.
 inline constexpr Direction upwards{};
 
 /// Bytes of a channel's buffers on one rank. The rows of hop h are received in buffer h mod 2.
@@ -83,12 +83,13 @@ class HopRound final : public KeyRound {
     const pattern::Hops hops;
   };
   const pattern::Partition& parts_;
-  std::deque<Channel> channels_;  // of one part; a deque: hops point to the rows in their channel
+  std::deque<Channel> channels_;  // of one part; a deque, because hops point to the rows in their channel
   const bool is_sliced_;
 };
 
-/// A plan of rounds in hops. A fixed order of keys, and slices, need one direction. Rows of a reproducible problem that
-/// do not follow one another from rank to rank go from part to part (pattern/parts.hpp), if messages overlap.
+/// A plan of rounds in hops. If keys come in a fixed order, or in slices, there is only one direction. If the rows of a
+/// reproducible problem do not follow one another from rank to rank and messages overlap, the rows go from part to part
+/// (pattern/parts.hpp).
 class HopPlan final : public KeyPlan {
  public:
   HopPlan(const std::vector<Problem>& rounds, const pattern::Partition& partition, HopMode mode,
@@ -108,8 +109,8 @@ class HopPlan final : public KeyPlan {
   HopMode mode_;
 };
 
-/// Own keys first, then the rows that each hop brings. For any P a rank holds at most its own rows and, for each
-/// channel, two received blocks and one block to send.
+/// Each rank works on its own keys first, then on the rows that each hop brings. For any number of ranks a rank holds
+/// at most its own rows and, for each channel, two received blocks and one block to send.
 MakePlans hops(HopMode mode, const std::vector<Direction>& directions);
 
 }  // namespace annulus::strategies

@@ -43,8 +43,8 @@ struct LargestMessages {
   Index sums = 0;
 };
 
-/// The most bytes that a plan needs on any rank. Plans compute them from the largest messages, by the formulas that
-/// they use for one rank's messages, so that the planner need not look at every rank.
+/// The most bytes that a plan needs on any rank. Plans compute these bytes from the largest messages, by the formulas
+/// that they use for one rank's messages, so that the planner need not look at every rank.
 struct Room {
   Index buffers = 0;  ///< buffers during the steps
   Index at_ends = 0;  ///< buffers before the first round or after the last one
@@ -71,12 +71,12 @@ class KeyRound {
   int ranks() const { return int(partition_.size()); }
   const pattern::StoredRows& rows(int rank) const { return partition_[std::size_t(rank)]; }
 
-  /// The rows of every rank's queries.
   const pattern::Partition& query_rows() const { return problem_.queries ? query_rows_ : partition_; }
   const pattern::StoredRows& query_rows(int rank) const { return query_rows()[std::size_t(rank)]; }
 
-  /// parts(): keys and sums travel between these, usually the ranks' rows; two of each rank if only this puts keys and
-  /// sums in order (pattern/parts.hpp) and all rows are queries. part(): for whose queries a channel brings keys.
+  /// parts(): the sets of rows between which keys and sums travel. Usually they are the ranks' rows. Each rank has two
+  /// parts if only this puts keys and sums in order (pattern/parts.hpp) and all rows are queries. part(): the part for
+  /// whose queries a channel brings keys.
   virtual const pattern::Partition& parts() const { return partition_; }
   virtual int part(int rank, std::size_t) const { return rank; }
   const pattern::StoredRows& queries(int rank, std::size_t channel) const {
@@ -89,9 +89,9 @@ class KeyRound {
   virtual std::size_t steps(int) const { return 1; }
   /// Number of channels of a rank: the most blocks that a step has.
   virtual std::size_t channels() const { return 1; }
-  /// Whether step 0 computes with a channel's block. Of several channels with the same own rows, only the first does.
+  /// Whether step 0 computes with a channel's block. If several channels have the same own rows, only the first does.
   virtual bool computes_own(std::size_t channel) const { return channel == 0; }
-  /// Number of metrics entries (hops) that the round needs, and the entry in which step s is counted.
+  /// hops(): number of entries of the metrics that the round needs. hop(): the entry that counts step s.
   virtual std::size_t hops(int rank) const { return steps(rank); }
   virtual std::size_t hop(int, std::size_t s) const { return s; }
   /// Names step s: "own rows", "hop 2 of 3".

@@ -55,7 +55,7 @@ class KeySource {
   virtual ~KeySource() = default;
 
   virtual void begin(std::size_t round) = 0;
-  // The metrics entry and the name of step s; if blocks are used as they arrive, known only when the step has begun.
+  // The metrics entry and the name of step s. If blocks are used as they arrive, ask only when the step has begun.
   virtual std::size_t hop(std::size_t s) const = 0;
   virtual std::string scope(std::size_t s) const = 0;
 
@@ -77,7 +77,7 @@ class KeySource {
   virtual void close() {}
 };
 
-/// A source for a plan whose steps come in a fixed order, and whose queries are the rank's own.
+/// A source for a plan whose steps come in a fixed order. The queries are the rank's own.
 template <class Round>
 class SourceOf : public KeySource {
  public:

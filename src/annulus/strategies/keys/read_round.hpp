@@ -63,13 +63,13 @@ class ReadRound : public KeyRound {
         seen_(std::move(seen)),
         hops_(seen_, query_rows(), partition, pattern::From::owners, -1, int(partition.size()) - 1) {}
 
-  /// The number of rows that hop h reads (usually rows of one head), bytes of such rows, and whether it reads any.
+  /// The number of rows that hop h reads (usually rows of one head); the bytes of such rows; whether hop h reads any.
   virtual Index rows_read(int rank, int h) const { return hops_.rows_received(rank, h); }
   virtual Index bytes_read(Index rows) const { return kv_bytes(problem(), rows); }
   virtual bool reads_any(int rank, int h) const { return hops_.rows_received(rank, h) > 0; }
 
  private:
-  /// The hops that bring rows to a rank, as their numbers h.
+  /// The numbers h of the hops that bring rows to a rank.
   const std::vector<int>& reads(int rank) const;
 
   const pattern::Layout seen_;
@@ -83,7 +83,7 @@ Index total(const std::array<Index, count>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), Index(0));
 }
 
-/// Executes such rounds; its buffers are used in turn.
+/// Executes such rounds. Its buffers are used in turn.
 class ReadKeys : public SourceOf<ReadRound> {
  public:
   const KeyBlock* block(std::size_t s, std::size_t) const override { return s == 0 ? &own_ : &current_; }

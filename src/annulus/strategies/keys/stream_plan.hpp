@@ -22,7 +22,7 @@ class StreamPlan final : public KeyPlan {
 
 /// Own rows first, then the needed rows of each other block.
 MakePlans read_from_store();
-/// The same for a backward pass that makes only dq, so without sums for keys.
+/// The same for a backward pass that makes only dq and therefore no sums for keys.
 MakePlans read_from_store_for_queries();
 
 }  // namespace annulus::strategies

@@ -8,7 +8,7 @@
 
 namespace annulus::strategies {
 
-/// In step 0 every rank exposes its own rows; all ranks that need rows read them.
+/// In step 0 every rank exposes its own rows. The ranks that need some of these rows read them.
 class WindowRound final : public ReadRound {
  public:
   using ReadRound::ReadRound;
@@ -26,7 +26,7 @@ class WindowPlan final : public KeyPlan {
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
   /// Bytes of the copy of the rank's K and V that others read; 0 if no other rank reads any of it.
   Index window_bytes(int rank) const override;
-  /// Bytes of a buffer for one part of the window (Problem::kv_parts()): rows are collected in it, then copied.
+  /// Bytes of a buffer for one part (Problem::kv_parts()): its rows are collected here, then copied into the window.
   Index opening_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
   bool is_read(int rank) const;

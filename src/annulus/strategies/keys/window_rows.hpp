@@ -14,7 +14,7 @@ pattern::PackedRows window_rows(const Problem& problem, const pattern::StoredRow
 /// Copies the rank's K and V into the window.
 void fill_window(const Problem& problem, const pattern::StoredRows& rows, const KeyBlock& own, comm::Window& window);
 
-/// Adds to the sums for the own rows what other ranks have added up in the window.
+/// Adds what other ranks have added up in the window to the sums for the own rows.
 void add_window(const Problem& problem, const pattern::StoredRows& rows, const comm::Window& window,
                 const GradientBlock& own);
 

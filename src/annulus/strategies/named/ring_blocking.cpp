@@ -1,4 +1,4 @@
-// ring_blocking: the hops of `ring`, but with blocking sends between kernel calls. It shows what time overlap saves.
+// ring_blocking: the hops of `ring` with blocking sends between kernel calls. It shows the time that overlap saves.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

@@ -1,5 +1,5 @@
 // rotation: at hop d, rank p receives exactly the rows that it reads, directly from rank p - d, and returns their dK
-// and dV there. It has the ring's order and message count, the fewest bytes, and no ranks that store and forward.
+// and dV to that rank. It has the ring's order and message count, and the fewest bytes; no rank forwards rows.
 #include "annulus/strategies/gradients/hop_sums.hpp"
 #include "annulus/strategies/gradients/ordered_sums.hpp"
 #include "annulus/strategies/named/named.hpp"

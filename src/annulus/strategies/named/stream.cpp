@@ -1,6 +1,6 @@
-// stream: keys are read from the input file, so that memory holds only one block of rows and what it reads, whatever
-// the number of rows. A block takes the place of a rank in `rotation`: the same rule says which rows it reads of which
-// other block. There are no messages, no rank waits for another, and a finished block need not be computed again.
+// stream: keys are read from the input file, so that memory holds only one block of rows and what this block reads, for
+// any number of rows. A block takes the place of a rank in `rotation`: the same rule says which rows it reads from
+// which other block. No messages travel, no rank waits for another, and a finished block need not be computed again.
 #include "annulus/strategies/keys/stream_plan.hpp"
 #include "annulus/strategies/named/named.hpp"
 

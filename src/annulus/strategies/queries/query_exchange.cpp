@@ -13,8 +13,8 @@ namespace annulus::strategies {
 namespace {
 
 /// Exchanges queries for one rank. A tensor of its own queries is (B, own rows, row bytes). A tensor of all queries is
-/// (B, Sq, row bytes), in the order of rows. The partial results of P ranks for the own queries are (B, P own rows, row
-/// bytes), rank after rank.
+/// (B, Sq, row bytes), in the order of rows. The partial results of P ranks for the own queries are (B, P * own rows,
+/// row bytes), rank after rank.
 ///
 /// Worked example: queries 0 ... 5 on 2 ranks, zigzag: rank 0 has the rows 0 1 5. After bring() each rank has 0 1 2 3 4
 /// 5. In return_to_owners() rank 0 sends its results for 2 3 4 to rank 1, and gets results for 0 1 5 from both ranks.
@@ -32,7 +32,7 @@ class QueryExchange {
       places_.push_back(pattern::stored_intervals(all, rows));
   }
 
-  /// Returns the rows of all ranks, of the tensor of which `own` has this rank's rows.
+  /// Returns a tensor with the rows of all ranks; `own` has this rank's rows of the tensor.
   core::Buffer bring(const char* name, const core::Buffer& own, Index row_bytes) const {
     core::Buffer all(name, batch_ * all_ * row_bytes);
     std::vector<comm::Piece> sends, receives;
@@ -45,7 +45,8 @@ class QueryExchange {
     return all;
   }
 
-  /// Returns this rank's results for all queries to the owners; `own` gets all ranks' results for the own queries.
+  /// Sends this rank's results for all queries to the queries' owners; `own` gets all ranks' results for the own
+  /// queries.
   void return_to_owners(const core::Buffer& all, const core::Buffer& own, Index row_bytes) const {
     std::vector<comm::Piece> sends, receives;
     for (const auto& places : places_) {

@@ -1,11 +1,12 @@
-// A problem whose tensors are in a store, computed one block of rows after another. A unit depends only on units of
-// earlier phases, so its numbers are the same whichever process computes it.
+// A problem whose tensors are in a store, computed one block of rows after another. A unit is one phase for one block
+// of one batch entry. It depends only on units of earlier phases, so its numbers are the same whichever process
+// computes it.
 //
-//   phase 0  for a block's queries: out, lse and, if asked for, entropy; with gradients also dq and the normalizers,
-//            which go into the store for phase 1. Reads q, k, v of the block, with gradients also dout, dlse. In each
-//            pass it also reads, once, the K and V rows of other blocks that the queries see
-//   phase 1  only with gradients, for a block's keys: dk and dv. Reads k and v of the block, and q, out, dout,
-//            normalizers and, if there is one, dlse of the query rows that see its keys
+//   phase 0  makes, for a block's queries, out, lse and, if asked for, entropy. With gradients it also makes dq and the
+//            normalizers, which go into the store for phase 1. It reads q, k and v of the block, with gradients also
+//            dout and dlse. In each pass it also reads, once, the K and V rows of other blocks that the queries see
+//   phase 1  only with gradients: makes dk and dv for a block's keys. It reads k and v of the block, and q, out, dout,
+//            normalizers and, if there is one, dlse of the query rows that see these keys
 //
 // Units of a phase are numbered with the block varying fastest, then the batch entry.
 #pragma once
@@ -26,7 +27,6 @@ inline double flops_of(const core::Shape& shape, double kept, int products) {
   return 2 * kept * double(of_each);
 }
 
-/// What a unit costs.
 struct UnitCost {
   Index memory_bytes = 0;  ///< peak of tensors and buffers, as the memory ledger counts them
   Index bytes_read = 0;
@@ -35,7 +35,7 @@ struct UnitCost {
   int products = 0;      ///< number of products for each triple: see flops_of()
 };
 
-/// What was measured in a unit; `backward` only if the unit made gradients.
+/// What was measured in a unit; `backward` is set only if the unit made gradients.
 struct UnitMetrics {
   std::optional<core::RankMetrics> forward, backward;
   std::vector<std::int64_t> sink_sums = {};  ///< of the unit's queries (Tensors::sink_sums)

@@ -1,6 +1,6 @@
 // Makes dK and dV of a block's keys. The backward loop runs over the queries that see these keys; it reads the queries
 // from a store, a few blocks ahead of the kernel. No sums for other blocks' keys are made, so nothing is written twice.
-// But scores are computed again: gradients take 7 products for a kept triple (3 for dq, 4 here), not the 5 of one pass.
+// But scores are computed again: gradients take 7 products for a kept triple (3 for dq, 4 here); one pass would take 5.
 #pragma once
 
 #include "annulus/strategies/schedule.hpp"
@@ -21,7 +21,7 @@ class QueryPlan final : public KeyPlan {
   std::deque<QueryRound> rounds_;
 };
 
-/// A block's own keys meet first its own queries, then those of other blocks.
+/// A block's own keys meet its own queries first, then the queries of other blocks.
 class StoredQueries final : public ReadKeys {
  public:
   StoredQueries(const PassContext& context, const QueryPlan& plan) : ReadKeys(context), plan_(plan) {}

@@ -1,5 +1,5 @@
-// Which blocks of 32 rows and 32 keys the backward pass on the matrix unit takes, one after another: for products of
-// bfloat16 (backward_tiles.cpp) and of numbers in parts (split_backward.cpp).
+// Which blocks of 32 rows and 32 keys the backward pass on the matrix unit takes, one after another. Used for products
+// of bfloat16 (backward_tiles.cpp) and of numbers in parts (split_backward.cpp).
 #pragma once
 
 #include "annulus/kernels/host/amx/backward_pack.hpp"
@@ -7,13 +7,14 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Keys of a block; for how many keys dS is kept until its products are added to dQ.
+/// Keys of a block, and the number of keys whose dS is kept until its products are added to dQ.
 constexpr int kBlockKeys = 32;
 constexpr int kKeptKeys = 256;
 /// Words of a part of a block's dS: a word has two keys of one row.
 constexpr int kBlockWords = kBlockKeys * kStepRows / 2;
 
-/// Addresses for 32 keys and 32 rows. A number of several parts (split.hpp) has a tile for each, one after another.
+/// Addresses for 32 keys and 32 rows. If numbers have several parts (split.hpp), each part has a tile, one after
+/// another.
 struct Block {
   const BFloat16Pair *keys, *values;               // [2 tiles of keys][depth tile][part][16 keys][16 words]
   const BFloat16Pair *queries, *dout;              // [part][word][32 rows]
@@ -77,8 +78,8 @@ class Blocks {
     return false;
   }
 
-  /// Calls add(row, low, high) for each block of rows that sees some of the keys [first, end), whose dS is kept: it
-  /// sees keys from low to below high. If `cut`, calls it for 32 keys at a time, the last ones first.
+  /// Calls add(row, low, high) for each block of rows that sees some of the keys [first, end), whose dS is kept. The
+  /// keys that it sees lie in [low, high). If `cut`, calls it for 32 keys at a time, the last ones first.
   template <class Add>
   void for_each_row(int first, int end, bool cut, const Add& add) const {
     for (int row = 0; row < q_.rows; row += kStepRows) {

@@ -1,5 +1,5 @@
-// Which rows and keys a step of the forward pass on the matrix unit has, and what is done to their scores and sums by
-// rows: for products of bfloat16 (forward_tiles.cpp) and of numbers in parts (split_forward.cpp).
+// Which rows and keys a step of the forward pass on the matrix unit has, and what is done to their scores and sums row
+// by row. Used for products of bfloat16 (forward_tiles.cpp) and of numbers in parts (split_forward.cpp).
 #pragma once
 
 #include "annulus/kernels/host/amx/forward_step.hpp"
@@ -10,7 +10,7 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 /// Walks over those steps of a tile in which a row sees a key, one group of rows after another.
 class Walk {
  public:
-  /// `parts`: of each number; `columns`: tiles of columns of values and accumulators.
+  /// `parts`: how many parts a number has; `columns`: how many tiles of columns values and accumulators have.
   ANNULUS_INLINE_MEMBER Walk(const QueryPanels<BFloat16Pair>& panels, const KeyTile<BFloat16Pair>& tile, int columns,
                              int parts = 1)
       : panels_(panels),
@@ -37,7 +37,8 @@ class Walk {
     step_.first_key = key;
     step_.is_masked = key < whole_begin_ || key + kStepKeys > whole_end_;
   }
-  /// Goes to the first group, from row number `row` on, that sees a key of the tile, and to its first step with one.
+  /// Goes to the first group, from row number `row` on, that sees a key of the tile, and to the group's first step
+  /// that has such a key.
   void enter_group(std::int64_t row) {
     for (; row < panels_.rows; row += kStepRows) {
       const std::int64_t last = row + kStepRows < panels_.rows ? row + kStepRows - 1 : panels_.rows - 1;
@@ -45,7 +46,8 @@ class Walk {
       end_ = within(panels_.end[row]);
       if (begin >= end_) continue;
       whole_begin_ = within(panels_.begin[row]);
-      // At most tile_.count: a last step that zeros fill up counts as masked, because no row sees the zeros.
+      // At most tile_.count: so a last step that is filled up with zeros counts as masked, because no row sees the
+      // zeros.
       whole_end_ = within(panels_.end[last]);
       const int number = begin / kStepKeys;
       step_.keys = tile_.keys + std::int64_t(number) * key_words_;
@@ -66,9 +68,9 @@ class Walk {
 
   const QueryPanels<BFloat16Pair>& panels_;
   const KeyTile<BFloat16Pair>& tile_;
-  const int depth_, columns_;          // tiles: of all parts of a row, of columns
-  const int key_words_, value_words_;  // of a step
-  int end_ = 0;                        // end of the keys that some row of the group sees; next line: those that all see
+  const int depth_, columns_;          // how many tiles the parts of a row take; how many tiles of columns
+  const int key_words_, value_words_;  // words of a step's keys and values
+  int end_ = 0;                        // end of keys that some row of the group sees; next line: keys that all see
   int whole_begin_ = 0, whole_end_ = 0;
   Step step_ = {};
 };
@@ -81,7 +83,7 @@ struct SeenKeys {
 /// What is done to the scores and sums of a step row by row.
 class StepRows {
  public:
-  /// `factor`: by which a score is multiplied (base 2); `columns`: tiles of columns.
+  /// `factor`: a score times `factor` is in base 2; `columns`: how many tiles of columns accumulators have.
   StepRows(const QueryPanels<BFloat16Pair>& panels, const KeyTile<BFloat16Pair>& tile, int columns, float factor)
       : panels_(panels), tile_(tile), columns_(columns), factor_(factor) {}
 
@@ -95,8 +97,8 @@ class StepRows {
     return {panels_.begin[row] - first, panels_.end[row] - first};
   }
   void hide_unseen(const Step& step, float* scores) const;
-  /// `only_empty`: of rows that have seen no key. Others must wait while the step before, whose weights are in their
-  /// old scale, is not yet added to the accumulators.
+  /// `only_empty`: only of rows that have seen no key. Other rows must wait until the step before is added to the
+  /// accumulators, because that step's weights are in the old scale.
   void raise_maxima(const Step& step, const float* scores, bool only_empty = false) const;
   bool has_empty_rows(const Step& step) const;
 

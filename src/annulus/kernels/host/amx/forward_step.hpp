@@ -30,8 +30,8 @@ struct Ones {
 constexpr Ones kOnes;
 
 /// Where the tile in register 1 must still be stored; with more than two depth tiles, the tile in register 0 belongs
-/// directly before it. They are stored while the next product runs: a store that waits for its product would fill the
-/// processor's scheduler, and no later instruction could start.
+/// directly before it. Such a tile is stored while the next product runs: a store that waits for its product would
+/// fill the processor's scheduler, and no later instruction could start.
 struct LateStore {
   float* to;
   long stride;
@@ -57,7 +57,8 @@ ANNULUS_INLINE void add_scores_plainly(TileRegisters& tiles, const Step& step, i
     }
 }
 
-/// Adds the step's two products to one tile of O^T, or to l: there the stride is 0, so all tile rows are one memory.
+/// Adds the step's two products to one tile of O^T, or to l: there the stride is 0, so all tile rows are the same
+/// memory.
 ANNULUS_INLINE void add_values_plainly(TileRegisters& tiles, const BFloat16Pair* values, int product_stride,
                                        const BFloat16Pair* weights, float* to, long stride) {
   tiles.load<0>(to, stride);
@@ -90,8 +91,9 @@ ANNULUS_INLINE void flush(TileRegisters& tiles, bool two, const LateStore& late)
   tiles.store<1>(late.to, late.stride);
 }
 
-/// Makes those weights of a step that are assigned to product number i of `all`, while this product runs. A function,
-/// not a lambda of advance(): if a second closure refers to the Weigher, GCC 12 keeps it in memory, not in registers.
+/// Makes those weights of a step that are assigned to product number i of `all`, while this product runs. It is a
+/// function, not a lambda of advance(): if a second closure refers to the Weigher, GCC 12 keeps it in memory, not in
+/// registers.
 template <int i, int all>
 ANNULUS_INLINE void weigh_beside(StepMemory& memory, Weigher& weigher) {
   constexpr int units = kStepKeys / 2, begin = i * units / all, end = (i + 1) * units / all;
@@ -157,7 +159,7 @@ __attribute__((noinline)) bool advance(TileRegisters& tiles, StepMemory& memory,
         late = {scores + (t * kHalves + h) * kTileWords, 64};
       });
     });
-  } else {  // both tiles of rows for each tile of K, which comes from a slower cache and so is read once
+  } else {  // each tile of K is read once, for both tiles of rows, because K comes from a slower cache
     times<4>([&]<int t>() ANNULUS_INLINE_MEMBER {
       constexpr int to = t % 2 ? 0 : 2;
       times<depth>([&]<int k>() ANNULUS_INLINE_MEMBER {

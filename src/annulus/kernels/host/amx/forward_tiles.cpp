@@ -1,5 +1,5 @@
-// The forward pass of the instruction set amx, for products of bfloat16 (see TileFunctions): the tile's keys in steps
-// of 64, rows in groups of 32. It is compiled for the matrix unit, and for vectors instead of it
+// The forward pass of the instruction set amx, for products of bfloat16 (see TileFunctions). It takes the tile's keys
+// in steps of 64 and rows in groups of 32. It is compiled for the matrix unit, and for vectors instead of it
 // (instruction_sets.cmake), with the same bits: all operations besides the products are the same, in the same order.
 //
 // m, l and accumulators are those of online_softmax.hpp, with two exceptions: a score may be above m by a little less
@@ -39,7 +39,8 @@ class TileWork {
   StepMemory memory_;
 };
 
-/// Makes a step's weights again, now for any scores. memory_ already has scores of the next step: it keeps them.
+/// Makes a step's weights again, in a way that is right for any scores. memory_ keeps its scores, which are those of
+/// the next step.
 void TileWork::weigh_again(const Step& now) {
   alignas(64) float next[kStepKeys * kStepRows];
   __builtin_memcpy(next, memory_.scores, sizeof next);

@@ -1,5 +1,5 @@
-// Packs rows in memory into operands of the matrix unit, for C += A B. First operands (A): 16 rows of 16 words. Second
-// operands (B): 16 words of 16 columns; pack_side_by_side() puts two of them side by side, 32 columns.
+// Packs rows in memory into operands of the matrix unit, for C += A B. First operands (A) have 16 rows of 16 words.
+// Second operands (B) have 16 words of 16 columns; pack_side_by_side() puts two of them side by side, 32 columns.
 #pragma once
 
 #include "annulus/kernels/host/amx/tile_registers.hpp"

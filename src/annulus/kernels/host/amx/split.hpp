@@ -1,9 +1,9 @@
 // Numbers of float32 (or float16) as sums of two or three numbers of bfloat16, for products on the matrix unit.
 //
 // x = x0 + x1 + ...: x0 is x rounded to bfloat16, x1 is the rest rounded to bfloat16, and so on. Three parts hold all
-// 24 bits of a float32, two all 11 bits of a float16. A product of two numbers is the sum of the products of their
-// parts i and j with i + j < parts, the smallest ones first: three products of two parts, six of three parts. Those
-// left out are below 2^-16 (two parts) or 2^-23 (three parts) of the product.
+// 24 bits of a float32, two parts all 11 bits of a float16. A product of two numbers is the sum of the products of
+// their parts i and j with i + j < parts, the smallest ones first: three products of two parts, six of three parts.
+// The products that are left out are below 2^-16 (two parts) or 2^-23 (three parts) of the whole product.
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
@@ -15,7 +15,7 @@ ANNULUS_INLINE Floats upper_part(Floats x) {
   return bits_as<Floats>((bits_as<Vec<std::uint32_t>>(x) + 0x8000u) & 0xffff0000u);
 }
 
-/// Parts of numbers that are not large. The last of three parts needs no rounding: 7 bits are left for it.
+/// Splits numbers that are not large. The last of three parts needs no rounding: 7 bits are left for it.
 template <int kParts>
 ANNULUS_INLINE void split(Floats x, Floats (&part)[kParts]) {
 #pragma GCC unroll 3
@@ -25,8 +25,8 @@ ANNULUS_INLINE void split(Floats x, Floats (&part)[kParts]) {
   }
 }
 
-/// Parts of any numbers. The first part of infinity and of NaN is the number itself, the others are 0. The first part
-/// of a number that would be rounded to infinity is cut off, not rounded.
+/// Splits any numbers. The first part of infinity and of NaN is the number itself, the others are 0. The first part of
+/// a number that would be rounded to infinity is cut off, not rounded.
 template <int kParts>
 ANNULUS_INLINE void split_stored(Floats x, Floats (&part)[kParts]) {
   const Floats largest = broadcast(0x1.fep127f), zero{};
@@ -68,7 +68,7 @@ ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
   p = fused(fused(p, r, broadcast(0.69315131187254986f)), r, broadcast(1.f));
 #if defined(__AVX512F__)
   power = minus_rounded_down(x, shift);
-  return _mm512_scalef_ps(p, power);  // of `power` it takes the integer below
+  return _mm512_scalef_ps(p, power);  // VSCALEFPS rounds `power` down
 #else
   power = x > broadcast(__FLT_MAX__) ? x : larger(broadcast(-200.f), whole - shift);
   return times_power_of_two(p, power);
@@ -79,7 +79,7 @@ ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
 struct PartPair {
   int a, b;
 };
-/// All of them, the smallest products first.
+/// All pairs of parts, those with the smallest products first.
 template <int kParts>
 struct PartPairs {
   static constexpr int kCount = kParts * (kParts + 1) / 2;
@@ -96,7 +96,8 @@ struct PartPairs {
 template <int kParts>
 constexpr PartPairs<kParts> kPartPairs;
 
-/// Where two by two tiles are, [tile of rows][tile of columns], in numbers; stride: bytes between two rows of a tile.
+/// Two by two tiles, [tile of rows][tile of columns]. `rows`, `columns`: distance between tiles, in numbers; `stride`:
+/// bytes between two rows of a tile.
 struct TileBlock {
   float* first;
   long rows, columns;
@@ -114,13 +115,14 @@ class PartProducts {
  public:
   explicit PartProducts(TileRegisters& tiles) : tiles_(tiles) {}
 
-  /// Begins with the sums of a block (or zeros), which are stored there later.
+  /// Begins a block: its products are added to the sums in its memory (or to zeros), and the results are stored there
+  /// later.
   ANNULUS_INLINE_MEMBER void enter(const TileBlock& block, bool from_zero) {
     next_ = block;
     is_first_ = true;
     from_zero_ = from_zero;
   }
-  /// Adds products and calls beside() after each second one. Words between two parts: a_part, b_part; b_stride: bytes
+  /// Adds products and calls beside() after each second one. a_part, b_part: words between two parts; b_stride: bytes
   /// between two rows of a tile of B. The sums of the block before are stored one after another beside the first four
   /// products: a store that waits for its product would fill the processor's scheduler, and no later instruction could
   /// start.
@@ -154,7 +156,7 @@ class PartProducts {
   }
 
  private:
-  /// Stores sum i of the block before and takes that of the next block into the register.
+  /// Stores sum i of the block before and loads sum i of the next block into the register.
   template <int i>
   ANNULUS_INLINE_MEMBER void exchange() {
     if (!is_first_) return;
@@ -180,7 +182,7 @@ struct Alone {
   ANNULUS_INLINE_MEMBER void operator()() const {}
 };
 
-/// Where a number's parts are: in the low (0) or high half of words, `part` words apart.
+/// Where a number's parts are: in the low halves (half = 0) or high halves (1) of words that are `part` words apart.
 struct NumberInParts {
   const BFloat16Pair* word;
   int half;
@@ -198,8 +200,8 @@ struct NumberInParts {
   }
 };
 
-/// Adds those of 32 products a(k) b(k) for which seen(k) holds: the bits are those of the matrix unit. If some of these
-/// numbers are not finite, whole numbers are multiplied: sums of parts of products with infinity would be NaN.
+/// Adds those of 32 products a(k) b(k) for which seen(k) holds, with the bits of the matrix unit. If some of these
+/// numbers are not finite, whole numbers are multiplied, because infinity times a part that is 0 would be NaN.
 template <int kParts, class A, class B, class Seen>
 void add_product_of_seen(float& sum, const A& a, const B& b, const Seen& seen) {
   bool is_finite = true;

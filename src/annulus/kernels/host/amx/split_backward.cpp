@@ -67,8 +67,9 @@ inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::add(float* sums, const std
   }
 }
 
-/// Adds block `before` to dV and dK, makes P and dS of `now` from S^T and dP^T in memory, and replaces these by those
-/// of `next`. P and dS are made beside the products of dV, dK and S^T: they are ready before S^T is stored.
+/// Adds block `before` to dV and dK, makes P and dS of `now` from S^T and dP^T in memory, and replaces S^T and dP^T by
+/// those of `next`. P and dS are made beside the products of dV, dK and S^T, so they are ready before the new S^T is
+/// stored.
 template <int kParts>
 template <bool kMasked>
 void SplitChunk<kParts>::advance(const Block* next, const Block& now, const Block* before) {
@@ -82,7 +83,7 @@ void SplitChunk<kParts>::advance(const Block* next, const Block& now, const Bloc
     done += kUnits;
     while (made * all < done) make(made++);
   };
-  if (all == 0) products_.flush();  // dP^T of `now`
+  if (all == 0) products_.flush();  // stores dP^T of `now`, which registers still hold
   if (before != nullptr) {
     const Factors<kParts>& from = factors_of(number_ + 1);
     add(memory_.dv, from.p, before->added_dout, beside);
@@ -93,7 +94,7 @@ void SplitChunk<kParts>::advance(const Block* next, const Block& now, const Bloc
   if (next != nullptr) multiply(next->values, next->dout, memory_.dp, Alone{});
 }
 
-/// Adds a block whose P and dS are made last to dV and dK.
+/// Adds block b, whose P and dS were made last, to dV and dK.
 template <int kParts>
 void SplitChunk<kParts>::add_to_keys(const Block& b) {
   if (!q_.finite && b.is_masked) return add_keys_seen(b);
@@ -103,7 +104,8 @@ void SplitChunk<kParts>::add_to_keys(const Block& b) {
   products_.flush();
 }
 
-/// Adds to dV and dK where dout or Q is not finite. Leaves out keys that a row does not see: 0 times infinity is NaN.
+/// Adds b to dV and dK if dout or Q is not finite. Leaves out keys that a row does not see, because 0 times infinity
+/// is NaN.
 template <int kParts>
 void SplitChunk<kParts>::add_keys_seen(const Block& b) {
   const Factors<kParts>& from = factors_of(number_ + 1);
@@ -243,8 +245,8 @@ bool pack_key_columns_in_parts(const void* const* rows, int count, int head_dim,
   return is_zero(differences);
 }
 
-// Q comes with one factor for all rows. dout comes with a factor for each row, which P has here: dout is not
-// multiplied.
+// Q comes with one factor for all rows, dout with a factor for each row. P already contains the factors of dout's rows
+// (Block::factors), so dout is packed without them.
 ANNULUS_INLINE float factor_of(const RowFactors<float>& factors) { return factors.step == 0 ? *factors.of : 1; }
 
 /// Q (or dout) as second operand of S^T (or dP^T): [row / 32][part][word][32 rows].

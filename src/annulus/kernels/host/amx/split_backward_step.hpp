@@ -8,7 +8,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-constexpr int kBlockNumbers = kBlockKeys * kStepRows;  // of P, or of dS, of a block
+constexpr int kBlockNumbers = kBlockKeys * kStepRows;  // numbers of P, or of dS, in a block
 /// Calls of weigh_pair_of_keys() that a block takes.
 constexpr int kUnits = kBlockKeys / 2 * kTileVectors;
 

@@ -5,7 +5,7 @@
 //   queries  [row / 32][part][word][32 rows]            numbers times scale * log2(e), as in float tiles
 //   keys     [key / 16][depth tile][part][16 keys][16 words]
 //   values   [step][column tile][2 products][part][16 columns][16 words of two keys]
-// An even number of column tiles: columns are padded to a multiple of 32.
+// The number of column tiles is even, because columns are padded to a multiple of 32.
 #include "annulus/kernels/host/amx/forward_rows.hpp"
 #include "annulus/kernels/host/amx/split_pack.hpp"
 #include "annulus/kernels/host/amx/tables.hpp"
@@ -22,7 +22,7 @@ template <int kParts>
 struct SplitMemory {
   /// [4 tiles of keys][2 halves][16 keys][16 rows]
   alignas(64) float scores[kStepKeys * kStepRows];
-  /// Two memories, for this step and for the one before: [2 products][2 halves][part][16 pairs of keys][16 rows]
+  /// Two buffers, for this step and for the one before: [2 products][2 halves][part][16 pairs of keys][16 rows]
   alignas(64) Pair weights[2][kParts * kPartWords];
 };
 
@@ -42,7 +42,7 @@ class Weights {
       power_[v] = broadcast(-1.f);
     }
   }
-  /// Makes the next unit.
+  /// Makes the weights of the next two keys and half of the rows.
   ANNULUS_INLINE_MEMBER void make() {
     if (made_++ % kHalves == 0)
       make_half<0>(made_ / kHalves);
@@ -157,10 +157,11 @@ inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_values(const Step& step
   }
 }
 
-/// Adds step `before` to O^T, makes the weights of `now` from the scores in memory, and replaces these scores by
-/// those of `next`. Weights are made beside products, so that the matrix unit and vectors work at the same time. The
-/// first two tiles of new scores are stored when more than half of the weights are made, the others by the next
-/// products (or by flush()), when all are.
+/// Adds step `before` to O^T, makes the weights of `now` from the scores in memory, and replaces these scores by those
+/// of `next`. Weights are made beside products, so that the matrix unit and vectors work at the same time. New scores
+/// of the first two tiles of keys are stored when at least half of the weights are made: then the old scores of these
+/// tiles are no longer needed. The other new scores are stored by the next products (or by flush()), when all weights
+/// are made.
 template <int kParts>
 bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* before) {
   Weights<kParts> weights(now, memory_.scores, weights_of(number_));
@@ -194,7 +195,7 @@ void SplitWork<kParts>::weigh_with_care(const Step& now) {
   weights.store_sums();
 }
 
-/// Makes the weights of `now` again. memory_ already has scores of the next step: it keeps them.
+/// Makes the weights of `now` again. memory_ keeps its scores, which are those of the next step.
 template <int kParts>
 void SplitWork<kParts>::weigh_again(const Step& now) {
   alignas(64) float next[kStepKeys * kStepRows];
@@ -234,8 +235,8 @@ void SplitWork<kParts>::run() {
   products_.flush();
 }
 
-/// Adds a step of values that are not all finite, number by number, without the keys that a row does not see: weight 0
-/// times infinity is NaN.
+/// Adds a step of values that are not all finite, number by number. Leaves out the keys that a row does not see,
+/// because weight 0 times infinity is NaN.
 template <int kParts>
 void SplitWork<kParts>::add_seen(const Step& step) {
   for (int i = 0; i < kStepRows; ++i) {
@@ -264,7 +265,7 @@ void SplitWork<kParts>::add_seen(const Step& step) {
   }
 }
 
-/// For tiles whose values are not all finite.
+/// Replaces run() for tiles whose values are not all finite.
 template <int kParts>
 void SplitWork<kParts>::run_plainly() {
   for (Walk walk(panels_, tile_, columns_, kParts); !walk.is_done(); walk.go_on()) {

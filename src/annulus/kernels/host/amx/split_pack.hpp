@@ -6,7 +6,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Whether no lane has a NaN: x - x is 0 for finite x, otherwise NaN, and sums of such differences keep it.
+/// Whether no lane has a NaN: x - x is 0 for finite x, otherwise NaN, and a sum with a NaN stays NaN.
 ANNULUS_INLINE bool is_zero(Floats differences) {
   for (int i = 0; i < kLanes<float>; ++i)
     if (differences[i] != 0) return false;

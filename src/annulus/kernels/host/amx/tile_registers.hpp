@@ -1,9 +1,9 @@
 // The matrix unit: eight tile registers of 16 rows of 64 bytes; the product of two registers is added to a third. There
 // are two classes TileRegisters with the same results, bit for bit: one uses Intel's AMX, the other one vectors.
 //
-// What TDPBF16PS computes. A has 16 rows of 16 words, B has 16 words of 16 columns; a word is two numbers of bfloat16.
-// To c = C[m][n] it adds the 32 products of A[m][k] and B[k][n], k = 0 ... 15, as two chains of multiply-adds that
-// start from +0, one for the even halves and one for the odd halves:
+// TDPBF16PS computes C += A B. A has 16 rows of 16 words, B has 16 words of 16 columns; a word is two numbers of
+// bfloat16. To c = C[m][n] it adds the 32 products of A[m][k] and B[k][n], k = 0 ... 15, as two chains of
+// multiply-adds that start from +0, one for the even halves and one for the odd halves:
 //   c + (even + odd)      rounded to nearest even; denormal numbers are 0, as operands and as results
 // The vectors' results were compared with the instruction's on 48 million numbers: all equal (NaN may have other bits).
 // The instruction ignores the modes of MXCSR; for the vectors the caller makes denormals 0 (DenormalsAreZero).
@@ -34,8 +34,8 @@ class TileRegisters {
   TileRegisters(const TileRegisters&) = delete;
   TileRegisters& operator=(const TileRegisters&) = delete;
 
-  // Each statement has "memory", because the compiler does not know which memory it reads or writes (GCC 12 does not
-  // know it of its own intrinsics), and because the order in the source, which is the schedule, must stay.
+  // Each statement names "memory", because the compiler does not know which memory it reads or writes (GCC 12 does not
+  // know this even of its own intrinsics), and because the order in the source is the schedule and must stay.
   template <int t>
   ANNULUS_INLINE_MEMBER void zero() {
     asm volatile("tilezero %%tmm%c0" ::"i"(t) : "memory");
@@ -156,7 +156,7 @@ class TileRegisters {
 
 #endif
 
-/// Calls f<0>(), ..., f<kCount - 1>() of a lambda, in this order: numbers of registers must be known when compiling.
+/// Calls f<0>(), ..., f<kCount - 1>() of a lambda, in this order. Register numbers must be known at compile time.
 template <int kCount, int i = 0, class F>
 ANNULUS_INLINE void times(const F& f) {
   if constexpr (i < kCount) {

@@ -1,7 +1,8 @@
-// Turns scores into softmax weights in bfloat16, the type in which products take them: 2^x by fixed point and a table.
+// Turns scores into softmax weights in bfloat16, the type in which products take them. 2^x is computed with
+// fixed-point numbers and a table.
 //
 // With m an even integer, x = score * factor - m + 127 + 2^16 is a float whose last place is 2^-7. So one multiply-add
-// rounds the score to a multiple of 1/128, and the low 16 bits of x consist of, below a bit that is 0,
+// rounds the score to a multiple of 1/128. The low 16 bits of x are a bit that is 0, and after it
 //   8 bits  floor(x) - 2^16, the exponent of the weight in bfloat16
 //   7 bits  f: the mantissa is 128 (2^(f / 128) - 1), which is f minus an entry of a table of 128 bytes
 // Rounding does not depend on m (rule K of online_softmax.hpp: rescaling is exact). Weights below 2^-126 count as 0.
@@ -58,7 +59,7 @@ ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
   return _mm512_scalef_ps(p, power);
 #else
   for (int i = 0; i < kLanes<float>; ++i) {
-    const bool is_infinite = power[i] == kInfinity<float>;  // then p is NaN; VSCALEFPS gives infinity, too
+    const bool is_infinite = power[i] == kInfinity<float>;  // VSCALEFPS also gives infinity then, for any p
     const int whole = power[i] < 200 ? int(power[i]) : 200, half = whole / 2, rest = whole - half;
     const float first = bits_as<float>(std::uint32_t(half + 127) << 23),
                 second = bits_as<float>(std::uint32_t(rest + 127) << 23);
@@ -68,8 +69,8 @@ ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 #endif
 }
 
-/// x minus the largest integer <= x, rounded down: 0 <= fraction < 1; 0 for infinite x. All processors have the bits of
-/// VREDUCEPS. `whole` becomes that integer, or x itself where VSCALEFPS takes the integer below by itself.
+/// x minus the largest integer <= x, rounded down: 0 <= fraction < 1; 0 for infinite x. All processors get the bits of
+/// VREDUCEPS. `whole` becomes that integer, or, with AVX-512, x itself, because VSCALEFPS rounds it down.
 ANNULUS_INLINE Floats fraction_of(Floats x, Floats& whole) {
 #if defined(__AVX512F__)
   whole = x;
@@ -181,7 +182,7 @@ ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   return x < kFixedPoint ? kFixedPoint : x;
 }
 
-/// Computes a step's weights if weigh_pair() may fail; m must be raised before. Where both work, bits are the same.
+/// Computes a step's weights if weigh_pair() may fail; m must be raised before. If both work, their bits are the same.
 __attribute__((noinline)) inline void weigh_with_care(StepMemory& memory, const float* m, float factor) {
   for (int u = 0; u < kStepKeys / 2; ++u)
     for (int row = 0; row < kStepRows; ++row) {
