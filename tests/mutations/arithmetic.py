@@ -34,7 +34,7 @@ mutation("dlse", "the gradient of the LSE is left out", KERNELS + "host/host_epi
          "if (dlse.data) value -= load_number", "if (dlse.data && value != value) value -= load_number",
          "kernels_backward")
 mutation("empty-state", "an empty state is merged like one with keys", KERNELS + "merge.cpp",
-         "if (from.l[one] == T(0)) return;  // its acc may hold anything\n", "",
+         "if (from.l[one] == T(0)) return;  // an empty state: its acc may hold anything\n", "",
          "kernels_merge")
 mutation("key-parts", "parts of the keys of few queries overlap", KERNELS + "host/host_key_parts.cpp",
          "begin = all * (parts - part - 1) / parts;",
