@@ -75,7 +75,7 @@ run_part() {
       phase "tsan: configure" cmake -S . -B build/tsan -G Ninja -DANNULUS_BUILD_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
         -DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g -fsanitize=thread"
       phase "tsan: build" cmake --build build/tsan --target tests/core/all tests/comm/all --parallel "$(build_jobs)"
-      export TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1"
+      export TSAN_OPTIONS="ignore_noninstrumented_modules=1 halt_on_error=1 allocator_may_return_null=1"
       phase "tsan: core" run_tests build/tsan/tests/core 2
       phase "tsan: comm" run_tests build/tsan/tests/comm 1 -E '\.np[3-8]' ;;
     debug-*) check_rooms debug "${1#debug-}" --preset debug -DANNULUS_WERROR=ON ;;
