@@ -1,7 +1,7 @@
-# Sourced by the scripts beside it: what more than one of them needs.
+# Functions that several scripts of this folder need. The scripts source this file.
 
 # annulus_cache: the folder for what tools/setup builds. If HOME is unset (CI, containers), it is in the account's home.
-# tools/cmake/AnnulusDependencies.cmake looks in the same place.
+# tools/cmake/AnnulusDependencies.cmake calls this function, too.
 annulus_cache() {
   local home=${HOME:-$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)}
   echo "${ANNULUS_CACHE:-${XDG_CACHE_HOME:-${home:-/tmp}/.cache}/annulus}"

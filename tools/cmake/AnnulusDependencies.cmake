@@ -1,5 +1,5 @@
-# Finds all libraries of annulus and prints which are used. If some are missing, ONE error names all and says what to
-# do.
+# Finds all libraries that annulus needs, and prints which are used. If some are missing, ONE error names all missing
+# libraries and says what to do.
 set(annulus_missing "")
 if(ANNULUS_BUILD_PROGRAM AND NOT ANNULUS_MPI)
   message(FATAL_ERROR "annulus: the program needs MPI; with ANNULUS_MPI=OFF set ANNULUS_BUILD_PROGRAM=OFF, too")
@@ -9,7 +9,7 @@ if(ANNULUS_BUILD_TESTS AND ANNULUS_MPI AND NOT ANNULUS_BUILD_PROGRAM)
 leave ANNULUS_BUILD_PROGRAM=ON, or set ANNULUS_MPI=OFF, too")
 endif()
 
-# ---- Kokkos and Kokkos Kernels: the user's own first, otherwise those that tools/setup built ----
+# ---- Kokkos and Kokkos Kernels: the user's own, otherwise those that tools/setup built ----
 # The probe runs in a scope of its own, so that a Serial-only Kokkos in a system path leaves no targets behind.
 set(annulus_kokkos_named FALSE)
 if(DEFINED Kokkos_ROOT OR DEFINED ENV{Kokkos_ROOT} OR Kokkos_DIR)

@@ -20,7 +20,8 @@ if(ANNULUS_MPI)
   target_link_libraries(annulus_whole PUBLIC MPI::MPI_CXX)
 endif()
 
-# Checked before anything is copied: `--target annulus`, which tools/quickstart builds, makes no library and no pages.
+# This is checked before anything is copied, because a build of `--target annulus` alone (tools/quickstart) has no
+# library and no manual page.
 set(to_install $<TARGET_FILE:annulus_whole>)
 if(ANNULUS_BUILD_PROGRAM)
   list(APPEND to_install $<TARGET_FILE:annulus>)

@@ -1,5 +1,5 @@
-# Finds all libraries but Kokkos and appends to annulus_missing what is not there, a line each: "NAME: what to do". Used by
-# AnnulusDependencies.cmake, and by tools/setup where it may not install (library_probe).
+# Finds all libraries but Kokkos. Appends a line for each missing one to annulus_missing: "NAME: what to do". Used by
+# AnnulusDependencies.cmake, and by tools/setup (library_probe) where it may not install packages.
 
 # annulus_find(NAME HOW_TO): a package that ships CMake targets.
 macro(annulus_find NAME HOW_TO)
@@ -9,7 +9,7 @@ macro(annulus_find NAME HOW_TO)
   endif()
 endmacro()
 
-# tools/setup asks for everything.
+# tools/setup, which does not define these options, asks for everything.
 if(NOT DEFINED ANNULUS_BUILD_PROGRAM)
   set(ANNULUS_BUILD_PROGRAM ON)
   set(ANNULUS_MPI ON)

@@ -1,5 +1,5 @@
-# annulus_options: what every room compiles with. Kokkos::kokkos brings its own flags (OpenMP, GPU architecture); none of
-# those are set here.
+# annulus_options: what every room compiles with. Kokkos::kokkos brings its own flags (OpenMP, GPU architecture), which
+# are not set here.
 add_library(annulus_options INTERFACE)
 target_compile_features(annulus_options INTERFACE cxx_std_20)
 target_include_directories(annulus_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
@@ -16,7 +16,7 @@ if(ANNULUS_WERROR)
   target_compile_options(annulus_options INTERFACE $<$<CXX_COMPILER_ID:GNU,Clang,AppleClang,IntelLLVM>:-Werror>)
 endif()
 
-# Only in optimized builds without nvcc: the options below were tried only there.
+# The options below are set only in optimized builds without nvcc, because they were tried only there.
 set(annulus_hardened_link "")
 if(NOT "CUDA" IN_LIST Kokkos_DEVICES)
   set(optimized $<AND:$<CXX_COMPILER_ID:GNU,Clang>,$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>)

@@ -1,6 +1,6 @@
-# annulus/version.hpp in the build folder: version and git commit. At every build a small target checks the commit and
-# rewrites the header only if the commit has changed. So the version is always right, and nothing is compiled again
-# without need.
+# Makes annulus/version.hpp in the build folder, with version and git commit. At every build a small target checks the
+# commit and rewrites the header only if the commit has changed. So the version is always right, and nothing is compiled
+# again without need.
 #
 # This file is also the script that the target runs (cmake -P), see the end.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
@@ -14,7 +14,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-# A copy of annulus inside another repository must not report that repository's commit. So the top folder must be ours.
+# A copy of annulus inside another repository must not report that repository's commit. So the repository's top folder
+# must be the source folder.
 set(commit unknown)
 set(ENV{GIT_OPTIONAL_LOCKS} 0)
 execute_process(COMMAND git rev-parse --show-toplevel WORKING_DIRECTORY ${SOURCE_DIR}

@@ -93,7 +93,8 @@ class Reader {
     return there_is_none + "; keys of the run file are changed by --set KEY=VALUE";
   }
 
-  /// Returns what is wrong with a value of --set; empty: it is valid. The shell cuts a value without quotes at blanks.
+  /// Returns what is wrong with a value of --set; empty if it is valid. The shell cuts a value without quotes at
+  /// blanks.
   std::string setting(const std::string& value) const {
     if (open_brackets(value) > 0 && at_ < words_.size()) {
       std::string whole = value;
@@ -110,7 +111,7 @@ class Reader {
     return "";
   }
 
-  /// Explains a word that belongs to no option; empty: it is the run file.
+  /// Explains a word that belongs to no option. Empty if the word is the run file.
   std::string stray(const std::string& word) {
     const bool is_setting = looks_like_setting(word);
     const bool takes_file = find("file") != nullptr;
@@ -170,7 +171,7 @@ void define(CLI::App& app, const Verb& verb) {
   }
 }
 
-/// Returns what is wrong with the words; empty: no mistake is found. CLI11 would only say "unexpected" or "required".
+/// Returns what is wrong with the words; empty if no mistake is found. CLI11 would only say "unexpected" or "required".
 std::string complaint_of(const std::vector<Verb>& verbs, const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs) names.push_back(verb.name);

@@ -53,7 +53,8 @@ Launch read_launch(const Lookup& variable) {
   if (const auto found = found_in(variable, "Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")) {
     launch.of_mpi.push_back(*found);
   }
-  // If MPICH's mpiexec talks to processes by a port, it sets no PMI_SIZE, but the number of processes on this node.
+  // If MPICH's mpiexec talks to processes by a port, it does not set PMI_SIZE. It sets only the number of processes on
+  // this node.
   auto pmi = found_in(variable, "mpiexec of MPICH or a relative", "PMI_SIZE", "PMI_RANK");
   if (!pmi) pmi = found_in(variable, "mpiexec of MPICH or a relative", "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
   // srun --mpi=pmi2 sets PMI variables, too: equal numbers mean that srun has set them.

@@ -12,7 +12,7 @@
 
 namespace annulus::app {
 
-/// What one launcher has set in the environment.
+/// The values that one launcher has set in the environment.
 struct FoundLauncher {
   std::string launcher;  ///< "srun", "Open MPI's mpirun", ...
   std::string variable;  ///< name of the variable that has the number of processes

@@ -45,7 +45,7 @@ int run_or_explain(const CommandLine& line, const comm::Communicator& comm) {
 
 constexpr const char* stall_variable = "ANNULUS_STALL_TIMEOUT";
 
-/// The stall timeout while MPI starts, before the run file sets another, and for verbs without a run file.
+/// The stall timeout that is used until the run file sets another one, and for verbs without a run file.
 runfile::Parsed<double> first_stall_timeout() {
   const char* const text = std::getenv(stall_variable);
   return text == nullptr ? runfile::Parsed<double>{comm::default_stall_timeout, ""} : runfile::parse_positive(text);
@@ -68,7 +68,7 @@ int main(int argc, char** argv, const Launch& launch) {
   return run_or_explain(line, comm);
 }
 
-/// Opens a closed stdin as a file that cannot be read, a closed stdout or stderr as one that cannot be written.
+/// Opens a closed stdin as a file that cannot be read, and a closed stdout or stderr as a file that cannot be written.
 /// Otherwise the next opened file, such as a connection of MPI, would get this descriptor and receive printed text.
 void keep_closed_streams_closed() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
@@ -84,8 +84,8 @@ void buffer_standard_output() {
   std::setvbuf(stdout, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
 }
 
-/// Returns the status or, if the output could not be written (a full disk), prints a message and returns 1. If the
-/// reader of the output has gone away (| head), returns 1 without a message.
+/// Returns the status. If the output could not be written (a full disk), prints a message and returns 1 instead of 0.
+/// If the reader of the output has gone away (| head), does the same without a message.
 int finish_printing(int status) {
   errno = 0;
   const bool arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && !std::cout.flush().fail();

@@ -25,7 +25,7 @@ inline std::string try_device_self_send_of(int ranks) {
   static const std::string found = try_device_self_send();
   return found;
 }
-/// Chooses how ranks exchange rows, as the run file says; collective.
+/// Chooses how ranks exchange rows, as the run file says. Collective.
 inline void choose_links(const runfile::DistributionSettings& asked, const comm::Communicator& comm) {
   comm::choose_transfers(asked.gpu_aware, comm, [&] { return try_device_self_send_of(comm.size()); });
   comm::choose_transport(asked.transport, comm);

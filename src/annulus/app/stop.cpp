@@ -49,14 +49,14 @@ extern "C" void note_request(int signal) {
 
 bool alone = true;  // in a job of one rank
 
-/// Removes this rank's unfinished files, then waits half a second while other ranks remove theirs: when one rank ends
-/// after TERM, Open MPI 4's mpirun kills the others at once, though it should first wait for a second.
+/// Removes this rank's unfinished files. Then waits half a second while other ranks remove their files, because Open
+/// MPI 4's mpirun kills the other ranks at once when one rank ends after TERM. (It should first wait for a second.)
 void clean_up() {
   core::remove_unfinished_files();
   if (!alone) poll(nullptr, 0, /*ms=*/500);
 }
 
-/// If this process has printed its last message, ends it with the status that belongs to that message.
+/// If this process has printed its last message, ends the process with the status that belongs to this message.
 void end_if_all_is_said() {
   if (comm::final_status() < 0) return;
   clean_up();
@@ -78,9 +78,10 @@ struct Ending {
   int status;
   Line line{};
 };
-/// USR1 and TERM both ask a process to end. But launchers also send TERM to the other ranks when one has failed. The
-/// job must then return the failed rank's status, and srun returns the largest status of all ranks. So a rank that TERM
-/// ends returns 1, the smallest status of a failed rank. If it returned 75, that would hide the failed rank's status.
+/// USR1 and TERM both ask a process to end. But launchers also send TERM to the other ranks when one rank has failed.
+/// The job must then return the failed rank's status, and srun returns the largest status of all ranks. So a rank that
+/// TERM ends returns 1, the smallest status of a failed rank. If it returned 75, that would hide the failed rank's
+/// status.
 std::array<Ending, 4> endings{{{SIGUSR1, "USR1", stopped_status},
                                {SIGTERM, "TERM", int(core::ErrorKind::failure)},
                                {SIGINT, "INT", int(core::ErrorKind::failure)},
@@ -147,7 +148,7 @@ void watch_for_stop(double seconds) {
   stall_seconds = seconds;
   struct sigaction action {};
   action.sa_handler = note_request;
-  action.sa_flags = SA_RESTART;  // reads and writes that a signal interrupts continue
+  action.sa_flags = SA_RESTART;  // interrupted reads and writes are continued
   sigaction(SIGUSR1, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   unblock({SIGUSR1, SIGTERM});

@@ -7,7 +7,7 @@
 
 namespace annulus::comm {
 
-/// What a rank is doing, since when, and (only if `blocked`) inside which call.
+/// What a rank is doing. `what` names the call if the rank is blocked; otherwise `what` is empty.
 struct Doing {
   enum Activity { working, waiting, blocked };  ///< waiting: in wait_until() (requests.hpp); blocked: inside a call
   Activity activity = working;
@@ -24,11 +24,11 @@ class Scope {
   Scope& operator=(const Scope&) = delete;
 };
 
-/// While such an object lives, this rank counts as inside a call that may never return: a call of MPI or NCCL that
+/// While a BlockingScope exists, this rank counts as inside a call that may never return: a call of MPI or NCCL that
 /// waits for other ranks, or a file operation. A call longer than the time-out counts as hung. Scopes may nest.
 class BlockingScope {
  public:
-  /// `what`: the name of the function ("MPI_Comm_split", "ncclCommDestroy"), or what is done with which file.
+  /// `what` names the function ("MPI_Comm_split", "ncclCommDestroy") or the file operation ("the reading of in.h5").
   explicit BlockingScope(std::string what);
   ~BlockingScope();
   BlockingScope(const BlockingScope&) = delete;
@@ -38,13 +38,14 @@ class BlockingScope {
   Doing before_;
 };
 
-/// Reports that this rank made progress: a request completed, the kernel advanced, a piece of work is done. It is cheap
-/// enough for every poll. Long work should call it several times within the time-out: where MPI moves data only inside
-/// its calls (TCP), other ranks have no other way to know that this rank works. Throws Error(failure) when MPI fails.
+/// Reports that this rank made progress: a request completed, the kernel advanced, a piece of work is done. It is
+/// cheap enough for every poll. Long work should call it several times within the time-out. This function calls MPI
+/// now and then. Where MPI moves data only inside its calls (TCP), other ranks know that this rank works only because
+/// it calls this function. Throws Error(failure) when MPI fails.
 void watchdog_progress();
 
-/// Calls a function of MPI, HDF5 or NCCL that may block, inside a BlockingScope, and returns its result.
-/// Use it in destructors. Elsewhere use blocking(), which also reports progress when the call has returned.
+/// Calls a function of MPI, HDF5 or NCCL that may block, inside a BlockingScope, and returns its result. Destructors
+/// use this function. Other code uses blocking(), which also reports progress when the call has returned.
 /// tools/check_layout.py finds calls that use neither.
 template <class Function, class... Args>
 auto blocking_quietly(const char* name, Function* function, Args&&... args) {

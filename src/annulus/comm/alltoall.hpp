@@ -1,4 +1,4 @@
-// Every rank sends a piece of an array to every rank: an array cut by rows becomes one cut by columns, or vice versa.
+// Every rank sends a piece of its array to every rank, for example to turn a division by rows into one by columns.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace annulus::comm {
 
-/// A piece of an array (parts, held, row_bytes): in every part, the bytes `columns` of the rows in `rows`.
+/// A piece of an array (parts, held, row_bytes): the bytes `columns` of each row in `rows`, in every part.
 struct Piece {
   std::vector<core::Interval> rows;
   core::Interval columns;
@@ -16,10 +16,10 @@ struct Piece {
   bool empty() const { return row_count() == 0 || columns.empty(); }
 };
 
-/// Sends piece sends[p] of `from` to rank p, and stores what rank p sent in piece receives[p] of `to`. The piece that a
-/// rank has for itself is copied. Blocking and collective. Empty pieces are not sent. The sender's piece and the
-/// receiver's piece have equal sizes. `from` and `to` are used as whole arrays (RowBlock::rows has no effect) and must
-/// not overlap.
+/// Sends piece sends[p] of `from` to rank p, and stores what rank p sent in piece receives[p] of `to`. A rank also
+/// sends a piece to itself. Blocking and collective. Empty pieces are not sent. The sender's piece and the receiver's
+/// piece have equal sizes. `from` and `to` are used as whole arrays (RowBlock::rows has no effect) and must not
+/// overlap.
 ///
 /// Worked example: 2 ranks, rank p holds one row of two bytes, `from` = [a_p b_p]. Rank 0 shall get column 0 of both
 /// rows, rank 1 column 1. On rank 0 `sends` is {row 0, column 0}, {row 0, column 1}; `receives` is {row 0, column 0},

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int tag = 4711;
 
-/// How many bytes each rank sends to this one.
+/// Returns how many bytes each rank sends to this rank.
 std::vector<Index> arriving_bytes(const Communicator& comm, const ByteMessages& sends) {
   std::vector<Index> leaving(std::size_t(comm.size()), 0), arriving(std::size_t(comm.size()), 0);
   for (const auto& [peer, bytes] : sends) {

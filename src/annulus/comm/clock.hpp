@@ -8,8 +8,8 @@
 
 namespace annulus::comm {
 
-/// How far rank 0's clock was ahead when this rank's clock showed `at`, in seconds. The true value differs by at most
-/// `error`.
+/// When this rank's clock showed `at`, rank 0's clock was ahead by `ahead`; all in seconds. The true difference lies
+/// within `error` of `ahead`.
 struct ClockOffset {
   double at = 0;
   double ahead = 0;
@@ -20,7 +20,7 @@ struct ClockOffset {
 /// that it read its clock in the middle of the round trip. The fastest round trip counts. Collective; ranks take turns.
 ClockOffset compare_clocks(const Communicator& comm, const std::function<double()>& now = core::wall_seconds);
 
-/// The comparison with the smaller error.
+/// Returns the comparison with the smaller error.
 ClockOffset better(const ClockOffset& first, const ClockOffset& last);
 
 /// Converts a time of this rank's clock to rank 0's clock. If the offsets of the two comparisons differ by more than

@@ -83,7 +83,7 @@ Communicator::~Communicator() {
 Communicator Communicator::split(int colour) const {
   if (is_alone()) return {};
   MPI_Comm part = MPI_COMM_NULL;
-  barrier();  // the watchdog sees who waits for whom here, but not inside MPI_Comm_split
+  barrier();  // here, unlike inside MPI_Comm_split, the watchdog sees which rank is missing
   call_mpi("MPI_Comm_split", MPI_Comm_split, comm_, colour, rank_, &part);
   return Communicator(Owned{part});
 }
@@ -99,7 +99,7 @@ Communicator Communicator::node() const {
 int Communicator::ranks_of_node() const { return node().size(); }
 Index Communicator::sum_of_node(Index value) const { return node().sum(value); }
 
-// Every collective is started by its non-blocking call and then waited for, so that the watchdog notices absent ranks.
+// Every collective starts by its non-blocking call. The rank then polls, so that the watchdog notices absent ranks.
 
 void Communicator::barrier() const {
   if (is_alone()) return;

@@ -1,4 +1,4 @@
-// A class for communicators that checks the return code of every call. Only this room (folder) calls MPI.
+// A class for communicators that checks the return code of every call. Only the files of this folder call MPI.
 #pragma once
 
 #include <mpi.h>
@@ -14,12 +14,12 @@ namespace annulus::comm {
 
 using core::Index;
 
-/// MPI's text for an error code.
+/// Returns MPI's text for an error code.
 std::string mpi_error(int code);
 /// Throws Error(failure) with MPI's text if `code` is not MPI_SUCCESS. `what` names the call.
 void check_mpi(int code, const char* what);
 
-/// Calls function(args...), a function of MPI that may block, by blocking() (activity.hpp), and checks its return code.
+/// Calls an MPI function that may block, through blocking() (activity.hpp), and checks its return code.
 template <class Function, class... Args>
 void call_mpi(const char* name, Function* function, Args&&... args) {
   check_mpi(blocking(name, function, std::forward<Args>(args)...), name);
@@ -31,25 +31,25 @@ class Communicator {
   /// A communicator of this process alone. It calls no function of MPI, so MPI need not have been started.
   Communicator() = default;
   explicit Communicator(MPI_Comm parent);
-  /// Collective, except while an exception unwinds on this rank. Then the communicator is not freed: MPI_Comm_free may
-  /// wait for the other ranks, and they may be waiting for this rank.
+  /// Collective, except while an exception unwinds on this rank. In that case the communicator is not freed, because
+  /// MPI_Comm_free may wait for the other ranks, and they may be waiting for this rank.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// The communicator of the ranks that give the same colour; these ranks keep their order. Collective.
+  /// Returns the communicator of the ranks that give the same colour; these ranks keep their order. Collective.
   Communicator split(int colour) const;
-  /// How many ranks, this one included, share this machine's memory; collective.
+  /// Returns how many ranks, this one included, share this machine's memory. Collective.
   int ranks_of_node() const;
-  /// Sum over the ranks of this machine; collective.
+  /// Returns the sum over the ranks of this machine. Collective.
   Index sum_of_node(Index value) const;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
-  /// Whether this is a communicator of this process alone, made without MPI.
+  /// True if this communicator has only this process and was made without MPI.
   bool is_alone() const { return comm_ == MPI_COMM_NULL; }
-  /// For HDF5 and for the rest of this room; MPI_COMM_NULL if is_alone().
+  /// For HDF5 and for the other files of this folder. MPI_COMM_NULL if is_alone().
   MPI_Comm handle() const { return comm_; }
 
   void barrier() const;

@@ -24,15 +24,15 @@ struct Message {
   int kind = 0;  ///< added to the tag, so that messages of several exchanges between two ranks do not get mixed up
 };
 
-/// What carries an exchange's messages. any: what choose_transport() has chosen (transport.hpp); mpi: always MPI.
+/// Selects what carries an exchange's messages. any: what choose_transport() chose (transport.hpp); mpi: always MPI.
 enum class Carrier { any, mpi };
 
-/// The sends and receives of one hop. Call start(), progress() now and then while computing, and then wait(). Until
-/// wait() returns, sent rows must not change and received rows must not be read. To read the received rows earlier,
-/// first call wait_received().
+/// The sends and receives of one hop. Call start(). While you compute, call progress() now and then. Then call wait().
+/// Until wait() returns, sent rows must not change and received rows must not be read. To read the received rows
+/// earlier, first call wait_received().
 class Exchange {
  public:
-  /// If NCCL carries messages, the first construction for a communicator is collective; see channel_of().
+  /// If NCCL carries messages, the first construction for a communicator makes the NCCL channel, which is collective.
   explicit Exchange(const Communicator& comm, Carrier carrier = Carrier::any)
       : comm_(comm), nccl_(carrier == Carrier::any ? channel_of(comm) : nullptr) {}
   Exchange(const Exchange&) = delete;

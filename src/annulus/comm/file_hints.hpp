@@ -12,11 +12,11 @@ namespace annulus::comm {
 /// Pairs of a name and a value, such as {"striping_factor", "8"}.
 using FileHints = std::vector<std::pair<std::string, std::string>>;
 
-/// The most characters that this MPI allows in a hint's name and in its value.
+/// Return how many characters this MPI allows in a hint's name and in its value.
 int longest_hint_name();
 int longest_hint_value();
 
-/// The hints in MPI's form; MPI_INFO_NULL if there are none.
+/// Holds the hints in MPI's form; MPI_INFO_NULL if there are none.
 class HintsInfo {
  public:
   explicit HintsInfo(const FileHints& hints);

@@ -13,7 +13,7 @@ void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
   core::require(requests_.empty() && groups_.empty() && Index(blocks.size()) == comm_.size(),
                 [] { return "a gather needs a block for every rank, and the last gather must be finished"; });
   if (nccl_ != nullptr) return start_by_nccl(own, blocks);
-  for (int d = 1; d < comm_.size(); ++d) {  // nearest ranks first, so that not all ranks send to rank 0 at once
+  for (int d = 1; d < comm_.size(); ++d) {  // in this order not all ranks send to rank 0 at once
     const int peer = core::wrap(comm_.rank() - d, comm_.size());
     if (blocks[std::size_t(peer)].rows.empty()) continue;
     const RowBlock& block = incoming_.emplace_back(blocks[std::size_t(peer)]).block();
@@ -26,7 +26,7 @@ void Gather::start(const RowBlock& own, const std::vector<RowBlock>& blocks) {
     start_send(requests_, comm_, core::wrap(comm_.rank() + d, comm_.size()), tag, *outgoing_);
 }
 
-/// Uses one NCCL group per distance, so that blocks arrive one after another.
+/// Uses one NCCL group for each distance d between sender and receiver, so that blocks arrive one after another.
 void Gather::start_by_nccl(const RowBlock& own, const std::vector<RowBlock>& blocks) {
   std::vector<std::shared_ptr<NcclGroup>> only_sending;
   for (int d = 1; d < comm_.size(); ++d) {

@@ -11,18 +11,20 @@
 
 namespace annulus::comm {
 
-/// A gather that hands out each rank's block as soon as it has arrived. Call start(), progress() now and then while
-/// computing, next() until it returns nothing, then finish(). Own rows must not change before finish() returns.
+/// A gather that hands out each rank's block as soon as it has arrived. Call start(). While you compute, call
+/// progress() now and then. Call next() until it returns nothing, then call finish(). Own rows must not change before
+/// finish() returns.
 class Gather {
  public:
-  /// If NCCL carries messages, the first construction for a communicator is collective; see channel_of().
+  /// If NCCL carries messages, the first construction for a communicator makes the NCCL channel, which is collective.
   explicit Gather(const Communicator& comm) : comm_(comm), nccl_(channel_of(comm)) {}
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
 
   /// Posts a receive from every other rank, then sends this rank's rows to all of them, and returns at once.
   ///   own     this rank's rows
-  ///   blocks  [P]: where each rank's rows go, sized as that rank's `own`; this rank's entry is not used
+  ///   blocks  [P]: the block that receives each rank's rows; it has the size of that rank's `own`. This rank's entry
+  ///           is not used
   /// A block without rows is not sent. With NCCL the block of rank - 1 arrives first, then that of rank - 2, ...
   void start(const RowBlock& own, const std::vector<RowBlock>& blocks);
   /// Lets MPI move data, which MPI does only inside its calls. Cheap when nothing is in flight.
@@ -37,13 +39,13 @@ class Gather {
 
   const Communicator& comm_;
   NcclChannel* const nccl_;                         // carries the messages; null: MPI carries them
-  std::vector<std::shared_ptr<NcclGroup>> groups_;  // one for each of peers_, then the groups that only send
+  std::vector<std::shared_ptr<NcclGroup>> groups_;  // one for each rank in peers_, then groups that only send
   std::vector<int> peers_;                          // [i]: the rank that sends incoming_[i]
   std::deque<Staged> incoming_;                     // a deque, so that blocks in flight keep their addresses
   std::optional<Staged> outgoing_;                  // one copy of this rank's rows, sent to all ranks
   std::deque<std::size_t> arrived_;                 // indices of blocks that arrived and are not handed out yet
   std::size_t handed_out_ = 0;
-  Requests requests_;  // receives first, then sends; declared after the buffers, as in Exchange
+  Requests requests_;  // receives first, then sends; declared last: messages must end before their buffers are freed
 };
 
 }  // namespace annulus::comm

@@ -24,7 +24,7 @@ constexpr double longest_step = 1;         // s; a limit of counted()
 constexpr double longest_interval = 0.25;  // s; the limit of look_interval(): a rank notices an alarm in two intervals
 
 std::atomic<double> timeout{default_stall_timeout};
-std::atomic<double> limit{std::numeric_limits<double>::infinity()};  // of shorten_stall_timeout()
+std::atomic<double> limit{std::numeric_limits<double>::infinity()};  // set by shorten_stall_timeout()
 static_assert(std::atomic<double>::is_always_lock_free, "a signal handler changes it");
 std::atomic<const char*> source_of_timeout{"distribution.stall_timeout"};
 std::atomic<int> status_at_end{-1};
@@ -53,7 +53,7 @@ double counted(double seconds) { return std::min({seconds, longest_step, stall_t
 Guard::Guard() {
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread: it must handle no signals
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this mask, so it handles no signals
   try {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error& error) {

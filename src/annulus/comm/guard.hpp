@@ -1,7 +1,7 @@
 // The guard: a thread that watches the thread that owns MPI, from before MPI starts until after MPI ends. If the
 // watched thread waits or is inside a call, and gives no sign of life during the whole time-out, the guard ends this
-// process with _exit(4), and the launcher ends the other ranks. While the watched thread works, the guard counts the
-// rank's beats (heartbeat.hpp).
+// process with _exit(4), and the launcher ends the other ranks. While the watched thread works, the guard counts
+// beats, by which other ranks know that this rank works (heartbeat.hpp).
 //
 // The guard makes no MPI call, because MPI runs FUNNELED, and because the watched thread may hold MPI's locks.
 #pragma once
@@ -32,15 +32,16 @@ double stall_timeout();
 void set_final_status(int status);
 /// Returns -1 before set_final_status(). A signal handler may call this function.
 int final_status();
-/// What set the time-out: the source of set_stall_timeout(), or a signal ("shortened by SIGTERM").
+/// Returns what set the time-out: the source of set_stall_timeout(), or a signal ("shortened by SIGTERM").
 const char* stall_timeout_source();
-/// Seconds between two checks of the watched thread and of the other ranks: at most an eighth of the time-out.
+/// Returns the seconds between two checks of the watched thread and of other ranks: at most an eighth of the time-out.
 double look_interval();
-/// How many of the seconds between two readings of the clock count towards the time-out. The result is limited, because
-/// the job may have been suspended.
+/// Returns how many of the `seconds` between two readings of the clock count towards the time-out. The result is
+/// limited, because the job may have been suspended between the readings.
 double counted(double seconds);
 
-/// At most one per process. If its thread cannot start, a warning goes to stderr, and calls that hang are not ended.
+/// Owns the guard's thread; at most one Guard per process. If the thread cannot start, a warning goes to stderr, and
+/// calls that hang are not ended.
 class Guard {
  public:
   Guard();

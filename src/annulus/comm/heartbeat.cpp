@@ -8,7 +8,7 @@
 namespace annulus::comm {
 namespace {
 
-/// Whether the request is complete; true if there is none.
+/// True if the request is complete, or if there is no request.
 bool is_done(MPI_Request& request) {
   int done = 1;
   check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");

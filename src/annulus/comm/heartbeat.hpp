@@ -1,5 +1,6 @@
 // A window with two numbers on rank 0, `progress` and `alarm`, and a counter on every rank, `beats`. A rank's guard
-// increases its beats while the rank works (guard.hpp). Access is one-sided: the rank that is read may be computing.
+// increases the rank's `beats` while the rank works (guard.hpp). Access is one-sided, because the rank whose numbers
+// are read may be computing.
 //
 // Ranks write new values to rank 0's numbers; the last write wins. They do not add to the numbers: for an addition MPI
 // would lock them (Open MPI's UCX component: by a flag in rank 0's memory), and a rank that is stopped while it has the
@@ -14,7 +15,7 @@
 
 namespace annulus::comm {
 
-/// Its constructor and destructor are collective; no other function waits for another rank.
+/// The constructor and the destructor are collective; no other function waits for another rank.
 class Heartbeat {
  public:
   enum Entry { progress, alarm, beats, entries };
@@ -33,11 +34,12 @@ class Heartbeat {
   /// If the last read of rank 0's numbers is complete, starts another read. Returns the latest numbers, zeros at first.
   const Numbers& look();
 
-  /// Starts a read of every other rank's beats, except where the last one is still in flight. Returns true if a read
-  /// that has completed since the last call gave another number than the read before it. This function makes P - 1
-  /// reads, so only one rank should call it, and seldom.
+  /// Starts a read of every other rank's beats, except where the last read is still in flight. Returns true if a read
+  /// that has completed since the last call gave another number than the last read from the same rank. This function
+  /// makes P - 1 reads, so only one rank should call it, and seldom.
   bool hear();
-  /// Forgets the numbers read so far: a difference from a number read long ago does not show that the rank works now.
+  /// Forgets the numbers read so far, because a difference from a number read long ago does not show that the rank
+  /// works now.
   void forget_beats();
 
  private:

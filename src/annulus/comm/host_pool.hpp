@@ -6,20 +6,21 @@
 
 namespace annulus::comm {
 
-/// Memory of at least `bytes` that no message and no copy uses. Only the thread that owns MPI may call these functions.
+/// Returns memory of at least `bytes` bytes that no message and no copy uses. Only the thread that owns MPI may call
+/// the functions of this file.
 core::HostMemory take_host_memory(core::Index bytes);
 
-/// Gives memory back; it may be taken again when the moment `until` of `queue` is over.
+/// Gives memory back to the pool. The pool may hand it out again when the moment `until` of `queue` is over.
 void keep_host_memory(core::HostMemory memory, core::CopyQueue& queue, core::When until);
 
-/// Gives memory back that must never be used again nor freed, because after an error MPI may still read or write it.
+/// Gives back memory that must never be used again nor freed, because after an error MPI may still read or write it.
 void abandon_host_memory(core::HostMemory memory);
 
-/// Bytes of all memory of the pool: in use by messages and their copies, or kept for later messages.
+/// Returns the bytes of all memory of the pool: in use by messages and their copies, or kept for later messages.
 core::Index kept_host_bytes();
 
-/// The first function frees kept memory that no copy uses; the second waits for the copies and frees all kept memory.
-/// The second is called before Kokkos ends.
+/// release_host_memory() frees kept memory that no copy uses. release_all_host_memory() waits for the copies and frees
+/// all kept memory; it is called before Kokkos ends.
 void release_host_memory();
 void release_all_host_memory();
 

@@ -21,7 +21,7 @@ std::string& base_name() {
   return *one;
 }
 
-/// Removes the file of an earlier stall and writes a new one, never through a link. Returns whether that succeeded.
+/// Removes the file of an earlier stall and writes a new one, never through a link. Returns true on success.
 bool write_new(const std::string& path, const std::string& text) {
   unlink(path.c_str());
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);

@@ -13,7 +13,7 @@ namespace annulus::comm {
 
 namespace {
 
-/// One message as NCCL needs it: contiguous bytes. If its lines are not contiguous, the message has a packed copy.
+/// One message as NCCL needs it: contiguous bytes. A message whose lines are not contiguous has a packed copy.
 struct Wire {
   explicit Wire(NcclMessage&& message) : peer(message.peer), lines(std::move(message.lines)), bytes(0) {
     for (const core::Lines& one : lines) bytes += one.width * one.count;
@@ -22,7 +22,7 @@ struct Wire {
     data = is_whole ? lines[0].data : packed.data();
   }
 
-  /// Calls copy(lines of the message, the same lines in the packed copy) for all lines, if there is a packed copy.
+  /// If there is a packed copy, calls copy(lines of the message, the same lines in the packed copy) for all lines.
   template <class Copy>
   void for_each_packed(Copy&& copy) const {
     if (packed.bytes() == 0) return;

@@ -1,8 +1,8 @@
 // NCCL carries messages between device buffers of a communicator's ranks. The messages have a queue (a CUDA stream) of
 // their own and travel while kernels run.
 //
-// NCCL matches messages only by their order, and does one group after another. So all ranks must start their groups in
-// the same order, as loops over steps do anyway; a rank may leave out groups in which it takes no part.
+// NCCL matches messages only by their order, and finishes one group before the next. So all ranks must start their
+// groups in the same order, as loops over steps do anyway; a rank may leave out groups in which it takes no part.
 #pragma once
 
 #include <deque>
@@ -24,7 +24,7 @@ struct NcclMessage {
 
   Index bytes() const;
 };
-/// A message of the block's selected rows.
+/// Returns a message of the block's selected rows.
 NcclMessage nccl_message(int peer, const RowBlock& block);
 
 /// Messages that were started together; all of them are in flight at once.
@@ -39,8 +39,9 @@ class NcclChannel {
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
-  /// Starts messages as one group, with the rows as the kernels launched so far leave them. Until the group is over, no
-  /// kernel that touches any of the rows may be launched. Messages from one rank to another match in list order.
+  /// Starts messages as one group. Rows are sent with the contents that the kernels launched so far give them. Until
+  /// the group is over, no kernel that touches any of the rows may be launched. Messages from one rank to another
+  /// match in list order.
   std::shared_ptr<NcclGroup> start(std::vector<NcclMessage> sends, std::vector<NcclMessage> receives);
   /// Hands waiting groups to NCCL if it can take them. Throws Error(failure) with NCCL's text if NCCL failed.
   void progress();
@@ -52,7 +53,7 @@ class NcclChannel {
   void check(int result, const char* call);
   void check_begun(int result, const char* call);  // NCCL's result `in progress` is not a failure
   [[noreturn]] void fail(int result, const char* call);
-  /// Whether NCCL has finished the calls that returned `in progress`.
+  /// True if NCCL has finished the calls that returned `in progress`.
   bool is_ready();
   void issue(NcclGroup& group);
   void settle(NcclGroup& group);

@@ -34,10 +34,10 @@ struct NcclFunctions {
   std::string version;  ///< "2.28.9"
 };
 
-/// Why this process has no NCCL: it was built without NCCL, or the library was not found. Empty if it has NCCL.
+/// Returns why this process has no NCCL (built without NCCL, or the library was not found); empty if it has NCCL.
 std::string why_no_nccl();
 
-/// The functions of NCCL's library. Throws Error(usage) with the text of why_no_nccl() if it is not empty.
+/// Returns the functions of NCCL's library. If there are none, throws Error(usage) with the text of why_no_nccl().
 const NcclFunctions& nccl_library();
 
 }  // namespace annulus::comm

@@ -1,4 +1,4 @@
-// Records what the thread that owns MPI is doing; the guard's thread may read the record. Only this room uses it.
+// Records what the thread that owns MPI is doing; the guard's thread may read the record. Used only in this folder.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ class Record {
   void pop_scope();
   /// Sets what the thread is doing now; returns what it was doing before, for go_back().
   Doing begin(Doing::Activity activity, std::string what = "");
-  /// Sets what the thread is doing back to `before`; returns what it did until now. If that was a call, counts a beat.
+  /// Sets what the thread is doing back to `before`; returns what it did until now. Counts a beat if that was a call.
   Doing go_back(Doing before);
   void wait_for(const std::vector<Outstanding>& outstanding);
 
@@ -31,9 +31,9 @@ class Record {
   /// Counts a beat if this rank is working. Returns what this rank is doing. Called by the guard's thread.
   Doing::Activity beat();
 
-  /// What the thread is doing, in words: "waiting in reading in.h5 for 2.0 s: ...".
+  /// Returns in words what the thread is doing: "waiting in reading in.h5 for 2.0 s: ...".
   std::string text();
-  /// "a file operation", "a call of MPI" or "a call of NCCL": the kind of call in which the thread is.
+  /// Returns the kind of call in which the thread is: "a file operation", "a call of MPI" or "a call of NCCL".
   std::string kind_of_call();
   /// Writes this rank's line about a stalled run to stderr, and its last steps to a file (last_events.hpp).
   void diagnose(const std::string& reason);
@@ -51,8 +51,8 @@ class Record {
   std::atomic<std::uint64_t> signs_{0};
 };
 
-/// The only object, because a process has one thread that owns MPI. Never destroyed: the guard's thread may still print
-/// the record while the program ends.
+/// Returns the only Record, because a process has one thread that owns MPI. The record is never destroyed: the guard's
+/// thread may still print it while the program ends.
 Record& record();
 
 }  // namespace annulus::comm

@@ -23,7 +23,7 @@ void add_numbers(const void* from, void* to, Index count) {
   Kokkos::DefaultExecutionSpace().fence();  // waits for kernels only; copies of other messages go on
 }
 
-/// Numbers as one message of `count` rows of one number each, because there may be more bytes than MPI can count.
+/// Returns the numbers as `count` rows of one number each, because there may be more bytes than MPI can count.
 RowBlock block_of(const core::Buffer& buffer, Index count, Index width) {
   return {buffer.data(), 1, count, width, {0, count}};
 }

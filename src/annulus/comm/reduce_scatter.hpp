@@ -8,8 +8,8 @@
 
 namespace annulus::comm {
 
-/// Adds up, over all ranks, an array of numbers of `precision`. The array is cut into one piece per rank; the piece of
-/// rank p has numbers[p] numbers.
+/// Adds up, over all ranks, an array of numbers of `precision`. The array is divided into one piece per rank; the
+/// piece of rank p has numbers[p] numbers.
 ///   make(p, piece)  writes into `piece` what this rank adds to rank p's piece; not called for an empty piece. It runs
 ///                   while another piece travels, so it may call exchange.progress() now and then
 ///   sum             becomes the sum of this rank's piece

@@ -64,7 +64,7 @@ void wait_until(const std::function<bool()>& done, const std::function<std::vect
   }
 }
 
-/// A call that is made when ready() is true; its request is of->requests_[index].
+/// A call to be made when ready() is true. Its request is of->requests_[index].
 struct Requests::Later {
   Requests* of;
   std::size_t index;

@@ -15,7 +15,7 @@ namespace annulus::comm {
 
 using core::Index;
 
-/// What a request does, for a diagnosis.
+/// Describes a request for a diagnosis.
 struct Outstanding {
   enum class Kind { receive, send, collective };
   Kind kind = Kind::collective;
@@ -44,13 +44,13 @@ class Requests {
   bool empty() const { return requests_.empty(); }
   /// Returns where an MPI call is to store its request; the address is valid until the next add().
   MPI_Request* add(const Outstanding& what);
-  /// For an MPI call that must wait until ready() returns true. Then add_when() itself, or a later advance() or wait()
-  /// of any Requests, calls begin(request), which makes the MPI call. The process makes all such calls in the order of
-  /// their add_when(), so that messages match as if each add_when() had made its call itself.
+  /// For an MPI call that must wait until ready() returns true. begin(request) makes this call. add_when() itself
+  /// calls begin() if it can; otherwise a later advance() or wait() of any Requests does. The process makes all such
+  /// calls in the order of their add_when(), so that messages match as if each add_when() had made its call itself.
   void add_when(const Outstanding& what, std::function<bool()> ready, std::function<void(MPI_Request*)> begin);
   /// Lets MPI move data, which MPI does only inside its calls. Calls completed(i) for each request that has become
   /// complete; i counts from 0 in the order of add(). Cheap when nothing is in flight. Throws Error(failure) if MPI
-  /// says that a request failed; the message describes the request and names the peer. So a rank that calls this
+  /// reports that a request failed; the message describes the request and names the peer. So a rank that calls this
   /// function between two pieces of computation notices a dead rank there, too.
   void advance(const std::function<void(std::size_t)>& completed = {});
   /// Returns when all requests are complete; see wait_until().
@@ -69,7 +69,7 @@ class Requests {
   std::vector<Outstanding> about_;
   std::vector<bool> begun_;
   std::size_t not_begun_ = 0;
-  std::vector<int> finished_;  // memory for the results of MPI_Testsome, like statuses_
+  std::vector<int> finished_;  // finished_ and statuses_ are memory for the results of MPI_Testsome
   std::vector<MPI_Status> statuses_;
 };
 

@@ -53,7 +53,7 @@ Datatype Datatype::runs(const std::vector<RowRun>& runs, Index parts, Index held
 }
 
 Datatype Datatype::columns(const RowBlock& array, const std::vector<core::Interval>& rows, core::Interval columns) {
-  // Made from the inside out: the chosen bytes of a row, repeated every row_bytes; then intervals of rows; then parts.
+  // Builds the type inside out: the chosen bytes of a row, repeated every row_bytes; intervals of rows; parts.
   const Datatype bytes = contiguous(columns.size());
   const Datatype row =
       made("MPI_Type_create_resized", MPI_Type_create_resized, bytes.handle(), MPI_Aint(0), MPI_Aint(array.row_bytes));

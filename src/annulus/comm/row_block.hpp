@@ -8,9 +8,10 @@
 
 namespace annulus::comm {
 
-/// Rows [rows.begin, rows.end) of every part of an array (parts, held, row_bytes) in the default execution space's
-/// memory. K and V of a rank are one such array. If D = Dv: parts = 2 B (K of every batch entry, then V), held = stored
-/// rows, row_bytes = the bytes of Hkv * D numbers. So one message carries K and V of all batch entries.
+/// Rows [rows.begin, rows.end) of every part of an array in the default execution space's memory. The array has
+/// `parts` parts of `held` rows of `row_bytes` bytes. For example, K and V of a rank are one such array. If D = Dv:
+/// parts = 2 B (K of every batch entry, then V), held = stored rows, row_bytes = the bytes of Hkv * D numbers. So one
+/// message carries K and V of all batch entries.
 struct RowBlock {
   void* data = nullptr;
   Index parts = 0;
@@ -33,7 +34,7 @@ struct RowRun {
 /// An MPI datatype; the destructor frees it.
 class Datatype {
  public:
-  /// `bytes` contiguous bytes, as elements of type `number`. Their count must fit an int; `bytes` may be larger.
+  /// `bytes` contiguous bytes, as elements of type `number`. Only the number of elements must fit an int.
   static Datatype contiguous(Index bytes, MPI_Datatype number = MPI_BYTE);
   /// The rows of a block, relative to the address of its first selected row.
   static Datatype rows(const RowBlock& block, MPI_Datatype number = MPI_BYTE);
@@ -61,7 +62,7 @@ class Datatype {
     check_mpi(call(arguments..., &made.type_), name);
     return made;
   }
-  /// The type, ready for use in messages.
+  /// Makes the type ready for use in messages.
   Datatype committed() &&;
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };

@@ -15,7 +15,7 @@
 namespace annulus::comm {
 namespace {
 
-/// This rank's number among the ranks of its machine; it selects the GPU.
+/// Returns this rank's number among the ranks of its machine; it selects the GPU.
 int node_local_rank() {
   MPI_Comm node = MPI_COMM_NULL;
   blocking("MPI_Comm_split_type", MPI_Comm_split_type, MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -26,13 +26,15 @@ int node_local_rank() {
 }
 
 /// Between machines connected only by TCP, Open MPI 4 chooses `rdma`, the one RMA component that cannot make windows
-/// there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this. Not in Open MPI 5, which has no other.
+/// there (4.1.4: MPI_ERR_WIN). So we exclude it, unless the user has set this option. Open MPI 5 has no other
+/// component.
 void leave_out_rdma_component() {
   if (mpi_library().rfind("Open MPI v4.", 0) == 0) setenv("OMPI_MCA_osc", "^rdma", /*overwrite=*/0);
 }
 
 /// Excludes two components for shared file pointers, which we do not use. When a file is opened, the two write a name
-/// derived from its path into a buffer that is too short for some 250 characters (Open MPI 4.1.4: aborts the process).
+/// derived from its path into a buffer that is too short if the path has about 250 characters (Open MPI 4.1.4: aborts
+/// the process).
 void leave_out_shared_file_pointers() {
   if (mpi_library().rfind("Open MPI", 0) == 0) setenv("OMPI_MCA_sharedfp", "^lockedfile,sm", /*overwrite=*/0);
 }

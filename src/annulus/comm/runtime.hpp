@@ -8,9 +8,10 @@
 
 namespace annulus::comm {
 
-/// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. Make one per process, in main; it must outlive
-/// everything else. Removes Kokkos' own options (--kokkos-...) from argc and argv. A rank's number in its node selects
-/// a GPU, unless an option names one. Without a GPU, a build for GPUs does not start Kokkos (core/kokkos_compat.hpp).
+/// Starts the guard, MPI (FUNNELED) and Kokkos; ends Kokkos, then MPI. Make one Runtime per process, in main; it must
+/// outlive everything else. Removes Kokkos' own options (--kokkos-...) from argc and argv. A rank's number in its node
+/// selects a GPU, unless an option names one. Without a GPU, a build for GPUs does not start Kokkos
+/// (core/kokkos_compat.hpp).
 class Runtime {
  public:
   /// `alone`: no launcher started this process, and there are no other ranks.
@@ -23,13 +24,13 @@ class Runtime {
   Guard guard_;  // lives longer than MPI and Kokkos
 };
 
-/// Ends the whole job at once with this exit status. Called by a rank that cannot go on while others may wait for it.
-/// Removes unfinished files (core/unfinished_files.hpp).
+/// Ends the whole job at once with this exit status. Called by a rank that cannot go on while other ranks may wait for
+/// it. Removes unfinished files (core/unfinished_files.hpp).
 [[noreturn]] void abort_job(int status);
 
-/// One line with the MPI library and the version of the standard that it implements.
+/// Returns one line with the MPI library and the version of the standard that it implements.
 std::string mpi_library();
-/// Name of this rank's machine.
+/// Returns the name of this rank's machine.
 std::string host_name();
 
 }  // namespace annulus::comm

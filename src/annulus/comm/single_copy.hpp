@@ -6,13 +6,13 @@
 
 namespace annulus::comm {
 
-/// Why a process may not read another process's memory (process_vm_readv), as the system's error text; empty if it may.
-/// The test reads this process's own memory. Containers without the capability SYS_PTRACE forbid such reads.
+/// Returns why a process may not read another process's memory (process_vm_readv), as the system's error text; empty
+/// if it may. The test reads this process's own memory. Containers without the capability SYS_PTRACE forbid this.
 std::string why_no_single_copy();
 
-/// Call this before MPI starts. Where such reads are forbidden, this function switches them off in Open MPI, unless the
-/// user has set this option. Otherwise Open MPI would try such a read for every message, print a line each time, and
-/// then copy the message in another way.
+/// Call this before MPI starts. If a process may not read another process's memory, this function switches such reads
+/// off in Open MPI, unless the user has set this option. Otherwise Open MPI would try such a read for every message,
+/// print a line each time, and then copy the message in another way.
 void leave_out_single_copy_where_forbidden();
 
 }  // namespace annulus::comm

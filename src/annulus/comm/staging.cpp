@@ -16,7 +16,7 @@
 namespace annulus::comm {
 namespace {
 
-/// rows_of(): the selected rows of every part, as lines. packed(): the same lines in a contiguous copy.
+/// rows_of() returns the selected rows of every part as lines; packed() returns the same lines in a contiguous copy.
 core::Lines rows_of(const RowBlock& block) {
   return {block.first_row(), block.rows.size() * block.row_bytes, block.parts, block.held * block.row_bytes};
 }

@@ -16,14 +16,14 @@ enum class GpuAware { automatic, on, off };
 
 /// Decides how device memory travels; collective, with the same result on all ranks. MPI's version macros and query
 /// functions may claim support that is missing, or deny support that exists, so they are not used. Instead, rank 0
-/// calls `trial`, which makes a child process call send_device_memory_to_self(): if the library crashes, it ends the
-/// child, not the run. `trial` returns what went wrong, or an empty text. It is called only for device memory, and not
-/// with `off`. With `on`, device memory is sent directly even if the trial fails, because the GPU may only have refused
-/// a second process; rank 0 then prints a warning.
+/// calls `trial`, which makes a child process call send_device_memory_to_self(): a crash of the library then ends only
+/// the child. `trial` returns what went wrong, or an empty text. `trial` is called only for device memory, and not
+/// with `off`. With `on`, device memory is sent directly even if the trial fails, because the GPU may only have
+/// refused a second process; rank 0 then prints a warning.
 void choose_transfers(GpuAware wanted, const Communicator& comm, const std::function<std::string()>& trial);
 
-/// How rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by NCCL
-/// (transport.hpp). Until choose_transfers() is called, device memory is staged.
+/// Returns how rows travel, and why: "device memory staged through host memory (distribution.gpu_aware: off)", or by
+/// NCCL (transport.hpp). Until choose_transfers() is called, device memory is staged.
 std::string transfers();
 
 /// The trial in the child process. Returns 0 if device memory that was sent arrived unchanged.
@@ -38,20 +38,20 @@ struct StagingQueues {
 void stage_by(const StagingQueues& queues);
 
 /// A block in a form that MPI may read or write: the block itself, or a packed copy in host memory. Construct it when
-/// the message is started. The message has the rows as the kernels launched before construction leave them. Until the
-/// message is complete, no kernel that touches the rows may be launched.
+/// the message is started. Rows are sent with the contents that the kernels launched before construction give them.
+/// Until the message is complete, no kernel that touches the rows may be launched.
 ///   to send      load(); MPI may read the block as soon as is_loaded() returns true
 ///   to receive   store() when MPI has written the block; arrive() before a kernel that reads the rows is launched
 /// If the block is not staged, these functions do nothing.
 class Staged {
  public:
   explicit Staged(const RowBlock& block);
-  /// MPI must be done with the block, except while an error unwinds: then the copy's memory is never freed.
+  /// MPI must be done with the block, except while an error unwinds; then the copy's memory is never freed.
   ~Staged();
   Staged(const Staged&) = delete;
   Staged& operator=(const Staged&) = delete;
 
-  /// What MPI reads or writes: the block itself, or its packed copy.
+  /// Returns the block that MPI reads or writes: the block itself, or its packed copy.
   const RowBlock& block() const { return visible_; }
 
   /// Starts the copy from device memory to the host.

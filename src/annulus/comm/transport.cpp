@@ -9,7 +9,7 @@
 namespace annulus::comm {
 namespace {
 
-/// What carries rows: NCCL with this queue, or MPI if both are null.
+/// What carries rows: NCCL and this queue, or MPI if both are null.
 struct Way {
   const NcclFunctions* nccl = nullptr;
   core::CopyQueue* queue = nullptr;

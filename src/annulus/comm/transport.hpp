@@ -19,7 +19,7 @@ void require_own_gpus(const std::vector<std::pair<std::string, std::string>>& lo
 /// makes the channel, which lives as long as the communicator.
 NcclChannel* channel_of(const Communicator& comm);
 
-/// NCCL's name and version if it carries rows: "NCCL 2.28.9"; empty if MPI does.
+/// Returns NCCL's name and version ("NCCL 2.28.9") if NCCL carries rows; empty if MPI does.
 std::string nccl_in_use();
 
 /// For tests: from now on these functions and this queue carry messages; if both are null, MPI does.

@@ -25,7 +25,8 @@ Waiting::Waiting() : before_(record().begin(Doing::waiting)) {
 }
 Waiting::~Waiting() { record().go_back(std::move(before_)); }
 void Waiting::about(const std::vector<Outstanding>& outstanding) const { record().wait_for(outstanding); }
-// Without a watchdog, look() gives no sign of life, so the guard may end long waits. MPI is only starting then.
+// With one rank, or while MPI starts, there is no watchdog. Then look() gives no sign of life, so the guard may end
+// long waits.
 void Waiting::look() const {
   if (current != nullptr) current->look();
 }

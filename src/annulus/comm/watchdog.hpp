@@ -5,11 +5,11 @@
 // time passes between two readings of the clock, only a part of it counts. So a job that was suspended as a whole does
 // not look stalled when it goes on.
 //
-// How a waiting rank knows that another rank works (heartbeat.hpp): at its polls (watchdog_progress()) the working rank
-// changes the number `progress` in rank 0's memory. Its guard counts beats in the working rank's memory, even if that
-// rank does not poll. Waiting ranks read rank 0's `progress` and beats. If rank 0 waits, and an eighth of the time-out
-// has passed without progress, rank 0 reads the beats of all other ranks. If one of these numbers has changed, rank 0
-// changes `progress`.
+// A waiting rank knows that another rank works (heartbeat.hpp), because the working rank changes the number `progress`
+// in rank 0's memory at its polls (watchdog_progress()). Its guard counts beats in the working rank's memory, even if
+// that rank does not poll. Waiting ranks read rank 0's `progress` and beats. If rank 0 waits, and an eighth of the
+// time-out has passed without progress, rank 0 reads the beats of all other ranks. If one of these numbers has
+// changed, rank 0 changes `progress`.
 //
 // What notices a stall:
 //   a wait for MPI    the waiting thread itself, which tests its requests again and again (requests.hpp). It prints the
@@ -31,14 +31,14 @@
 
 namespace annulus::comm {
 
-/// While such an object lives, this rank counts as waiting for MPI.
+/// While an object of this class exists, this rank counts as waiting for MPI.
 class Waiting {
  public:
   Waiting();
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
-  /// Sets what this rank waits for; to be called whenever that changes.
+  /// Sets what this rank waits for. Call it whenever that changes.
   void about(const std::vector<Outstanding>& outstanding) const;
   /// Must be called again and again; does not return if the run has stalled.
   void look() const;
@@ -47,7 +47,7 @@ class Waiting {
   Doing before_;
 };
 
-/// Whether a watchdog of several ranks exists.
+/// True if a watchdog of several ranks exists.
 bool is_watched();
 
 /// At most one per process, constructed and destroyed by all ranks together. The guard must exist already.

@@ -27,7 +27,7 @@ std::string window_defect() {
 
 Window::Window(const Communicator& comm, std::string purpose, Index bytes)
     : comm_(comm), purpose_(std::move(purpose)), bytes_(bytes) {
-  comm.barrier();  // the watchdog sees who waits for whom here, but not inside MPI_Win_allocate
+  comm.barrier();  // here, unlike inside MPI_Win_allocate, the watchdog sees which rank is missing
   const int made = blocking("MPI_Win_allocate", MPI_Win_allocate, MPI_Aint(bytes), 1, MPI_INFO_NULL, comm.handle(),
                             &data_, &window_);
   if (made != MPI_SUCCESS) {
@@ -72,7 +72,7 @@ void Window::collect() {
 }
 
 void Window::close() {
-  comm_.barrier();  // MPI_Win_free waits for the other ranks, too, but there the watchdog does not see for which
+  comm_.barrier();  // MPI_Win_free would wait, too, but there the watchdog does not see which rank is missing
   call_mpi("MPI_Win_unlock_all", MPI_Win_unlock_all, window_);
   call_mpi("MPI_Win_free", MPI_Win_free, &window_);
   core::memory_ledger().remove(purpose_, bytes_);
@@ -80,7 +80,7 @@ void Window::close() {
 
 WindowAccess::~WindowAccess() {
   // Requests are open here only while an error unwinds. Their rows are about to be freed, and an access cannot be
-  // cancelled, so we wait until it is complete. That needs no help of the owner.
+  // cancelled, so we wait until it is complete. The owner of the window need not do anything for that.
   blocking_quietly("MPI_Waitall", MPI_Waitall, int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
 }
 
@@ -107,7 +107,7 @@ void WindowAccess::wait() {
   };
   wait_until(complete, [this] { return std::vector<Outstanding>{{kind_, owner_, rows_->block().bytes(), call_}}; });
   if (rows_) {
-    // By the standard the rows have arrived. An MPI that completes requests too early (window_defect()) could still
+    // By the standard the rows have arrived. If an MPI completes requests too early (window_defect()), it could still
     // write into rows that have been freed; the flush prevents that, and costs nothing with a correct MPI.
     call_mpi("MPI_Win_flush", MPI_Win_flush, owner_, window_.handle());
   }
@@ -148,7 +148,7 @@ void WindowAdd::add(Index held, const std::vector<RowRun>& runs, const RowBlock&
   RowBlock block = rows_->block();
   Index next = block.rows.begin;
   const BlockingScope inside(
-      "MPI_Raccumulate");  // where Open MPI's component for UCX waits for a lock of the owner's memory
+      "MPI_Raccumulate");  // this call waits for a lock of the owner's memory in Open MPI's component for UCX
   for (const RowRun& run : runs) {
     block.rows = {next, next + run.count};
     next += run.count;

@@ -12,14 +12,14 @@
 
 namespace annulus::comm {
 
-/// Why windows of the MPI library with this version text are unreliable; empty if no defect is known.
+/// Returns why windows of the MPI library with this version text are unreliable; empty if no defect is known.
 std::string window_defect(std::string_view library);
 /// The same for the library in use. Does not need MPI_Init.
 std::string window_defect();
 
-/// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close(). MPI
-/// allocates the memory, because strided reads of other memory were 40 times slower (Open MPI 4.1, 4,096 pieces).
-/// The destructor does not free it; close() does.
+/// Host memory of this rank that every rank of the communicator may read, or add to, between publish() and close().
+/// MPI allocates the memory, because strided reads of other memory were 40 times slower (Open MPI 4.1, 4,096 pieces).
+/// close() frees the memory; the destructor does not.
 class Window {
  public:
   /// Collective; ranks may give different sizes, 0 included. The memory ledger counts the window as `purpose`.
@@ -54,8 +54,8 @@ class Window {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
-/// Accesses in flight to another rank's window, and this rank's rows that are their source or target. Call start() of a
-/// derived class, progress() now and then while computing, and wait() before the rows are touched.
+/// Accesses in flight to another rank's window, and this rank's rows that are their source or target. Call start() of
+/// a derived class. While you compute, call progress() now and then. Call wait() before the rows are touched.
 class WindowAccess {
  public:
   WindowAccess(const WindowAccess&) = delete;
@@ -97,8 +97,9 @@ class WindowAdd : public WindowAccess {
  public:
   explicit WindowAdd(const Window& window) : WindowAccess(window, Outstanding::Kind::send, "MPI_Raccumulate") {}
 
-  /// Starts to add the rows of `from`, numbers of `precision`, to the runs of the owner's window (layout as in
-  /// WindowRead). Runs may have rows in common: MPI forbids overlaps inside one access, but each run is its own access.
+  /// Starts to add the rows of `from`, numbers of `precision`, to the runs of the owner's window, which begins with an
+  /// array (from.parts, held, from.row_bytes). Runs may have rows in common: MPI forbids overlaps inside one access,
+  /// but each run is its own access.
   void start(int owner, Index held, const std::vector<RowRun>& runs, const RowBlock& from, core::Precision precision);
 
  private:

@@ -7,7 +7,7 @@
 namespace annulus::comm {
 namespace {
 
-/// The value of a text setting of the MPI library; empty if it has no such setting.
+/// Returns the value of a text setting of the MPI library; empty if the library has no such setting.
 std::string mpi_setting(const char* name) {
   int provided = 0, index = 0;
   if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return "";

@@ -22,7 +22,7 @@ class DefaultArithmetic {
   std::fenv_t callers_;
 };
 
-/// The same for all threads that run host kernels, including the calling thread. Only one object may exist at a time.
+/// Does the same in all threads that run host kernels, and in the calling thread. Only one object may exist at a time.
 class DefaultArithmeticOnHost {
  public:
   DefaultArithmeticOnHost();

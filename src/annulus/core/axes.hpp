@@ -13,12 +13,12 @@ enum class AxisOrder { bshd, bhsd };
 
 constexpr std::string_view name_of(AxisOrder order) { return order == AxisOrder::bshd ? "bshd" : "bhsd"; }
 
-/// Index of the sequence axis, and of the heads axis, of a tensor in a file.
+/// Returns the index of the sequence axis, or of the heads axis, of a tensor in a file.
 constexpr std::size_t sequence_axis(AxisOrder order) { return order == AxisOrder::bshd ? 1 : 2; }
 constexpr std::size_t heads_axis(AxisOrder order) { return order == AxisOrder::bshd ? 2 : 1; }
 
-/// Takes one entry per axis (extents, an index, names) as (batch, sequence, heads, ...) and returns them in the order
-/// of a file. It also converts back, because it only swaps two axes.
+/// Takes one entry per axis (extents, an index, names) as (batch, sequence, heads, ...) and returns the entries in the
+/// order of a file. It also converts back, because it only swaps two axes.
 template <class Entry>
 std::vector<Entry> reordered(std::vector<Entry> axes, AxisOrder order) {
   if (order == AxisOrder::bhsd) std::swap(axes.at(1), axes.at(2));

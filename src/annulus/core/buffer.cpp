@@ -50,7 +50,7 @@ void give_back(void* memory, Index bytes, bool of_kokkos) {
   device_blocks().give(memory, bytes);
 }
 
-/// fill_zero() uses one thread for each piece of this many bytes: for less it is not worth waking a thread.
+/// fill_zero() uses one thread for each piece of this many bytes: waking a thread takes longer than zeroing fewer.
 constexpr Index zeroed_at_once = 256 * 1024;
 
 /// On a GPU this waits for the kernels launched before it, but not for copies in other queues.
@@ -138,7 +138,7 @@ void fill_zero(void* device, Index bytes) {
   if (!device_is_host())
     return copy_now(Bytes<Space>(static_cast<std::byte*>(device), std::size_t(bytes)), std::byte{0});
   if (!Kokkos::is_initialized()) return void(std::memset(device, 0, std::size_t(bytes)));
-  // Kokkos fills a view byte by byte, which is slower. As in its fill, each thread is the first to touch its part.
+  // Kokkos fills a view byte by byte, which is slower. As in Kokkos' fill, each thread is the first to touch its part.
   const Index parts = std::min<Index>(host_threads(), ceil_div(bytes, zeroed_at_once));
   const auto zero = [=](const Index i) {
     const Interval part = even_part(bytes, parts, i);

@@ -18,14 +18,14 @@ class Buffer {
 
   void* data() const { return data_; }
   Index bytes() const { return bytes_; }
-  /// Memory that the caller owns and keeps alive; the ledger does not count it.
+  /// Returns a Buffer for memory that the caller owns and keeps alive. The ledger does not count this memory.
   static Buffer borrowed(void* data, Index bytes);
   bool is_borrowed() const { return data_ != nullptr && owner_ == nullptr; }
-  /// Whether other copies of this buffer, or parts of it (first()), exist.
+  /// True if other copies of this buffer, or parts of it that first() returned, exist.
   bool is_shared() const { return owner_.use_count() > 1; }
-  /// The first `bytes` of the buffer. The whole buffer stays allocated as long as any such part exists.
+  /// Returns the first `bytes` bytes of the buffer. The whole buffer stays allocated as long as such a part exists.
   Buffer first(Index bytes) const;
-  /// Address `offset` bytes into the buffer.
+  /// Returns the address that is `offset` bytes after the buffer's start.
   std::byte* at(Index offset) const { return static_cast<std::byte*>(data_) + offset; }
 
  private:
@@ -34,10 +34,10 @@ class Buffer {
   Index bytes_ = 0;
 };
 
-/// Copies between host memory and a buffer's memory (a plain copy if both are the same memory); complete on return.
+/// Copy bytes between host memory and a buffer's memory, which may be host memory, too. Complete on return.
 void copy_to_device(void* device, const void* host, Index bytes);
 void copy_to_host(void* host, const void* device, Index bytes);
-/// Fills a buffer's memory with zero bytes; complete on return.
+/// Fills a buffer's memory with zero bytes. Complete on return.
 void fill_zero(void* device, Index bytes);
 
 /// True when the default execution space reads host memory directly (OpenMP, Serial, Threads).

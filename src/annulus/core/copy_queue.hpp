@@ -1,4 +1,4 @@
-// Copies between host and device memory while kernels run; a copy can wait for a kernel, and a kernel for a copy.
+// Copies between host and device memory while kernels run. A copy can wait for a kernel, and a kernel for a copy.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ struct Lines {
   Index pitch = 0;
 };
 
-/// A moment in the work of the kernels or of a queue. It is over when all work requested before it is done.
+/// A moment in the work of the kernels or of a queue. The moment is over when all work requested before it is done.
 struct Moment {
   virtual ~Moment() = default;
 };
@@ -23,7 +23,7 @@ using When = std::shared_ptr<const Moment>;  ///< null: already over
 
 /// Makes copies one after another. "The kernels" are those of the default execution space's default instance.
 ///
-/// Worked example: copy rows, which a kernel made, to the host; then copy other rows from the host for a kernel:
+/// Worked example: rows that a kernel made are copied to the host; then other rows are copied from there for a kernel:
 ///   kernel<<<>>>; made = q.kernels_so_far(); q.wait_for(made); q.copy(rows, host); out = q.so_far();
 ///   ... once q.is_over(out), `host` may be read and `rows` may change
 ///   q.copy(host, others); in = q.so_far(); q.kernels_wait_for(in); kernel<<<others>>>
@@ -31,28 +31,29 @@ class CopyQueue {
  public:
   virtual ~CopyQueue() = default;
 
-  /// The moment at which all kernels launched so far are done.
+  /// Returns the moment at which all kernels launched so far are done.
   virtual When kernels_so_far() = 0;
   /// Copies requested from now on begin after `moment`.
   virtual void wait_for(const When& moment) = 0;
-  /// Copies lines. Both sides have the same width and count, and must stay as they are until the copy is over.
+  /// Copies lines. `from` and `to` have the same width and count. Until the copy is over, both must stay allocated, and
+  /// nothing else may change them.
   virtual void copy(const Lines& from, const Lines& to) = 0;
-  /// The moment at which all copies requested so far are done.
+  /// Returns the moment at which all copies requested so far are done.
   virtual When so_far() = 0;
-  /// Whether the moment is over. Throws Error(failure) if a copy failed.
+  /// True if `moment` is over. Throws Error(failure) if a copy failed.
   virtual bool is_over(const When& moment) = 0;
-  /// Kernels that are launched from now on begin after `moment`. On the host, kernels run as soon as they are launched,
-  /// so there the moment is over on return.
+  /// Kernels that are launched from now on begin after `moment`. On the host this does nothing: copy() returns when its
+  /// copy is done, so every moment is over already.
   virtual void kernels_wait_for(const When& moment) = 0;
-  /// The GPU's stream, for libraries that add their own work to the queue; null on the host.
+  /// Returns the GPU's stream, to which libraries can add work of their own; null on the host.
   virtual void* stream() { return nullptr; }
 };
 
-/// A new queue, independent of others. On a GPU it is a stream; elsewhere each copy is done when copy() returns.
+/// Makes a queue, independent of others. On a GPU it is a stream; elsewhere each copy is done when copy() returns.
 std::unique_ptr<CopyQueue> make_copy_queue();
 
-/// Host memory for the copies of a CopyQueue. On a node with a GPU it is pinned, so the GPU reads and writes it
-/// directly; pinned memory takes long to allocate. The memory ledger counts tensors, not this memory.
+/// Host memory for the copies of a CopyQueue. On a node with a GPU this memory is pinned, so the GPU reads and writes
+/// it directly. Allocating pinned memory takes long. The memory ledger counts tensors, not this memory.
 class HostMemory {
  public:
   HostMemory() = default;

@@ -6,12 +6,12 @@
 
 namespace annulus::core {
 
-/// What went wrong, as the program's exit status (docs/output.md, "Exit status").
+/// The kind of an error. Its number is the program's exit status (docs/output.md, "Exit status").
 enum class ErrorKind {
   failure = 1,       ///< failed while running: a missing or bad file, a full disk, not enough memory
   usage = 2,         ///< bad command line, run file or argument
   verification = 3,  ///< a result outside the tolerance
-  stalled = 4,       ///< a peer made no progress
+  stalled = 4,       ///< another rank made no progress
 };
 
 /// kind() becomes the program's exit status, what() its message.

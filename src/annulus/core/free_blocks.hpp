@@ -1,5 +1,5 @@
-// Keeps GPU memory for its next owner. Asking the driver for memory and giving the memory back takes as long as a
-// kernel over some thousand rows, and passes ask for the same sizes again and again.
+// Keeps unused GPU memory for its next owner. Asking the driver for memory and giving it back takes as long as a kernel
+// over some thousand rows, and passes ask for the same sizes again and again.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,9 @@
 
 namespace annulus::core {
 
-/// Keeps the blocks that are given back: a later request of the same size gets one of them. Used and kept bytes
-/// together never exceed the most that were in use at once, so a plan's predicted peak holds. Thread-safe.
+/// Keeps blocks that are given back, so that a later request of the same size gets one of them. Used and kept bytes
+/// together never exceed the largest number of bytes that were in use at once. So kept blocks do not raise the peak
+/// that a plan predicts. Thread-safe.
 class FreeBlocks {
  public:
   /// `get` returns nullptr if there is no memory.
@@ -20,9 +21,9 @@ class FreeBlocks {
   FreeBlocks(const FreeBlocks&) = delete;
   FreeBlocks& operator=(const FreeBlocks&) = delete;
 
-  /// A block of `bytes` (> 0) bytes; nullptr if there is no memory even after all kept blocks were released.
+  /// Returns a block of `bytes` (> 0) bytes, or nullptr if there is no memory even after all kept blocks were released.
   void* take(Index bytes);
-  /// `block` came from take(bytes), and nothing uses it any more.
+  /// Takes back a block that came from take(bytes) and that nothing uses any more.
   void give(void* block, Index bytes);
   /// Releases all kept blocks and forgets the largest total that was in use.
   void clear();
@@ -41,7 +42,7 @@ class FreeBlocks {
   Index kept_bytes_ = 0, used_bytes_ = 0, most_used_ = 0;
 };
 
-/// Releases GPU memory that is kept for later buffers (buffer.hpp); in builds for host threads there is none.
+/// Releases the GPU memory that is kept for later buffers (buffer.hpp). Does nothing in builds for host threads.
 void release_free_blocks();
 
 }  // namespace annulus::core

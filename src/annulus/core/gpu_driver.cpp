@@ -17,7 +17,7 @@ using DeviceProperties = hipDeviceProp_t;
 
 #if defined(KOKKOS_ENABLE_CUDA)
 // Nodes without a GPU lack the driver's library, so a program linked with that library would not even start there.
-// Kokkos calls three functions of the library. We look up each when it is called, so that the linker needs none.
+// Kokkos calls three functions of the library. We look up each function when it is called, so the linker needs none.
 namespace {
 
 template <class... Arguments>

@@ -1,4 +1,4 @@
-// Facts about GPUs that are needed before Kokkos starts. Builds for GPUs also start on nodes without one (login nodes).
+// Facts about GPUs that are needed before Kokkos starts. Builds for GPUs also start on login nodes without a GPU.
 #pragma once
 
 #include <optional>
@@ -8,23 +8,23 @@
 
 namespace annulus::core {
 
-/// How many GPUs this process may use; 0 in builds for host threads.
+/// Returns how many GPUs this process may use; 0 in builds for host threads.
 int gpu_count();
-/// Name and number of the GPU in use: "NVIDIA H100 80GB HBM3 (device 0)"; only in builds for GPUs.
+/// Returns name and number of the GPU in use, "NVIDIA H100 80GB HBM3 (device 0)"; "unknown GPU" if there is no GPU.
 std::string gpu_name();
-/// The GPU's compute capability, "sm_90": GPUs of the same kind compute the same bits. Empty in builds for host
-/// threads, and if there is no GPU.
+/// Returns the GPU's compute capability, "sm_90", or the name of an AMD GPU's architecture. GPUs of the same kind
+/// compute the same bits. Empty in builds for host threads, and if there is no GPU.
 std::string gpu_kind();
 
-/// The GPU's address on its machine, the same in every process: "0000:3b:00.0"; empty in builds for host threads.
+/// Returns the GPU's PCI address, "0000:3b:00.0", which is the same in every process of the machine. Empty in builds
+/// for host threads, and if there is no GPU.
 std::string gpu_address();
 
-/// Free bytes of the GPU's memory, for all processes on the GPU together; empty in builds for host threads, and if
-/// there is no GPU.
+/// Returns the bytes of GPU memory that no process uses. Empty in builds for host threads, and if there is no GPU.
 std::optional<Index> free_gpu_memory();
 
-/// Why there is no GPU, in the words of the GPU's own library: "no CUDA-capable device is detected". Empty if there is
-/// a GPU, and in builds for host threads.
+/// Returns why there is no GPU, in the words of the GPU's own library: "no CUDA-capable device is detected". Empty if
+/// there is a GPU, and in builds for host threads.
 std::string why_no_gpu();
 
 }  // namespace annulus::core

@@ -5,8 +5,8 @@
 
 namespace annulus::core {
 
-/// The largest head size D: that of the keys in multi-head latent attention. Matrix units, of the host and of GPUs,
-/// take heads of at most 256; vector and multiply-add units compute the larger ones.
+/// The largest head size D, which keys have in multi-head latent attention. The matrix units of the host and of GPUs
+/// compute heads of at most 256 numbers. Vector and multiply-add units compute larger heads.
 inline constexpr Index most_head_dim = 576;
 inline constexpr Index most_matrix_dim = 256;
 

@@ -1,5 +1,5 @@
-// Puts large memory into huge pages: one page fault maps a page of 2 MiB, instead of 512 faults. Rows that lie far
-// apart, such as those of a head or comb, no longer need an entry each in the processor's address cache (TLB).
+// Puts large memory into huge pages: one page fault maps 2 MiB, for which small pages need 512 faults. Rows that lie
+// far apart, such as the rows of a head or of a comb, need fewer entries in the processor's address cache (TLB).
 #pragma once
 
 #include <limits>
@@ -10,8 +10,8 @@ namespace annulus::core {
 
 inline constexpr Index huge_page_bytes = 2 * 1024 * 1024;
 
-/// `bytes`, rounded up to whole huge pages if at least half of the last page is used. The added bytes, up to 1 MiB, are
-/// mapped with that page but never touched; the memory ledger (core/memory.hpp) does not count them.
+/// Returns `bytes`, rounded up to whole huge pages if at least half of the last page is used. The added bytes, up to 1
+/// MiB, are mapped with that page but never touched. The memory ledger (core/memory.hpp) does not count them.
 constexpr Index in_huge_pages(Index bytes) {
   const Index rest = bytes % huge_page_bytes, missing = huge_page_bytes - rest;
   return missing > huge_page_bytes / 2 || bytes > std::numeric_limits<Index>::max() - missing ? bytes : bytes + missing;

@@ -18,7 +18,7 @@ InstructionSet fastest_vectors() {
   return InstructionSet::avx512_bf16;
 }
 
-/// The last usable set that is no better than `most`.
+/// Returns the last usable set that does not come after `most`.
 InstructionSet best_up_to(InstructionSet most) {
   static const std::vector<InstructionSet> usable = usable_instruction_sets();
   return *std::find_if(usable.rbegin(), usable.rend(), [&](InstructionSet set) { return set <= most; });

@@ -9,9 +9,9 @@
 namespace annulus::core {
 
 /// baseline: what the compiler assumes of every machine of this kind (SSE2 on x86-64, NEON on 64-bit Arm).
-/// avx512_bf16: avx512 plus products of bfloat16; both sets compute the same bits.
-/// amx: products of bfloat16 on Intel's matrix units, which give other bits; all other work uses vectors_beside(amx). A
-/// processor without matrix units computes the same bits with vectors, many times slower.
+/// avx512_bf16: avx512 and instructions for products of bfloat16. Both sets compute the same bits.
+/// amx: products of bfloat16 on Intel's matrix units, which give other bits. All other work uses vectors_beside(amx). A
+/// processor without matrix units computes the bits of amx with vectors, many times slower.
 enum class InstructionSet { baseline, avx2, avx512, avx512_bf16, amx };
 
 inline constexpr std::array all_instruction_sets{InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512,
@@ -19,30 +19,30 @@ inline constexpr std::array all_instruction_sets{InstructionSet::baseline, Instr
 
 std::string_view name_of(InstructionSet set);
 
-/// The sets that this processor can use, slowest first, except that amx is always the last entry; baseline is always
-/// one of them. avx2 includes FMA; avx512 includes the parts F, DQ, BW and VL.
+/// Returns the sets that this processor can use. baseline is always the first entry and amx always the last; the
+/// entries between them go from slow to fast. avx2 includes FMA; avx512 includes the parts F, DQ, BW and VL.
 std::vector<InstructionSet> usable_instruction_sets();
 
-/// The limit before limit_instruction_set() is called: amx if this process has the matrix units (core/amx.hpp);
-/// otherwise avx512 on Intel's processors, where VDPBF16PS takes twice as long as the two multiply-adds that it
-/// replaces (measured on Granite Rapids: 120 GFLOP/s against 240); avx512_bf16 on other processors.
+/// Returns the limit until limit_instruction_set() is called: amx if this process has the matrix units (core/amx.hpp);
+/// otherwise avx512 on Intel's processors, and avx512_bf16 on others. On Intel's processors VDPBF16PS takes twice as
+/// long as the two multiply-adds that it replaces (measured on Granite Rapids: 120 GFLOP/s against 240).
 InstructionSet preferred_limit();
 
-/// The vector set that computes, on this machine, what matrix units do not. Every set except amx returns itself.
+/// Returns `set` itself, except for amx: then returns the vector set that computes what matrix units do not.
 InstructionSet vectors_beside(InstructionSet set);
 
-/// The default: the last usable set that limit_instruction_set() allows.
+/// Returns the set that is used by default: the last usable set that limit_instruction_set() allows.
 InstructionSet best_instruction_set();
 
-/// Whether this process computes on matrix units: amx is the best set, and the process may use the units. Without the
-/// units amx computes the same bits with vectors, slowly.
+/// True if this process computes on matrix units: amx is the best set, and the process may use the units. If it may
+/// not, amx computes the same bits with vectors, slowly.
 bool has_matrix_units();
 
-/// From now on no thread uses a set that is better than `most`. This is for jobs whose ranks must all use the same set.
-/// Before the first call the limit is preferred_limit().
+/// From now on no thread uses a set that comes after `most` in InstructionSet. Jobs call this if all their ranks must
+/// use the same set. Before the first call the limit is preferred_limit().
 void limit_instruction_set(InstructionSet most);
 
-/// The set of this name, if there is one.
+/// Returns the set of this name, if there is one.
 std::optional<InstructionSet> instruction_set_called(std::string_view name);
 
 }  // namespace annulus::core

@@ -1,11 +1,11 @@
-// All code that differs between Kokkos 3.4 (Debian 12) and 5.x; how Kokkos is started; loops on threads of the host.
+// Contains all code that differs between Kokkos 3.4 (Debian 12) and 5.x, starts Kokkos, and runs loops on host threads.
 #pragma once
 
 #include <Kokkos_Core.hpp>
 #include <string>
 #include <type_traits>
 #if KOKKOS_VERSION < 30700
-#include <Kokkos_MathematicalFunctions.hpp>  // from 3.7 on in Kokkos_Core.hpp, and not in Experimental
+#include <Kokkos_MathematicalFunctions.hpp>  // from 3.7 on part of Kokkos_Core.hpp and no longer in Experimental
 #endif
 
 #include "annulus/core/types.hpp"
@@ -44,8 +44,8 @@ using PinnedSpace = Kokkos::HIPHostPinnedSpace;
 using PinnedSpace = Kokkos::HostSpace;
 #endif
 
-/// Whether work that was launched in `space` still runs. False where a launch returns only when its work is done, and
-/// after a failure, which the next fence() reports.
+/// True if work that was launched in `space` still runs. Always false if a launch returns only when its work is done.
+/// Also false after a failure, which the next fence() reports.
 template <class ExecSpace>
 bool is_busy(const ExecSpace& space) {
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -60,22 +60,22 @@ bool is_busy(const ExecSpace& space) {
 
 /// Calls Kokkos::initialize on GPU number `device` modulo the number of GPUs of this machine, unless the command line
 /// names a GPU (--kokkos-device-id). Without a GPU backend `device` has no effect. Removes Kokkos' own options from
-/// argc and argv. A build for GPUs does not start Kokkos on a node without one: there Buffer is host memory, loops on
+/// argc and argv. A build for GPUs does not start Kokkos on a node without a GPU. There Buffer is host memory, loops on
 /// the host run on one thread, and work that needs kernels calls require_device() first.
 void initialize_kokkos(int& argc, char**& argv, int device);
 
-/// "3.4.1": the version Kokkos was compiled with.
+/// Returns the version of Kokkos that this program was compiled with: "3.4.1".
 std::string kokkos_version();
-/// "OpenMP, Serial": the execution spaces of this build, the default one first.
+/// Returns the execution spaces of this build, the default one first: "OpenMP, Serial".
 std::string kokkos_backends();
-/// What the default execution space runs on: the GPU's name, "2 threads", or "no GPU (<why>)".
+/// Describes what the default execution space runs on: the GPU's name, "2 threads", or "no GPU (<why>)".
 std::string device_name();
-/// Throws Error(failure), which says why, if kernels cannot run: a build for GPUs on a node without one.
+/// Throws Error(failure), which says why, if kernels cannot run because a build for GPUs is on a node without a GPU.
 void require_device();
 
 /// Kokkos' table of OpenMP threads has this many entries, and Kokkos does not check whether more threads are asked for.
 inline constexpr int most_kokkos_threads = 512;
-/// How many threads run kernels on the host: Kokkos' threads, or the limit_host_threads() limit if that is lower.
+/// Number of threads that run kernels on the host: Kokkos' threads, or the limit of limit_host_threads() if lower.
 int host_threads();
 /// Lets at most `most` threads (1 or more) run kernels, for programs that share the process with other libraries.
 void limit_host_threads(int most);

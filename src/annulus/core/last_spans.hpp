@@ -1,4 +1,4 @@
-// Keeps the spans that ended last, in every run: a message can then say what a rank did before it stopped.
+// In every run, keeps the spans that ended last, so that a message can say what a rank did before it stopped.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ inline constexpr std::size_t most_last_spans = 64;
 /// Keeps this span; forgets the oldest one if there are most_last_spans already. Any thread may call it.
 void keep_last_span(std::string_view name, SpanKind kind, Index number, double begin, double end);
 
-/// One line of JSON for each kept span, the oldest first; times in seconds:
+/// Returns one line of JSON for each kept span, the oldest first. Times are in seconds; a span ended `ago` seconds ago:
 ///   {"rank":2,"name":"step","kind":"step","number":7,"seconds":0.512,"ago":3.104}
 /// Any thread may call it.
 std::string last_spans(int rank);

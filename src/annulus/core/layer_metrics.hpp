@@ -1,11 +1,11 @@
-// What the passes of an attention layer measured: the attention, and the matrix products and messages around it.
+// Measurements of an attention layer's passes: of the attention, and of the matrix products and messages around it.
 #pragma once
 
 #include "annulus/core/metrics.hpp"
 
 namespace annulus::core {
 
-/// What one pass cost one rank. In a run without a layer only `attention` is set.
+/// Measurements of one rank in one pass. In a run without a layer only `attention` is set.
 struct LayerMetrics {
   RankMetrics attention;       ///< of the attention alone
   double product_seconds = 0;  ///< wall time in matrix products

@@ -1,4 +1,4 @@
-// What a plan must know about a machine: how fast a rank computes, copies and sends messages. The numbers come from a
+// The numbers about a machine that a plan needs: how fast a rank computes, copies and sends messages. They come from a
 // machine file, a calibration or the built-in default.
 #pragma once
 
@@ -27,12 +27,12 @@ struct Machine {
   std::vector<KernelRate> kernel;           ///< ascending head_dim; the last one serves all larger heads
   double float64_factor = 2;                ///< time of float64 arithmetic / time of float32
   double half_factor = 1.1;                 ///< time with float16 or bfloat16 tensors / with float32
-  /// Time with products of this precision / with products of float32, whatever type the tensors have.
+  /// Time with products of the named precision / with products of float32, whatever type the tensors have.
   double bfloat16_factor = 1.1, three_bfloat16_factor = 1.1, six_bfloat16_factor = 1;
   double single_factor = 1;  ///< time of a rank alone on its node / time by the rates above
   Link inside_node;
   Link between_nodes;
-  double overlap = 0.6;                    ///< share of a transfer that compute can hide, 0 ... 1
+  double overlap = 0.6;                    ///< part of a transfer's time that compute can hide, 0 ... 1
   double seconds_per_copied_byte = 1e-9;   ///< to collect rows for a message
   double seconds_per_call = 5e-6;          ///< to prepare and start the kernel's work on one pair and one block of keys
   double seconds_per_row = 1e-7;           ///< to pack a row of one head for one pair, and for its running softmax
@@ -42,19 +42,19 @@ struct Machine {
   double read_rate = 1e9;  ///< bytes per second that a rank reads from an uncached file while all ranks read
   Index ranks_per_node = 1;
   double memory_per_rank = 0;  ///< bytes
-  std::string memory_source;   ///< what sets that bound, for messages; empty: `source`
+  std::string memory_source;   ///< what sets memory_per_rank, for messages; empty: `source`
   double window_per_rank = std::numeric_limits<double>::infinity();  ///< bytes of MPI windows that a rank may have
   std::string window_source;                                         ///< where the windows' memory is, for messages
 
-  /// What sets memory_per_rank, for messages.
+  /// Returns what sets memory_per_rank, for messages.
   const std::string& why_this_memory() const { return memory_source.empty() ? source : memory_source; }
-  /// Seconds that one rank needs for a GFLOP of attention.
+  /// Returns the seconds that one rank needs for a GFLOP of attention.
   double seconds_per_gflop(Index head_dim, DType type, Precision precision) const;
-  /// Sets the factors of products to what is typical of this process' instruction set.
+  /// Sets bfloat16_factor and the two factors after it to values that are typical of this process' instruction set.
   void take_own_products();
 };
 
-/// Typical numbers of a present-day cluster: a rank is one core at 30 to 60 GFLOP/s, 16 ranks of 4 GiB share a node.
+/// Typical numbers of a present-day cluster: a rank is one core at 30 to 60 GFLOP/s, a node has 16 ranks of 4 GiB each.
 Machine default_machine();
 
 }  // namespace annulus::core

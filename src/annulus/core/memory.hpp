@@ -38,9 +38,9 @@ std::string describe_bytes(double bytes);
 /// The ledger of this process; there is one, because a process has one memory.
 MemoryLedger& memory_ledger();
 
-/// Peak resident bytes of this process as the operating system reports them (Linux: VmHWM); 0 if it does not.
+/// Returns the peak resident bytes of this process as the operating system reports them (Linux: VmHWM); 0 elsewhere.
 Index peak_resident_bytes();
-/// Resident bytes at this moment (Linux: VmRSS).
+/// Returns the resident bytes at this moment (Linux: VmRSS).
 Index resident_bytes();
 
 }  // namespace annulus::core

@@ -28,7 +28,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// The single number in a file; empty if the file does not exist or says "max".
+/// Returns the single number in a file; empty if the file does not exist or says "max".
 std::optional<Index> number_in(const fs::path& path) {
   std::ifstream file(path);
   if (Index number = 0; file >> number) return number;
@@ -46,7 +46,7 @@ const CgroupFiles version1{
     {"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_inactive_file", "total_active_file"};
 const CgroupFiles version2{{"memory.max", "memory.high"}, "memory.current", "inactive_file", "active_file"};
 
-/// Bytes that are still free in a group; empty if the group has no limit.
+/// Returns the bytes that are still free in a group; empty if the group has no limit.
 std::optional<Index> free_of(const fs::path& group, const CgroupFiles& files) {
   const auto stat = numbers_in((group / "memory.stat").string());
   const auto entry = [&](const char* word, Index otherwise) {
@@ -61,13 +61,13 @@ std::optional<Index> free_of(const fs::path& group, const CgroupFiles& files) {
   return std::max<Index>(0, limit - used);
 }
 
-/// Where the memory cgroups are mounted, and which group is the topmost one visible there.
+/// The folder where the memory cgroups are mounted, and the topmost group that is visible there.
 struct Mount {
   std::string top;
   std::string folder;
 };
 std::optional<Mount> mount_of(const std::string& root, bool second) {
-  // A line: 33 24 0:29 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
+  // A line of the file: 33 24 0:29 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
   for (const std::string& line : lines_of(root + "/proc/self/mountinfo")) {
     const std::size_t dash = line.find(" - ");
     if (dash == std::string::npos) continue;
@@ -80,7 +80,7 @@ std::optional<Mount> mount_of(const std::string& root, bool second) {
   return std::nullopt;
 }
 
-/// The path, below the mount point, of the group that /proc/self/cgroup calls `group`.
+/// Returns the path, below the mount point, of the group that /proc/self/cgroup calls `group`.
 std::string seen_as(const std::string& group, const std::string& top) {
   if (top == "/") return group;
   const bool below = group.compare(0, top.size(), top) == 0 && (group.size() == top.size() || group[top.size()] == '/');

@@ -1,4 +1,4 @@
-// What limits the memory of a process: its node, its memory cgroup and the groups above it, and its own limits.
+// Finds what limits the memory of a process: its node, its memory cgroup and the groups above it, and its own limits.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@ std::map<std::string, Index> numbers_in(const std::string& path);
 struct MemoryBound {
   std::string name;       ///< for the user: "memory cgroup /job_7/step_0"
   Index free = 0;         ///< bytes that all processes under this bound can still allocate together
-  std::string shared_as;  ///< processes of a node with the same word share the bound; empty: only this process has it
+  std::string shared_as;  ///< processes of a node with the same text share the bound; empty: only this process has it
 };
 
 /// All bounds that the operating system reports (Linux; elsewhere none):
 ///   the node       MemAvailable
-///   memory cgroups of version 1 and 2, the process's own and all visible ones above it: limit minus used bytes;
+///   memory cgroups of version 1 and 2, the process's own and all visible groups above: limit minus used bytes;
 ///                  pages of files that the system can drop do not count as used
-///   the process    limits of address space and data (ulimit -v and -d) minus what it uses, including its libraries
+///   the process    limits of address space and data (ulimit -v and -d) minus what the process uses, libraries included
 /// `root` is put in front of /proc and of the folders of cgroups; tests put their own files there.
 std::vector<MemoryBound> memory_bounds(const std::string& root = "");
 

@@ -1,4 +1,4 @@
-// What a rank measured while it worked. These numbers are written to /run of the result file.
+// Measurements of a rank while it works. These numbers are written to /run of the result file.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace annulus::core {
 
-/// Measurements of one hop; in strategies without hops, of the whole exchange. Hop 0 is the work on the rank's own
+/// Measurements of one hop, or of the whole exchange in strategies without hops. Hop 0 is the work on the rank's own
 /// rows.
 struct HopMetrics {
   double compute_seconds = 0;     ///< wall time in the attention kernel
@@ -17,7 +17,7 @@ struct HopMetrics {
   Index bytes_sent = 0;
   Index bytes_received = 0;
   Index rows_received = 0;
-  Count kept = 0;  ///< kept (query, key, head) triples, batch entries included
+  Count kept = 0;  ///< (query, key, head) triples that the pattern keeps, batch entries included
 
   HopMetrics& operator+=(const HopMetrics& other) {
     compute_seconds += other.compute_seconds;
@@ -48,7 +48,7 @@ double wall_seconds();
 double cpu_seconds();
 
 /// Does `work` in a span of this name and adds its time to metrics.wait_seconds. `metrics` is a HopMetrics or another
-/// type with that member.
+/// type with wait_seconds.
 template <class Metrics, class Work>
 void timed_wait(Metrics& metrics, const char* name, Work&& work) {
   Span span(name, SpanKind::wait);
@@ -70,12 +70,12 @@ void timed_compute(HopMetrics& metrics, Work&& work) {
   metrics.compute_seconds += span.close();
 }
 
-/// Flops of a forward pass that keeps `kept` (query, key, head) triples: D multiplications and D additions for q.k, Dv
-/// of each for p v.
+/// Flops of a forward pass over `kept` (query, key, head) triples. A triple takes D multiplications and D additions for
+/// q.k, and Dv multiplications and Dv additions for p v.
 constexpr double forward_flops(double kept, Index head_dim) { return 4.0 * double(head_dim) * kept; }
 inline double forward_flops(double kept, const Shape& shape) { return 4.0 * shape.mean_dim() * kept; }
 
-/// Flops of a backward pass: it has five products (q.k again, dout.v, and those for dq, dk and dv) instead of two. So
+/// Flops of a backward pass. It has five products (q.k again, dout.v, and those for dq, dk and dv) instead of two. So
 /// with Dv = D a backward pass has 2.5 times the flops of a forward pass.
 constexpr double backward_flops(double kept, Index head_dim) { return 2.5 * forward_flops(kept, head_dim); }
 inline double backward_flops(double kept, const Shape& shape) {

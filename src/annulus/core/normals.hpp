@@ -7,7 +7,7 @@
 
 namespace annulus::core {
 
-/// The numbers of one tensor, and how they are stored: scale times the number of random.hpp, multiplied in float32 and
+/// Describes the numbers of one tensor: each is `scale` times the number of random.hpp, multiplied in float32 and
 /// rounded to `type`. So files of different types hold the same numbers, except for that rounding.
 struct Normals {
   std::uint64_t seed = 1;

@@ -1,5 +1,5 @@
-// Random numbers by counter: a value is a function of (seed, tensor, global linear index) alone, so it is the same on
-// every machine, for every number of ranks and threads, and a test can find out where any number came from.
+// Random numbers by counter: a value is a function of (seed, tensor, global linear index) alone. So it is the same on
+// every machine and for every number of ranks and threads, and a test can find out where a number came from.
 //
 //   counter  = tensor 2^56 + pair, key = seed                       two 32-bit words each, low word first
 //   (a, b)   = Threefry-2x32-20(key, counter)
@@ -7,10 +7,10 @@
 //   angle    = 2 pi (b + 1/2) / 2^32 - pi / 4
 //   numbers 2 pair and 2 pair + 1 = sqrt(-2 ln u) cos(angle), sqrt(-2 ln u) sin(angle)                (Box, Muller)
 //
-// The functions below evaluate that in float32 with sums, products and square roots only, each rounded once, so that
-// every processor gets the same bits, number by number or 16 at a time (normals.hpp). Logarithm, sine and cosine are
-// polynomials, whose errors together change a number by at most 4e-7 of its size. This file defines the values that
-// `generate` writes.
+// The functions below evaluate these formulas in float32. They use only sums, products and square roots, each rounded
+// once, so every processor gets the same bits, whether it computes one number at a time or 16 (normals.hpp). Logarithm,
+// sine and cosine are polynomials, whose errors together change a number by at most 4e-7 of its size. This file defines
+// the values that `generate` writes.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -22,7 +22,7 @@
 
 namespace annulus::core {
 
-/// Which tensor a stream of numbers belongs to. The values must not change: they decide what `generate` writes.
+/// The tensor that a stream of numbers belongs to. The values must not change: they decide what `generate` writes.
 enum class TensorId : std::uint64_t {
   q = 1,
   k = 2,
@@ -85,7 +85,7 @@ KOKKOS_FORCEINLINE_FUNCTION Words threefry(Words key, Words counter) {
   return x;
 }
 
-/// A tensor is a stream of 2^56 counters. `generate` makes at most 1e18 bytes, which are 2^55.8 pairs in float64.
+/// Each tensor has 2^56 counters, which is enough: `generate` makes at most 1e18 bytes of float64, 2^55.8 pairs.
 KOKKOS_FORCEINLINE_FUNCTION Words counter_of(TensorId tensor, Index pair) {
   return words_of((std::uint64_t(tensor) << 56) + std::uint64_t(pair));
 }
@@ -96,8 +96,8 @@ inline std::uint64_t random_bits(std::uint64_t seed, TensorId tensor, Index inde
   return std::uint64_t(words.high) << 32 | words.low;
 }
 
-/// -2 ln u for u = (floor(word / 2) + 1/2) / 2^31 = m 2^e with 1/sqrt(2) <= m < sqrt(2). Here -2 ln m is (m - 1) times
-/// a polynomial of degree 7 (largest relative error 2.3e-7).
+/// Returns -2 ln u for u = (floor(word / 2) + 1/2) / 2^31 = m 2^e with 1/sqrt(2) <= m < sqrt(2). -2 ln m is computed as
+/// (m - 1) times a polynomial of degree 7 (largest relative error 2.3e-7).
 KOKKOS_FORCEINLINE_FUNCTION float minus_two_log(std::uint32_t word) {
   const float u = (float(std::int32_t(word >> 1)) + 0.5f) * 0x1p-31f;
   const std::uint32_t bits = detail::bits_of(u);
@@ -120,8 +120,9 @@ struct NormalPair {
   float even = 0;
   float odd = 0;
 };
-/// The upper two bits of b are the quarter of the circle; the rest of the angle is t pi / 2 with -1/2 < t < 1/2.
-/// Polynomials of t squared give sin(t pi / 2) / t and cos(t pi / 2); the quarter decides on their order and signs.
+/// The upper two bits of words.high are the number of a quarter of the circle. The other bits give t, whose size is
+/// below 1/2: the rest of the angle is t pi / 2. Polynomials of t squared give sin(t pi / 2) / t and cos(t pi / 2). The
+/// quarter decides on their order and signs.
 KOKKOS_FORCEINLINE_FUNCTION NormalPair box_muller(Words words) {
   const float radius = std::sqrt(minus_two_log(words.low));
   const std::uint32_t b = words.high;

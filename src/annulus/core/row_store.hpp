@@ -31,7 +31,7 @@ enum class StoredTensor {
   top_weights
 };
 
-/// Which rows a tensor has, how many heads and numbers they have, and which type they have in memory.
+/// Describes which rows a tensor has, how many heads and numbers they have, and which type they have in memory.
 struct StoredTensorEntry {
   enum class Rows { query, key };                           ///< Sq rows, or S
   enum class Heads { query, key };                          ///< H heads, or Hkv
@@ -46,8 +46,8 @@ struct StoredTensorEntry {
   Type type;
 };
 
-/// Every tensor, in the order of the enumeration. The forward pass leaves `normalizers` for the backward pass
-/// (kernels/normalizer.hpp); they are not part of the result.
+/// Every tensor, in the order of the enumeration. The forward pass makes `normalizers` for the backward pass
+/// (kernels/normalizer.hpp); `normalizers` are not part of the result.
 inline constexpr auto stored_tensor_table = [] {
   using Rows = StoredTensorEntry::Rows;
   using enum StoredTensorEntry::Heads;
@@ -75,7 +75,7 @@ inline constexpr auto stored_tensor_table = [] {
 constexpr const StoredTensorEntry& entry_of(StoredTensor tensor) { return stored_tensor_table[std::size_t(tensor)]; }
 constexpr std::string_view name_of(StoredTensor tensor) { return entry_of(tensor).name; }
 
-/// The tensor with this name; empty for any other name (y or dwq of a layer, for example).
+/// Returns the tensor with this name; empty for any other name (y or dwq of a layer, for example).
 constexpr std::optional<StoredTensor> stored_tensor(std::string_view name) {
   for (const StoredTensorEntry& one : stored_tensor_table) {
     if (one.name == name) return one.id;

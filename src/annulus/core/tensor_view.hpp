@@ -5,7 +5,7 @@
 
 namespace annulus::core {
 
-/// Element (b, row, head, d) lies at data[b * batch_stride + row * row_stride + head * head_stride + d], strides in
+/// Element (b, row, head, d) lies at data[b * batch_stride + row * row_stride + head * head_stride + d]; strides count
 /// elements of `type`. lse has no d: its element is (b, row, head).
 struct TensorView {
   void* data = nullptr;
@@ -15,18 +15,18 @@ struct TensorView {
   Index head_stride = 0;
 };
 
-/// View of a contiguous (B, rows, heads, D) tensor at `data`.
+/// Returns a view of a contiguous (B, rows, heads, D) tensor at `data`.
 inline TensorView contiguous_view(void* data, DType type, Index rows, Index heads, Index head_dim) {
   return {data, type, rows * heads * head_dim, heads * head_dim, head_dim};
 }
 
-/// The same tensor without its first rows.
+/// Returns a view of the same tensor without its first `row` rows.
 inline TensorView from_row(TensorView view, Index row) {
   view.data = static_cast<std::byte*>(view.data) + row * view.row_stride * Index(bytes_of(view.type));
   return view;
 }
 
-/// The same tensor without its first batch entries.
+/// Returns a view of the same tensor without its first `entry` batch entries.
 inline TensorView from_entry(TensorView view, Index entry) {
   view.data = static_cast<std::byte*>(view.data) + entry * view.batch_stride * Index(bytes_of(view.type));
   return view;

@@ -1,5 +1,5 @@
-// What this rank does and when, as spans of time. Each span becomes a bar of the trace (output.trace) and a region of
-// Kokkos Tools, both with the span's name. The seconds of some kinds also become numbers in /run (core/metrics.hpp).
+// Records what this rank does and when, as spans of time. Each span becomes a bar of the trace (output.trace) and a
+// region of Kokkos Tools with the same name. Seconds of some kinds also become numbers in /run (core/metrics.hpp).
 //
 // Without a Timeline and without a tool a span costs only two readings of the clock and an entry in last_spans.hpp.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace annulus::core {
 
-/// What a span counts as.
+/// The kind of work during a span.
 ///   pass     a forward or backward pass, from barrier to barrier
 ///   step     a step of a schedule; step 0 is the work on the rank's own rows
 ///   compute  the attention kernel: what /run calls compute_seconds
@@ -48,15 +48,15 @@ class Timeline {
 
   /// Stops the recording.
   void stop();
-  /// The timeline of this thread; nullptr if nothing is recorded.
+  /// Returns the timeline of this thread; nullptr if nothing is recorded.
   static Timeline* current();
 
   void add(std::string_view name, SpanKind kind, Index number, double begin, double end);
 
-  /// In the order in which the spans ended.
+  /// The spans in the order in which they ended.
   const std::vector<SpanRecord>& spans() const { return spans_; }
   const std::string& name(const SpanRecord& span) const { return names_[span.name]; }
-  /// How many spans were forgotten; each lasted at most longest_forgotten() seconds.
+  /// Number of forgotten spans. Each of these lasted at most longest_forgotten() seconds.
   Index forgotten() const { return forgotten_; }
   double longest_forgotten() const { return shortest_; }
 
@@ -72,7 +72,7 @@ class Timeline {
   Index forgotten_ = 0;
 };
 
-/// Begins when it is constructed; ends at close() or when it is destroyed. Spans of a thread nest.
+/// Measures the time from its constructor to close() or its destructor. Spans of a thread nest.
 class Span {
  public:
   /// `name` must live as long as the span.
@@ -94,7 +94,7 @@ class Span {
   double begin_;
 };
 
-/// Does `work` inside a span and returns what it returns.
+/// Does `work` inside a span and returns the result of `work`.
 template <class Work>
 auto in_span(const char* name, Work&& work) {
   const Span span(name);

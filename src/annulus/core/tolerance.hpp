@@ -1,11 +1,11 @@
-// How far a result may differ from the float64 definition; `verify` and the tests use these numbers.
+// Tolerances: how far a result may differ from the float64 definition. `verify` and the tests use these numbers.
 #pragma once
 
 #include "annulus/core/types.hpp"
 
 namespace annulus::core {
 
-/// Largest max |difference| / max(1, max |reference|) of out and lse, by the type in which the tensors are stored.
+/// Returns how large max |difference| / max(1, max |reference|) of out and lse may be if tensors are stored as `type`.
 constexpr double forward_tolerance(DType type) {
   switch (type) {
     case DType::float64:
@@ -20,7 +20,7 @@ constexpr double forward_tolerance(DType type) {
   return 0;
 }
 
-/// The same for dq, dk, dv, which sum more rounded terms.
+/// Returns the same for dq, dk and dv, which are sums of more rounded terms.
 constexpr double gradient_tolerance(DType type) {
   switch (type) {
     case DType::float64:
@@ -32,17 +32,17 @@ constexpr double gradient_tolerance(DType type) {
   }
 }
 
-/// Results of this precision meet the tolerance of the returned type. Only 3xbfloat16 has other tolerances (below).
-/// Products of tf32 have the mantissa of float16; with products of bfloat16 the weights are rounded to bfloat16 before
-/// they multiply v.
+/// Returns the type whose tolerances results of this precision meet. Only 3xbfloat16 has tolerances of its own (below).
+/// Products of tf32 have the mantissa of float16. In precision bfloat16 the weights are rounded to bfloat16 before they
+/// multiply v.
 constexpr DType rounding_of(Precision precision) {
   return precision == Precision::tf32       ? DType::float16
          : precision == Precision::bfloat16 ? DType::bfloat16
                                             : type_of(precision);
 }
 
-/// The tolerances by the precision of the computation. A result must be within the larger of two tolerances: this one,
-/// and the one by the type of the tensors.
+/// Tolerances by the precision of the computation. A result must be within the larger of two tolerances: the one by
+/// precision and the one by the type of the tensors.
 constexpr double forward_tolerance(Precision precision) {
   return precision == Precision::three_bfloat16 ? 1e-4 : forward_tolerance(rounding_of(precision));
 }

@@ -1,7 +1,7 @@
-// Types that all folders of src/annulus share: index type, axis order, storage types.
+// Types that all folders of src/annulus use: index type, axis order, storage types.
 //
-// Axis order, stated once: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv),
-// lse (B, S, H), all row-major, so the D numbers of one (batch, row, head) are contiguous and the next row of the same
+// Axis order, for all files: q is (B, S, H, D), k (B, S, Hkv, D), out and dout are (B, S, H, Dv), v is (B, S, Hkv, Dv),
+// lse (B, S, H), all row-major. So the D numbers of one (batch, row, head) are contiguous, and the next row of the same
 // head lies H * D numbers further on. Dv is D unless the text says otherwise.
 //   B batch   S sequence   H query heads   Hkv key/value heads   D head size (Dv of values)
 //   P ranks   w segment    r dilation      o offset
@@ -30,11 +30,11 @@ struct Shape {
   Index head_dim = 1;
   Index value_dim = 0;  ///< Dv if it is not D, otherwise 0: see set_value_dim()
 
-  /// Numbers of a head of v, out and dout; q and k have head_dim. Worked example: 576 and 512 in latent attention.
+  /// Number of elements in a head of v, out and dout; q and k have head_dim. Example: 576 and 512 in latent attention.
   Index dim_of_values() const { return value_dim == 0 ? head_dim : value_dim; }
   void set_value_dim(Index numbers) { value_dim = numbers == head_dim ? 0 : numbers; }
   bool has_value_dim() const { return value_dim != 0; }
-  /// Mean of D and Dv, from which the work of the two products of a forward pass is estimated.
+  /// Mean of D and Dv. The work of the two products of a forward pass is estimated from it.
   double mean_dim() const { return 0.5 * double(head_dim + dim_of_values()); }
   /// Query heads served by one key/value head: query head h reads key/value head h / group().
   Index group() const { return heads / kv_heads; }
@@ -51,7 +51,7 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// The row with number `i`, if the rows of all intervals are counted one after another; -1 if there are fewer rows.
+/// Counts the rows of all intervals one after another, from 0, and returns row number `i`; -1 if there are fewer rows.
 inline Index row_at(const std::vector<Interval>& rows, Index i) {
   for (const Interval& interval : rows) {
     if (i < interval.size()) return interval.begin + i;
@@ -92,7 +92,8 @@ constexpr Integer wrap(Integer rank, Integer ranks) {
 enum class DType { float64, float32, float16, bfloat16 };
 
 /// Type of scores, running sums and accumulators, and of the factors of products. In float64 and float32 all of these
-/// have that type. In the other precisions scores, sums and accumulators are float32, and the factors are:
+/// have that type. In the other precisions scores, sums and accumulators are float32. The factors are as follows; a
+/// product of two factors that are sums takes several products of the narrower numbers:
 ///   bfloat16         bfloat16 numbers; P and dS are rounded to bfloat16
 ///   tf32             float32 numbers rounded to TF32 (8 bits of exponent, 10 of mantissa), on a GPU's matrix units
 ///   three_tf32       float32 numbers, each the sum of two TF32 numbers: three products, exact to 2^-21
@@ -106,7 +107,7 @@ inline constexpr std::array all_precisions{Precision::float32,     Precision::fl
                                            Precision::tf32,        Precision::three_tf32, Precision::three_bfloat16,
                                            Precision::six_bfloat16};
 
-/// What computes attention (kernels/attention.hpp).
+/// The code that computes attention (kernels/attention.hpp).
 enum class Backend { host, device, cudnn };
 inline constexpr std::array all_backends{Backend::host, Backend::device, Backend::cudnn};
 
@@ -114,7 +115,7 @@ constexpr std::string_view name_of(Backend backend) {
   return backend == Backend::host ? "host" : backend == Backend::device ? "device" : "cudnn";
 }
 
-/// Why the bits of a back end's sums depend on how the work is cut; empty if that can be avoided.
+/// Returns why the bits of a back end's sums depend on how the work is divided; empty if a fixed order avoids that.
 constexpr std::string_view why_no_fixed_order(Backend backend) {
   return backend == Backend::cudnn ? "cuDNN adds in an order of its own" : "";
 }
@@ -157,37 +158,37 @@ constexpr std::string_view name_of(Precision type) {
   return "";
 }
 
-/// Whether the factors of products are TF32 numbers.
+/// True if the factors of products are TF32 numbers.
 constexpr bool is_tf32(Precision precision) {
   return precision == Precision::tf32 || precision == Precision::three_tf32;
 }
 
-/// Whether each factor of a product is the sum of several bfloat16 numbers (kernels/host/amx/split.hpp).
+/// True if each factor of a product is the sum of several bfloat16 numbers (kernels/host/amx/split.hpp).
 constexpr bool is_split(Precision precision) {
   return precision == Precision::three_bfloat16 || precision == Precision::six_bfloat16;
 }
 
-/// Whether the factors of products have another type than the sums.
+/// True if the factors of products have another type than the sums.
 constexpr bool has_own_products(Precision precision) {
   return precision == Precision::bfloat16 || is_tf32(precision) || is_split(precision);
 }
 
-/// Why the bits of sums in this precision depend on how the work is cut; empty if that can be avoided. A cut between
-/// groups that the matrix units add in one step changes no bits.
+/// Returns why the bits of sums in this precision depend on how the work is divided; empty if a fixed order avoids
+/// that. Some matrix units add a group of numbers in one step. Work divided only between such groups keeps the bits.
 constexpr std::string_view why_no_fixed_order(Precision precision) {
   return is_tf32(precision) ? "matrix units add products of TF32 in an order of their own" : "";
 }
 
-/// The types in which tensors must be stored for a precision with has_own_products(), for messages. Tensors of another
-/// type would lose digits that the user did not give up, or have products that are as exact and faster. A float16
-/// number is exactly the sum of two bfloat16 numbers.
+/// Returns the types in which tensors must be stored for a precision with has_own_products(), for messages. Tensors of
+/// another type would lose digits that the user did not give up, or another precision is as exact for this type and
+/// faster. 3xbfloat16 takes float16, too, because a float16 number is exactly the sum of two bfloat16 numbers.
 constexpr std::string_view stored_for_products(Precision precision) {
   return precision == Precision::bfloat16         ? "bfloat16"
          : precision == Precision::three_bfloat16 ? "float32 or float16"
                                                   : "float32";
 }
 
-/// Whether this precision can be used for tensors that are stored in this type (stored_for_products()).
+/// True if this precision can be used for tensors that are stored in this type (stored_for_products()).
 constexpr bool takes(Precision precision, DType stored) {
   if (!has_own_products(precision)) return true;
   if (precision == Precision::bfloat16) return stored == DType::bfloat16;
@@ -197,8 +198,8 @@ constexpr bool takes(Precision precision, DType stored) {
 /// Type of the log-sum-exp in memory and in files: float64 for float64 input, otherwise float32.
 constexpr DType lse_type(DType input) { return input == DType::float64 ? DType::float64 : DType::float32; }
 
-/// What `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have products of bfloat16;
-/// otherwise float32. kernels::default_precision() decides, and may choose 3xbfloat16 for float16 input.
+/// Returns what `auto` means: float64 for float64 input; bfloat16 for bfloat16 input if the machines have products of
+/// bfloat16; otherwise float32. kernels::default_precision() calls this; for float16 it may choose 3xbfloat16 instead.
 constexpr Precision default_precision(DType input, bool bfloat16_products = false) {
   if (input == DType::bfloat16 && bfloat16_products) return Precision::bfloat16;
   return input == DType::float64 ? Precision::float64 : Precision::float32;

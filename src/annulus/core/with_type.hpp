@@ -6,7 +6,7 @@
 
 namespace annulus::core {
 
-/// Calls visit(Number{}) with the C++ type that stores `type`.
+/// Calls visit(Number{}), where Number is the C++ type that stores `type`.
 template <class Visit>
 void with_type(DType type, Visit&& visit) {
   switch (type) {
@@ -21,7 +21,7 @@ void with_type(DType type, Visit&& visit) {
   }
 }
 
-/// Calls visit(Number{}) with the C++ type of sums: float or double.
+/// Calls visit(Number{}), where Number is the C++ type of sums: float or double.
 template <class Visit>
 auto with_precision(Precision precision, Visit&& visit) {
   return precision == Precision::float64 ? visit(double{}) : visit(float{});

@@ -1,9 +1,9 @@
 // The kernel's arguments: integers only.
 //
-// A comb is the set of rows base, base + r, base + 2r, ... of one segment; its rows are numbered t = 0, 1, 2, ... A
-// rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
-// block; causal attention inside a comb is t_key <= t_query (Band::upto), so the kernel needs no global row
-// numbers, no dilation and no ranks.
+// A comb is the set of rows base, base + r, base + 2r, ... of one segment. Its rows have the comb indices t = 0, 1, 2,
+// ... A rank holds pieces of combs, in blocks of stored rows. A Run says where a range of comb indices lies in such a
+// block. Causal attention inside a comb is t_key <= t_query (Band::upto). So the kernel needs no global row numbers, no
+// dilation and no ranks.
 //
 // Worked example: segment rows 8..15, r = 3, offset 1 -> comb rows 9, 12, 15 (t = 0, 1, 2). A rank that owns
 // rows 10..15, stored from 0, holds the Run {t = 1, row = 2, stride = 3, count = 2}: comb index 1 is global row 12 =
@@ -35,8 +35,8 @@ struct RowMap {
   bool operator==(const RowMap&) const = default;
 };
 
-/// Which keys of an item a query row sees: those with -right <= t_query - t_key <= left, by comb index. A band may end
-/// before or after the diagonal. If left + right < 0, it hides every key.
+/// Says which keys of an item a query sees: those with -right <= t_query - t_key <= left, by comb index. If left or
+/// right is negative, the band lies on one side of the diagonal. If left + right < 0, the band hides every key.
 ///   all    every key
 ///   upto   t_key <= t_query: causal attention, and the first part of the canonical order of keys
 ///   after  t_key > t_query: the second part of that order
@@ -44,7 +44,7 @@ struct RowMap {
 ///
 /// Worked example: left 2, right 1: the query of comb index 5 sees the keys 3, 4, 5 and 6.
 struct Band {
-  /// Beyond all comb indices: there is no limit on that side.
+  /// Larger than every comb index: the band has no limit on a side with this value.
   static constexpr Index unbounded = Index(1) << 60;
 
   Index left = unbounded;
@@ -58,7 +58,7 @@ inline constexpr Band Band::all{};
 inline constexpr Band Band::upto{unbounded, 0};
 inline constexpr Band Band::after{-1, unbounded};
 
-/// The keys that lie in both bands.
+/// Returns the band of the keys that lie in both bands.
 constexpr Band overlap(const Band& a, const Band& b) {
   return {a.left < b.left ? a.left : b.left, a.right < b.right ? a.right : b.right};
 }
@@ -73,16 +73,17 @@ struct WorkItem {
   Index head_stride = 1;
   Index head_count = 1;
   Band band = {};
-  /// Numbers of rows, for lists of top keys and biases of scores: comb index t is row first_row + t * row_step of the
-  /// document that begins at global row `document`. Other attention does not read these fields.
+  /// Numbers of rows, which only lists of top keys and biases of scores read: comb index t is row first_row +
+  /// t*row_step of the document that begins at global row `document`.
   Index first_row = 0;
   Index row_step = 1;
   Index document = 0;
 };
 
 /// One pair of a pattern, (segment, dilation) or (window, dilation), as one head sees it. With a segment, row y of a
-/// document is picked if y mod segment mod dilation = offset; an offset of -1 means that the head takes no part. With a
-/// window (offset 0), row x sees the rows y with x - y = j dilation, -right <= j <= left, and all rows before `first`.
+/// document is picked if (y mod segment) mod dilation = offset. An offset of -1 means that the pair has no rows for
+/// this head. With a window (offset 0), row x sees the rows y with x - y = j dilation, -right <= j <= left, and all
+/// rows before `first`.
 struct HeadPair {
   Index segment = 1;
   Index dilation = 1;
@@ -93,7 +94,7 @@ struct HeadPair {
   Index first = 0;
 };
 
-/// Items that may be computed in any order and at the same time: no two of them share a (query row, head).
+/// Items that may be computed in any order and at the same time: no two of them have the same (query row, head).
 struct WorkList {
   std::vector<Run> runs;
   std::vector<WorkItem> items;
@@ -101,8 +102,9 @@ struct WorkList {
   bool empty() const { return items.empty(); }
 };
 
-/// "These rows also see `keys` keys of score 0 and value 0", which are stored nowhere: query rows row, row + stride,
-/// ... (count of them) of a block, of every batch entry, of the heads head_first, head_first + head_stride, ...
+/// "These rows also see `keys` keys of score 0 and value 0." The keys are stored nowhere. In a block of queries the
+/// rows are row, row + stride, ... (`count` of them), in every batch entry, for the heads head_first, head_first +
+/// head_stride, ...
 struct FilledRun {
   Index row = 0;
   Index stride = 1;
@@ -115,7 +117,7 @@ struct FilledRun {
   bool operator==(const FilledRun&) const = default;
 };
 
-/// No two runs share a (row, head).
+/// No two runs have the same (row, head).
 using FilledRuns = std::vector<FilledRun>;
 
 /// All pairs of all heads: `pairs` entries for each head, head after head.

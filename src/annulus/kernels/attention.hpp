@@ -1,4 +1,4 @@
-// The one attention kernel of the project: adds keys to running softmax states.
+// The one attention kernel of the project. It adds keys to running softmax states.
 //
 // Every distribution strategy does the same: it receives K/V rows of other ranks, calls attend() with the work items
 // whose rows have arrived, and calls finish() at the end. attend() knows nothing of dilation, segments, ranks or files:
@@ -23,35 +23,35 @@ namespace annulus::kernels {
 ///   cudnn   cuDNN on NVIDIA GPUs, for tensors of 16-bit numbers; `device` computes what cuDNN does not take
 using core::Backend;
 
-/// Why this process does not have this back end; empty if it does. On a machine without a GPU, a build with this back
-/// end is enough.
+/// Returns why this process does not have this back end, or an empty string if it has it. On a machine without a GPU,
+/// it is enough that the build has this back end.
 std::string why_no_backend(Backend backend);
 
 /// The default back end for the default execution space.
 Backend default_backend();
 
-/// Why a back end has no products of this precision; empty if it has them. Only the host has products of bfloat16,
-/// 3xbfloat16 and 6xbfloat16. Only GPUs with matrix units for TF32 have products of TF32 (on a machine without a GPU, a
-/// build with kernels for them is enough). Example: "products of tf32 are made by the matrix units of a GPU (NVIDIA,
-/// sm_80 and later), and this build computes on the host".
+/// Returns why a back end has no products of this precision, or an empty string if it has them. Only the host has
+/// products of bfloat16, 3xbfloat16 and 6xbfloat16. Only GPUs with matrix units for TF32 have products of TF32 (on a
+/// machine without a GPU, a build with kernels for them is enough). Example: "products of tf32 are made by the matrix
+/// units of a GPU (NVIDIA, sm_80 and later), and this build computes on the host".
 std::string why_no_products(Backend backend, core::Precision precision);
 
-/// The precision in which products are computed: `precision`, with one exception. Numbers in parts (core::is_split) are
-/// for the kernels of matrix units. These kernels take no head sizes above core::most_matrix_dim, no values of another
+/// Returns the precision in which products are computed: `precision`, with one exception. Only kernels for matrix units
+/// have 3xbfloat16 and 6xbfloat16. These kernels take no head sizes above core::most_matrix_dim, no values of another
 /// head size than keys, and no scores with a cap or a bias (`ruled`). For such problems the precision is float32.
 core::Precision computed_products(const core::Shape& shape, core::Precision precision, bool ruled);
 
-/// The precision that `auto` means for tensors of type `stored`. For bfloat16 it is bfloat16 if the back end has
-/// products of bfloat16 and the instruction set in use has an instruction for them. With statistics it is float32,
+/// Returns the precision that `auto` means for tensors of type `stored`. For bfloat16 it is bfloat16 if the back end
+/// has products of bfloat16 and the instruction set in use has an instruction for them. With statistics it is float32,
 /// because products of bfloat16 cost digits: a user who wants both must name the precision. `any_cut`: bits must be the
-/// same for any cut, not only for cuts between granules. AMX cannot do that, so the vector set used beside AMX must
-/// have the instruction. For float16 the precision is 3xbfloat16 if the host computes, this process has matrix units,
-/// no statistics are wanted and `any_cut` is false. Ranks may get different answers: the set can be amx on a processor
-/// without matrix units, where vectors compute.
+/// same for any cut of the keys, not only for cuts between granules. AMX cannot do that, so the vector set used beside
+/// AMX must have the instruction. For float16 the precision is 3xbfloat16 if the host computes, this process has matrix
+/// units, no statistics are wanted and `any_cut` is false. Ranks may get different answers, because on a processor
+/// without matrix units the set can be amx, too: vectors then compute.
 core::Precision default_precision(Backend backend, core::DType stored, bool with_statistics, bool any_cut = false);
 
-/// The instruction set that host tiles use on this machine: "amx", "avx512_bf16", "avx512", "avx2" or "baseline";
-/// "none" in a build without host tiles. It is the best one within the limit of core/instruction_set.hpp.
+/// Returns the instruction set that the host back end uses on this machine: "amx", "avx512_bf16", "avx512", "avx2" or
+/// "baseline"; "none" in a build without this back end. It is the best set that core/instruction_set.hpp allows.
 std::string_view host_instruction_set();
 
 /// Running softmax of every (batch, row, head). Let s2 = scale * log2(e) * q.k for the keys seen so far, and m an even
@@ -65,24 +65,24 @@ std::string_view host_instruction_set();
 ///
 /// Keys are added one after another (an item's keys in descending order of t), and rescaling is exact. So out and lse
 /// have the same bits however a row's keys are cut into calls, items and tiles, and whichever thread works on the row.
-/// This has two conditions. Calls come in the canonical order (row x takes keys x, x - 1, ..., 0 by Band::upto, then
-/// the keys after x, the last one first, by Band::after), and the exponent bias is reproducible_exponent_bias. Other
-/// back ends, other instruction sets of the host and other kinds of device may give other bits. Without the bias, a key
-/// whose weight is below 2^-110 of the largest weight may count with one cut and not with another.
+/// There are two conditions: the exponent bias must be reproducible_exponent_bias, and calls must come in the canonical
+/// order (row x takes keys x, x - 1, ..., 0 by Band::upto, then the keys after x, the last one first, by Band::after).
+/// Other back ends, other instruction sets of the host and other kinds of device may give other bits. Without the bias,
+/// a key whose weight is below 2^-110 of the largest weight may count with one cut and not with another.
 ///
-/// by_granules: matrix units add keys one granule (granule_of()) at a time, and hidden keys of a granule as zeros. Bits
-/// are then the same if items are cut only between granules of comb indices; no bias is needed.
+/// by_granules: matrix units add the keys of one granule (granule_of()) at a time, and count its hidden keys as zeros.
+/// Bits are then the same if items are cut only between granules of comb indices; no bias is needed.
 class State {
  public:
   /// Empty states for `rows` rows of `shape` (shape.sequence is not used). Throws Error if there is not enough memory.
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias = 0,
         bool entropy = false);
-  /// The same, with the accumulator in memory that exists already, such as the output's memory, if the output is
+  /// The same, but the accumulator uses memory that exists already. This can be the output's memory, if the output is
   /// contiguous and has the accumulator's type. finish() then works in place.
   State(const core::Shape& shape, core::Index rows, core::Precision precision, int exponent_bias, bool entropy,
         core::Buffer acc);
 
-  /// Bytes of such states with an accumulator of their own, and bytes of the accumulator alone; for predictions.
+  /// Bytes of such states including their accumulator, and bytes of the accumulator alone, for predictions of memory.
   static core::Index bytes(const core::Shape& shape, core::Index rows, core::Precision precision, bool entropy = false);
   static core::Index acc_bytes(const core::Shape& shape, core::Index rows, core::Precision precision);
 
@@ -97,34 +97,34 @@ class State {
   core::Buffer l;
   core::Buffer score_sum;  ///< no bytes if the entropy is not wanted
   core::Buffer acc;
-  /// Statistics will divide by l, so l must be the sum of the exact weights, not of weights rounded for products.
+  /// If true, l must be the sum of exact weights, not of weights rounded for products: statistics will divide by l.
   bool exact_sums = false;
   bool by_granules = false;
   core::Index key_parts = 1;  ///< see key_parts()
 };
 
-/// Into how many parts attend() and attend_backward() may cut the keys of an item. Few query rows against many keys,
-/// such as 64 latents that read 200,000 rows, would otherwise make fewer tasks than a node has threads. Each part has
-/// sums of its own, which are merged, so bits differ from those of uncut keys. One part, which means no cut, is always
-/// allowed. Call this once for the whole problem of a rank, not for a block of its rows: the size of blocks depends on
-/// the number of threads, and bits must not depend on that number.
+/// Returns into how many parts attend() and attend_backward() may cut the keys of an item. Few query rows with many
+/// keys, such as 64 latents that read 200,000 rows, would otherwise make fewer tasks than a node has threads. Each part
+/// has sums of its own, which are merged, so bits differ from those of uncut keys. One part, which means no cut, is
+/// always allowed. Call this once for the whole problem of a rank, not for a block of its rows: the size of blocks
+/// depends on the number of threads, and bits must not depend on that number.
 ///   shape  of the problem; shape.sequence is the number of keys      rows  the rank's query rows
 core::Index key_parts(Backend backend, const core::Shape& shape, core::Index rows);
 
-/// How many keys (or queries, backward) a GPU's matrix units add in one step: the depth of a product of 16-bit numbers.
+/// A GPU's matrix units add this many keys (for dk and dv: queries) in one step: the depth of their 16-bit products.
 inline constexpr core::Index granule = 16;
-/// The same for a back end's matrix units; the host's are AMX.
+/// The same number for the matrix units of any back end. Those of the host are AMX.
 constexpr core::Index granule_of(Backend backend) { return backend == Backend::host ? 32 : granule; }
 
-/// Why results of such a problem, including all gradients, cannot be made granule by granule; empty if they can. The
-/// answer is about this machine's GPU or, if it has none, about this build's kernels. The host needs products of
-/// bfloat16 and the instruction set amx, or products of 3xbfloat16 or 6xbfloat16, whose bits are the same with every
-/// set. Example: "head size 320 is more than 256".
+/// Returns why results of such a problem, including all gradients, cannot be made granule by granule, or an empty
+/// string if they can. The answer is about this machine's GPU or, if it has none, about this build's kernels. The host
+/// needs products of bfloat16 and the instruction set amx, or products of 3xbfloat16 or 6xbfloat16, whose bits are the
+/// same with every set. Example: "head size 320 is more than 256".
 std::string why_no_granules(Backend backend, const core::Shape& shape, core::DType stored, core::Precision precision);
 
 /// The exponent bias of states that must have the same bits for any cut. Weights below 2^-174 of the largest weight may
-/// still be lost, but outputs in float32 are too coarse to show them. In float32 this bias leaves room for |v| up to
-/// about 2^42 with 2^20 keys.
+/// still be lost, but outputs in float32 are too coarse to show them. In float32, sums with this bias do not overflow
+/// for |v| up to about 2^42 with 2^20 keys.
 inline constexpr int reproducible_exponent_bias = 64;
 
 /// One call's tensors: q (B, State::rows, H, D), k (B, stored rows, Hkv, D) and v (B, stored rows, Hkv, Dv), of one
@@ -137,25 +137,24 @@ struct Operands {
   CallRule rule = {};
 };
 
-/// Adds to `state` the keys that the items let the query rows see, an item's keys in descending order of t.
-/// Every (query row, head) is in at most one item of the list. If matrix units cannot take a call
-/// (kernels/cuda), products of float32 replace its products of TF32. The calling thread calls `poll` (may be
-/// empty) every few milliseconds while the work goes on, because MPI moves data only inside MPI calls. Complete
-/// on return.
+/// Adds to `state` the keys that the query rows of the items see, an item's keys in descending order of t. Every (query
+/// row, head) is in at most one item of the list. If a call wants products of TF32, but matrix units cannot take the
+/// call (kernels/cuda), it gets products of float32. The calling thread calls `poll` (may be empty) every few
+/// milliseconds while the work goes on, because MPI moves data only inside MPI calls. Complete on return.
 void attend(Backend backend, const core::WorkList& work, const Operands& operands, State& state,
             const std::function<void()>& poll = {});
 
-/// The most bytes that attend() takes for its own panels, for all threads together, if the state has `rows` rows. The
-/// memory is kept for the next call. 0 on a device: there panels are in the teams' scratch memory, which we do not
-/// allocate. Not counted: states and copies of q for State::key_parts, and on GPUs the partial states that kernels/cuda
-/// makes where it cuts keys into parts (at most 64 MiB).
+/// Returns how many bytes attend() takes at most for its own panels (packed rows and their sums), for all threads
+/// together, if the state has `rows` rows. The memory is kept for the next call. Returns 0 on a device, where panels
+/// are in the teams' scratch memory, which we do not allocate. Not counted: states and copies of q for
+/// State::key_parts, and the partial states that kernels/cuda makes if it cuts keys into parts (64 MiB or less).
 core::Index attend_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Precision precision);
 
-/// The fewest query rows to give to attend() at a time, if rows are computed block after block: fewer rows would leave
-/// threads idle or pack keys too often.
+/// Returns the smallest number of query rows to give to attend() at a time, if rows are computed block after block.
+/// Fewer rows would leave threads idle or pack keys too often.
 core::Index attend_block_rows(Backend backend, const core::Shape& shape, core::Precision precision);
 
-/// Where finish() writes.
+/// The tensors that finish() writes.
 struct Finished {
   core::TensorView out;
   core::TensorView lse;
@@ -166,8 +165,8 @@ struct Finished {
 
 /// Writes out = output_scale * acc / l in out's storage type, lse = ln(2) (m - bias + log2 l), natural and unshifted,
 /// in lse's type, entropy = lse - ln(2) score_sum / l in nats, and the normalizers. Results do not depend on how a sum
-/// is divided into l and 2^m. Zeros in out are +0. A row that saw no key gets out = 0, lse = -inf and entropy = 0.
-/// `out` may be the memory of state.acc if it has the same layout and type. Complete on return.
+/// l 2^m is divided into l and 2^m. Zeros in out are +0. A row that saw no key gets out = 0, lse = -inf and entropy =
+/// 0. `out` may be the memory of state.acc if it has the same layout and type. Complete on return.
 void finish(Backend backend, const State& state, const Finished& to, double output_scale = 1);
 
 }  // namespace annulus::kernels

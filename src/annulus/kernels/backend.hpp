@@ -42,14 +42,15 @@ LibraryBackend cudnn_description();
 /// Throws Error if the back end has no products of this precision for tensors of this type.
 void check_products(Backend backend, core::Precision precision, core::DType stored);
 
-/// Throws Error if matrix units cannot do a call that must be done granule by granule (State::by_granules); `why_not`
-/// is the reason. attend() and attend_backward() call this for every back end (on the host not for products of
-/// bfloat16, split or not), so that a call that a GPU would refuse fails without a GPU, too.
+/// Throws Error unless `why_not` is empty: the reason why matrix units cannot do a call that must be done granule by
+/// granule (State::by_granules). attend() and attend_backward() check this for every back end, so that a call that a
+/// GPU would refuse fails without a GPU, too. On the host they do not check precisions bfloat16, 3xbfloat16 and
+/// 6xbfloat16.
 void check_granules(const std::string& why_not);
 
-/// Throws Error if scores have a cap or a bias and the back end cannot compute these.
+/// Throws Error if scores have a cap or a bias and the back end cannot compute such scores.
 void check_rule(Backend backend, const CallRule& rule);
-/// Throws Error if values have another head size than keys and the back end cannot compute that.
+/// Throws Error if values have another head size than keys and the back end cannot compute such values.
 void check_value_dim(Backend backend, const core::Shape& shape);
 
 /// Throws Error(failure) if this build has no such back end.

@@ -1,5 +1,5 @@
-// What a back end says about itself: limits, version, and what it computed. The rest of the program uses this table and
-// contains no back end's name.
+// Descriptions of back ends: their limits, their versions, and what they computed. The rest of the program uses these
+// descriptions, so that it contains no back end's name.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace annulus::kernels {
 
-/// What a run wants in addition to attention.
+/// Properties of a run that a back end may refuse.
 struct WantedOfBackend {
   core::DType type = core::DType::float32;
   core::Precision precision = core::Precision::float32;
@@ -23,15 +23,15 @@ struct WantedOfBackend {
   bool windows_alone = false;     ///< every pair of the pattern is a window
 };
 
-/// A key of the run file whose value a back end refuses, and why: "output.statistics", "cudnn makes no
+/// A key of the run file whose value a back end refuses, and the reason. Example: "output.statistics", "cudnn makes no
 /// statistics".
 struct Refusal {
   std::string key;
   std::string reason;
 };
 
-/// How many (query, key) pairs a foreign library has computed in this process so far, including hidden pairs, and how
-/// many our own kernels computed instead.
+/// Numbers of (query, key) pairs that were computed in this process so far: `library` by a foreign library, including
+/// hidden pairs, and `own` by our own kernels instead.
 struct ComputedPairs {
   double library = 0;
   double own = 0;
@@ -39,7 +39,7 @@ struct ComputedPairs {
 
   /// Between 0 and 1; NaN if nothing was computed.
   double library_share() const { return library / (library + own); }
-  /// Adds what was computed between two readings.
+  /// Adds what was computed between the readings `before` and `after`.
   void add(const ComputedPairs& before, const ComputedPairs& after) {
     library += after.library - before.library;
     own += after.own - before.own;
@@ -49,11 +49,11 @@ struct ComputedPairs {
 /// A back end that uses a library. Its functions may be called without that library and without a GPU.
 struct LibraryBackend {
   core::Backend backend;
-  /// Whether one call takes all heads of a work list: then memory grows with the number of heads.
+  /// True if one call takes all heads of a work list. Memory then grows with the number of heads.
   bool takes_heads_together = false;
-  /// "9.19.0", or "none: " and why this process does not have the library.
+  /// Returns "9.19.0", or "none: " and the reason why this process does not have the library.
   std::string (*version)();
-  /// What the back end refuses; nothing if it can do all that is wanted.
+  /// Returns a key that the back end refuses, or nothing if the back end can do all that is wanted.
   std::optional<Refusal> (*refuses)(const WantedOfBackend& wanted);
   const ComputedPairs& (*computed)();
   /// For the user: "87.5 % of the (query, key) pairs on rank 0, our own kernels the rest: rows in 5 x 5 pieces".
@@ -62,16 +62,16 @@ struct LibraryBackend {
 
 /// All back ends that use a library, even those that this build does not have.
 const std::vector<LibraryBackend>& library_backends();
-/// The description of this back end; nullptr if it is our own kernels.
+/// The description of this back end; nullptr if the back end is our own kernels.
 const LibraryBackend* library_of(core::Backend backend);
 
-/// Why a back end takes no scores with a cap or a bias (score_rule.hpp); empty if it does. Libraries take none.
+/// Returns why a back end takes no scores with a cap or a bias; empty if it takes them. Libraries take none.
 std::string why_no_rule(core::Backend backend);
 
-/// Bytes of device memory for a rule's coordinates, kept from call to call; 0 on the host, whose panels include them.
+/// Bytes of device memory for a rule's coordinates, kept from call to call. 0 on the host: its panels include them.
 core::Index rule_bytes(core::Backend backend, const ScoreRule& rule, core::Precision precision);
 
-/// Why a back end takes no values of another head size than keys; empty if it does. So far only the host does.
+/// Returns why a back end takes no values of another head size than keys; empty if it does. So far only the host does.
 std::string why_no_value_dim(core::Backend backend);
 
 /// The back end that `auto` means: the first library that this process has and that can do all that is wanted;

@@ -26,25 +26,25 @@ struct BackwardOperands {
   core::TensorView delta;        ///< (B, rows, H) of the accumulation precision; see backward_delta()
   double scale = 1;              ///< scores are scale * q.k
   double output_scale = 1;       ///< as in finish()
-  bool any_cut = false;          ///< bits must be the same however lists are cut: no matrix units
+  bool any_cut = false;          ///< bits must be the same however lists are cut, so matrix units are not used
   bool by_granules = false;      ///< the same, but lists are cut only between granules (State)
   core::TensorView out = {};     ///< (B, rows, H, Dv), q's type, if delta is dout.out without dlse; otherwise no data
   core::Index key_parts = 1;     ///< see key_parts() of attention.hpp: dq is the sum of the parts' sums
   CallRule rule = {};            ///< dS is then the gradient of s before the cap: P (dP - delta) (1 - tanh^2)
 };
 
-/// Where gradients are added up: numbers of the accumulation precision, in units that finish_gradient() converts. dq
-/// has q's layout (B, rows, H, D). dk and dv have the strides of k and v, counted in numbers, even if k and v are
-/// packed rows. All gradients must be zero before the first call. A view without data means that its gradient is not
-/// wanted; dk and dv are wanted together or not at all. dq alone needs 3 of the 5 products, dk and dv alone need 4;
-/// products that are not needed are left out.
+/// The memory in which gradients are added up: numbers of the accumulation precision, in units that finish_gradient()
+/// converts. dq has q's layout (B, rows, H, D). dk and dv have the strides of k and v, counted in numbers, even if k
+/// and v are packed rows. All gradients must be zero before the first call. A view without data means that its gradient
+/// is not wanted; dk and dv are wanted together or not at all. dq alone needs 3 of the 5 products, dk and dv alone need
+/// 4; products that are not needed are left out.
 ///
 /// A key's sum has two levels: the terms of a block of query rows are added up first, then the block's sum is added to
 /// the key's sum. (A block covers a fixed number of comb indices, counted from 0: tuning::host_sum_rows or
 /// device::sum_rows.) With one level the sum of 65,536 small terms would lose four of seven digits. If a list ends
 /// inside a block, begun_dk and begun_dv keep the block's unfinished sum for the next list, so that bits do not depend
 /// on where lists are cut. They have the strides of dk and dv, and the caller adds them to dk and dv after the last
-/// list. If they have no data, a block also ends where its list ends.
+/// list. If begun_dk and begun_dv have no data, a block also ends where its list ends.
 struct GradientViews {
   core::TensorView dq;
   core::TensorView dk;
@@ -59,33 +59,33 @@ struct GradientViews {
 void backward_delta(Backend backend, const core::Shape& shape, core::Index rows, const core::TensorView& out,
                     const core::TensorView& dout, const core::TensorView& dlse, const core::TensorView& delta);
 
-/// Adds to `gradients` what the items' (query, key) pairs give. As in attend(), every (query row, head) and every (key
-/// row, key/value head) is in at most one item of the list. In an item the order of additions is fixed for any number
-/// of threads: dq takes keys in descending comb order, within each of the key_parts; dk and dv take queries in
-/// ascending comb order (the heads of one row in ascending order), one after another within a block of rows, and block
-/// after block. Matrix units, used unless any_cut is set, add one granule (granule_of()) at a time. `poll` as in
-/// attend(). Complete on return.
+/// Adds to `gradients` what the items' (query, key) pairs give. Every (query row, head) and every (key row, key/value
+/// head) is in at most one item of the list. In an item the order of additions is fixed for any number of threads. dq
+/// takes keys in descending comb order, within each of the key_parts. dk and dv take queries in ascending comb order
+/// (the heads of one row in ascending order), one after another within a block of rows, and block after block. Matrix
+/// units add one granule (granule_of()) at a time; they are not used if any_cut is set. `poll` as in attend(). Complete
+/// on return.
 ///   rows  query rows: those of q, dout, normalizers, delta and dq
 void attend_backward(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                      core::Precision precision, const BackwardOperands& operands, const GradientViews& gradients,
                      const std::function<void()>& poll = {});
 
-/// The most bytes that attend_backward() takes for its own panels, for all threads together, with `rows` query rows.
-/// `in_blocks`: GradientViews have begun_dk and begun_dv. Not counted: the copies of query rows and of dq, one copy for
-/// each of BackwardOperands::key_parts.
+/// Returns how many bytes attend_backward() takes at most for its own panels, for all threads together, with `rows`
+/// query rows. `in_blocks`: GradientViews have begun_dk and begun_dv. Not counted are the copies of query rows and of
+/// dq, one copy for each of BackwardOperands::key_parts.
 core::Index attend_backward_bytes(Backend backend, const core::Shape& shape, core::Index rows,
                                   core::Precision precision, bool in_blocks = false);
 
-/// How many batch entries, each with `bytes` bytes of sums, to work on at a time if entries are many and short. With
-/// this number every thread has some tasks, and its sums stay in its caches.
+/// Returns how many batch entries, each with `bytes` bytes of sums, to work on at a time if entries are many and short.
+/// With this number every thread has some tasks, and the thread's sums stay in its caches.
 core::Index backward_block_entries(Backend backend, const core::Shape& shape, core::Index bytes);
 
-/// Which gradient an accumulator holds. Their units differ, because factors common to all terms are left out.
+/// The gradient that an accumulator holds. Each has its own unit, because factors common to all terms are left out.
 enum class Gradient { dq, dk, dv };
 
-/// to = unit(which) * accumulator, rounded to `to`'s type; both are (B, rows, heads, D). They may be the same memory if
-/// the types have the same size. `scale` and `output_scale` as in BackwardOperands. Complete on return.
-/// Back ends may use different units inside, so call this with the back end and the precision that made the
+/// to = unit(which) * accumulator, rounded to `to`'s type; both are (B, rows, heads, D). `to` may be the memory of
+/// `accumulator` if the types have the same size. `scale` and `output_scale` as in BackwardOperands. Complete on
+/// return. Back ends may use different units inside, so call this with the back end and the precision that made the
 /// accumulator.
 void finish_gradient(Backend backend, Gradient which, core::Index batch, core::Index rows, core::Index heads,
                      core::Index head_dim, core::Precision precision, const core::TensorView& accumulator,

@@ -1,5 +1,5 @@
 // The portable back end: Kokkos teams and scratch memory on the default execution space. Builds for CUDA use the GPU's
-// matrix units where these can do the work (kernels/cuda).
+// matrix units for the calls that matrix units can take (kernels/cuda).
 #include "annulus/core/error.hpp"
 #include "annulus/core/gpu_driver.hpp"
 #include "annulus/kernels/backend.hpp"

@@ -18,10 +18,10 @@ namespace annulus::kernels {
 /// Digits of a sum: the largest number begins in digit 63 and reaches digit 65; the last digit holds the sign and the
 /// carries.
 inline constexpr int exact_digits = 67;
-/// Words of a sum: its digits, then how many of its terms were NaN or infinite. A sum without terms is all zeros.
+/// Words of a sum: its digits, then the number of terms that were NaN or infinite. A sum without terms is all zeros.
 inline constexpr int exact_words = exact_digits + 1;
 
-/// Adds x.
+/// Adds x to the sum `words`.
 KOKKOS_INLINE_FUNCTION void add_exactly(std::int64_t* words, double x) {
   std::uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -44,7 +44,7 @@ KOKKOS_INLINE_FUNCTION void add_exactly(std::int64_t* words, double x) {
 /// Brings all digits except the last into 0 ... 2^32 - 1. Equal sums then have equal words, however they were added.
 KOKKOS_INLINE_FUNCTION void carry_exactly(std::int64_t* words) {
   for (int i = 0; i + 1 < exact_digits; ++i) {
-    const std::int64_t carried = words[i] >> 32;  // rounded down: what is left is not negative
+    const std::int64_t carried = words[i] >> 32;  // rounded down, so words[i] does not become negative
     words[i] -= carried * (std::int64_t(1) << 32);
     words[i + 1] += carried;
   }

@@ -1,4 +1,4 @@
-// Keys of score 0 and value 0, stored nowhere (see filled_in() in reference.hpp): running softmaxes start with them.
+// Adds filled-in keys (filled_in() in reference.hpp): they have score 0 and value 0, and are stored nowhere.
 #pragma once
 
 #include "annulus/core/work_item.hpp"

@@ -15,12 +15,12 @@ using core::Index;
 using Space = Kokkos::DefaultExecutionSpace;
 using Word = std::uint16_t;  // as small as the smallest storage type, so rows of any type are whole words
 
-/// What a GPU's thread moves at once if all sizes are multiples of it, so that neighbouring threads fill cache lines.
+/// A GPU's thread moves 16 bytes at once if all sizes allow this, so that neighbouring threads fill cache lines.
 struct alignas(16) Wide {
   std::uint64_t low = 0, high = 0;
 };
 
-// Operations: `far` is a number of the array (its rows are far apart), `near` its counterpart in the collected rows.
+// Operations. `far`: a number of the array, whose rows are far apart. `near`: its counterpart in the collected rows.
 struct Copy {
   static constexpr bool writes_far = false, writes_near = true;
   template <class T>
@@ -63,7 +63,7 @@ struct WalkRows {
   const PlacedCopy* copies = nullptr;
   Index copy_count = 0, rows = 0;  // rows: of all copies
 
-  /// The last copy that begins at or before a row.
+  /// Finds the last copy that begins at or before row number `row` of all copies.
   KOKKOS_FUNCTION const PlacedCopy* find(const Index row) const {
     Index first = 0, end = copy_count;
     while (end - first > 1) {
@@ -114,9 +114,9 @@ struct Turns {
   }
 
   struct OneLaunch {
-    Index end, rows;  // end: after its last copy; rows: of its copies
+    Index end, rows;  // end: index after its last copy; rows: number of rows of its copies
   };
-  std::vector<PlacedCopy> placed;  // launch after launch
+  std::vector<PlacedCopy> placed;  // the copies of the first launch, then those of the second, ...
   std::vector<OneLaunch> launches;
 };
 

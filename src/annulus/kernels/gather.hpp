@@ -29,11 +29,12 @@ struct RowArray {
 /// Complete on return.
 void gather_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
-/// The same, and the source rows become zero: if two copies read a row, the first moves it, the second finds zeros.
+/// Does the same and sets the source rows to zero: if two copies read a row, the first moves it, the second finds
+/// zeros.
 void move_rows(const std::vector<RowCopy>& copies, const RowArray& source, const RowArray& target);
 
 /// The opposite of gather_rows(), for numbers of `precision`: adds rows `to` ... of `collected` to rows `from` ... of
-/// `target`, copy after copy; a row that several copies name gets the sum of all. Complete on return.
+/// `target`, copy after copy. A row of `target` that several copies name gets the sum of all. Complete on return.
 void add_rows(const std::vector<RowCopy>& copies, const RowArray& collected, const RowArray& target,
               core::Precision precision);
 

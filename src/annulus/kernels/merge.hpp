@@ -1,5 +1,5 @@
-// Joins what several ranks computed for the same query rows, each rank with its keys: running softmaxes by log-sum-exp,
-// lists of largest weights by weight.
+// Merges results for the same query rows that were computed with different keys, by several ranks or in several parts
+// (key_parts()). Running softmaxes are merged by log-sum-exp, lists of the largest weights by weight.
 //
 // Worked example, in base 2 and without a bias: (m, l, acc) = (2, 3, 6 v) and (4, 1, 5 w) together give
 // (4, 3/4 + 1, 6/4 v + 5 w).
@@ -14,14 +14,14 @@ namespace annulus::kernels {
 /// and only if `into` has it. Rescaling is exact, so only the order of the parts decides the bits. Complete on return.
 void merge_states(const State& from, core::Index parts, State& into);
 
-/// Lists (B, rows, H, size) of largest weights and their rows (top_list.hpp).
+/// Lists (B, rows, H, size) of the largest weights and their key rows (top_list.hpp).
 struct TopLists {
   void* weights = nullptr;  ///< float32 or float64
   core::Index* rows = nullptr;
 };
 
 /// Writes the largest entries of `parts` lists of every row to the memory of `into`. The parts' lists are laid out like
-/// the states above. No key row may be in two lists of one query row. Complete on return.
+/// the states of merge_states(). No key row may be in two lists of one query row. Complete on return.
 ///   type  of the weights; an entry without a row has weight 0 and row -1
 void merge_top(const core::Shape& shape, core::Index rows, core::DType type, core::Index size, const TopLists& from,
                core::Index parts, const TopLists& into);

@@ -7,8 +7,8 @@
 
 namespace annulus::kernels {
 
-/// The rows that a pair picks in one segment, or one row's window: first, first + dilation, ... before `end`, and all
-/// rows before `below`. Rows are counted from their document's start.
+/// The rows that a pair picks in one segment, or the rows in one row's window: first, first + dilation, ... before
+/// `end`, and all rows before `below`. Rows are counted from their document's start.
 struct PickedRows {
   core::Index first = 0;
   core::Index end = 0;
@@ -20,7 +20,8 @@ struct PickedRows {
   }
 };
 
-/// The rows that the pair picks in row x's segment, with x if it picks x. For a window: the rows x sees, with x.
+/// Returns the rows that the pair picks in the segment of row x, or the rows in the window of x. x itself is among
+/// them, except if a pair with segments does not pick x.
 KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core::Index x) {
   if (pair.offset < 0) return {};
   if (pair.is_window)
@@ -29,9 +30,8 @@ KOKKOS_INLINE_FUNCTION PickedRows picked_around(const core::HeadPair& pair, core
   return {begin + pair.offset, begin + pair.segment, pair.dilation};
 }
 
-/// In how many pairs of one head row x sees row y. The number is largest for y = x.
-/// Worked example: pairs (4, 1) and (8, 2) at offset 0: row 6 sees row 4 in both pairs, row 5 in the first, and row 0
-/// in the second.
+/// Returns in how many pairs of one head row x sees row y. The number is largest for y = x. Worked example: pairs (4,
+/// 1) and (8, 2) at offset 0: row 6 sees row 4 in both pairs, row 5 in the first, and row 0 in the second.
 KOKKOS_INLINE_FUNCTION int multiplicity(const core::HeadPair* of_head, core::Index pairs, core::Index x,
                                         core::Index y) {
   int times = 0;

@@ -1,10 +1,10 @@
 // Two numbers per row, which turn its scores into probabilities again after its softmax is finished:
 //   P = factor * 2^(s2 - shift), where s2 = scale * log2(e) * q.k.
 //
-// An LSE would do, but an LSE of 2,000, rounded to float32, has an error of 6e-5, and one of 100,000 an error of 4e-3;
-// P would have the same relative error. (Large scores cause no such error, because both passes round them equally.)
-// Here `shift` is an integer that float32 holds exactly. `factor`, which is in (1/2, sqrt(2)) for |shift| < 2^24, has
-// all the digits of the sum.
+// An LSE would be enough, but an LSE of 2,000, rounded to float32, has an error of 6e-5, and one of 100,000 an error of
+// 4e-3; P would have the same relative error. (Large scores cause no such error, because both passes round them
+// equally.) Here `shift` is an integer that float32 holds exactly. `factor`, which is in (1/2, sqrt(2)) for |shift| <
+// 2^24, has all the digits of the sum.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,5 +1,5 @@
-// Numbers of a tensor whose type is decided at run time, not by a template: for kernels that only move memory, and in
-// which all threads take the same branch.
+// Reads and writes numbers of a tensor whose type is known only at run time. This is for kernels that only move memory,
+// and in which all threads take the same branch.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -28,7 +28,7 @@ inline void* address(const core::TensorView& tensor, core::Index batch, core::In
          number_of(tensor, batch, row, head) * core::Index(core::bytes_of(tensor.type));
 }
 
-/// Addresses of a batch entry's rows, from one head on, for loops over many rows. For host code.
+/// The addresses at which the rows of a batch entry begin for one head, for loops over many rows. For host code.
 struct EntryRows {
   EntryRows(const core::TensorView& tensor, core::Index batch, core::Index head)
       : first(static_cast<std::byte*>(address(tensor, batch, 0, head))),

@@ -20,14 +20,14 @@ struct PairOfHead {
   std::optional<ReferenceWindow> window;
 
   bool picks(Index y) const { return window || y % segment % dilation == offset; }
-  /// Whether row x sees row p, both counted from their document's start.
+  /// True if row x sees row p. Both are counted from their document's start.
   bool shows(Index x, Index p) const {
     if (!window) return x / segment == p / segment && picks(x) && picks(p);
     if ((window->mirrored ? x : p) < window->first) return true;
     const Index steps = (x - p) / dilation;
     return (x - p) % dilation == 0 && -window->right <= steps && steps <= window->left;
   }
-  /// What row x of a document sees through the window: every `dilation`-th row of window_of(), all rows of first_of().
+  /// Through the window, row x sees every `dilation`-th row of window_of() and all rows of first_of().
   Interval window_of(Index x, Index rows) const {
     return {x - std::min(window->left, x / dilation) * dilation,
             x + std::min(window->right, (rows - 1 - x) / dilation) * dilation + 1};
@@ -113,7 +113,7 @@ Index filled_in(const ReferencePattern& pattern, Index heads, Index head, Index 
     if (pair.window || !pair.picks(query)) return;
     const Index length = std::min(pair.segment, rows);
     const Index first = query / length * length, end = std::min(first + length, rows);
-    // For every slot of the padded segment, one after another: does it hold a row?
+    // Counts the slots of the padded segment that hold no row.
     for (Index begin = 0; begin < length; begin += pair.dilation) {
       if (first + begin + pair.offset >= end) ++filled;
     }

@@ -2,7 +2,7 @@
 // this.
 //
 // It has its own types for patterns on purpose, and checks for every single pair of rows whether both are picked. It
-// shares no comb arithmetic with the folder pattern/, so that a mistake there makes results differ from these.
+// shares no comb arithmetic with the folder pattern/: a mistake there then makes results differ from these.
 //
 // Worked example: 10 rows, 4 heads, pairs (4, 1) and (8, 2), causal, longnet. Head 0, query row 6 sees rows 4 5 6 in
 // the first pair and rows 0 2 4 6 in the second: multiplicity 2 for rows 4 and 6, 1 for rows 0, 2, 5, otherwise 0.
@@ -19,7 +19,7 @@ namespace annulus::kernels {
 /// Decides which rows of a segment a head picks (multiplicity()), and which keys replace missing rows (filled_in()).
 enum class ReferenceSemantics { longnet, paper, grouped, torchscale };
 
-/// ReferencePair::segment of a pair whose one segment is the whole document (the word `all` in a run file).
+/// The value of ReferencePair::segment if the pair's only segment is the whole document (the word `all` in a run file).
 inline constexpr core::Index whole_document = 0;
 
 /// A window, instead of a pair's segments. Row x sees row p of its document if x - p = j * dilation for a whole number
@@ -53,7 +53,7 @@ struct ReferencePattern {
   std::vector<double> sink = {};
   double softcap = 0;                    ///< scores s become softcap tanh(s / softcap); 0: they stay as they are
   std::vector<double> slopes = {};       ///< per query head: slope * distance() is subtracted; empty: no bias
-  core::Index exempt = 0;                ///< rows at the start of a document that are at distance 0 of every row
+  core::Index exempt = 0;                ///< number of rows at a document's start whose distance from every row is 0
   std::vector<double> coordinates = {};  ///< (S, 2); empty: distances are differences of row numbers
 };
 
@@ -68,18 +68,18 @@ struct ReferenceScore {
 ReferenceScore score_of(const ReferencePattern& pattern, core::Index head, core::Index x, core::Index p,
                         core::Interval document, double product);
 
-/// A pattern that is not causal, in which row p sees row x if x sees p in `pattern` without the causal mask.
+/// Returns a pattern that is not causal, in which row p sees row x if `pattern` without its causal mask lets x see p.
 ReferencePattern mirrored(ReferencePattern pattern);
 
-/// Rows of the document that holds row x; [x, x), which has no rows, if x is in a gap.
+/// Returns the rows of the document that holds row x. If x is in a gap, the result [x, x) has no rows.
 core::Interval document_of(const ReferencePattern& pattern, core::Index sequence, core::Index x);
 
-/// In how many pairs rows x (query) and p (key) are both picked in one segment of one document, or p lies in the window
-/// of x; 0 if causality hides p. x and p count from the start of the sequence; `document` is the document of x.
+/// Counts the pairs in which rows x (query) and p (key) are both picked in one segment of one document, or p lies in
+/// the window of x; 0 if causality hides p. x and p count from the start of the sequence; `document` holds x.
 core::Index multiplicity(const ReferencePattern& pattern, core::Index heads, core::Index head, core::Index x,
                          core::Index p, core::Interval document);
 
-/// How many keys of score 0 and value 0 row x sees in addition to rows. torchscale pads a segment of s = min(segment,
+/// Returns how many filled-in keys, of score 0 and value 0, row x sees. torchscale pads a segment of s = min(segment,
 /// rows of the document) rows to ceil(s / dilation) slots of `dilation` rows each, and does not mask the padding. A
 /// head sees such a key for each slot in which the row at the head's offset is not one of the segment's rows.
 ///
@@ -99,8 +99,8 @@ struct RowRun {
   core::Index step = 1;
 };
 
-/// Where the rows of non-zero multiplicity for row x are: a run for each pair in which x is picked, and one more for a
-/// window with first rows. Use it if there are too many rows to call multiplicity() for each. Runs may share rows.
+/// Returns the rows of non-zero multiplicity for row x: a run for each pair in which x is picked, and one more for a
+/// window with first rows. Use it if there are too many rows to call multiplicity() for each. Runs may overlap.
 std::vector<RowRun> key_runs(const ReferencePattern& pattern, core::Index sequence, core::Index heads, core::Index head,
                              core::Index x);
 
@@ -113,19 +113,19 @@ class ReferenceRow {
                std::span<const double> q);
   ReferenceRow(ReferencePattern&&, const core::Shape&, core::Index, core::Index, std::span<const double>) = delete;
 
-  /// Adds key row p with vectors k (D) and v (Dv) as often as it counts; call it exactly once for each row.
+  /// Adds key row p with vectors k (D) and v (Dv), multiplicity() times. Call this exactly once for each row p.
   void add(core::Index p, std::span<const double> k, std::span<const double> v);
 
   /// Writes the output vector (Dv) and the log-sum-exp: zeros and -inf if no key counted.
   void finish(std::span<double> out, double& lse) const;
 
-  /// -sum P ln P in nats, which is lse minus the mean score, over all keys (as often as they count), filled-in keys and
-  /// the sink; 0 if no key counted.
+  /// Returns -sum P ln P in nats, which is lse minus the mean score. The sum is over all keys (each as often as it
+  /// counts), filled-in keys and the sink. Returns 0 if no key counted.
   double entropy() const;
 
  private:
-  /// The sums below with the sink as one more key, relative to the larger of max_ and the sink's score. On that scale
-  /// acc_ becomes shrink * acc_.
+  /// max_, sum_ and scores_ with the sink as one more key. `max` is the larger of max_ and the sink's score. The sums
+  /// are relative to `max`, and so is shrink * acc_.
   struct Totals {
     double max, sum, scores, shrink;
   };

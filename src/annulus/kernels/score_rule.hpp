@@ -1,4 +1,4 @@
-// How scores are changed before the softmax (docs/semantics.md, "Scores"). With s = scale * q.k of row x, key p:
+// Rules that change scores before the softmax (docs/semantics.md, "Scores"). With s = scale * q.k of row x, key p:
 //   s = cap tanh(s / cap)                  if there is a cap
 //   s = s - slope of the head * dist(x, p)     if there are slopes (ALiBi, Press et al. 2022)
 // dist is |x - p| in rows of the sequence, or the Euclidean distance of the two rows' coordinates; it is 0 if x or p is
@@ -17,8 +17,8 @@ namespace annulus::kernels {
 
 /// Coordinates of the rows of a sequence, the same on every rank: 16 bytes a row.
 ///
-/// Kernels use them as whole numbers, in a unit (a power of two) so large that the largest difference fits. Differences
-/// of whole numbers are exact, so a distance has the same bits wherever the rows are.
+/// Kernels use them as whole numbers, in a unit (a power of two) so large that the largest difference fits into an
+/// integer. Differences of whole numbers are exact, so a distance has the same bits wherever the rows are.
 class Coordinates {
  public:
   /// (S, 2), finite.
@@ -28,9 +28,9 @@ class Coordinates {
   const std::vector<double>& numbers() const { return xy_; }
   /// The larger of the two sides of the rectangle that holds all rows.
   double extent() const { return extent_; }
-  /// The unit for whole numbers of `bits` bits and a sign: a power of two; the extent is at most 2^bits units.
+  /// Returns the unit for whole numbers of `bits` bits and a sign, a power of two: the extent is at most 2^bits units.
   double unit(int bits) const;
-  /// Coordinate 0 or 1 of a row in this unit, counted from the smallest such coordinate: 0 ... 2^bits.
+  /// Returns coordinate 0 or 1 of a row in this unit, relative to the smallest such coordinate: 0 ... 2^bits.
   std::int64_t whole(core::Index row, int axis, double unit) const;
 
  private:
@@ -40,7 +40,7 @@ class Coordinates {
 };
 
 struct ScoreRule {
-  double cap = 0;                   ///< above 0; 0: none
+  double cap = 0;                   ///< 0: no cap; otherwise above 0
   std::vector<double> slopes = {};  ///< one for each query head of the whole problem; empty: no bias
   core::Index exempt = 0;           ///< rows at the start of a document
   std::shared_ptr<const Coordinates> coordinates = {};  ///< none: distances are differences of row numbers
@@ -50,7 +50,7 @@ struct ScoreRule {
   bool any() const { return has_cap() || has_bias(); }
 };
 
-/// The rule of a call; the call's tensors begin with query head `first_head` of the rule.
+/// The rule of a call. Head 0 of the call's tensors is query head `first_head` of the rule.
 struct CallRule {
   const ScoreRule* rule = nullptr;  ///< none: scores are scale * q.k
   core::Index first_head = 0;
@@ -61,7 +61,7 @@ struct CallRule {
 /// Worked example, 6 heads: 1/4, 1/16, 1/64, 1/256, then 1/2, 1/8.
 std::vector<double> alibi_slopes(core::Index heads);
 
-/// How many rows a bias without coordinates can distinguish: kernels subtract row numbers in 32 bits.
+/// A bias without coordinates takes at most this many rows, because kernels subtract row numbers in 32 bits.
 inline constexpr core::Index most_biased_rows = core::Index(1) << 30;
 
 }  // namespace annulus::kernels

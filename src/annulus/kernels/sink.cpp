@@ -23,7 +23,7 @@ struct SinkScore {
   T power;  ///< 2^fraction; 0: no key
 };
 
-/// How many rows a thread adds up before it adds to the sums that all threads share.
+/// A thread adds up this many rows before it adds their sum to the sum of all threads.
 constexpr Index rows_at_once = 64;
 
 template <class T>
@@ -34,8 +34,8 @@ SinkScore<T> score_of(double sink) {
   return {T(score), T(whole), T(std::exp2(score - whole))};
 }
 
-/// Adds the sink key to a state. The shift is raised, and the state and its accumulator are rescaled, only if the key's
-/// score is above the shift. Powers of two are exact, so results do not depend on the scale.
+/// Adds the sink key to a state. Only if the key's score is above the shift, the shift is raised and the state and its
+/// accumulator are rescaled. Rescaling by powers of two is exact, so results do not depend on the shift.
 template <class T>
 struct AddSink {
   const SinkScore<T>* scores;
@@ -65,7 +65,7 @@ struct AddSink {
   }
 };
 
-/// Index i counts (group of rows, head), heads fastest; the rows of all batch entries follow one another.
+/// Index i counts (group of rows_at_once rows, head), heads fastest. The rows of all batch entries follow one another.
 struct AddGradient {
   TensorView normalizers, delta;
   const double* scores;  ///< in base 2

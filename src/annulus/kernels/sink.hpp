@@ -2,7 +2,8 @@
 //
 // With the key's score z_h in natural units, lse(x) = ln(exp(z_h) + sum_p mult(x, p) exp(s(x, p))), and out is divided
 // by exp(lse(x)). A running softmax takes this key last, because it is known only at the end which rows have seen a
-// key. It does not matter which ranks added the other keys, and in how many calls. P of other keys follows from lse;
+// key. It does not matter which ranks added the other keys, and in how many calls. P of the other keys is computed from
+// this lse. The gradient of z_h:
 //   dz_h = -sum_x exp(z_h - lse(x)) delta_x          (dP of this key is 0, as its value is 0)
 #pragma once
 
@@ -22,17 +23,18 @@ void add_sink(std::span<const double> sink, State& state);
 /// Bytes that add_sink() needs while it runs.
 core::Index add_sink_bytes(core::Index heads);
 
-/// What `rows` rows of all batch entries add to the gradients of the scores: (H, exact_words) words, carried, on the
-/// host. Words of several calls can be added; the gradient is the same however rows were divided among calls.
+/// Returns what `rows` rows of all batch entries add to the gradients of the scores: exact sums (exact_sum.hpp), (H,
+/// exact_words) words, carried, on the host. Words of several calls can be added; the gradient does not depend on how
+/// rows were divided among calls.
 ///   normalizers  (B, rows, H, 2), as finish() writes them
-///   delta        (B, rows, H), of backward_delta(); not read if a row saw no key
+///   delta        (B, rows, H), of backward_delta(); not read for a row that saw no key
 std::vector<std::int64_t> sink_gradient(const core::Shape& shape, core::Index rows, std::span<const double> sink,
                                         const core::TensorView& normalizers, const core::TensorView& delta);
 core::Index sink_gradient_bytes(core::Index heads);
 
-/// Adds the words `from` of several sums to the words `to` of as many other sums; an empty `to` is all zeros.
+/// Adds exact sums: the words `from` to the words `to` of as many sums. An empty `to` counts as zeros.
 void add_words(const std::vector<std::int64_t>& from, std::vector<std::int64_t>& to);
-/// The gradients (H) that these words stand for.
+/// Returns the gradients (H) whose exact sums these words are.
 std::vector<double> sink_gradients_of(const std::vector<std::int64_t>& words);
 
 }  // namespace annulus::kernels

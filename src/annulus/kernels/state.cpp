@@ -12,8 +12,8 @@ using core::Index;
 
 namespace {
 
-/// m = -inf, l = 0, score_sum = 0. The accumulator is not written here. The threads that work on its rows write it
-/// first, so that the operating system places its pages in memory near these threads.
+/// Sets m = -inf, l = 0 and score_sum = 0. The accumulator is not written here, because the threads that work on its
+/// rows should write it first: the operating system then places its pages in memory near these threads.
 template <class T>
 struct Clear {
   T* m;

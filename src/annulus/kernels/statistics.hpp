@@ -1,7 +1,7 @@
 // Statistics of the probabilities P = exp(s - lse) of query rows and keys (backward.hpp). P is computed again from the
 // scores; there is no n x n buffer.
 //   received   per key row and query head: the sum of P over the query rows
-//   top        per query row: the key rows of largest P; P counts a key once per pair through which the row sees it
+//   top        per query row: the key rows of largest P; if a row sees a key in several pairs, P counts it as often
 #pragma once
 
 #include <functional>
@@ -20,43 +20,42 @@ struct StatisticOperands {
   core::TensorView k;
   core::TensorView normalizers;  ///< (B, rows, H, 2) of the accumulation precision, as finish() writes them
   double scale = 1;              ///< scores are scale * q.k
-  /// `received`: slot (first_head + h) mod slots has the sums of the tensors' query head h.
+  /// StatisticViews::received has the sums of the tensors' query head h in slot (first_head + h) mod slots.
   core::Index slots = 1;
   core::Index first_head = 0;
-  /// (H, pairs) in the default execution space's memory: they decide through how many pairs a head sees a key. Not read
-  /// if there is only one pair.
+  /// All pairs of each head, (H, pairs), in the default execution space's memory. They decide through how many pairs a
+  /// head sees a key. Not read if there is only one pair.
   const core::HeadPair* head_pairs = nullptr;
   core::Index pairs = 1;
   CallRule rule = {};
 };
 
-/// Where statistics are added up. Before the first call sums must be zero, and lists empty.
+/// The memory in which statistics are added up. Before the first call sums must be zero, and lists must be empty.
 struct StatisticViews {
   core::TensorView received;  ///< (B, stored rows, Hkv, slots) float64; stored rows are those of k
-  /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys), null if not wanted: global key rows, and
-  /// weights in the accumulation precision, which finish_top() multiplies by the normalizer's factor to make P.
+  /// Lists of `top_keys` entries (top_list.hpp), (B, rows, H, top_keys), null if not wanted. top_rows has global key
+  /// rows. top_weights has the accumulation precision; finish_top() multiplies by the normalizer's factor to make P.
   void* top_weights = nullptr;
   core::Index* top_rows = nullptr;
   core::Index top_keys = 0;
 };
 
-/// Adds what the items' (query, key) pairs contribute. As in attend_backward(), every (query row, head), and every
-/// (key row, key/value head), is in at most one item of the list. A key row adds queries in ascending comb order,
-/// one after another. Lists do not depend on the order in which keys come. `poll` as in attend(). Complete on
-/// return.
-///   rows  query rows: q's and the lists'
+/// Adds what the items' (query, key) pairs contribute. Every (query row, head), and every (key row, key/value head), is
+/// in at most one item of the list. A key row adds queries in ascending comb order, one after another. Lists do not
+/// depend on the order in which keys come. `poll` as in attend(). Complete on return.
+///   rows  number of query rows in q and in the lists
 void attend_statistics(Backend backend, const core::WorkList& work, const core::Shape& shape, core::Index rows,
                        core::Precision precision, const StatisticOperands& operands, const StatisticViews& statistics,
                        const std::function<void()>& poll = {});
 
-/// The most bytes that attend_statistics() takes for its own panels, for all threads together.
+/// Returns how many bytes attend_statistics() takes at most for its own panels, for all threads together.
 core::Index attend_statistics_bytes(Backend backend, const core::Shape& shape, core::Index rows, core::Index slots,
                                     core::Index pairs, core::Precision precision);
 
 /// Empties the lists of (B, rows, H).
 void clear_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics);
-/// Writes P, rounded to the type of `to`, into `to` (B, rows, H, top_keys); if the rounded P is 0, the row becomes -1.
-/// `to` may be the memory of `top_weights` if both have the same type. Complete on return.
+/// Writes P, rounded to the type of `to`, into `to` (B, rows, H, top_keys). If the rounded P is 0, the entry's row
+/// becomes -1. `to` may be the memory of `top_weights` if both have the same type. Complete on return.
 void finish_top(const core::Shape& shape, core::Index rows, core::Precision precision, const StatisticViews& statistics,
                 const core::TensorView& normalizers, const core::TensorView& to);
 

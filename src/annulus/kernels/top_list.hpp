@@ -1,6 +1,6 @@
-// A row's largest weights: entries (weight, row) in descending order of weight, and for equal weights in ascending
-// order of row. No row appears twice; an empty entry has weight 0 and row -1. The list depends neither on the order in
-// which rows are offered, nor on how often a row is offered.
+// The keys that have the largest weights for one query: entries (weight, row of the key) in descending order of weight,
+// and for equal weights in ascending order of row. No key appears twice. An empty entry has weight 0 and row -1. The
+// list depends neither on the order in which keys are offered, nor on how often a key is offered.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -15,11 +15,11 @@ struct TopList {
   core::Index* rows;  // [size]
   core::Index size;
 
-  /// Offers a row with its weight > 0. A row that is offered again must have the same weight.
+  /// Offers a key with its weight > 0. A key that is offered again must have the same weight.
   KOKKOS_INLINE_FUNCTION void admit(T weight, core::Index row) const {
     if (is_ahead(size - 1, weight, row)) return;
     const core::Index at = first([&](core::Index i) { return !is_ahead(i, weight, row); });
-    if (rows[at] == row) return;  // the list has this row already, with the same weight
+    if (rows[at] == row) return;  // the list has this key already, with the same weight
     const core::Index end = first([&](core::Index i) { return i == size - 1 || weights[i] == T(0); });
     for (core::Index i = end; i > at; --i) {
       weights[i] = weights[i - 1];
@@ -29,13 +29,14 @@ struct TopList {
     rows[at] = row;
   }
 
-  /// A weight of at most last() * skip_factor(m), where m is the largest multiplicity, need not be offered: m times
-  /// this weight is below the last entry's weight, even after rounding.
+  /// If a query sees a key several times (at most m times), the key's weight is multiplied by the number of times
+  /// before it is offered. A weight that is at most last() * skip_factor(m) before this multiplication need not be
+  /// offered: m times this weight is below the last entry's weight, even after rounding.
   KOKKOS_INLINE_FUNCTION static T skip_factor(core::Index most_times) { return (1 - T(1e-6)) / T(most_times); }
   KOKKOS_INLINE_FUNCTION T last() const { return weights[size - 1]; }
 
  private:
-  /// The first entry with a property that all later entries have, too; at least one entry must have it.
+  /// Returns the first entry for which `holds` is true. It must be true for at least one entry and for all later ones.
   template <class Holds>
   KOKKOS_INLINE_FUNCTION core::Index first(const Holds& holds) const {
     core::Index low = 0, high = size - 1;

@@ -17,7 +17,7 @@ void add_meetings(const std::vector<StridedRows>& lists, std::vector<std::pair<s
   std::iota(by_first.begin(), by_first.end(), std::size_t(0));
   std::sort(by_first.begin(), by_first.end(),
             [&](std::size_t a, std::size_t b) { return lists[a].first < lists[b].first; });
-  std::vector<std::size_t> reaching;  // the earlier lists that end after this one begins
+  std::vector<std::size_t> reaching;  // lists before this one that reach its first row
   for (const std::size_t one : by_first) {
     if (lists[one].count == 0) continue;
     std::erase_if(reaching, [&](std::size_t other) { return last(lists[other]) < lists[one].first; });
@@ -35,9 +35,9 @@ bool have_common_row(const StridedRows& a, const StridedRows& b) {
   const StridedRows& coarse = a.stride >= b.stride ? a : b;
   const StridedRows& fine = a.stride >= b.stride ? b : a;
   const Index apart = coarse.first - fine.first;
-  if (coarse.stride % fine.stride == 0 && apart % fine.stride != 0) return false;  // nearly all cases: combs of a block
+  if (coarse.stride % fine.stride == 0 && apart % fine.stride != 0) return false;  // decides nearly all cases
   if (apart % std::gcd(coarse.stride, fine.stride) != 0) return false;
-  // If lists had no ends, a common row would come every lcm(strides) rows, that is every `period` rows of `coarse`.
+  // In lists without ends a common row comes after every lcm(strides) rows, that is after `period` rows of `coarse`.
   const Index period = fine.stride / std::gcd(coarse.stride, fine.stride);
   const Index begin = std::max<Index>(0, core::ceil_div(std::max<Index>(0, fine.first - coarse.first), coarse.stride));
   for (Index i = begin; i < std::min(begin + period, coarse.count); ++i) {

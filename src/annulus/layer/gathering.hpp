@@ -10,8 +10,8 @@
 
 namespace annulus::layer {
 
-/// Gathers a contiguous matrix on every rank. At first, rank p has only the rows even_part(rows, P, p). All ranks make
-/// their gatherings in the same order. Call progress() often while computing, and wait() before reading.
+/// Gathers a contiguous matrix on every rank. At first, rank p has only the rows even_part(rows, P, p). All ranks must
+/// start their gatherings in the same order. Call progress() often while computing, and wait() before reading.
 class RowGathering {
  public:
   /// Starts the gathering. The matrix must stay in memory as long as this object lives.
@@ -30,9 +30,10 @@ struct WholeWeight {
   Matrix bias;    ///< (1, out); empty if there is none, or if the caller did not ask for it
 };
 
-/// Returns one weight after another: a matrix and its bias. With fsdp, callers use weights in the given order, the same
-/// on all ranks (collective). While one weight is in use, the next one is gathered. A weight is freed after its use, so
-/// at most two are in memory. With other shardings, get() returns the weights that the rank keeps, in any order.
+/// Returns one weight after another: a matrix and its bias. With fsdp, callers use weights in the order given to the
+/// constructor, the same on all ranks (collective). While one weight is in use, the next weight is gathered. A weight
+/// is freed after its use, so at most two are in memory. With other shardings, get() returns the weights that the rank
+/// keeps, in any order.
 class WeightStream {
  public:
   WeightStream(const LayerProblem& problem, const comm::Communicator& comm, const Weights& kept,

@@ -10,34 +10,35 @@
 
 namespace annulus::layer {
 
-/// Which rows of x, y, dx, dy and target every rank has. The strategy divides them; with `tensor` they are contiguous.
+/// Returns the rows of x, y, dx, dy and target that every rank has. The strategy divides the rows; with `tensor`
+/// sharding they are contiguous.
 pattern::Partition partition_of(const LayerProblem& problem, const strategies::Strategy& strategy, int ranks);
 
 using core::LayerMetrics;
 
 struct ForwardResult {
   core::Buffer y;
-  /// What the backward pass needs in addition to x: q and kv (after rope), out, lse, normalizers. With `tensor`: all
-  /// rows, for this rank's heads. Otherwise: this rank's rows, for all heads.
+  /// What the backward pass needs in addition to x: q and kv (after rope), out, lse, normalizers. With `tensor` these
+  /// have all rows of this rank's heads, otherwise this rank's rows of all heads.
   strategies::Tensors saved;
   LayerMetrics metrics;
 };
 
-/// Whether the backward pass computes the gradient with respect to x. To compute it, all weights are used once more.
-/// Training does not need this gradient.
+/// Says whether the backward pass computes the gradient with respect to x. For this gradient, the pass needs wq, wk
+/// and wv once more. Training does not need this gradient.
 enum class InputGradient { wanted, unwanted };
 
 struct BackwardResult {
   core::Buffer dx;    ///< empty if it is unwanted
-  Weights gradients;  ///< kept() of each, in the problem's type; these are complete sums over all rows of all ranks
+  Weights gradients;  ///< of the kept() parts, in the problem's type; complete sums over all rows of all ranks
   LayerMetrics metrics;
 };
 
 class Layer {
  public:
-  /// `strategy` computes the attention, except with `tensor` sharding: each rank then computes that of its heads alone.
-  /// `strategy` and `comm` must outlive the layer. Collective. Throws the errors of check(), and of the strategy's
-  /// check_ranks() if these ranks lack what the strategy needs.
+  /// `strategy` computes the attention. But with `tensor` sharding, each rank computes the attention of its heads on
+  /// its own. `strategy` and `comm` must outlive the layer. Collective. Throws the errors of check(), and of the
+  /// strategy's check_ranks() if these ranks lack what the strategy needs.
   Layer(LayerProblem problem, const strategies::Strategy& strategy, const comm::Communicator& comm);
 
   const LayerProblem& problem() const { return problem_; }
@@ -45,7 +46,7 @@ class Layer {
   const pattern::Partition& partition() const { return partition_; }
   const pattern::StoredRows& rows() const { return partition_[std::size_t(comm_.rank())]; }
 
-  /// Does not change `weights` and `x`. Collective. Throws core::Error; other ranks then wait for this one for ever.
+  /// Does not change `weights` and `x`. Collective. If a rank throws core::Error, other ranks wait for it for ever.
   ForwardResult forward(const Weights& weights, const core::Buffer& x, const strategies::Progress& progress = {}) const;
 
   /// Gradients of sum(dy * y) with respect to x and every weight. The gradients of weights have the same bits with

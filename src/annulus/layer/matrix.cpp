@@ -7,7 +7,8 @@
 namespace annulus::layer {
 namespace {
 
-/// to = keep * to + factor * from, which covers all element-wise changes. With `from_stride` 0, one row is repeated.
+/// Computes to = keep * to + factor * from, which covers all element-wise operations. With `from_stride` 0, `from` is
+/// one row, which is used for every row of `to`.
 template <class From, class To>
 struct Combine {
   const From* from;

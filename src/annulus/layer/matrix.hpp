@@ -43,7 +43,7 @@ inline Matrix make_matrix(core::Buffer& owner, const char* purpose, core::DType 
 
 /// to = from, rounded to the type of `to`.
 void copy(const Matrix& from, const Matrix& to);
-/// A contiguous matrix as a buffer of `type`: its own buffer `owner`, or a new one if the matrix has another type.
+/// Returns a contiguous matrix as a buffer of `type`: its own buffer `owner`, or a new one if it has another type.
 core::Buffer stored(const Matrix& matrix, const core::Buffer& owner, core::DType type, const char* purpose);
 /// to = value, for every element.
 void fill(const Matrix& to, double value);

@@ -130,7 +130,7 @@ ForwardResult forward(const Pass& pass, const Weights& weights, const core::Buff
   const WholeWeight wo = work.weights.get(Weight::wo);
   const Matrix out = matrix_at(tensors.out.data(), pass.type(), pass.row_count(), wo.matrix.rows);
   result.y = work.own_rows("y", pass.type(), [&](int rank, core::Interval rows, const Matrix& piece) {
-    // Adds the bias to one share only, that of the owner, because shares are summed.
+    // Adds the bias only to the owner's contribution, because the contributions of all ranks are summed.
     work.products.forward(out.take_rows(rows), wo.matrix, rank == pass.comm.rank() ? wo.bias : Matrix{}, piece);
   });
   work.finish();
@@ -170,7 +170,7 @@ BackwardResult backward(const Pass& pass, const Weights& weights, const core::Bu
     const Matrix all_x = work.gather_rows(x, owner, "gathered x");
     for (const Projection projection : all_projections) gradients.make(weight_of(projection), all_x, heads[projection]);
   }
-  // By rows, dx takes weights in backward_order(): a gradient is summed over ranks while the next weight is gathered.
+  // By rows, dx uses weights in backward_order(): the next weight is gathered while a gradient is summed over ranks.
   auto order = all_projections;
   if (!pass.by_heads()) std::reverse(order.begin(), order.end());
   const auto make_gradients = [&](Projection projection) {

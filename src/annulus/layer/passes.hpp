@@ -1,10 +1,11 @@
 // The two passes of a layer, and the two ways to divide them among ranks.
 // by rows   (none, fsdp)  A rank has its rows of all tensors. With fsdp it gathers weights. Gradients of weights are
-//                         summed piece by piece, so that a rank holds a whole gradient only if it keeps that one.
+//                         summed piece by piece, so that a rank has a whole gradient in memory only if it keeps the
+//                         whole weight.
 // by heads  (tensor)      A rank has all rows of its query heads and of the K/V heads that these read, and the columns
 //                         of weights (rows of wo) that belong to these heads. x, y and their gradients stay divided by
-//                         rows. x and dy are gathered before use. The ranks' shares of y and dx are summed piece by
-//                         piece, each piece for the rank that owns its rows.
+//                         rows. x and dy are gathered before use. Each rank computes a contribution to all rows of y
+//                         and dx. Contributions are summed piece by piece, each piece for the owner of its rows.
 #pragma once
 
 #include "annulus/comm/exchange.hpp"
@@ -14,10 +15,10 @@
 
 namespace annulus::layer {
 
-/// The attention that a rank computes. With `tensor` it is that of the rank's heads; a rank may have no heads.
+/// Returns the attention that a rank computes. With `tensor` this is the attention of its heads (maybe none).
 strategies::Problem problem_of(const LayerProblem& layer, int rank, int ranks);
 
-/// What a pass needs apart from its tensors; see Layer.
+/// The arguments of a pass apart from its tensors; see Layer.
 class Pass {
  public:
   Pass(const LayerProblem& problem, const pattern::Partition& partition, const strategies::Strategy& strategy,
@@ -48,19 +49,20 @@ class Work {
  public:
   Work(const Pass& pass, const Weights& weights, std::vector<Weight> order, bool with_biases, LayerMetrics& metrics);
 
-  /// The rows that this rank computes with, (row_count, E). `own`: its own rows. By heads, all ranks' rows are gathered
-  /// into `owner`, in global order.
+  /// Returns the rows that this rank computes with, (row_count, E). `own` has this rank's own rows. By heads, all
+  /// ranks' rows are gathered into `owner`, in global order. By rows, the result is `own`.
   Matrix gather_rows(const core::Buffer& own, core::Buffer& owner, const char* purpose);
 
-  /// This rank's own rows of y or dx, as a buffer (B, own rows, E). By heads they are sums of all ranks' shares.
-  /// make(rank, rows, piece)  writes to `piece` this rank's share of rows that belong to `rank`: the rows `rows` of the
-  ///                          (row_count, E) matrix. By heads, make() is called for one batch entry after another
+  /// Returns this rank's own rows of y or dx, as a buffer (B, own rows, E). By heads, each row is the sum of the
+  /// contributions of all ranks.
+  /// make(rank, rows, piece)  writes to `piece` this rank's contribution to rows that belong to `rank`: to rows `rows`
+  ///                          of the (row_count, E) matrix. By heads, make() is called for each batch entry in turn
   /// type                     the type of `piece`; not used by heads, where `piece` has the arithmetic type
   core::Buffer own_rows(const char* purpose, core::DType type,
                         const std::function<void(int rank, core::Interval rows, const Matrix& piece)>& make);
 
-  /// Sums a matrix over ranks, in the arithmetic type. Rank p gets the sums of rows even_part(rows, P, p) in its `sum`.
-  /// make(p, rows, piece) writes this rank's share of the rows of rank p.
+  /// Sums a matrix over ranks, in the arithmetic type. Rank p gets the sums of rows even_part(rows, P, p) in its
+  /// `sum`. make(p, rows, piece) writes this rank's contribution to the rows of rank p.
   void sum_pieces(Index rows, Index columns,
                   const std::function<void(int rank, core::Interval rows, void* piece)>& make, void* sum);
   /// Adds the other ranks' contributions to the gradient of a weight of K/V heads.

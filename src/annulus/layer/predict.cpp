@@ -33,7 +33,7 @@ class Sizes {
     for (const Weight w : all_weights) numbers += kept(problem_, w, rank_, ranks_).count();
     return stored(numbers);
   }
-  /// Bytes of the weight in use and of the next one in this order; see WeightStream.
+  /// Largest number of bytes of a weight in use and the next weight in `order`, both in memory at once (WeightStream).
   Index gathered(const std::vector<Weight>& order, bool with_biases) const {
     if (problem_.sharding != Sharding::fsdp) return 0;
     Index most = 0, before = 0;
@@ -44,7 +44,7 @@ class Sizes {
     }
     return stored(most);
   }
-  /// Bytes of the buffers in comm::reduce_scatter(), if this rank's piece has `own` numbers, others at most `largest`.
+  /// Bytes of buffers in comm::reduce_scatter(). This rank's piece has `own` numbers, other pieces at most `largest`.
   Index pieces(Index own, Index largest) const { return ranks_ == 1 ? 0 : sums(own + largest * (ranks_ > 2 ? 2 : 1)); }
   /// Bytes of all pieces, this rank's own included, while the gradient of the largest matrix is summed.
   Index gradient_pieces() const {
@@ -81,7 +81,7 @@ class Sizes {
 
 /// Bytes of q and kv with `rows` rows.
 Index heads_bytes(const Problem& problem, Index rows) { return problem.shape.batch * rows * problem.input_row_bytes(); }
-/// Bytes of dq and dkv with `rows` rows after the attention; they stay in the memory of their sums if that is larger.
+/// Bytes of dq and dkv with `rows` rows after the attention. If the memory of their sums is larger, they stay in it.
 Index gradients_bytes(const Problem& problem, Index rows) {
   const Index each = Index(std::max(core::bytes_of(problem.type), core::bytes_of(problem.precision)));
   return heads_bytes(problem, rows) / Index(core::bytes_of(problem.type)) * each;
@@ -112,7 +112,7 @@ MemoryPrediction predict_memory(const LayerProblem& layer, const strategies::Str
   const Index heads = heads_bytes(problem, rows), saved = heads + results_bytes(problem, rows);
   const Index dout = problem.shape.batch * rows * problem.query_row_bytes();
   const Index rooms = sizes.rooms(problem.shape.batch * rows);
-  // If several ranks keep a K/V head, another rank's share is at most as large as the gradient to which it is added.
+  // If several ranks keep a K/V head, a contribution received from another rank is at most as large as `gradient`.
   const Index gradient = by_heads ? sizes.gradient_in_sums() : sizes.gradient_pieces();
   const Index sum = sizes.summed_and_stored(sizes.rows_of_x(own)) + (by_heads ? sizes.row_pieces(own) : gradient);
   const auto attention = [&](bool backward) {

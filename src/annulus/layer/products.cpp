@@ -11,8 +11,8 @@
 namespace annulus::layer {
 namespace {
 
-// The work in one call of gemm(). It takes a second at 100 GFLOP/s, and two minutes without a BLAS. This rank reports
-// progress after each call, which is early enough for the ranks that wait for this rank.
+// Floating-point operations in one call of gemm(). They take a second at 100 GFLOP/s, and two minutes without a BLAS.
+// This rank reports progress after each call, which is early enough for the ranks that wait for this rank.
 constexpr double flops_at_once = 1e11;
 constexpr Index least_rows = 128;  // with fewer rows, the other operand would be read too often
 

@@ -1,7 +1,8 @@
-// The products of a layer, y = x w + bias and its three gradients, by chunks of rows and for every storage type; and
-// gemm(), the only function that calls a library's matrix product. gemm() uses Kokkos Kernels, which use the machine's
-// BLAS. On CPUs that is OpenBLAS, if tools/setup built Kokkos Kernels. OpenBLAS uses OMP_NUM_THREADS threads, as Kokkos
-// does, unless OPENBLAS_NUM_THREADS is set. Measured with OpenBLAS: 96 float32 and 48 float64 GFLOP per CPU second.
+// Computes the products of a layer, y = x w + bias and its three gradients, by chunks of rows and for every storage
+// type. gemm() is the only function that calls a library's matrix product. It uses Kokkos Kernels, which use the
+// machine's BLAS. On CPUs that is OpenBLAS, if tools/setup built Kokkos Kernels. OpenBLAS uses OMP_NUM_THREADS
+// threads, as Kokkos does, unless OPENBLAS_NUM_THREADS is set. Measured with OpenBLAS: 96 float32 and 48 float64 GFLOP
+// per CPU second.
 #pragma once
 
 #include <functional>
@@ -18,19 +19,19 @@ enum class Transposed { no, yes };
 void gemm(Transposed a_transposed, Transposed b_transposed, const Matrix& a, const Matrix& b, bool accumulate,
           const Matrix& c);
 
-/// The work of a pass in products.
+/// Time and operations of the products in one pass.
 struct ProductMetrics {
   double seconds = 0;  ///< wall time
   double flops = 0;
 };
 
-/// Each operand may have any storage type. Sums use the arithmetic type; a result of another type is rounded once.
-/// Operands of other types are converted chunk by chunk (weights as a whole), so 16-bit storage costs the memory of a
-/// chunk and a copy of the weight in use.
+/// Each operand may have any storage type. Sums use the arithmetic type, and a result of another type is rounded once.
+/// Operands of other types are converted chunk by chunk (weights as a whole). So 16-bit storage needs additional
+/// memory only for a chunk and for a copy of the weight in use.
 class Products {
  public:
-  /// Large enough for products at full speed; small enough for conversions to stay in the cache, and for messages to be
-  /// polled every few tens of milliseconds (1,024 x 1,024 weights: 45 ms at 96 GFLOP/s).
+  /// This number is large enough for products at full speed. It is small enough for conversions to stay in the cache,
+  /// and for messages to be polled every few tens of milliseconds (1,024 x 1,024 weights: 45 ms at 96 GFLOP/s).
   static constexpr Index chunk_rows = 2048;
 
   /// `arithmetic` is float32 or float64. `poll` is called between chunks, because messages move only inside MPI calls;
@@ -51,7 +52,7 @@ class Products {
   const ProductMetrics& metrics() const { return metrics_; }
 
  private:
-  /// A buffer for a chunk or a weight, converted to another type.
+  /// A buffer for a converted copy of a chunk or a weight.
   struct Room {
     core::Buffer buffer;
     Matrix of(const Matrix& like, core::DType type);
@@ -60,7 +61,7 @@ class Products {
   Matrix converted(const Matrix& matrix, Room& room) const;
   void multiply(Transposed a_transposed, Transposed b_transposed, const Matrix& a, const Matrix& b, bool accumulate,
                 const Matrix& c);
-  /// Calls work(interval) for each chunk of `rows` rows, one after another, and polls after each.
+  /// Calls work(interval) for each chunk of `rows` rows, one after another, and calls poll_ after each chunk.
   template <class Work>
   void in_chunks(Index rows, Work&& work);
 

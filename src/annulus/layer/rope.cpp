@@ -14,7 +14,7 @@ template <class Number>
 struct TurnRow {
   Number* data;
   Index batch, batch_stride, row_stride, heads, head_stride, head_dim;
-  Index first_row;   // stored number of the interval's first row
+  Index first_row;   // stored row of the interval's first row
   Index position;    // position of that row in the sequence
   double log2_base;  // base^(-2 d / D) = 2^(-2 d / D log2 base)
   double sign;       // -1 rotates back

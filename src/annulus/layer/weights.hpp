@@ -58,9 +58,9 @@ struct LayerProblem {
   bool has(Weight weight) const { return !is_bias(weight) || biases[std::size_t(weight) - 4]; }
 };
 
-/// Throws Error(usage), which names the key of the run file, for an invalid layer: a size below 1, heads that are not a
-/// multiple of kv_heads, rope with an odd head_dim or with a base of 1 or less; also if its attention must be
-/// reproducible, because a layer cannot be reproducible.
+/// Throws Error(usage), which names the key of the run file, if the layer is invalid: a size is below 1, heads is not
+/// a multiple of kv_heads, or rope has an odd head_dim or a base of 1 or less. Also throws if the attention must be
+/// reproducible, because a layer cannot give the same bits for every number of ranks.
 void check(const LayerProblem& problem);
 
 /// The complete weight: wq (E, H D), wk and wv (E, Hkv D), wo (H D, E), bq (H D, 1), bk and bv (Hkv D, 1), bo (E, 1).
@@ -79,7 +79,7 @@ Rectangle kept(const LayerProblem& problem, Weight weight, int rank, int ranks);
 /// tensor  the first rank that keeps a K/V head writes it, and rank 0 writes bo
 Rectangle written(const LayerProblem& problem, Weight weight, int rank, int ranks);
 
-/// One rank's parts of all weights, or of all their gradients: kept() of each, in the problem's type.
+/// One rank's parts of all weights, or of all their gradients: the kept() part of each, in the problem's type.
 class Weights {
  public:
   core::Buffer& operator[](Weight weight) { return parts_[std::size_t(weight)]; }
@@ -94,7 +94,7 @@ core::Interval query_heads(const LayerProblem& problem, int rank, int ranks);
 /// The K/V heads that these query heads read.
 core::Interval kv_heads(const LayerProblem& problem, int rank, int ranks);
 
-/// Makes parts that are not initialised, for reading from a file. The memory ledger counts them as `purpose`.
+/// Allocates parts for reading from a file, and does not initialise them. The memory ledger counts them as `purpose`.
 Weights make_weights(const LayerProblem& problem, int rank, int ranks, const std::string& purpose = "weights");
 
 }  // namespace annulus::layer

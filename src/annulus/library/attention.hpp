@@ -5,7 +5,7 @@
 
 namespace annulus {
 
-/// Attention of this rank's S_p rows to all keys that the plan's pattern keeps, whichever rank holds them.
+/// Computes the attention of this rank's S_p rows to all keys that the plan's pattern keeps, whichever rank holds them.
 ///   q    (B, S_p, H, D)   k (B, S_p, Hkv, D)   v (B, S_p, Hkv, Dv)
 ///   out  (B, S_p, H, Dv)  written
 ///   lse  (B, S_p, H)      written; natural logarithm; -inf (and out = 0) where a row sees no key
@@ -21,7 +21,7 @@ Normalizers attention(const ExecSpace& exec, const Communicator& comm, const Pla
   return forward(comm, plan, {tensor(q), tensor(k), tensor(v), tensor(out), tensor(lse)}, progress);
 }
 
-/// Gradients: reads dout (B, S_p, H, Dv); writes dq, dk and dv, which have the shapes of q, k and v. `out` and
+/// Computes gradients: reads dout (B, S_p, H, Dv); writes dq, dk and dv, which have the shapes of q, k and v. `out` and
 /// `normalizers` are from attention().
 template <class ExecSpace, class Q, class K, class V, class Out, class Dout, class Dq, class Dk, class Dv>
 void attention_backward(const ExecSpace& exec, const Communicator& comm, const Plan& plan,

@@ -13,11 +13,11 @@ namespace comm {
 class Communicator;
 }
 
-/// Copies share one communicator. The last copy frees the communicator when it is destroyed, which must happen before
+/// All copies use one communicator. The last copy frees the communicator when it is destroyed, which must happen before
 /// MPI_Finalize.
 class Communicator {
  public:
-  /// This process alone: makes no MPI calls, so that MPI need not have been started.
+  /// This process alone. Makes no MPI calls, so MPI need not have been started.
   Communicator();
 #if ANNULUS_HAS_MPI
   /// A duplicate of the caller's communicator, so that messages never mix with the caller's; collective. From then on

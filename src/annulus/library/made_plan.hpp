@@ -17,9 +17,9 @@ struct MadePlan {
   std::unique_ptr<const strategies::Schedule> forward, statistics, backward;  ///< those that the problem needs
 };
 
-/// The problem that the arguments describe. Throws Error(usage) that names argument, value and what was expected.
+/// Makes the problem that the arguments describe. Throws Error(usage) that names argument, value and expectation.
 strategies::Problem make_problem(const Shape& shape, const Pattern& pattern, int ranks, const Options& options);
-/// The shape, with the defaults for kv_heads, kv_sequence and value_dim where these are 0. Throws Error(usage).
+/// Returns the shape, with defaults for kv_heads, kv_sequence and value_dim where these are 0. Throws Error(usage).
 Shape completed(const Shape& shape);
 
 }  // namespace annulus::library

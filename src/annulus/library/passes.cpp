@@ -26,9 +26,8 @@ namespace {
 using library::Argument;
 using library::MadePlan;
 
-/// A lock that a pass holds. Kernels, their panels and MPI are shared, so a process runs one pass at a time, and a
-/// second thread waits. A progress function that starts a pass would wait for its own pass for ever, so that is an
-/// error.
+/// A lock that a pass holds. All threads use the same kernels, panels of packed rows and MPI, so a process runs one
+/// pass at a time, and a second thread waits. A progress function must not start a pass, which would wait for ever.
 class PassLock {
  public:
   explicit PassLock(const char* name) {
@@ -59,14 +58,15 @@ class PassLock {
   }
 };
 
-/// What an object of class Normalizers contains.
+/// The contents of an object of class Normalizers.
 struct Kept {
   core::Buffer numbers;
   std::string identity;  ///< of the plan and rank that made the numbers
   std::vector<double> sink;
 };
 
-/// Calls a caller's progress function: steps() after a step, poll() also during a step, with the last share reported.
+/// Makes functions that call a caller's progress function: steps() makes one for the end of a step, poll() makes one
+/// that repeats the latest report during a step.
 class ProgressAdapter {
  public:
   explicit ProgressAdapter(const Progress& progress) : progress_(progress) {}
@@ -102,7 +102,7 @@ class Pass {
                comm_.size());
   }
 
-  /// Extents of a tensor with this rank's query rows, or (key_extents()) with its key rows.
+  /// Return the extents of a tensor with this rank's query rows, or (key_extents()) with its key rows.
   std::array<Index, 4> extents(Index heads, Index numbers) const {
     return {plan_.shape.batch, plan_.queries[std::size_t(comm_.rank())].count(), heads, numbers};
   }
@@ -122,9 +122,9 @@ class Pass {
     });
   }
 
-  /// Whether matrix units can read the tensor, which they do in pieces of 16 bytes. This matters only for reproducible
-  /// results that matrix units make, because no other code makes the same bits. A tensor with one number per row and
-  /// head need not be in pieces.
+  /// True if matrix units can read the tensor, which they do in pieces of 16 bytes. This matters only for reproducible
+  /// results that matrix units make, because no other code makes the same bits. Always true for other results, and for
+  /// tensors with one number per row and head.
   bool is_in_pieces(const Tensor& tensor) const {
     if (plan_.problem.granule == 1 || tensor.extents[3] == 1) return true;
     const Index each = Index(core::bytes_of(tensor.type));
@@ -132,7 +132,7 @@ class Pass {
     return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 &&
            std::all_of(tensor.strides.begin(), tensor.strides.begin() + 3, is_whole);
   }
-  /// Whether kernels can read the tensor in place.
+  /// True if kernels can read the tensor in place.
   bool suits(const Tensor& tensor) const {
     return (tensor.strides[3] == 1 || tensor.extents[3] == 1) && is_in_pieces(tensor);
   }
@@ -147,7 +147,7 @@ class Pass {
       buffer = whole(from, name);
     }
   }
-  /// The tensor itself if it is contiguous and is_in_pieces(), otherwise a copy.
+  /// Returns the tensor's own memory if the tensor is contiguous and is_in_pieces(), otherwise a copy.
   core::Buffer whole(const Tensor& from, const char* name) const {
     if (library::is_contiguous(from) && is_in_pieces(from)) {
       return core::Buffer::borrowed(from.data, library::bytes_of(from));
@@ -175,8 +175,8 @@ class Pass {
     library::copy(v, tensor_at(v, to[1]));
   }
 
-  /// Memory for a result: the caller's tensor if that is contiguous and is_in_pieces(); otherwise none, so that the
-  /// pass allocates memory.
+  /// Returns memory for a result: the caller's tensor if it is contiguous and is_in_pieces(); otherwise none, so that
+  /// the pass allocates memory.
   core::Buffer memory_for(const Tensor& to) const {
     if (to.data == nullptr || !library::is_contiguous(to) || !is_in_pieces(to)) return {};
     return core::Buffer::borrowed(to.data, library::bytes_of(to));
@@ -190,8 +190,8 @@ class Pass {
   /// Extents of a tensor of sink logits.
   std::array<Index, 4> heads() const { return {1, 1, plan_.shape.heads, 1}; }
 
-  /// The sink logits (H); collective. Throws the same Error(usage) on every rank if one rank has NaN or +infinity among
-  /// its logits, or if logits differ between ranks.
+  /// Returns the sink logits (H); collective. Throws the same Error(usage) on every rank if one rank has NaN or
+  /// +infinity among its logits, or if logits differ between ranks.
   std::vector<double> take_sink(const Tensor& from) const {
     if (!plan_.problem.sink) return {};
     std::vector<double> logits;
@@ -230,7 +230,7 @@ class Pass {
   const MadePlan& plan() const { return plan_; }
   const comm::Communicator& comm() const { return comm_.inner(); }
 
-  /// A text for the plan and this rank. A backward pass checks that its normalizers have the same text.
+  /// Returns a text that identifies plan and rank. A backward pass checks that its normalizers have the same text.
   std::string identity_here() const { return fmt::format("{}a communicator's rank {}\n", identity_, comm_.rank()); }
 
  private:
@@ -280,7 +280,7 @@ void check_sink(const char* pass, const char* name, const MadePlan& plan, const 
   core::fail(ErrorKind::usage, "{}: {} is given, and the plan has no sink logits, expected Pattern::sink", pass, name);
 }
 
-/// Whether the caller gave memory for normalizers. Looks at the extents, because on a rank without rows the memory may
+/// True if the caller gave memory for normalizers. Looks at the extents, because on a rank without rows the memory may
 /// have no address.
 bool is_given(const Tensor& normalizers) { return normalizers.extents[3] > 0; }
 Argument normalizers_of(const Pass& pass, const Tensor& given, bool is_written) {

@@ -11,13 +11,12 @@
 
 namespace annulus {
 
-/// A pass calls this function now and then, in the caller's thread, with the share (0 ... 1) of this rank's work that
-/// is done and a word for the current step. If the function throws, the pass ends on this rank; other ranks then wait
-/// for this rank.
+/// A pass calls this function now and then, in the caller's thread, with the fraction (0 ... 1) of this rank's work
+/// that is done and a word for the current step. If it throws, the pass ends on this rank; other ranks then wait.
 using Progress = std::function<void(double share, const std::string& where)>;
 
-/// What backward() needs from forward() besides `out`: two numbers per row and head, from which the probabilities are
-/// computed again. The numbers have more digits than an LSE in float32. They take 8 or 16 bytes per row and head.
+/// The numbers that backward() needs from forward() besides `out`: two per row and head, from which backward() computes
+/// the probabilities again. They have more digits than an LSE in float32 and take 8 or 16 bytes per row and head.
 /// Copies of a Normalizers object share this memory.
 class Normalizers {
  public:
@@ -30,13 +29,13 @@ class Normalizers {
   std::shared_ptr<void> kept_;
 };
 
-/// Statistics of the probabilities P(x, p) of query row x and key row p; Options say which of them are wanted.
+/// Statistics of the probabilities P(x, p) of query row x and key row p; Options say which statistics are wanted.
 struct Statistics {
   Tensor entropy = {};   ///< (B, S_p, H, 1) in the type of lse: -sum_p P ln P of row x, in nats
   Tensor received = {};  ///< (B, S_p, H, 1) float64: sum_x P of row p
   Tensor top_weights =
-      {};  ///< (B, S_p, H, top_keys) in the type of lse: the largest P of row x, largest first; 0: none
-  Index* top_rows = nullptr;  ///< (B, S_p, H, top_keys), contiguous: their rows in the whole sequence; -1: none
+      {};  ///< (B, S_p, H, top_keys) in the type of lse: the largest P of row x, largest first; 0: no key
+  Index* top_rows = nullptr;  ///< (B, S_p, H, top_keys), contiguous: their key rows in the whole sequence; -1: no key
 };
 
 /// Tensors of this rank's S_p rows: plan.rows(rank) for k, v and received, plan.query_rows(rank) for all others. The
@@ -45,7 +44,7 @@ struct Statistics {
 ///   out          (B, S_p, H, Dv)    written
 ///   lse          (B, S_p, H, 1)     written; natural logarithm; -inf (and out = 0) where a row sees no key
 ///   sink         (1, 1, H, 1)       of any type, finite or -inf, only with Pattern::sink; the same on every rank
-///   statistics   written, those that the plan asks for
+///   statistics   written, but only those that the plan asks for
 ///   normalizers  (B, S_p, H, 2)     float64 where sums are float64, otherwise float32; optional: the caller's memory
 ///                for what Normalizers contain, written if the plan has gradients
 /// A tensor that is written must not overlap another tensor.
@@ -67,20 +66,20 @@ struct ForwardTensors {
 Normalizers forward(const Communicator& comm, const Plan& plan, const ForwardTensors& tensors,
                     const Progress& progress = {});
 
-/// As in ForwardTensors. dout has the shape of out; dq, dk, dv have the shapes of q, k, v and are written. dlse (B,
-/// S_p, H, 1), the gradient of lse in the type of lse, is 0 if it is not given. dsink (1, 1, H, 1), in the type of lse,
-/// is optional and written on every rank: the gradient of the forward pass's sink, summed over the rows of all ranks.
-/// `normalizers` is optional: the memory into which forward() wrote its normalizers. backward() then reads this memory,
-/// and ignores its argument of type Normalizers. It then cannot check that the plan is that of forward(), and `sink`
-/// must be given again if the plan has sink logits.
+/// q, k, v and out are as in ForwardTensors. dout has the shape of out; dq, dk, dv have the shapes of q, k, v and are
+/// written. dlse (B, S_p, H, 1), the gradient of lse in the type of lse, is 0 if it is not given. dsink (1, 1, H, 1),
+/// in the type of lse, is optional and written on every rank: the gradient of the forward pass's sink, summed over the
+/// rows of all ranks. `normalizers` is optional: the memory into which forward() wrote its normalizers. backward() then
+/// reads this memory and ignores its argument of type Normalizers. It then cannot check that forward() had the same
+/// plan, and `sink` must be given again if the plan has sink logits.
 struct BackwardTensors {
   Tensor q = {}, k = {}, v = {}, out = {}, dout = {}, dlse = {}, dq = {}, dk = {}, dv = {}, dsink = {};
   Tensor normalizers = {};
   Tensor sink = {};
 };
 
-/// Gradients for a plan made with Options::gradients; `normalizers` and out are from the forward pass of the same q, k
-/// and v. Collective; throws as forward() does. Source: FlashAttention (Dao et al. 2022), which needs no n x n buffer.
+/// Computes gradients for a plan made with Options::gradients; `normalizers` and `out` are from forward() with the same
+/// q, k, v. Collective; throws as forward() does. Source: FlashAttention (Dao et al. 2022): no n x n buffer.
 void backward(const Communicator& comm, const Plan& plan, const Normalizers& normalizers,
               const BackwardTensors& tensors, const Progress& progress = {});
 

@@ -12,14 +12,14 @@ namespace {
 
 using library::MadePlan;
 
-/// A machine without a limit of memory: callers can compare Plan::memory() with the memory that they have.
+/// Returns a machine without a limit of memory, because callers can compare Plan::memory() with the memory they have.
 core::Machine any_machine() {
   core::Machine machine = core::default_machine();
   machine.memory_per_rank = std::numeric_limits<double>::infinity();
   return machine;
 }
 
-/// Never chooses `single`: it needs all rows on rank 0, and callers have rows on all ranks. A caller may name `single`.
+/// Never chooses `single`, which needs all rows on rank 0: callers have rows on all ranks. A caller may name `single`.
 void choose(MadePlan& plan) {
   const core::Machine machine = any_machine();
   std::vector<planner::Candidate> candidates = planner::candidates(plan.problem, plan.ranks, machine);

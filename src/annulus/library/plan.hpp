@@ -17,7 +17,7 @@ using core::ErrorKind;
 using core::Index;
 using core::Interval;
 
-/// A segment as long as its document.
+/// The Segment::rows of a segment that is as long as its document.
 inline constexpr Index all = 0;
 
 /// Extents of the whole problem, all ranks together.
@@ -31,7 +31,7 @@ struct Shape {
   Index kv_sequence = 0;        ///< S, rows of the sequence, of k and v; 0: the same as q. See Pattern::query_offset
   Index value_dim = 0;          ///< Dv, head size of v, out and dout; 0: the same as D
   /// Unless this is true, a problem is refused if it has more than 256 key/value heads and more of these heads than
-  /// rows: then usually a tensor (B, heads, S, D) was taken for (B, S, heads, D).
+  /// rows, because then usually a tensor (B, heads, S, D) was taken for (B, S, heads, D).
   bool more_heads_than_rows = false;
 };
 
@@ -59,7 +59,7 @@ struct Bias {
   Index exempt = 0;                      ///< number of first rows of a document that are at distance 0 from every row
   std::vector<double> coordinates = {};  ///< (S, 2), of all rows of the sequence; empty: the distance is |x - p|
 };
-/// Special values of Pattern::query_offset: the queries are the last rows; the queries have no row numbers.
+/// Values of Pattern::query_offset. last_rows: queries are the last rows. no_rows: queries have no row numbers.
 inline constexpr Index last_rows = -1;
 inline constexpr Index no_rows = -2;
 
@@ -88,7 +88,7 @@ struct Pattern {
   Index query_offset = last_rows;
 };
 
-/// How attention is computed; values as in the run file (docs/run-file.md).
+/// Says how to compute attention; values as in the run file (docs/run-file.md).
 struct Options {
   std::string strategy = "auto";   ///< one of `annulus list`; ignored on one rank
   std::string partition = "auto";  ///< contiguous, zigzag, block_cyclic, documents
@@ -112,7 +112,7 @@ namespace library {
 struct MadePlan;
 }
 
-/// Ranks make equal plans from the same arguments; making a plan calls no MPI. Copies of a plan share its contents.
+/// Ranks that use the same arguments make equal plans. Making a plan calls no MPI. Copies of a plan share its contents.
 /// Worked example, 2 ranks of 131,072 rows each:
 ///   Plan plan({.sequence = 262144, .heads = 8, .kv_heads = 2, .head_dim = 64},
 ///             {.segments = {2048, all}, .dilations = {1, 8}, .causal = true}, 2, {.gradients = true});
@@ -124,16 +124,16 @@ class Plan {
 
   const Shape& shape() const;
   int ranks() const;
-  /// What was chosen, and why: "ring", "contiguous", "ring, contiguous: predicted 0.1 s, next ...".
+  /// The chosen strategy and partition, and why: "ring", "contiguous", "ring, contiguous: predicted 0.1 s, next ...".
   const std::string& strategy() const;
   const std::string& partition() const;
   const std::string& reason() const;
 
-  /// rows(): the rows of k and v that `rank` has. query_rows(): its rows of q, out, ..., numbered from the first query;
-  /// equal to rows() if all rows are queries. Throws Error(usage) if there is no such rank.
+  /// rows() returns the rows of k and v that `rank` has. query_rows() returns its rows of q, out, ..., numbered from
+  /// the first query; they equal rows() if all rows are queries. Throws Error(usage) if there is no such rank.
   Rows rows(int rank) const;
   Rows query_rows(int rank) const;
-  /// Kept (query, key, head) triples of a rank's queries: its share of the work, at 4 D flops for each triple.
+  /// Number of (query, key, head) triples kept for a rank's queries, which is its work: 4 D flops for each triple.
   double kept(int rank) const;
   /// Bytes that a rank receives and sends in the forward pass, or in the backward pass.
   Index received(int rank, bool backward = false) const;

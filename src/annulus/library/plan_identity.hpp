@@ -10,11 +10,11 @@
 
 namespace annulus::library {
 
-/// Everything that decides messages and numbers of a pass, as lines "name value". Plans with equal texts work together:
-/// they were made from the same arguments, or from arguments with the same meaning ("auto" and what it chose).
+/// Returns all that messages and numbers of a pass depend on, as lines "name value". Plans with equal texts were made
+/// from the same arguments, or from arguments with the same meaning ("auto" and what it chose). They work together.
 std::string identity_of(const MadePlan& plan);
 
-/// The first pair of lines in which two such texts differ.
+/// Returns the first pair of lines in which two such texts differ.
 std::pair<std::string_view, std::string_view> first_difference(std::string_view a, std::string_view b);
 
 /// Throws the same Error(usage) on every rank unless all ranks have the same text: "attention: rank 2 has causal true,

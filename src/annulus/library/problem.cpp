@@ -23,7 +23,7 @@ void check_at_least(const char* name, Index value, Index least) {
   if (value < least) refuse("{} is {}, expected {} or more", name, value, least);
 }
 
-/// The value of the entry named `name` in a table of folder pattern.
+/// Returns the value of the entry named `name` in a table of folder pattern.
 template <class Table>
 auto value_called(const std::string& name, const Table& table, const char* argument, const char* also = nullptr) {
   for (const auto& entry : table) {

@@ -47,7 +47,7 @@ void reference(const Plan& plan, const Tensor& q, const Tensor& k, const Tensor&
   }
   const core::Shape& shape = plan.made().problem.shape;
   const strategies::Problem& problem = plan.made().problem;
-  // Queries without row numbers see every key that exists, so the first row that exists, if any, stands for all.
+  // Queries without row numbers see every key that exists. So each is computed as the first row that exists, if any.
   const auto row_of = [&](Index query) -> Index {
     if (!problem.key_ranges.empty()) return problem.key_ranges[0].empty() ? 0 : problem.key_ranges[0].begin;
     if (problem.has_queries_after_all_keys()) return 0;

@@ -10,7 +10,7 @@
 
 namespace annulus {
 
-/// Rows of the result of a plan's whole problem, in host memory:
+/// Computes rows of the result of a plan's whole problem, in host memory:
 ///   q (B, Sq, H, D), k (B, S, Hkv, D), v (B, S, Hkv, Dv)  on the host, any layout; `rows` are indices of rows of q
 ///   out (B, rows, H, Dv), lse (B, rows, H)    written, contiguous; lse = -inf and out = 0 where a row sees no key
 ///   sink (1, 1, H, 1)                        on the host, only if Pattern::sink is set

@@ -5,7 +5,7 @@
 namespace annulus::library {
 namespace {
 
-/// Strides of a tensor as plain numbers: device code cannot use std::array.
+/// Strides of a tensor as plain numbers, because device code cannot use std::array.
 struct Steps {
   explicit Steps(const Tensor& of) : batch(of.strides[0]), row(of.strides[1]), head(of.strides[2]), d(of.strides[3]) {}
   Index batch, row, head, d;

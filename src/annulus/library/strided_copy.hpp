@@ -5,13 +5,13 @@
 
 namespace annulus::library {
 
-/// to(b, row, head, d) = from(b, row, head, d); extents and types are equal, the tensors do not overlap. Complete on
-/// return.
+/// to(b, row, head, d) = from(b, row, head, d). Extents and types are equal, and the tensors do not overlap. Complete
+/// on return.
 void copy(const Tensor& from, const Tensor& to);
 
-/// Whether the tensor's numbers are contiguous, the last extent fastest.
+/// True if the tensor's numbers are contiguous, the last extent fastest.
 bool is_contiguous(const Tensor& tensor);
-/// Bytes of the tensor's numbers, without gaps between them.
+/// Returns the bytes of the tensor's numbers, without gaps between them.
 Index bytes_of(const Tensor& tensor);
 
 }  // namespace annulus::library

@@ -27,15 +27,15 @@ struct Tensor {
   std::string label = {};  ///< the caller's name for it, for messages; may be empty
 };
 
-/// A tensor whose numbers are contiguous, the last extent fastest.
+/// Describes a tensor whose numbers are contiguous, the last extent fastest.
 inline Tensor contiguous(void* data, DType type, const std::array<Index, 4>& extents, std::string label = "") {
   const auto& [batch, rows, heads, dim] = extents;
   (void)batch;
   return {data, type, extents, {rows * heads * dim, heads * dim, dim, 1}, std::move(label)};
 }
 
-/// The type in which numbers of a C++ type are stored: double, float, Half and BFloat16, and Kokkos' half_t and bhalf_t
-/// if these have 16 bits (in builds without a GPU they are float).
+/// Returns the type in which numbers of a C++ type are stored: double, float, Half and BFloat16, and Kokkos' half_t and
+/// bhalf_t if these have 16 bits (in builds without a GPU they are float).
 template <class Number>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<Number, double>) return DType::float64;

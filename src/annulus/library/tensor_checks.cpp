@@ -8,17 +8,17 @@ namespace {
 
 std::string text_of(const std::array<Index, 4>& extents) { return fmt::format("({})", fmt::join(extents, ", ")); }
 
-/// "k"; or "k (keys)" if the caller's name for the tensor is keys.
+/// Returns "k", or "k (keys)" if the caller's name for the tensor is keys.
 std::string name_of(const Argument& argument) {
   const std::string& label = argument.tensor.label;
   return label.empty() || label == argument.name ? argument.name : fmt::format("{} ({})", argument.name, label);
 }
 
-/// Whether the tensor has no numbers, as on a rank without rows. Then nothing is read or written, so its address and
+/// True if the tensor has no numbers, as on a rank without rows. Then nothing is read or written, so its address and
 /// strides have no effect.
 bool is_empty(const std::array<Index, 4>& extents) { return std::count(extents.begin(), extents.end(), 0) > 0; }
 
-/// A question to add to the message if rows and heads of the tensor seem to be exchanged.
+/// Returns a question to add to the message if rows and heads of the tensor seem to be exchanged.
 std::string question(const Argument& argument) {
   const auto& is = argument.tensor.extents;
   const auto& wanted = argument.extents;

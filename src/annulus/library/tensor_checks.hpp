@@ -17,7 +17,7 @@ struct Argument {
   bool is_written = false;
 };
 
-/// Throws Error(usage), "<pass>: k is (1, 4096, 3, 64), the plan of rank 1 wants (1, 4096, 2, 64)". Errors are: no
+/// Throws Error(usage): "<pass>: k is (1, 4096, 3, 64), the plan of rank 1 wants (1, 4096, 2, 64)". Errors are missing
 /// data, other extents, another type, and unaligned numbers. A written tensor must also have no stride of 0, because
 /// then its elements overlap, and must not begin where another argument begins.
 void check(const char* pass, int rank, const std::vector<Argument>& arguments);

@@ -5,7 +5,7 @@ namespace annulus {
 
 /// Kokkos can run this many OpenMP threads, and does not check whether more are asked for.
 inline constexpr int most_threads = 512;
-/// How many threads run kernels: Kokkos' number, or fewer if limit_threads() has set a lower limit.
+/// Returns how many threads run kernels: Kokkos' number, or fewer if limit_threads() has set a lower limit.
 int threads();
 /// From now on all passes of this process use at most `most` threads; `most` is 1 or more.
 void limit_threads(int most);

@@ -1,4 +1,4 @@
-// Which version of the library a program was linked with.
+// The version of the library that a program was linked with.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace annulus {
 
-/// "0.1.0".
+/// Returns "0.1.0", for example.
 std::string library_version();
-/// The commit that the library was built from; "unknown" if it was not built in a repository.
+/// Returns the commit that the library was built from; "unknown" if it was not built in a repository.
 std::string library_commit();
-/// Everything on one line: version, Kokkos and its back ends, MPI, instruction set.
+/// Returns everything on one line: version, commit, Kokkos and its back ends, instruction set, MPI.
 std::string library_description();
 
 }  // namespace annulus

@@ -57,7 +57,7 @@ void append_reach(const Comb& comb, Interval t, const core::Band& band, Index gr
 }
 
 Interval document_of(const Documents& documents, Index row) {
-  // next - 1 is the last boundary at or before the row. This skips documents of zero length, which hold no row.
+  // next - 1 is the last boundary at or before the row. The search skips documents of zero length, which hold no row.
   const auto next = std::upper_bound(documents.begin(), documents.end(), row);
   if (documents.is_gap(next - documents.begin() - 1)) return {row, row + 1};
   return {*(next - 1), *next};

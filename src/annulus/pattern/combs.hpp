@@ -1,4 +1,4 @@
-// Dilation is a stride: segments and combs.
+// Segments and combs. A dilation rate is a stride between rows.
 //
 // A pair (w, r) cuts every document into segments of w rows (the last segment may be shorter). In a segment, offset o
 // picks the rows segment.begin + o, segment.begin + o + r, ... The picked rows are a comb, and rows of a comb see each
@@ -44,8 +44,9 @@ struct UsedOffset {
   HeadSet heads;
 };
 
-/// The offsets of pair `pair` that at least one of `heads` heads uses, ascending; there are at most min(dilation,
-/// heads). For a window: all offsets that have a row among a document's first `rows` rows.
+/// Returns the offsets of pair `pair` that at least one of `heads` heads uses, ascending. There are at most
+/// min(dilation, heads) such offsets. For a window, returns all offsets that have a row among a document's first
+/// `rows` rows.
 std::vector<UsedOffset> used_offsets(const Pattern& pattern, Index pair, Index heads,
                                      Index rows = std::numeric_limits<Index>::max());
 
@@ -90,33 +91,33 @@ class PairCombs {
   std::vector<UsedOffset> offsets_;
 };
 
-/// A part of what rows see through a pair: the keys inside the band whose comb indices are below `keys`.
+/// A part of the keys that rows see through a pair: the keys inside `band` whose comb indices are below `keys`.
 struct VisiblePart {
   core::Band band;
   Index keys = std::numeric_limits<Index>::max();
 };
 
-/// Splits the keys that rows see through a pair into parts, in the order in which a row adds keys (rounds_of() in
-/// strategies/problem.hpp). No part is empty, no key is in two parts. A segment or a window is one part. Window::first
-/// adds a part: the document's first rows that lie before the window. If not causal, it adds one more part: the first
-/// rows that lie after the window. A row may be a query of several parts, but a work list may have it only once, so
-/// each part needs a work list of its own.
+/// Splits the keys that rows see through a pair into parts, in the order in which a query adds its keys (rounds_of()
+/// in strategies/problem.hpp). No part is empty, no key is in two parts. A segment or a window is one part.
+/// Window::first adds a part: the document's first rows that lie before the window. If not causal, it adds one more
+/// part: the first rows that lie after the window. A row may be a query of several parts, but a work list may contain
+/// a query only once, so each part needs a work list of its own.
 /// Worked example: window [1, 1], first 3: keys 0 1 2 with t_query - t_key <= -2; the window; keys 0 1 2 with
 /// t_query - t_key >= 2.
 std::vector<VisiblePart> visible_parts(const Pair& pair, bool causal);
 
-/// Appends to `ranges` the comb indices that queries with indices `t` see through the band. They are extended to whole
-/// granules, because kernels count granules from the first row of all ranges together. `ranges` stay ascending and
-/// disjoint if `t` begins no earlier than in the previous call. With the band's limits exchanged, `t` are the indices
-/// of keys, and the function appends the indices of the queries that see these keys.
+/// Appends to `ranges` the comb indices that queries with indices `t` see through the band. These indices are extended
+/// to whole granules, because kernels count granules from the first row of all ranges together. `ranges` stay
+/// ascending and disjoint if `t` begins no earlier than in the previous call. If the caller exchanges the band's
+/// limits and passes indices of keys as `t`, the function appends the indices of the queries that see these keys.
 void append_reach(const Comb& comb, Interval t, const core::Band& band, Index granule, std::vector<Interval>& ranges);
 
 /// The document [begin, end) that holds global row `row`. A row in a gap counts as a document of its own, so that gaps
-/// may be cut anywhere and no segment crosses them.
+/// may be cut anywhere and no segment crosses a gap.
 Interval document_of(const Documents& documents, Index row);
 
-/// The segment of `pair` that holds global row `row`; it never crosses the borders of the row's document. For a window
-/// it is the whole document.
+/// The segment of `pair` that holds global row `row`. A segment never crosses the borders of a document. For a window,
+/// the segment is the whole document.
 Interval segment_of(const Pair& pair, const Documents& documents, Index row);
 
 /// The rows of `segment` that dilation `dilation` picks at `offset`; empty if the offset lies beyond the segment.

@@ -32,7 +32,7 @@ Count KeptCounts::in_segment(const PairHeads& heads, Index length, Index y) cons
   Count kept = 0;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
     const Index offset = cuts[c];  // stands for all offsets of its class
-    // If some rows are not keys (Layout::keys), the segment is the whole sequence and r is 1.
+    // If some rows are not keys (Layout::keys), the segment is the whole sequence and r is 1: comb indices are rows.
     const Count m = y / r + (offset < y % r);
     const Count t = core::intersect({0, length / r + (offset < length % r)}, keys_).size();
     kept += heads.heads_in(offset, cuts[c + 1]) * (causal_ ? m * (m + 1) / 2 : m * t);
@@ -62,7 +62,7 @@ Count KeptCounts::in_window(const Pair& pair, Index length, Index y) const {
   Count kept = y + limited_sum(y, r, left) + limited_sum(y - left, 1, some);
   if (causal_) return kept;
   kept += limited_sum(length, r, right) - limited_sum(length - y, r, right);
-  // If x < beyond, row x also sees the `beyond` - x of the first rows that lie after its window.
+  // If x < beyond, row x also sees the last `beyond` - x of the document's first rows, which lie after its window.
   const Count beyond = std::max<Index>(0, some - right - 1), rest = beyond - std::min<Count>(y, beyond);
   return kept + (beyond * (beyond + 1) - rest * (rest + 1)) / 2;
 }

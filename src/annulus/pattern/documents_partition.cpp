@@ -19,8 +19,8 @@ struct Document {
 
 using DocumentIndices = std::vector<std::size_t>;  // indices of some documents, ascending
 
-/// Deals documents to ranks; if `apart`, light documents (is_light(): little work per row) come first. share_ is F of
-/// the header.
+/// Deals documents to ranks. If `apart`, light documents (is_light(): little work per row) come first. share_ is the
+/// fair share F of documents_partition.hpp.
 class Dealer {
  public:
   Dealer(const std::vector<Document>& documents, int ranks, bool apart)
@@ -50,7 +50,7 @@ class Dealer {
     return partition;
   }
 
-  /// How bad the worst rank is: its work divided by F, or its rows divided by twice the mean, whichever is larger.
+  /// Returns how bad the worst rank is: its work divided by F or its rows by twice the mean, whichever is larger.
   double imbalance(const Partition& partition) const {
     double worst = double(*std::max_element(loads_.begin(), loads_.end())) / double(share_);
     for (const StoredRows& one : partition) {
@@ -82,7 +82,8 @@ class Dealer {
     return shares;
   }
 
-  /// How much work each rank may add to reach a common level. At this level all ranks together may add `work`.
+  /// Returns how much work each rank may take until its work reaches a common level. The level is such that all ranks
+  /// together may take `work`.
   std::vector<Count> room_below_level(Count work) const {
     std::vector<Count> sorted = loads_, shares;
     std::sort(sorted.begin(), sorted.end());
@@ -96,7 +97,7 @@ class Dealer {
     return shares;
   }
 
-  /// Deals in the order of the sequence: each document goes to the rank in whose share the document's middle lies.
+  /// Deals in the order of the sequence. Each document goes to the rank p in whose part, shares[p], its middle lies.
   template <class Size>
   void deal_runs(const DocumentIndices& some, const std::vector<Count>& shares, Size&& size) {
     Index rank = 0;
@@ -140,8 +141,8 @@ class Dealer {
     return needed;
   }
 
-  /// Fills the room of one rank after another. A document begins at the next rank if it then lies on fewer ranks, as
-  /// long as the room that this leaves empty is within `spare`: other documents will fill that room.
+  /// Fills one rank after another up to F. A document begins at the next rank if it then lies on fewer ranks. This
+  /// leaves room on the rank before it, which other documents will fill; `spare` limits this room.
   void cut(const DocumentIndices& some, Count spare) {
     Index rank = 0;
     for (const std::size_t d : some) {

@@ -5,34 +5,35 @@
 // work in planning.
 //
 //   cut      A document with more work than the fair share F = work / P fills one rank after another, so that it
-//            lies on as few ranks as possible; these are neighbours in the ring.
-//   whole    Other documents with more work than F / 32, largest first: each goes to the rank with the least work. A
-//            document that would raise every rank above F + F / 16 is cut over the fewest ranks that have room for it.
+//            lies on as few ranks as possible; these ranks are neighbours in the ring.
+//   whole    Other documents with more work than F / 32 are dealt, the largest first, each to the rank with the least
+//            work. A document that would raise every rank above F + F / 16 is cut. Its parts fill the ranks with the
+//            least work up to F, on as few ranks as possible.
 //   runs     All other documents are too small to matter one by one. Rank after rank takes the next documents of the
-//            sequence until it has its share. The rows of these documents are a run, with holes where other ranks have
-//            large documents.
+//            sequence until it has its share of the work. The rows of these documents are a run, with holes where
+//            other ranks have large documents.
 //
-// Runs of all documents (by prefix sums of their work) would have the fewest intervals, one per rank. But a border that
-// falls inside a long document must cut the document, or move to its nearer end, which changes a rank's work by up to
-// half of the document's work. Dealing documents one by one balances best, but leaves about one interval for each
-// document. Example: 10,000 documents of log-normal lengths on 4 ranks. The rules above cut none of these documents,
-// and give each rank some ten intervals and a work within 1 % of F; `zigzag` gives each rank 10,000 to 20,000
-// intervals.
+// If all documents were dealt in runs (by prefix sums of their work), there would be the fewest intervals, one per
+// rank. But a border of a run that falls inside a long document must cut the document, or move to its nearer end,
+// which changes a rank's work by up to half of the document's work. Dealing documents one by one balances best, but
+// leaves about one interval for each document. Example: 10,000 documents of log-normal lengths on 4 ranks. The rules
+// above cut none of these documents, and give each rank some ten intervals and a work within 1 % of F; `zigzag` gives
+// each rank 10,000 to 20,000 intervals.
 //
 // Long documents have more work per row. If long documents fill whole ranks, the other ranks get many short documents
 // and too many rows, above all in a sequence sorted by length. So if a rank gets too much work, or more than about
-// twice the mean rows, a second way is tried: documents with less than average work per row are dealt first, in runs of
-// equally many rows. Then a rank has at most n / P of these rows plus one document, and at most n / P other rows,
-// because its work is at most F. We take the way whose worst rank is better. The larger of work / F and rows / (2 mean
-// rows) says how bad a rank is.
+// twice the mean number of rows, a second way is tried. It deals light documents, which have less than average work
+// per row, first, in runs of equally many rows. Then a rank has at most n / P of these rows plus one document. It also
+// has at most n / P other rows, because its work is at most F. We take the way whose worst rank is better. The larger
+// of work / F and rows / (2 mean rows) says how bad a rank is.
 #pragma once
 
 #include "annulus/pattern/counts.hpp"
 
 namespace annulus::pattern {
 
-/// The rows of every rank. Deterministic; evaluates O(documents log P) closed forms, and looks at no single row. A
-/// single document is cut as by `zigzag` if causal, otherwise as by `contiguous`.
+/// Returns the rows of every rank; deterministic. Evaluates O(documents log P) closed forms, and looks at no single
+/// row. If there is only one document, it is cut as by `zigzag` if causal, otherwise as by `contiguous`.
 Partition documents_partition(const Layout& layout, int ranks);
 
 }  // namespace annulus::pattern

@@ -12,7 +12,7 @@ Index full_segment(const Pair& pair, Interval document) {
   return pair.segment == whole_document ? document.size() : std::min(pair.segment, document.size());
 }
 
-/// Adds the run of the comb rows in `rows`, which see `keys` filled-in keys each; rows.begin is stored row `stored`.
+/// Adds the run of the comb rows in `rows`, which see `keys` filled-in keys each. `stored`: stored row of rows.begin.
 void append_run(const Comb& comb, const HeadSet& heads, Index keys, Interval rows, Index stored, FilledRuns& runs) {
   const Interval t = indices_within(comb, rows);
   if (keys == 0 || t.empty() || heads.count == 0) return;
@@ -28,7 +28,7 @@ FilledRuns runs_of(const Pair& pair, const Documents& documents, const std::vect
     const Interval& rows = queries.intervals()[k];
     for (const Interval& segment : segments_touching(pair, documents, rows)) {
       const Index full = full_segment(pair, document_of(documents, segment.begin));
-      if (segment.size() == full && full % pair.dilation == 0) continue;  // nearly all segments
+      if (segment.size() == full && full % pair.dilation == 0) continue;  // true for nearly all segments
       for (const UsedOffset& used : offsets) {
         const Comb comb = comb_of(segment, pair.dilation, used.offset);
         append_run(comb, used.heads, core::ceil_div(full, pair.dilation) - comb.count, rows, queries.stored_begin(k),

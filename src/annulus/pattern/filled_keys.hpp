@@ -1,9 +1,9 @@
 // The padding of `torchscale`: keys of score 0 and value 0 where a document's segments are not full.
 //
-// torchscale pads a document of n rows with zeros to whole segments of s = min(w, n) rows, and each segment to
-// m = ceil(s / r) whole slots of r rows. From each slot a head takes the row at its offset; without a causal mask the
-// zeros are keys like all others. If T rows of a segment are picked, each of them also sees m - T zeros. m - T can be
-// above 0 only in the last segment of a document, or if r does not divide s.
+// torchscale pads a document of n rows with zeros to whole segments of s = min(w, n) rows. It then pads each segment
+// to m = ceil(s / r) whole slots of r rows. From each slot a head takes the row at its offset. Without a causal mask,
+// the zeros are keys like all other rows. If a head picks T rows of a segment, each of these also sees m - T zeros.
+// m - T can be above 0 only in the last segment of a document, or if r does not divide s.
 //
 // Worked example: n = 10, H = 2, pair (8, 2): s = 8, m = 4.
 //   segment 0..7   offset 0 (head 0): rows 0 2 4 6, none filled in     offset 1 (head 1): rows 1 3 5 7, none
@@ -17,8 +17,9 @@
 
 namespace annulus::pattern {
 
-/// The filled-in keys for the rows of a block: for each pair its runs, whose heads are numbered as in the share. A pair
-/// has no runs if it is not computed, if the semantics is not torchscale, or with a causal mask.
+/// Returns the filled-in keys for the rows of a block: for each pair, runs of rows that see equally many such keys.
+/// Heads are numbered as in the share (items.hpp). A pair has no runs if it is outside Layout::pairs, if the semantics
+/// is not torchscale, or with a causal mask.
 std::vector<core::FilledRuns> filled_keys(const Layout& layout, const StoredRows& queries);
 
 /// A pair for which torchscale writes rows of a document's output to wrong positions. torchscale joins segments that
@@ -28,7 +29,8 @@ struct Displacement {
   Index document = 0;  ///< number of the document
   Interval rows;       ///< of the document
 };
-/// The first document with such a pair, and its first such pair; nothing if there is none, or with other semantics.
+/// Returns the first document with such a pair, and its first such pair. Returns nothing if no document has one, as
+/// with other semantics.
 std::optional<Displacement> find_displacement(const Pattern& pattern, const Documents& documents);
 
 }  // namespace annulus::pattern

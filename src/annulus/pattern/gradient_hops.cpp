@@ -15,8 +15,8 @@ const OwnerInterval* interval_of(const PackedRows& packed, const Interval& rows)
   return same == packed.end() || same->rows != rows ? nullptr : &*same;
 }
 
-/// The ranges of `packed` for which keep(range, others) holds; `others` are the ranges of the same interval and head in
-/// `other`.
+/// The ranges of `packed` for which keep(range, others) is true. `others` are the ranges of the same interval and head
+/// in `other`.
 template <class Keep>
 PackedRows filtered(PackedRows packed, const PackedRows& other, Keep&& keep) {
   const std::vector<StridedRange> none;
@@ -83,7 +83,7 @@ StoredRows OrderedRoute::rows_from(int owner, int d) const {
   std::vector<Interval> rows;
   for (const std::size_t own : held_by_[std::size_t(owner)]) {
     const Interval document = pieces_[own].document;
-    // Where the document's first piece on this rank or a higher one begins; the document's end if there is none.
+    // Returns where the document's first piece on this or a higher rank begins; the document's end without a piece.
     const auto begin_of = [&](Index rank) {
       const auto found = std::partition_point(pieces_.begin(), pieces_.end(), [&](const SharedPiece& piece) {
         return piece.document.begin < document.begin || (piece.document == document && piece.rank < rank);
@@ -97,8 +97,8 @@ StoredRows OrderedRoute::rows_from(int owner, int d) const {
   return StoredRows(rows);
 }
 
-/// Pieces of combs in an owner's rows that ranks at distance d, d + 1, ... upward read; empty for d = P. A piece is
-/// read if any row of these ranks sees it, so one call of pieces_read() is enough for all of them.
+/// Returns the pieces of combs in an owner's rows that ranks at distance d, d + 1, ... upward read (none if d is P). A
+/// piece is read if any row of these ranks sees it, so one call of pieces_read() is enough for all these ranks.
 PackedRows OrderedRoute::pieces_carried(int owner, int d) const {
   if (d == int(owners_.size())) return {};
   PackedRows carried = pieces_read(layout_, owners_[std::size_t(owner)], rows_from(owner, d));

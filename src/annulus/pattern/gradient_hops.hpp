@@ -1,10 +1,10 @@
 // Hops (hops.hpp) bring K and V rows to other ranks. This file plans how the gradients of these rows travel back to the
 // rows' owners.
 //
-// A rank that has received rows computes what its queries add to the gradients of these rows, in a block of the same
-// form as the rows. When the block is complete, its sums leave in the next step. They go forward, to be added to the
-// block for the same rows on the next rank, or back to the rows' owner. Every number that any rank has added reaches
-// the owner exactly once, and in an order that depends on the plan alone.
+// A rank that has received rows computes what its queries add to the gradients of these rows, in a block with the same
+// layout as the received rows. When the block is complete, its sums leave in the next step. Sums go forward to the
+// next rank, which adds them to its block for the same rows, or back to the rows' owner. Every number that any rank
+// has added reaches the owner exactly once, and in an order that depends on the plan alone.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@
 
 namespace annulus::pattern {
 
-/// What happens to the gradients of the rows that hop d, the hop at distance d, brought. PackedRows without rows mean
+/// The messages for the gradients of the rows that hop d (the hop at distance d) brought. PackedRows without rows mean
 /// no message.
 struct GradientHop {
   int next = 0;                ///< the rank that gets `send_forward`
@@ -22,34 +22,34 @@ struct GradientHop {
   int previous = 0;            ///< the rank that sends `receive_forward`
   int reader_of_own_rows = 0;  ///< the rank that read this rank's rows at hop d; it sends `receive_back`
   PackedRows send_forward;     ///< sums sent before `send_back`; hop d + 1 brings the same rows to `next`
-  PackedRows send_back;        ///< whole ranges of the block; rows whose sums went forward are zero in them
+  PackedRows send_back;        ///< whole ranges of the block; zero in rows whose sums went forward
   PackedRows receive_forward;  ///< sums for the rows that hop d + 1 brings here
   PackedRows receive_back;     ///< sums for this rank's own rows
 };
 
-/// Which sums leave the block for the rows in `carried`. Sums for the rows in `next`, which the next rank receives, go
-/// forward; all other sums go back. `read` are the rows that the ranks up to this one read. A head that none of these
-/// ranks reads has no sums.
+/// Return which sums leave this rank's block, which has sums for the rows in `carried`. Sums for the rows in `next`,
+/// which the next rank receives, go forward. All other sums go back. `read` has the rows that this rank and the ranks
+/// before it read. A head that none of these ranks reads has no sums.
 PackedRows sums_sent_forward(const PackedRows& next, const PackedRows& read);
 PackedRows sums_sent_back(const PackedRows& carried, const PackedRows& next, const PackedRows& read);
 
-/// The route of sums whose terms are added in the same order for every number of ranks. The sums start at the owner, go
-/// up from rank to rank as far as any rank reads the rows, and return from there. Each rank on the way adds its terms
-/// to the sums that it receives, so a row never has two sums that must be added. `layout` has one pair. In `readers`
-/// the rows of a document follow one another from rank to rank; otherwise step() throws. Ranks compute with the queries
-/// among these rows. In `owners` a rank has those of its `readers` rows whose sums travel. layout and owners are not
-/// copied.
+/// The route of sums whose terms are added in the same order for every number of ranks. The sums start at the owner,
+/// go up from rank to rank as far as any rank reads the rows, and return from there. Each rank on the way adds its
+/// terms to the sums that it receives, so a row never has two sums that must be added. `layout` has one pair.
+/// Ranks compute with those rows of `readers` that are queries. In `readers` the rows of a document follow one another
+/// from rank to rank; otherwise step() throws. `owners` has those rows of `readers` whose sums travel. layout and
+/// owners are not copied.
 ///
 /// Worked example: P = 3, dense, not causal. The sums for rank 1's rows go from rank 1 to rank 2 (step 0), to rank 0
-/// (step 1), and back to rank 1 (step 2): one message more than K and V need. If causal, they return from rank 2.
+/// (step 1), and back to rank 1 (step 2): one message more than K and V need. If causal, the sums return from rank 2.
 class OrderedRoute {
  public:
   OrderedRoute(const Layout& layout, const Partition& readers, const Partition& owners);
 
-  /// Step s = 0 ... P - 1, in which a rank works on the rows of rank - s; `receive_forward` are the sums of the rows of
-  /// step s + 1.
+  /// Returns step s = 0 ... P - 1, in which `rank` works on the rows of rank - s. `receive_forward` has the sums for
+  /// the rows of step s + 1.
   GradientHop step(int rank, int s) const;
-  /// How many (row, key/value head) pairs of a rank's own rows other ranks read. The sums of these pairs leave the rank
+  /// Counts the (row, key/value head) pairs of a rank's own rows that other ranks read. Their sums leave the rank
   /// and return.
   Index rows_sent_back(int rank) const;
 

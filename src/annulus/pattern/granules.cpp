@@ -10,7 +10,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// granule * lcm of the dilations; if that is more than `most`, any number above `most`.
+/// Returns granule * lcm of the dilations; if this number is above `most`, returns some number above `most`.
 Index spacing_of(const Pattern& pattern, Index granule, Index most) {
   Index spacing = granule;
   for (const Pair& pair : pattern.pairs) {

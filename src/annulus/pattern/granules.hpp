@@ -1,5 +1,5 @@
-// Where rows may be cut without cutting a granule of any comb. Matrix units add `granule` comb rows in one operation,
-// and results have the same bits for every number of ranks only if each operation has the same rows.
+// Finds where rows may be cut without cutting a granule of any comb. A matrix unit adds `granule` comb rows in one
+// operation. Results have the same bits for every number of ranks only if each operation always adds the same rows.
 //
 // A granule is `granule` consecutive comb rows, counted from the comb's start; the last granule of a comb may have
 // fewer. Let spacing = granule * lcm of all dilations, and let segments of dilation r be multiples of granule * r. In a
@@ -18,9 +18,9 @@
 
 namespace annulus::pattern {
 
-/// Why rows cannot be cut between granules; empty if they can be, even if there are few such cuts. The answer depends
-/// on the pattern alone, so that a document's rows are treated alike whatever other documents there are. Example:
-/// "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
+/// Returns why rows cannot be cut between granules; an empty text if they can be cut there, even at few rows only. The
+/// answer depends on the pattern alone, so that a document's rows are treated alike whatever other documents there
+/// are. Example: "segments of 1000 rows at dilation 1 are no multiples of 16 x 1".
 std::string why_no_grid(const Pattern& pattern, Index granule);
 
 /// The cuts: rows at which a problem may be cut.
@@ -33,9 +33,9 @@ class CutGrid {
 
   /// The cut nearest to `row`; the lower one if two are equally near. A higher row never gives a lower cut.
   Index nearest(Index row) const;
-  /// Rows between neighbouring cuts of a document. If that is more than all rows, only the ends of documents are cuts.
+  /// Rows between neighbouring cuts of a document. If there are fewer rows in all, only the ends of documents are cuts.
   Index spacing() const { return spacing_; }
-  /// The most rows between two neighbouring cuts, where the ends of documents count as cuts.
+  /// Returns the largest number of rows between two neighbouring cuts. The ends of documents count as cuts.
   Index widest() const;
 
  private:
@@ -51,8 +51,8 @@ Partition on_grid(const Partition& partition, const CutGrid& grid);
 /// Worked example: cuts every 64 rows, rows [128, 328), 2 parts: [0, 128) and [128, 200).
 Interval even_part(const StoredRows& rows, Index parts, Index i, const CutGrid& grid = {});
 
-/// Divides every rank's rows into `shares` shares and returns share `i`; share 0 has the highest rows. Worked example:
-/// {[0, 5)}, {[5, 7), [9, 11)} in 2 shares, cut anywhere: share 0 is {[3, 5)}, {[9, 11)}.
+/// Divides every rank's rows into `shares` parts and returns part `i` of each rank. Part 0 has the highest rows.
+/// Worked example: {[0, 5)}, {[5, 7), [9, 11)} in 2 parts, cut anywhere: part 0 is {[3, 5)}, {[9, 11)}.
 Partition nth_share_of_rows(const Partition& partition, Index shares, Index i, const CutGrid& grid = {});
 
 }  // namespace annulus::pattern

@@ -1,6 +1,6 @@
-// Which rank sends which rows to which rank in each hop, and where the sums of the rows' gradients go. Hops consist of
-// integers only, so one process can make, print and check the hops of every rank. Each hop is made only when a caller
-// asks for it.
+// Plans which rank sends which rows to which rank in each hop, and where the sums of the rows' gradients go. Hops
+// consist of integers only, so one process can make, print and check the hops of every rank. Each hop is made only
+// when a caller asks for it.
 #pragma once
 
 #include "annulus/pattern/gradient_hops.hpp"
@@ -17,22 +17,23 @@ struct Hop {
   bool send_own = true;  ///< true: `send` is taken from the rank's own rows; false: from the rows of the last hop
 };
 
-/// What a rank receives at distance d = 1, 2, ..., and from which rank. If `direction` is -1, read + for -.
-///   neighbours  from rank - 1: the rows of rank - d that this rank or a rank beyond it reads. A row is carried to the
-///               rank at distance d from its owner only if a rank at distance d, d + 1, ... or `reach` reads the row
+/// Says which rows a rank receives at distance d = 1, 2, ..., and from which rank. If `direction` is -1, read + for -.
+///   neighbours  from rank - 1: the rows of rank - d that this rank or a rank farther from their owner reads. A row is
+///               carried to the rank at distance d from its owner only if a rank at distance d, d + 1, ... or `reach`
+///               reads the row
 ///   owners      from rank - d: exactly the rows of rank - d that this rank reads
 enum class From { neighbours, owners };
 
-/// The hops of all ranks in one direction. Idle hops at the end are left out. With `neighbours`, they are left out only
-/// if they are idle on all ranks, so that all ranks have equally many hops. Hop h = 0, 1, ... has distance d = h + 1.
-/// Arguments are not copied.
+/// The hops of all ranks in one direction. Hops at the end that move no rows are left out. With `neighbours`, they are
+/// left out only if they move no rows on any rank, so that all ranks have equally many hops. Hop h = 0, 1, ... has
+/// distance d = h + 1. Arguments are not copied.
 ///
 /// Worked example, neighbours: P = 4, n = 16, one pair (8, 1), not causal, 4 rows per rank: ranks 0 and 1 read each
-/// other's rows; so do ranks 2 and 3. Rank 0's rows travel 1 hop, to rank 1. Rank 1's rows travel 3 hops, through ranks
-/// 2 and 3 to rank 0.
+/// other's rows, and so do ranks 2 and 3. Rank 0's rows travel 1 hop, to rank 1. Rank 1's rows travel 3 hops, through
+/// ranks 2 and 3 to rank 0.
 class Hops {
  public:
-  /// Once round the ring upwards, or in `direction` (1 or -1) up to distance `reach`.
+  /// The hops go once round the ring upwards, or in `direction` (1 or -1) up to distance `reach`.
   Hops(const Layout& layout, const Partition& partition, From from);
   Hops(const Layout& layout, const Partition& partition, From from, int direction, int reach);
   /// Hops of the rows in `owners`; the ranks that read them compute with the rows in `readers` (readers.hpp).
@@ -41,9 +42,9 @@ class Hops {
 
   int count(int rank) const;  ///< number of the rank's hops
   Hop hop(int rank, int h) const;
-  /// What happens to the gradients of the rows that hop h brings. With `owners`, every rank's sums go straight back to
-  /// the owner. With `neighbours`, sums travel on with the rows; the sums of a head begin at the first rank that reads
-  /// the head. Sums of ranges that the next hop passes on unchanged go forward; all other sums go back to the owner.
+  /// Returns the messages for the gradients of the rows that hop h brings. With `owners`, every rank's sums go straight
+  /// back to the owner. With `neighbours`, sums travel on with the rows. The sums of a head begin at the first rank
+  /// that reads the head. Sums of ranges that the next hop passes on unchanged go forward, all others to the owner.
   ///
   /// Worked example: P = 4, dense, not causal. Rank 0's rows reach rank 1 at hop 0. Rank 1's sums go forward to rank 2,
   /// which adds its own and sends them to rank 3. Rank 3 adds its own and sends them back to rank 0. These are 3
@@ -58,9 +59,9 @@ class Hops {
   /// Number of (row, key/value head) pairs that hop h brings and sends.
   Index rows_received(int rank, int h) const;
   Index rows_sent(int rank, int h) const;
-  /// Whether the sums of a hop's rows go straight to the rows' owner, in one message.
+  /// True if the sums of a hop's rows go straight to the rows' owner, in one message.
   bool returns_straight() const { return from_ == From::owners; }
-  /// Whether hop h sends exactly what the hop before brought.
+  /// True if hop h sends exactly the rows that the hop before it brought.
   bool passes_on(int rank, int h) const;
 
  private:

@@ -122,8 +122,9 @@ class ItemMaker {
   }
 
   /// Sets query_ranges_ and key_ranges_. First drops keys that no query sees through the band, then queries that see
-  /// none of the remaining keys. False if no query remains. Worked example: `upto` drops keys after the last query and
-  /// queries before the first key; `after` drops keys up to the first query and queries from the last key on.
+  /// none of the remaining keys. Returns false if no query remains. Worked example: `upto` drops keys after the last
+  /// query and queries before the first key; `after` drops keys up to the first query and queries from the last key
+  /// on.
   bool find_ranges(const Comb& comb, Index kv) {
     const std::size_t mark = list_.runs.size();
     const Band& band = visible_.band;
@@ -166,8 +167,8 @@ Count causal_count(Interval query, Interval key) {
   return Count(seen_fully) * key.size() + f(partly.end - key.begin) - f(partly.begin - key.begin);
 }
 
-/// The same sum over all runs of an item, with s <= t + shift. Both lists of runs ascend, so key runs that all queries
-/// of one run see in full are also seen in full by all later queries.
+/// The same sum over all runs of an item, with s <= t + shift. Both lists of runs ascend, so if all queries of a run
+/// see a key run in full, all later queries see this key run in full, too.
 Count upto_count(const WorkItem& item, const std::vector<Run>& runs, Index shift) {
   const Run* key = runs.data() + item.key.first_run;
   const Run* const keys_end = key + item.key.runs;
@@ -199,7 +200,7 @@ void append_pair(const Layout& layout, Index i, const PairCombs& combs, const St
       done = segment.end;
       if (core::intersect(segment, key_hull).empty()) continue;
       const Index document = document_of(layout.documents, segment.begin).begin;
-      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // visit() cuts it
+      const Interval held{std::max(from, segment.begin), queries.intervals().back().end};  // visit() cuts `held`
       combs.visit(segment, held, [&](const UsedOffset& used, std::size_t) {
         items.append(comb_of(segment, pair.dilation, used.offset), document, used.heads);
       });

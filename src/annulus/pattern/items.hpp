@@ -1,4 +1,4 @@
-// Turns rows into work items: which pieces of combs in a block of keys a rank's query rows may see.
+// Turns rows into work items. An item names rows of one comb: queries of a rank, and keys in a block that they may see.
 #pragma once
 
 #include <limits>
@@ -45,8 +45,8 @@ struct Layout {
 /// Worked example: causal, left 2, r = 3: rows [6, 16) see keys in [6, 10); row 15 sees key 9.
 Interval viewers_of(const Pair& pair, const Layout& layout, Interval document, Interval rows);
 
-/// Calls visit(kv, served) for every K/V head of the share that some of `heads` read. `served` are the heads that read
-/// head `kv`. All are numbered as in the share.
+/// Calls visit(kv, served) for every K/V head of the share that some of `heads` read. `served` are those of `heads`
+/// that read head `kv`. visit() gets head numbers of the share, `heads` has those of the whole problem.
 template <class Visit>
 void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit) {
   const Index group = layout.group(), first_head = layout.query_heads().begin, first_kv = layout.key_heads().begin;
@@ -61,14 +61,14 @@ void for_each_key_head(const Layout& layout, const HeadSet& heads, Visit&& visit
   }
 }
 
-/// All work of a rank that stores `queries` on a block that stores `keys`: one list for each of the visible_parts() of
-/// each pair, in this order. Lists are empty for pairs outside Layout::pairs. In a list each (query row, head) appears
-/// at most once. Comb indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask
-/// hides completely are left out.
+/// Returns all work of a rank that stores `queries` on a block that stores `keys`: for each pair, one list for each of
+/// its visible_parts(). Lists are empty for pairs outside Layout::pairs. In a list each (query row, head) appears at
+/// most once. Comb indices count from the comb's own start, so `t_key <= t_query` is causal. Pieces that a mask hides
+/// completely are left out.
 ///
-/// `part` selects among the keys that a row sees: those up to its own row (upto) or after it (after: none if causal).
-/// Throws Error if queries or keys are cut inside a granule of the layout. But the end of a granule may be missing if
-/// its queries see no key of the list, or if no query of the list sees its keys.
+/// `part` selects some of the keys that a row sees: Band::upto the keys up to the row itself, Band::after the keys
+/// after it (none if causal). Throws Error if queries or keys are cut inside a granule of the layout. But the end of a
+/// granule may be missing if its queries see no key of the list, or if no query of the list sees its keys.
 ///
 /// Worked example: n = 10, pair (8, 2), one head, causal; queries = rows 5..9, keys = rows 0..4. Segment 0..7, offset
 /// 0, picks rows 0 2 4 6: query run {t 3, row 1, stride 2, count 1} (row 6), key run {t 0, row 0, stride 2, count 3}

@@ -1,4 +1,4 @@
-// Where a block of keys and values stores each global row of each head.
+// Finds the location of each global row of each head in a block of keys and values.
 #pragma once
 
 #include <utility>
@@ -11,11 +11,11 @@ namespace annulus::pattern {
 /// Two layouts of a block:
 ///   raw     (rows, Hkv, D): all heads of a row side by side, as a rank holds its own rows; a "stored row" is the index
 ///           of a row in the block
-///   packed (head rows, D): head after head, range after range, as rows travel; a "stored row" is the index of a
-///           (row, head) pair in the block
+///   packed ((row, head) pairs, D): interval after interval, head after head, range after range, as rows travel in a
+///           message; a "stored row" is the index of a (row, head) pair in the block
 class KeyRows {
  public:
-  /// A range, and the stored row of its first row; its other rows are stored after the first one without gaps.
+  /// A range, and the stored row of its first row. Its other rows are stored after the first row without gaps.
   struct StoredRange {
     StridedRange range;
     Index stored = 0;
@@ -28,21 +28,21 @@ class KeyRows {
   KeyRows() = default;
   /// A raw block that stores these rows.
   static KeyRows raw(const StoredRows& rows);
-  /// A raw block that stores intervals of rows, in any order; each pair is an interval and the stored row at which the
-  /// interval begins.
+  /// A raw block that stores intervals of rows, in any order. Each element of `places` is an interval and the stored
+  /// row at which the interval begins.
   static KeyRows raw(std::vector<std::pair<Interval, Index>> places);
   /// A packed block that stores these packed rows.
   static KeyRows packed(const PackedRows& packed);
 
   bool is_packed() const { return packed_; }
-  /// Ascending, disjoint.
+  /// The intervals of the block, ascending and disjoint.
   const std::vector<StoredInterval>& owned() const { return owned_; }
-  /// Rows (raw) or (row, head) pairs (packed) in the block.
+  /// Number of rows (raw) or of (row, head) pairs (packed) in the block.
   Index count() const { return count_; }
 
   /// Index of the first owner interval that ends after global row `row`; owned().size() if there is none.
   std::size_t first_ending_after(Index row) const;
-  /// The stored range of owner interval `i` with all rows of `piece` for key/value head `kv`; nullptr if there is none.
+  /// Returns the stored range of owner interval `i` that has all rows of `piece` for key/value head `kv`, or nullptr.
   const StoredRange* find(std::size_t i, Index kv, const StridedRange& piece) const;
 
  private:

@@ -1,4 +1,4 @@
-// Which rank holds which rows of the sequence. The number of ranks is an argument: one process can plan for all ranks.
+// Decides which rank holds which rows. The number of ranks is an argument, so one process can plan for all ranks.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace annulus::pattern {
 using core::Index;
 using core::Interval;
 
-/// How the sequence is cut.
+/// How the sequence is divided among ranks.
 enum class PartitionKind { contiguous, zigzag, block_cyclic, documents };
 
 struct PartitionEntry {
@@ -34,14 +34,15 @@ inline constexpr std::array<PartitionEntry, 4> partition_table{{
 
 std::string_view name_of(PartitionKind kind);
 
-/// Rows in the order in which a block stores them: interval after interval, ascending, disjoint.
+/// Rows in the order in which a block stores them: interval after interval, ascending, disjoint. The stored row of a
+/// row is its index in the block.
 /// Worked example: {[4, 6), [10, 13)} stores global rows 4 5 10 11 12 as rows 0 1 2 3 4.
 class StoredRows {
  public:
   StoredRows() = default;
   explicit StoredRows(const std::vector<Interval>& intervals);
-  /// Some rows of the block `whole`. These rows keep the stored rows that they have in `whole`. The intervals are
-  /// ascending and disjoint, each inside one interval of `whole`.
+  /// Some rows of the block `whole`, at the stored rows that they have in `whole`. The intervals are ascending and
+  /// disjoint, and each lies inside one interval of `whole`.
   StoredRows(const StoredRows& whole, const std::vector<Interval>& intervals);
 
   const std::vector<Interval>& intervals() const { return intervals_; }
@@ -60,21 +61,21 @@ class StoredRows {
 /// The rows of every rank; together they are 0 ... n-1, each row once.
 using Partition = std::vector<StoredRows>;
 
-/// The first rank that has the most rows, and the number of its rows.
+/// fullest(): the first rank that has the most rows. most_rows(): the number of its rows.
 int fullest(const Partition& partition);
 Index most_rows(const Partition& partition);
 
-/// Divides n rows among `ranks` ranks in order. The first n mod `ranks` hold one row more; ranks beyond n are empty.
+/// Divides n rows among `ranks` ranks in order. The first n mod `ranks` ranks hold one row more, ranks beyond n none.
 Partition contiguous_partition(Index n, int ranks);
 
-/// Rows in ascending disjoint intervals; adjacent intervals are joined, empty ones dropped.
+/// Makes a block of ascending, disjoint intervals. Adjacent intervals are joined, and empty intervals are dropped.
 StoredRows joined(const std::vector<Interval>& ascending);
 
-/// Every document is cut into 2 P chunks, whose lengths differ by at most one; rank p holds chunks p and 2P - 1 - p.
-/// A causal row t of a document costs t + 1, so early and late chunks together cost the same on every rank.
+/// Cuts every document into 2 P chunks, whose lengths differ by at most one. Rank p holds chunks p and 2P - 1 - p. A
+/// causal row t of a document costs t + 1, so the two chunks of a rank together cost the same on every rank.
 Partition zigzag_partition(const std::vector<Index>& documents, int ranks);
 
-/// Rows in blocks of `block` rows, block b on rank b mod P.
+/// Cuts the rows into blocks of `block` rows. Block b is on rank b mod P.
 Partition block_cyclic_partition(Index n, int ranks, Index block);
 
 /// All n rows on rank 0.
@@ -92,8 +93,9 @@ Partition within(const Partition& partition, Interval range);
 /// The rows of ranks [ranks.begin, ranks.end) together, ascending; adjacent intervals are joined.
 StoredRows united(const Partition& partition, Interval ranks);
 
-/// At which stored rows the block `whole` has the intervals of `part`, each of which lies inside one interval of
-/// `whole`. Worked example: {[0, 4), [10, 16)} has the rows {[2, 4), [12, 14)} at its stored rows [2, 4) and [6, 8).
+/// Returns the stored rows at which the block `whole` has the intervals of `part`. Each of these intervals must lie
+/// inside one interval of `whole`. Worked example: {[0, 4), [10, 16)} has {[2, 4), [12, 14)} at its stored rows [2, 4)
+/// and [6, 8).
 std::vector<Interval> stored_intervals(const StoredRows& whole, const StoredRows& part);
 
 }  // namespace annulus::pattern

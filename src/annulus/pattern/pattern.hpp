@@ -1,5 +1,5 @@
-// The attention pattern says which query rows see which key rows: pairs of segment length (or window) and dilation
-// rate, and the rule that gives each head its offset.
+// The attention pattern says which query rows see which key rows. It consists of pairs, each with a segment length (or
+// a window) and a dilation rate, and of the rule that gives each head its offset in a pair.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace annulus::pattern {
 
 using core::Index;
 
-/// Which offset query head h of H has in pair i, whose dilation is r.
+/// The rule for the offset that query head h of H has in pair i, whose dilation is r.
 ///   longnet     h div ceil(H / r)   what LongNet's published code does, without its padding (the default)
 ///   paper       h mod r             what the LongNet paper says
 ///   grouped     i mod r             one group of heads per pair, group i uses only pair i (dilated-attention-pytorch)
@@ -45,18 +45,19 @@ std::string_view name_of(Semantics semantics);
 inline constexpr Index whole_document = 0;
 
 /// Through a pair that is a window, row x of a document sees the document's rows x - j r for whole numbers j with
-/// -right <= j <= left, where r is the pair's dilation. Both limits are 0 or more. All heads of the pair use all rows.
+/// -right <= j <= left, where r is the pair's dilation. Both limits are 0 or more. Heads have no offsets in a window:
+/// all heads of the pair use all rows.
 ///
 /// Worked example: causal, left 2, right 0, r = 3: row 10 sees rows 10, 7 and 4.
 struct Window {
   Index left = 0;
   Index right = 0;
   Index first = 0;    ///< all rows also see rows [0, first) of the document, each once; only with r = 1
-  Index viewers = 0;  ///< rows [0, viewers) see the whole document; mirrored() turns `first` into this
+  Index viewers = 0;  ///< rows [0, viewers) see the whole document; mirrored() turns `first` into `viewers`
   bool operator==(const Window&) const = default;
 };
 
-/// One (segment length w, dilation rate r); w = whole_document means `all`. With a window, w is whole_document, too.
+/// A segment length w and a dilation rate r. w = whole_document means `all`; a pair with a window has this w, too.
 struct Pair {
   Index segment = whole_document;
   Index dilation = 1;
@@ -64,10 +65,10 @@ struct Pair {
   bool operator==(const Pair&) const = default;
 };
 
-/// Why the window of a pair is invalid; empty if it is valid, or if the pair has no window.
+/// Returns why the window of a pair is invalid; an empty text if it is valid, or if the pair has no window.
 std::string why_no_window(Semantics semantics, const Pair& pair);
 
-/// A pair's entry of `segments` in a run file: "2048", "all", "{window: [3, 0], first: 4}".
+/// Returns a pair's entry in the list `segments` of a run file: "2048", "all", "{window: [3, 0], first: 4}".
 std::string segment_text(const Pair& pair);
 
 /// The attention pattern of a run; the defaults are dense attention.
@@ -92,20 +93,20 @@ struct HeadSet {
   bool operator==(const HeadSet&) const = default;
 };
 
-/// Heads among `heads` query heads that use offset `offset` in pair `pair` (0 <= offset < dilation). In a window all of
-/// the pair's heads use every offset.
+/// Returns those of `heads` query heads that use offset `offset` (0 <= offset < dilation) in pair `pair`. In a window,
+/// all of the pair's heads use every offset.
 /// Worked example: H = 4, r = 2, longnet: offset 0 -> heads 0, 1; offset 1 -> heads 2, 3. paper: 0 -> 0, 2; 1 -> 1, 3.
 HeadSet heads_at_offset(const Pattern& pattern, Index pair, Index offset, Index heads);
 
 /// The heads of `set` that lie in [range.begin, range.end).
 HeadSet intersect(HeadSet set, core::Interval range);
 
-/// Key/value heads that query heads [query.begin, query.end) read when `group` query heads share a key/value head.
+/// Returns the key/value heads that query heads [query.begin, query.end) read, if `group` query heads share one.
 core::Interval heads_read(core::Interval query, Index group);
 
-/// The pattern with queries and keys exchanged: row p sees row x if x sees p in `pattern`. The result is not causal.
-/// Windows keep the causal mask as a limit. Segments lose it: in the result, row p also sees the rows x of its segment
-/// from which the mask hides p in `pattern`.
+/// Returns the pattern with queries and keys exchanged: in the result, row p sees row x if x sees p in `pattern`. The
+/// result is not causal. In windows, a limit replaces the causal mask. In segments nothing replaces the mask, so in the
+/// result row p also sees the rows x of its segment from which the mask hides p in `pattern`.
 Pattern mirrored(Pattern pattern);
 
 /// Document boundaries 0 = d0 <= d1 <= ... = n; {0, n} for one document. Documents may have zero length. Some documents
@@ -120,11 +121,11 @@ struct Documents : std::vector<Index> {
   bool operator==(const Documents&) const = default;
 };
 
-/// One document for each of these ascending, disjoint ranges of `sequence` rows; all other rows are in gaps.
+/// Makes one document of each of these ascending, disjoint ranges. All other rows of the `sequence` rows are in gaps.
 Documents documents_at(const std::vector<core::Interval>& ranges, Index sequence);
-/// The parts of `rows` that lie in gaps, ascending, none empty.
+/// Returns the parts of `rows` that lie in gaps, ascending. No part is empty.
 std::vector<core::Interval> in_gaps(const Documents& documents, core::Interval rows);
-/// How many rows of these ascending, disjoint intervals lie in gaps.
+/// Returns how many rows of these ascending, disjoint intervals lie in gaps.
 Index count_in_gaps(const Documents& documents, const std::vector<core::Interval>& rows);
 
 }  // namespace annulus::pattern

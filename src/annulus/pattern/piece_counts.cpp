@@ -46,7 +46,7 @@ bool PieceCounts::find_readers(int owner, Interval rows, const std::vector<std::
   return true;
 }
 
-/// Appends the pieces of a pair's combs of the segment. False for windows, and if there are too many pieces.
+/// Appends the pieces of a pair's combs of the segment. Returns false for windows, and if there are too many pieces.
 bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   const Pair& its = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)];
   const PairCombs& combs = combs_[std::size_t(pair)];
@@ -63,8 +63,8 @@ bool PieceCounts::find_pieces(Index pair, Interval segment, Interval rows) {
   return true;
 }
 
-/// Adds to what each rank reads those of the pieces `all` in whose combs the rank holds rows (if causal, rows after
-/// `rows`).
+/// Marks the pieces that each rank reads: those of the pieces `all` in whose combs the rank holds rows (if causal,
+/// rows after `rows`).
 void PieceCounts::find_readers(int owner, Index pair, Interval segment, Interval rows, Pieces all) {
   const Index dilation = layout_.pattern.pairs[std::size_t(layout_.used_pairs().begin + pair)].dilation;
   const Interval seen{layout_.pattern.causal ? std::max(segment.begin, rows.end) : segment.begin, segment.end};
@@ -84,7 +84,7 @@ void PieceCounts::find_readers(int owner, Index pair, Interval segment, Interval
   });
 }
 
-/// Adds what ranks read of the current interval, the farthest rank first.
+/// Adds the counts of the current interval to `counts`, beginning with the farthest rank.
 void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   std::vector<Pieces> order;
   std::vector<std::size_t> kinds;  // [i]: index in `order` of the set that distance reading_[i] reads
@@ -107,8 +107,8 @@ void PieceCounts::add(Interval rows, DistanceCounts& counts) {
   }
 }
 
-/// For each set, in this order: how many rows it has (`read`), and how many it has together with all sets before it
-/// (`carried`).
+/// Returns for each set of `order` how many rows the set has (`read`), and how many rows it has together with all sets
+/// before it (`carried`).
 const std::vector<PieceCounts::Joined>& PieceCounts::joined(Interval rows, const std::vector<Pieces>& order) {
   std::vector<Index> key;
   for (const Piece& piece : pieces_) {

@@ -1,11 +1,13 @@
-// Counts how many rows of an owner every rank reads, and how many are carried to it, without listing the rows.
+// Counts, without listing rows, how many rows of an owner each rank reads, and how many each rank receives because it
+// or a farther rank reads them.
 //
-// Except in windows, a rank reads a piece of a comb in an owner's interval completely or not at all. So what a rank
-// reads of an interval is a set of the interval's few pieces, and intervals with the same pieces and the same readers
-// have equal counts. With thousands of short documents, the rows that may read an interval are visited only once, and
-// only few kinds of intervals are counted. Worked example: interval [4, 8) of a document [0, 16), pairs (all, 1) and
-// (all, 4), one head: pieces 4 5 6 7 and 4. With four ranks of four rows, not causal, each other rank reads both
-// pieces. These are 4 rows, because the second piece lies inside the first one.
+// A piece is the rows of one comb in one interval of an owner. Except in windows, a rank reads a piece completely or
+// not at all. So the rows that a rank reads of an interval are a set of the interval's few pieces, and intervals with
+// the same pieces and the same readers have equal counts. Therefore, even with thousands of short documents, the rows
+// that may read an interval are visited only once, and only few kinds of intervals are counted. Worked example:
+// interval [4, 8) of a document [0, 16), pairs (all, 1) and (all, 4), one head: pieces 4 5 6 7 and 4. With four ranks
+// of four rows, not causal, each other rank reads both pieces. These are 4 rows, because the second piece lies inside
+// the first one.
 #pragma once
 
 #include <optional>
@@ -22,12 +24,12 @@ struct DistanceCounts {
   std::vector<bool> passes_on_all;   ///< whether the rank passes on exactly what it receives
 };
 
-/// Arguments are not copied. Distances count in steps of `direction` up to `reach`, as in routes.hpp.
+/// Arguments are not copied. Distances from the owner count in steps of `direction` (1 or -1), up to `reach`.
 class PieceCounts {
  public:
   PieceCounts(const Layout& layout, const Readers& readers, int ranks, int direction, int reach);
 
-  /// Nothing if pieces may be read in part (windows), or if an interval has more than most_pieces pieces.
+  /// Returns nothing if ranks may read a part of a piece (windows), or if an interval has over most_pieces pieces.
   std::optional<DistanceCounts> of(int owner, const StoredRows& rows, const Crossings& crossings);
 
  private:
@@ -37,7 +39,7 @@ class PieceCounts {
     StridedRange rows;
     Index pair, offset;  ///< index of the used pair and of its offset: they give the key/value heads
   };
-  /// Counts of one set of pieces; sets come in the order of the farthest ranks that read them, the farthest first.
+  /// Counts of one set of pieces. Sets are ordered by the farthest rank that reads them, the farthest first.
   struct Joined {
     Index read = 0, carried = 0;
     bool changes = false;  ///< whether this set adds ranges to those of the sets before it
@@ -55,7 +57,7 @@ class PieceCounts {
   std::vector<PairCombs> combs_;   // [used pair]
   std::vector<Piece> pieces_;      // of the current interval
   std::vector<Pieces> at_offset_;  // [i]: the piece of offset i of the current segment
-  std::vector<Pieces> read_at_;    // [distance]: what is read of the current interval
+  std::vector<Pieces> read_at_;    // [distance]: the pieces of the current interval that are read there
   std::vector<int> reading_;       // distances of the ranks that read any piece
   std::unordered_map<std::vector<Index>, std::vector<Joined>, HashKey> known_;
 };

@@ -6,7 +6,7 @@
 namespace annulus::pattern {
 namespace {
 
-/// The last of the comb's rows that the consumer holds; -1 if it holds none of them.
+/// Returns the last of the comb's rows that the consumer holds; -1 if the consumer holds none of them.
 Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   if (comb.count == 0) return -1;
   const auto& intervals = consumer.intervals();
@@ -19,8 +19,8 @@ Index last_row_held(const StoredRows& consumer, const Comb& comb) {
   return -1;
 }
 
-/// Finds what one consumer reads of one pair's segments. It remembers the last segment. So if an owner's intervals are
-/// passed in ascending order, each segment is evaluated once, even if several intervals lie in the segment.
+/// Finds the rows that one consumer reads through one pair. It remembers the last segment. So if the owner's intervals
+/// are passed in ascending order, each segment is evaluated once, even if several intervals lie in the segment.
 class PairReader {
  public:
   PairReader(const Layout& layout, Index pair, const StoredRows& consumer)
@@ -30,8 +30,8 @@ class PairReader {
         last_rows_(combs_.offsets().size()),
         consumer_(consumer) {}
 
-  /// Appends what is read of an owner's interval. Only segments that cross an end of the interval can have rows of
-  /// other ranks.
+  /// Appends the rows that the consumer reads of an owner's interval. Only segments that cross an end of the interval
+  /// can have rows of other ranks.
   void append(OwnerInterval& owned) {
     const Interval rows = owned.rows;
     const Interval first = segment_of(pair_, layout_.documents, rows.begin);
@@ -82,13 +82,13 @@ class PairReader {
       all.insert(all.end(), pieces.begin(), pieces.end());
     });
   }
-  /// Sets window_ to the comb indices that the consumer sees, as far as their rows may lie in `rows`.
+  /// Sets window_ to comb indices that the consumer sees: at least to all such indices whose rows lie in `rows`.
   void find_window(const Comb& comb, Interval document, Interval rows) {
     window_.clear();
     const Window& window = *pair_.window;
     const core::Band band{window.left, layout_.pattern.causal ? 0 : window.right};
     // Only the consumer's rows in `near` see any of `rows`. The band does not show the document's first rows
-    // (Window::first), so they are appended on their own.
+    // (Window::first), so these first rows are appended on their own.
     const Interval near = viewers_of(pair_, layout_, document, rows);
     const auto& intervals = consumer_.intervals();
     if (window.first > 0 && last_row_held(consumer_, comb) >= (layout_.pattern.causal ? rows.end : 0))
@@ -110,9 +110,9 @@ class PairReader {
   const StoredRows& consumer_;
 };
 
-/// The first head after `kv` that reads other ranges than head `kv`. Heads with the same offset read the same ranges
-/// (with a window there may be one range for each comb), so one call of reduce() serves head `kv` and all heads before
-/// the returned one.
+/// Returns the first head after `kv` that reads other ranges than head `kv`. Heads with the same offset read the same
+/// ranges, which may be many (with a window, one for each comb). So reduce() is called only once for head `kv` and all
+/// heads before the returned one.
 std::size_t end_of_equal(const std::vector<std::vector<StridedRange>>& heads, std::size_t kv) {
   std::size_t end = kv + 1;
   while (end < heads.size() && heads[end] == heads[kv]) ++end;

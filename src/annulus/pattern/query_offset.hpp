@@ -1,4 +1,4 @@
-// Which row numbers the queries have, if they are other rows than the keys.
+// Says which row numbers the queries have, if the queries are other rows than the keys.
 #pragma once
 
 #include "annulus/core/types.hpp"

@@ -18,9 +18,9 @@ std::vector<Interval> crossing(const Pair& pair, const Layout& layout, Interval 
   return segments;
 }
 
-/// Whether a document's rows pass through rank p, which has piece i, in one direction: the document's pieces before and
-/// after piece i, if there are any, are on ranks p - 1 and p + 1, or on ranks p + 1 and p - 1. Rank 0 counts as the
-/// rank after the last one. On rank 0 and the last rank, where runs end anyway, the direction may change.
+/// True if a document's rows pass in one direction through rank p, which has piece i. The document's pieces before and
+/// after piece i, if there are any, are then on ranks p - 1 and p + 1, or on ranks p + 1 and p - 1. Rank 0 counts as
+/// the rank after the last one. On rank 0 and the last rank, where runs end anyway, the direction may change.
 bool is_passed(const std::vector<SharedPiece>& pieces, std::size_t i, Index ranks) {
   const auto step = [&](std::size_t to) -> Index {  // 0: another document
     if (to == 0 || to == pieces.size() || pieces[to].document != pieces[to - 1].document) return 0;
@@ -132,9 +132,9 @@ void Readers::append_cuts(Interval segment, std::vector<Index>& cuts) const {
   for (; turn != turns_.end() && turn->rows.begin < segment.end; ++turn) cut_out(turn->rank);
 }
 
-/// Appends the ranks that may see some but not all of the rows `own` through a window; each of these ranks becomes a
-/// run of its own. Every other rank sees all rows or none. It sees all if its rows are at most `left` dilations after
-/// the first row or `right` before the last row, and none if they are farther away.
+/// Appends the ranks that may see some but not all of the rows `own` through a window. Each of these ranks becomes a
+/// run of its own. Every other rank sees all rows of `own` or none: all if the rank's rows are at most `left`
+/// dilations after the first row of `own` or at most `right` before its last row; none if they are farther away.
 void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval own, std::vector<Index>& cuts) const {
   own = core::intersect(own, document_of(layout_.documents, viewers.begin));
   const auto cut_out = [&](Interval rows) {
@@ -152,7 +152,7 @@ void Readers::append_window_cuts(const Pair& pair, Interval viewers, Interval ow
   cut_out(core::intersect(viewers, {own.begin - before, own.end - before}));
 }
 
-/// Rows of the run's first ranks, as many ranks as together hold rows of every offset; empty if one rank is enough.
+/// Returns the rows of the run's first ranks that together hold rows of every offset; empty if one rank is enough.
 StoredRows Readers::joined(Index begin, Index end) const {
   if (widen_ == 1 || end - begin == 1) return {};
   return united(readers_, {begin, std::min(end, begin + widen_)});
@@ -208,7 +208,7 @@ void Readers::append_window_key(const Pair& pair, Interval viewers, Interval own
   }
 }
 
-/// Appends which offsets of the segment have a row at the reader: -1 for all, or intervals of fewer than r rows.
+/// Appends which offsets of the segment have a row at the reader: -1 for all, or the intervals, of fewer than r rows.
 void Readers::append_hits(Interval segment, Interval own, Index r, const StoredRows& reader, bool coarse,
                           std::vector<Index>& key) const {
   const std::size_t mark = key.size();

@@ -1,9 +1,9 @@
-// Which ranks read an owner's rows: runs of ranks that read the same rows.
+// Finds the ranks that read an owner's rows, as runs. A run is a range of ranks that read the same rows.
 //
-// For one owner, the other ranks form few runs, because what ranks read changes only at a rank where a segment that
-// crosses the owner's rows begins or ends, or where a document's rows do not go on at a neighbouring rank. So O(pairs)
-// runs stand for P readers. Owners that look alike (same length, same position in their segments) have the same runs.
-// Worked example: dense causal, P = 4, contiguous: for owner 1, the run {0} reads nothing, {2, 3} reads all its rows.
+// For one owner, the other ranks form few runs. A new run begins only at a rank where a segment that crosses the
+// owner's rows begins or ends, or where a document's rows do not go on at a neighbouring rank. So O(pairs) runs stand
+// for P readers. Owners that look alike (same length, same position in their segments) have the same runs. Worked
+// example: dense causal, P = 4, contiguous: for owner 1, the run {0} reads nothing, and {2, 3} reads all its rows.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct ReaderRun {
   }
 };
 
-/// How to treat intervals with fewer rows than a dilation, where not every rank of a run reads every offset.
+/// Says how to treat intervals with fewer rows than a dilation. In these, not every rank of a run reads every offset.
 ///   exact     every rank is a run of its own
 ///   estimate  the first few ranks of a run, taken together, stand for every rank of it
 enum class Runs { exact, estimate };
@@ -42,13 +42,13 @@ struct HashKey {
 /// see rows of the interval, if some of these viewers lie outside the interval.
 using Crossings = std::vector<std::vector<std::vector<Interval>>>;
 
-/// `owners` hold the rows that are read, `readers` the rows of the ranks that read them. A rank's rows in `readers` are
-/// some of its rows in `owners`, or come after the rows of all owners. Arguments are not copied.
+/// `owners` has the rows that are read, `readers` the rows that the reading ranks compute with. A rank's rows in
+/// `readers` are some of its rows in `owners`, or come after the rows of all owners. Arguments are not copied.
 class Readers {
  public:
   Readers(const Layout& layout, const Partition& owners, const Partition& readers, Runs kind);
 
-  /// Whether some interval of a rank has fewer rows than a dilation.
+  /// True if some interval of a rank has fewer rows than a dilation.
   bool are_small() const { return widen_ > 1; }
 
   /// The segments that cross an end of the owner's intervals. If there are none, is_any() is false, and no other rank
@@ -56,7 +56,8 @@ class Readers {
   Crossings crossings(Index owner) const;
   static bool is_any(const Crossings& crossings);
 
-  /// The ranks except the owner, in the order in which a ring upwards visits them. A run ends at distance `up`.
+  /// Returns runs of all ranks except the owner, in the order in which a ring upwards visits the ranks. No run has
+  /// both ranks up to distance `up` and ranks beyond this distance.
   std::vector<ReaderRun> runs(Index owner, const Crossings& crossings, Index up) const;
 
   /// Calls visit(rank, part) for each interval of a reader that has a part of `rows`, ascending.
@@ -68,9 +69,9 @@ class Readers {
       visit(one->rank, core::intersect(one->rows, rows));
   }
 
-  /// All that rows_read() depends on, relative to the owner's intervals. Owners with equal keys have equal runs, which
-  /// read equal numbers of rows. A `coarse` key says only how many segments cross the intervals, and which runs read
-  /// any row.
+  /// Returns a key of all that rows_read() depends on, relative to the owner's intervals. Owners with equal keys have
+  /// equal runs, which read equal numbers of rows. A `coarse` key says only how many segments cross the intervals, and
+  /// which runs read any row.
   std::vector<Index> key(Index owner, const std::vector<ReaderRun>& runs, const Crossings& crossings,
                          bool coarse = false) const;
 

@@ -8,8 +8,8 @@ using core::wrap;
 
 namespace {
 
-constexpr std::size_t kept_owners = 4;       // how many owners' Legs are kept
-constexpr std::size_t named_intervals = 16;  // owners with more are not looked up, because keys of classes_ grow as n^2
+constexpr std::size_t kept_owners = 4;       // Legs of this many owners stay in memory
+constexpr std::size_t named_intervals = 16;  // owners of more are not in classes_, because its keys grow as intervals^2
 
 }  // namespace
 

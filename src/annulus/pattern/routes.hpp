@@ -1,10 +1,10 @@
-// How far every owner's rows travel in one direction of a ring, and what each rank on the way reads of them.
+// Plans how far every owner's rows travel in one direction of a ring, and which of them each rank on the way reads.
 //
-// A nearer rank passes on all that farther ranks read. So the rows carried to a rank are the rows that it reads itself,
-// joined with the rows carried beyond it. They are computed from the farthest rank back. What is read, and what is
-// carried, change at few distances only (readers.hpp); a leg is a range of distances without a change. Owners that look
-// alike are counted once. So numbers of rows are looked up, and rows are listed only for hops that are executed or
-// printed.
+// A rank passes on all rows that farther ranks read. So the rows carried (sent) to a rank are the rows that it reads
+// itself, joined with the rows carried beyond it. They are computed from the farthest rank back. Which rows are read
+// and which are carried changes at few distances only (readers.hpp). A leg is a range of distances without such a
+// change. For owners that look alike, rows are counted once; after that, counts are looked up. Rows are listed only
+// for hops that are executed or printed.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace annulus::pattern {
 
-/// Distances count from 1 in steps of `direction` (1 or -1), up to `reach`. Layout and partitions are not copied.
+/// A rank's distance from an owner is 1, 2, ... `reach` steps of `direction` (1 or -1). Arguments are not copied.
 class Routes {
  public:
   /// Routes of the rows of `owners`; the ranks compute with the rows in `readers`.
@@ -25,10 +25,10 @@ class Routes {
   int ranks() const { return int(readers_.size()); }
   int direction() const { return direction_; }
 
-  // Number of (row, key/value head) pairs of an owner's rows that the rank at a distance reads, and that it receives.
+  // Number of (row, key/value head) pairs of an owner's rows: pairs that the rank at a distance reads, or receives.
   Index rows_read(int owner, int distance) const;
   Index rows_carried(int owner, int distance) const;
-  /// Whether the rank at a distance passes on exactly what it received.
+  /// True if the rank at a distance passes on exactly the rows that it received.
   bool passes_on_all(int owner, int distance) const;
   /// The largest distance to which any row of any owner is carried.
   int farthest() const;
@@ -36,11 +36,11 @@ class Routes {
   // The rows themselves; empty beyond the reach.
   PackedRows read(int owner, int distance) const;
   PackedRows carried(int owner, int distance) const;
-  /// What the ranks up to this distance read together.
+  /// The rows that any rank up to this distance reads.
   PackedRows read_until(int owner, int distance) const;
 
  private:
-  /// Legs of owners that look alike, the nearest first.
+  /// Counts for the legs of owners that look alike, the nearest leg first.
   struct OwnerClass {
     std::vector<Index> read, carried;
     std::vector<bool> passes_on_all;
@@ -48,11 +48,11 @@ class Routes {
   struct Owner {
     bool known = false;
     const OwnerClass* owner_class = nullptr;  ///< null: no rank reads its rows
-    std::vector<int> ends;                    ///< [leg]: the first distance after it
+    std::vector<int> ends;                    ///< [leg]: the first distance after the leg
   };
   struct Legs {
     int owner = -1;
-    std::vector<int> ends;  ///< [leg]: the first distance after it
+    std::vector<int> ends;  ///< [leg]: the first distance after the leg
     std::vector<PackedRows> carried, read_until;
   };
   const Readers& lookup() const;
@@ -62,7 +62,7 @@ class Routes {
   std::vector<ReaderRun> runs(int q, const Crossings& crossings) const;
   Legs spell_out(int q, const std::vector<ReaderRun>& runs) const;
   std::unique_ptr<OwnerClass> count(int q, const std::vector<ReaderRun>& runs) const;
-  /// Counts for an owner of many intervals, distance by distance; false if its rows must be listed instead.
+  /// Counts the rows of an owner of many intervals, distance by distance. False if the rows must be listed instead.
   bool count_pieces(int q, const Crossings& crossings) const;
   const OwnerClass& owner_class(int q, const std::vector<ReaderRun>& runs, const Crossings& crossings) const;
   const Legs& keep(Legs legs) const;

@@ -15,7 +15,7 @@ bool contains(const StridedRange& outer, const StridedRange& inner) {
 
 namespace {
 
-/// A range that can be sorted by comb. A stride and the remainder of the rows identify a comb.
+/// A range that can be sorted by comb. A comb is identified by its stride and by its rows modulo the stride.
 struct Placed {
   explicit Placed(const StridedRange& range) : range(range), rest(range.first % range.stride) {}
   std::tuple<Index, Index, Index, Index> sort_key() const { return {range.stride, rest, range.first, -range.count}; }
@@ -24,10 +24,10 @@ struct Placed {
   Index rest;
 };
 
-/// The ranges that lie inside no other range. In `combs` ranges of one comb are adjacent, and their ends ascend like
-/// their first rows. So a binary search finds whether a range of a comb contains a given range, which is fast even if
-/// there is a range for every offset of a large dilation. If ranges of several strides have the same single row, the
-/// range of the smallest stride stays.
+/// Returns the ranges that lie inside no other range. In `combs` ranges of one comb are adjacent, and their ends
+/// ascend like their first rows. So a binary search finds whether a range of a comb contains a given range. This is
+/// fast even if there is a range for every offset of a large dilation. If several ranges have the same single row, the
+/// range with the smallest stride stays.
 std::vector<StridedRange> without_nested(const std::vector<StridedRange>& ranges) {
   std::vector<Placed> all(ranges.begin(), ranges.end()), combs;
   std::sort(all.begin(), all.end(), [](const Placed& a, const Placed& b) { return a.sort_key() < b.sort_key(); });
@@ -95,7 +95,7 @@ std::vector<StridedRange> difference(const std::vector<StridedRange>& ranges, st
       return std::pair(other.first % stride, other.end()) <= std::pair(range.first % stride, range.first);
     });
     for (; cut != others.end() && range.count > 0 && cut->first < range.end(); ++cut) {
-      if ((cut->first - range.first) % stride != 0) break;  // `cut` is of another comb
+      if ((cut->first - range.first) % stride != 0) break;  // `cut` belongs to another comb
       const Index before = std::max<Index>(0, (cut->first - range.first) / stride);
       const Index until = std::min(range.count, (cut->end() - 1 - range.first) / stride + 1);
       if (before > 0) rest.push_back({range.first, stride, before});

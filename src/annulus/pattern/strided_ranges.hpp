@@ -1,10 +1,10 @@
-// Rows in the form in which they travel: ranges of constant stride, never index lists.
+// Describes the rows of a message as ranges of constant stride, never as lists of indices.
 //
-// The rows that another rank reads of an owner interval are pieces of combs, for each key/value head. Two rules keep
-// the message small. A piece inside another piece is dropped, because the kernel can read its rows from the larger
-// piece with a larger stride. If dilations divide each other, exactly the union of the pieces remains. If the remaining
-// pieces together have at least as many rows as their span, all rows of the span are sent instead, so a message never
-// has more rows than a dense ring would send.
+// For each key/value head, the rows that another rank reads of an interval of the owner are pieces of combs. Two rules
+// keep the message small. First, a piece inside another piece is dropped, because the kernel can read its rows from
+// the larger piece with a larger stride. If dilations divide each other, exactly the union of the pieces remains.
+// Second, if the remaining pieces together have at least as many rows as their span, all rows of the span are sent
+// instead. So a message never has more rows than a dense ring would send.
 //
 // Worked example: pieces 0 4 8 12 and 0 2 4 6 8 10 12 of rows [0, 16): the first lies inside the second and is dropped;
 // 7 rows travel instead of 11. If 1 3 5 7 9 11 13 are read, too, the pieces have as many rows as their span, so the 14
@@ -29,31 +29,31 @@ struct StridedRange {
   bool operator==(const StridedRange&) const = default;
 };
 
-/// Whether every row of `inner` is a row of `outer`.
+/// True if every row of `inner` is a row of `outer`.
 bool contains(const StridedRange& outer, const StridedRange& inner);
 
-/// The ranges after the two rules above, ascending by first row.
+/// Applies the two rules above. The resulting ranges ascend by first row.
 std::vector<StridedRange> reduce(std::vector<StridedRange> ranges);
 
-/// The rows that `part` and `range` have in common. Empty if there are none, and also if the stride of `range` does not
-/// divide that of `part`, because then the common rows need not follow one another in `part`.
+/// Returns the rows that `part` and `range` have in common. The result is empty if there are none. It is also empty if
+/// the stride of `range` does not divide the stride of `part`, because the common rows may then have gaps in `part`.
 StridedRange common(const StridedRange& part, const StridedRange& range);
 
-/// The rows of `ranges` that no range of `others` has. All ranges have the same stride; each list's ranges are
-/// disjoint.
+/// Returns the rows of `ranges` that are in no range of `others`. All ranges have the same stride. The ranges of each
+/// list are disjoint.
 std::vector<StridedRange> difference(const std::vector<StridedRange>& ranges, std::vector<StridedRange> others);
 
-/// Rows of all ranges together, as many as a message carries. A row in two ranges counts twice.
+/// Number of rows in all ranges, which is the number in a message. A row in two ranges counts twice.
 Index row_count(const std::vector<StridedRange>& ranges);
 
-/// Which rows of one owner interval a block holds, head by head.
+/// The rows of one owner interval that a block holds, head by head.
 struct OwnerInterval {
-  Interval rows;                                 ///< of the owner
+  Interval rows;                                 ///< the owner's interval
   std::vector<std::vector<StridedRange>> heads;  ///< [Hkv]: ranges of each key/value head, one after another
   bool operator==(const OwnerInterval&) const = default;
 };
 
-/// Whether none of its heads has a range.
+/// True if none of its heads has a range.
 bool is_empty(const OwnerInterval& owned);
 
 /// Content of a message, in this order: owner intervals, ascending and disjoint; in each interval its heads; in each

@@ -14,14 +14,14 @@ using core::wrap;
 
 constexpr std::size_t affordable_kinds = 2000;  // kinds of owners to evaluate one by one; each takes some 0.1 ms
 
-/// Sums for an owner's rows that leave the ranks of a run; the ranks are in the order in which the rows reach them.
+/// Counts of the sums for an owner's rows that leave the ranks of a run. The rows reach the last rank of the run last.
 struct Leaving {
   Index inside = 0;   ///< rows whose sums each rank but the last passes on to the next rank of the run
   Index forward = 0;  ///< rows whose sums the last rank passes on to the next run
   Index back = 0;     ///< rows whose sums the last rank sends to the owner
 };
 
-/// Rows that each rank of a run receives from one owner, and where it sends their sums.
+/// Numbers of rows that each rank of a run receives from one owner, and of their sums that leave the rank.
 struct Sizes {
   Index direct = 0;
   Index ring = 0;
@@ -66,7 +66,7 @@ struct Sums {
     messages.add(begin, end, rows > 0 ? 1 : 0);
     largest = std::max(largest, rows);
   }
-  /// The sums of owner q's rows leave the run [begin, end); the rows go through the run in this direction.
+  /// Adds the sums of owner q's rows that leave the run [begin, end). The rows go through the run in this direction.
   void leave(Index q, Index begin, Index end, Index direction, const Leaving& rows) {
     const Index last = direction > 0 ? end - 1 : begin;
     const Index shift = direction > 0 ? 0 : 1;
@@ -136,7 +136,7 @@ class Counter {
     return kinds_[key] = std::move(sizes);
   }
 
-  /// Finds what each run reads (rows_read() of plan.hpp), and then what it must pass on, from the farthest run back.
+  /// Finds the rows that each run reads (rows_read()), and the rows carried to it, from the farthest run back.
   std::vector<Sizes> evaluate(Index q, const std::vector<ReaderRun>& runs) const {
     const StoredRows& own = owners_[std::size_t(q)];
     std::vector<PackedRows> read;
@@ -164,7 +164,7 @@ class Counter {
     return sizes;
   }
 
-  /// Sets what is carried to each run: what it reads, and what the runs after it in `order` read.
+  /// Sets the rows carried to each run: the rows that it reads, and the rows that the runs after it in `order` read.
   static void carry(const std::vector<PackedRows>& read, const std::vector<std::size_t>& order,
                     std::vector<PackedRows>& carried) {
     PackedRows all;
@@ -172,7 +172,7 @@ class Counter {
   }
   static void let_leave(const std::vector<PackedRows>& read, const std::vector<PackedRows>& carried,
                         const std::vector<std::size_t>& order, Leaving Sizes::*leaving, std::vector<Sizes>& sizes) {
-    PackedRows seen;  // what the runs up to run i read
+    PackedRows seen;  // the rows that the runs up to run i read
     for (std::size_t j = 0; j < order.size(); ++j) {
       const std::size_t i = order[j];
       seen = join(seen, read[i]);

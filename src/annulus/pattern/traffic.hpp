@@ -1,7 +1,7 @@
-// What every rank receives in each kind of exchange, for any P, without looking at each pair of ranks.
+// Counts what every rank receives in each kind of exchange, for any P, without looking at each pair of ranks.
 //
-// For each owner we add up runs of readers (readers.hpp), by difference arrays, instead of P single ranks. Owners that
-// look alike are evaluated once.
+// For each owner, counts are added to runs of ranks that read the same rows (readers.hpp), by difference arrays, and
+// not to P single ranks. Owners that look alike are evaluated once.
 #pragma once
 
 #include <vector>
@@ -21,10 +21,11 @@ struct Traffic {
 };
 
 /// How good the counts are.
-///   exact      what the hops of all ranks would count
+///   exact      the numbers that the hops of all ranks have
 ///   estimate   intervals have fewer rows than a dilation, so that not every rank reads every offset; or there are too
-///              many kinds of owners, and owners that differ little are counted as equal
-///   bound      ranks hold too many intervals to look at; the counts are the dense exchange's, which moves the most
+///              many kinds of owners, so that owners that differ little are counted as equal
+///   bound      ranks hold too many intervals to visit; the counts are those of the dense exchange, which moves the
+///              most rows
 enum class Accuracy { exact, estimate, bound };
 
 struct TrafficCounts {
@@ -38,7 +39,7 @@ struct TrafficCounts {
   Accuracy accuracy = Accuracy::exact;
 };
 
-/// What to count: only rows, or also the sums of their gradients.
+/// Says whether to count only rows, or also the sums of their gradients.
 enum class CountedTraffic { rows, rows_and_sums };
 
 /// Counts for all ranks; a bound if counting would take more than some seconds (is_affordable()).

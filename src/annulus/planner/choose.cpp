@@ -14,9 +14,9 @@ using pattern::PartitionKind;
 
 constexpr double as_good_as = 1.05;  // times up to this factor longer count as equal
 
-/// Whether `auto` considers a candidate. It does not consider block_cyclic, which interferes with segment lengths and
+/// True if `auto` considers a candidate. It does not consider block_cyclic, which interferes with segment lengths and
 /// moves the most rows. It does not consider pass_q if all rows are queries, because compute hides no message of
-/// pass_q. A user can still name either.
+/// pass_q. A user can still choose block_cyclic or pass_q by name.
 bool is_offered(const Candidate& candidate, const Problem& problem) {
   if (candidate.strategy == strategies::find("pass_q") && !problem.queries) return false;
   return candidate.cost && (problem.partition || candidate.partition != PartitionKind::block_cyclic);
@@ -26,7 +26,7 @@ bool fits_memory(const Candidate& candidate, const core::Machine& machine) {
   return candidate.cost && candidate.cost->memory_bytes <= machine.memory_per_rank;
 }
 
-/// Whether the candidate's windows fit into shared memory.
+/// True if the candidate's MPI windows fit into shared memory.
 bool fits_window(const Candidate& candidate, const core::Machine& machine) {
   return candidate.cost && candidate.cost->window_bytes <= machine.window_per_rank;
 }
@@ -35,7 +35,7 @@ bool fits(const Candidate& candidate, const core::Machine& machine) {
   return fits_memory(candidate, machine) && fits_window(candidate, machine);
 }
 
-/// Cost of a candidate if it fits into memory in one given way (at once or in slices); otherwise nullptr.
+/// Returns the cost of a candidate if it fits into memory in one given way (at once or in slices); otherwise nullptr.
 using FittingCost = const Cost* (*)(const Candidate&, const core::Machine&);
 
 const Cost* at_once(const Candidate& candidate, const core::Machine& machine) {
@@ -45,7 +45,7 @@ const Cost* in_slices(const Candidate& candidate, const core::Machine&) {
   return candidate.sliced ? &candidate.sliced->cost : nullptr;
 }
 
-/// Among the candidates that fit and are about as fast as the fastest of them, the one with the fewest bytes.
+/// Among the candidates that fit and are about as fast as the fastest of them, returns the one with the fewest bytes.
 std::optional<std::size_t> cheapest(const std::vector<Candidate>& all, const Problem& problem,
                                     const core::Machine& machine, FittingCost fitting) {
   double fastest = -1;
@@ -72,8 +72,8 @@ std::size_t smallest(const std::vector<Candidate>& all, const Problem& problem, 
   return taken;
 }
 
-/// The choice of `auto`: the cheapest() candidate that fits at once; if there is none, the cheapest() that fits in
-/// slices; if there is none, the smallest().
+/// Makes the choice of `auto`: the cheapest() candidate that fits at once; if there is none, the cheapest() that fits
+/// in slices; if there is none, the smallest().
 void decide(Choice& choice, const Problem& problem, const core::Machine& machine) {
   for (const FittingCost fitting : {at_once, in_slices}) {
     if (const auto found = cheapest(choice.candidates, problem, machine, fitting)) {
@@ -125,7 +125,7 @@ std::string describe(const Choice& choice, const Problem& problem, const core::M
   return text;
 }
 
-/// Sets the costs of a candidate; `counted` belongs to `partition`.
+/// Sets the costs of a candidate. `counted` is count(problem, partition).
 void add_cost(Candidate& candidate, const Problem& problem, const pattern::Partition& partition, const Counted& counted,
               const core::Machine& machine) {
   const CommunicationShape shape = candidate.strategy->communication(problem, int(partition.size()));
@@ -160,7 +160,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, const core:
     pattern::Partition partition;
     Counted counted;
   };
-  std::map<std::optional<PartitionKind>, Cut> cuts;  // strategies with the same partition share a Cut
+  std::map<std::optional<PartitionKind>, Cut> cuts;  // strategies with the same partition use the same Cut
   std::vector<Candidate> all;
   for (const Strategy* strategy : strategies::available()) {
     const CommunicationShape shape = strategy->communication(problem, ranks);

@@ -22,11 +22,11 @@ Cost sum_of(const Cost& forward, const Cost& backward) {
 
 namespace {
 
-// Time of a forward pass divided by its time with plain scores; float32, heads of 64, one core of an AMD EPYC (Zen 4):
-// docs/scores.md. Backward passes use the same factors, although theirs are smaller.
+// Time of a forward pass divided by its time with plain scores, measured in float32 with heads of 64 on one core of an
+// AMD EPYC (Zen 4); see docs/scores.md. We use them for backward passes, too, although theirs are smaller.
 constexpr double of_cap = 1.10;
 constexpr double of_causal_alibi = 1.02;
-constexpr double of_alibi = 1.05;  // keys after a row come nearer strip by strip, so the running maximum keeps rising
+constexpr double of_alibi = 1.05;  // keys after a row come nearer block by block, so the running maximum keeps rising
 constexpr double of_alibi_in_plane = 1.07;
 
 double factor_of(const strategies::Problem& problem) {
@@ -41,10 +41,10 @@ double most(const std::vector<double>& values) {
 }
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
-/// Seconds that each rank needs for its triples and rows. `busy` has the seconds if all ranks of a node compute all the
-/// time. When other ranks are done, a rank also uses the cores that they leave free, but gets no faster than a rank
-/// that is alone on the node. Worked example: 3 ranks on 2 cores, where a rank alone is 1.5 times as fast. If `busy` is
-/// 1, 2 and 3 s, the result is 1, 2 and 2 s.
+/// Returns the seconds that each rank needs for its triples and rows. `busy` has the seconds for the case that all
+/// ranks of a node compute all the time. When other ranks are done, a rank also uses the cores that they leave free,
+/// but gets no faster than a rank that is alone on the node. Worked example: 3 ranks have 2 cores, and a rank alone is
+/// 1.5 times as fast. If `busy` is 1, 2 and 3 s, the result is 1, 2 and 2 s.
 std::vector<double> shared(const std::vector<double>& busy, const core::Machine& machine) {
   std::vector<double> seconds;
   const auto size = std::size_t(machine.ranks_per_node);

@@ -1,11 +1,11 @@
-// Predicts what a run will cost: an alpha-beta model of the messages plus the kernel's rate, for any number of ranks.
+// Predicts the cost of a run on any number of ranks, by an alpha-beta model of the messages and the kernel's rate.
 //   seconds of a rank = kept triples x 4 D x rate + copied bytes x copy rate
 //                       + overheads(kernel calls, rows, communicators, windows, separate intervals)
 //                       + exposed(messages x alpha + bytes x beta), with alpha in s per message, beta in s per byte
 //   exposed(t)        = t when nothing overlaps, otherwise t - min(overlap x t, compute)
 // This is for a forward pass. With gradients a backward pass is added: 2.5 times this compute, and its own messages.
 //
-// The run takes as long as its slowest rank: we assume that a rank that is ahead does not wait for others at each hop.
+// We assume that a rank that is ahead does not wait for others at each hop. So a run takes as long as its slowest rank.
 #pragma once
 
 #include "annulus/core/machine.hpp"
@@ -13,7 +13,7 @@
 
 namespace annulus::planner {
 
-/// Times are seconds of the slowest rank; `seconds` is the sum of the other four.
+/// Times are seconds of the slowest rank. `seconds` is the sum of the other four times.
 struct Cost {
   double seconds = 0;
   double compute_seconds = 0;
@@ -21,7 +21,7 @@ struct Cost {
   double copy_seconds = 0;
   double overhead_seconds = 0;
   double memory_bytes = 0;    ///< of the rank that needs most
-  double window_bytes = 0;    ///< of the rank that needs most, only what is in windows
+  double window_bytes = 0;    ///< of the rank that needs most; only memory in MPI windows
   double received_bytes = 0;  ///< of the busiest rank
   double sent_bytes = 0;      ///< of the busiest rank
   double total_bytes = 0;     ///< received by all ranks together
@@ -30,14 +30,14 @@ struct Cost {
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
-/// Cost of a forward pass followed by a backward pass: times and bytes are added, memory is that of the larger pass.
+/// Returns the cost of both passes: times and bytes are added, memory is that of the pass that needs more.
 Cost sum_of(const Cost& forward, const Cost& backward);
 
 Cost cost_of(const RankCounts& counts, const CommunicationShape& shape, const Problem& problem,
              const core::Machine& machine);
 
-/// Seconds of one rank for a GFLOP of the problem's attention, while all ranks of its node compute: the machine's time
-/// for plain scores, times a factor for the problem's rule. Worked example: 2 s become 2.2 s with a cap.
+/// Returns the seconds that one rank needs for a GFLOP of the problem's attention while all ranks of its node compute:
+/// the machine's time for plain scores, times a factor for the score rule. Example: with a cap, 2 s become 2.2 s.
 double seconds_per_gflop(const strategies::Problem& problem, const core::Machine& machine);
 
 }  // namespace annulus::planner

@@ -18,7 +18,7 @@ void add(std::vector<Index>& to, const std::vector<Index>& counts) {
   for (std::size_t p = 0; p < counts.size(); ++p) to[p] += counts[p];
 }
 
-/// Turns traffic between parts (pattern/parts.hpp) into traffic of ranks, messages between parts of one rank included.
+/// Adds up the traffic of each rank's parts (pattern/parts.hpp), including messages between parts of the same rank.
 TrafficCounts of_ranks(TrafficCounts counts, std::size_t ranks) {
   if (counts.direct.received.size() == ranks) return counts;
   for (Traffic* const traffic : {&counts.direct, &counts.ring, &counts.both_ways, &counts.ring_sums}) {
@@ -33,8 +33,8 @@ TrafficCounts of_ranks(TrafficCounts counts, std::size_t ranks) {
   return counts;
 }
 
-/// Traffic of sums that are added in a fixed order (OrderedRoute). A rank passes on all sums that it receives for other
-/// ranks, and its own sums leave the rank and return. So a rank sends as many bytes as it receives.
+/// Returns the traffic of sums that are added in a fixed order (OrderedRoute). A rank passes on all sums that it
+/// receives for other ranks, and its own sums leave the rank and return. So a rank sends as many bytes as it receives.
 Traffic ordered_sums(const Problem& problem, const Partition& parts, const Traffic& rows) {
   Traffic sums = rows;
   for (const Problem& round : rounds_of(problem)) {

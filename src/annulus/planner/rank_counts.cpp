@@ -13,7 +13,7 @@ using pattern::Partition;
 using pattern::Traffic;
 using strategies::LargestMessages;
 
-/// What moves between ranks in a pass: rows of K and V, and sums of these rows' gradients that return to the owners.
+/// Traffic between ranks in a pass: rows of K and V, and sums of these rows' gradients, which return to the owners.
 struct Moved {
   Traffic rows, sums;
 
@@ -24,7 +24,7 @@ Traffic nothing(std::size_t ranks) {
   return {std::vector<Index>(ranks), std::vector<Index>(ranks), std::vector<Index>(ranks)};
 }
 
-/// The traffic if all rows go to every rank.
+/// Returns the traffic if all rows go to every rank.
 Traffic gathered(const Problem& problem, const Partition& partition) {
   const Index n = problem.shape.sequence, heads = problem.shape.kv_heads, others = Index(partition.size()) - 1;
   Traffic all;
@@ -55,8 +55,8 @@ Traffic rows_moved(CommunicationPattern shape, const Problem& problem, const Par
   }
 }
 
-/// The sums of a reproducible problem go from neighbour to neighbour, whichever way the rows move. In other problems,
-/// if rows come directly from their owner, their sums return directly to the owner.
+/// Returns the traffic of sums. The sums of a reproducible problem go from neighbour to neighbour, whichever way the
+/// rows move. In other problems sums return the way their rows came: in a ring, both ways, or directly to the owner.
 Traffic sums_moved(CommunicationPattern shape, const Problem& problem, const Traffic& rows,
                    const pattern::TrafficCounts& counted) {
   if (shape == CommunicationPattern::none) return rows;
@@ -89,8 +89,8 @@ void add_traffic(const Moved& moved, const Problem& problem, RankCounts& counts)
   }
 }
 
-/// With hops, a rank copies the rows that it sends and adds received sums to its own; it sends sums without a copy.
-/// With windows, it copies its own rows into a window, and MPI adds the sent sums in the owner's memory.
+/// With hops, a rank copies the rows that it sends and adds received sums to its own sums; it sends sums without a
+/// copy. With windows, a rank copies its own rows into a window, and MPI adds the sent sums in the owner's memory.
 void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& problem, const Partition& partition,
                 RankCounts& counts) {
   if (shape == CommunicationPattern::none || shape == CommunicationPattern::gather) return;
@@ -101,13 +101,13 @@ void add_copies(CommunicationPattern shape, const Moved& moved, const Problem& p
   add(counts.copied, is_window ? moved.sums.sent : moved.sums.received, strategies::sum_bytes(problem, 1));
 }
 
-/// Two numbers, one for q, one for k and v: the bytes of a row of one head that a group exchanges, or counts of rows.
+/// Two amounts, one for q, one for k and v: bytes that a group exchanges per row of one head, or numbers of rows.
 struct QueryKeyAmounts {
   double query = 0, key = 0;
   double of(double queries, double keys) const { return query * queries + key * keys; }
 };
 
-/// Bytes of one head's row that go to the rank that computes the head, and bytes that return from that rank.
+/// Returns the bytes of one head's row that go to the rank that computes the head, and the bytes that return.
 std::pair<QueryKeyAmounts, QueryKeyAmounts> exchanged(const Problem& problem, Pass pass) {
   const double row = double(problem.head_row_bytes()), value = double(problem.head_value_bytes());
   const double heads = double(problem.shape.heads), kv = row + value;
@@ -115,13 +115,13 @@ std::pair<QueryKeyAmounts, QueryKeyAmounts> exchanged(const Problem& problem, Pa
   const double scalars = double(problem.head_normalizer_bytes()) + double(core::bytes_of(problem.precision));
   const Index parts = problem.sum_parts() / problem.shape.batch;  // of one batch entry
   const double sums = double(parts * problem.head_row_sum_bytes());
-  // To that rank: q and dout with normalizers and delta; K and V. Back from it: dq; sums of dK and dV.
+  // To that rank go q, dout, normalizers and delta, and K and V. What returns is dq, and sums of dK and dV.
   return {{row + value + scalars, kv}, {row, sums}};
 }
 
-/// Counts exchanges of heads inside groups of `size` ranks, and the ring across the groups; a rank computes some heads
-/// of all rows of its group. The counts are an estimate: they assume that all heads have equal work, and that equally
-/// many rows move for each K/V head.
+/// Counts exchanges of heads inside groups of `size` ranks, and the ring across the groups. A rank computes some heads
+/// of all rows of its group. The counts are an estimate, because they assume that all heads have equal work and that
+/// equally many rows move for each K/V head.
 LargestMessages add_heads(const Problem& problem, Pass pass, const Partition& partition, Index size,
                           RankCounts& counts) {
   const core::Shape& s = problem.shape;
@@ -176,7 +176,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   double lists = 0;  // work lists, one kernel call each: the first rows of a window have lists of their own
   for (const pattern::Pair& pair : problem.pattern.pairs)
     lists += double(pattern::visible_parts(pair, problem.pattern.causal).size());
-  double each = 0;  // how often all pairs pick a row, summed over heads: a mean over rows
+  double each = 0;  // how many pairs pick a row, summed over heads: the mean of all rows
   for (const pattern::Pair& pair : problem.pattern.pairs)
     each += double(problem.shape.heads) / double(pair.window ? 1 : pair.dilation);
   if (problem.pattern.semantics == pattern::Semantics::grouped) each /= pairs;
@@ -192,7 +192,7 @@ void add_overheads(const CommunicationShape& shape, Pass pass, const Problem& pr
   if (!counts.group_messages.empty()) counts.communicators = 2;
 }
 
-/// Counts for a strategy of unknown shape. Assumes one message of each kind from every rank to every other rank.
+/// Counts rank by rank for an unknown communication pattern. Assumes one message of each kind between any two ranks.
 std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass pass) {
   const int ranks = int(schedule.partition().size());
   if (ranks > largest_enumerated) return std::nullopt;
@@ -208,8 +208,8 @@ std::optional<RankCounts> enumerated(const strategies::Schedule& schedule, Pass 
   return counts;
 }
 
-/// Counts if every rank has all queries. For at most largest_enumerated ranks, Schedule::kept() gives each rank's work.
-/// For more ranks, the problem's work is divided in proportion to the ranks' keys.
+/// Returns the counts if every rank has all queries. For at most largest_enumerated ranks, Schedule::kept() gives each
+/// rank's work. For more ranks, the problem's work is divided in proportion to the ranks' keys.
 RankCounts of_all_queries(const strategies::Schedule& schedule, Pass pass, const Counted& counted) {
   const Problem& problem = schedule.problem();
   const int ranks = int(schedule.partition().size());

@@ -1,4 +1,4 @@
-// What every rank computes, sends, receives and stores in a pass, for any number of ranks.
+// Counts what every rank computes, sends, receives and stores in a pass, for any number of ranks.
 //
 // Work and traffic come from closed forms (pattern/counts.hpp, pattern/traffic.hpp). Memory comes from the pass's
 // schedule: Schedule::most() gives an upper bound for all ranks, from the size of the largest message.
@@ -24,7 +24,7 @@ enum class Pass { forward, backward };
 /// Work of a backward pass divided by that of a forward pass.
 inline constexpr double backward_work_factor = core::backward_flops(1, 1) / core::forward_flops(1, 1);
 
-/// Numbers for every rank; bytes are of all batch entries.
+/// Numbers for every rank. Bytes count all batch entries.
 struct RankCounts {
   std::vector<double> kept;  ///< (query, key, head) triples; in a backward pass times backward_work_factor
   std::vector<double> sent;
@@ -43,9 +43,9 @@ struct RankCounts {
   pattern::Accuracy accuracy = pattern::Accuracy::exact;
 };
 
-/// Closed forms for one partition, shared by all strategies that use this partition.
+/// Results of closed forms for one partition. All strategies that use this partition use the same object.
 struct Counted {
-  std::vector<double> kept;       ///< [rank] kept triples of one batch entry
+  std::vector<double> kept;       ///< [rank] triples that the pattern keeps, in one batch entry
   std::vector<double> intervals;  ///< [rank] intervals of key rows
   /// The traffic of all rounds. If the problem asks for gradients, the sums that return are counted, too. For a
   /// reproducible problem `ring_sums` counts sums that go from rank to rank in a fixed order (pattern::OrderedRoute).
@@ -56,9 +56,10 @@ pattern::TrafficCounts traffic_of(const Problem& problem, const pattern::Partiti
                                   pattern::CountedTraffic counted);
 
 inline constexpr int largest_enumerated = 64;
-/// What a strategy does in a pass; `counted` is count(problem, partition). For a reproducible problem the bytes of a
-/// backward pass are as exact as `counted`, but its messages are an estimate. A strategy of unknown shape is predicted
-/// rank by rank. The result is empty for such a strategy on more than largest_enumerated ranks, and for `stream`.
+/// Returns what a strategy does in a pass; `counted` is count(problem, partition). For a reproducible problem the bytes
+/// of a backward pass are as exact as `counted`, but its messages are an estimate. A strategy with an unknown
+/// communication pattern is predicted rank by rank. The result is empty for such a strategy on more than
+/// largest_enumerated ranks, and for `stream`.
 std::optional<RankCounts> rank_counts_of(const Strategy& strategy, Pass pass, const Problem& problem,
                                          const pattern::Partition& partition, const Counted& counted);
 

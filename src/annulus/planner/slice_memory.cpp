@@ -7,7 +7,7 @@
 namespace annulus::planner {
 namespace {
 
-/// Bytes that a rank reads for a slice: late_inputs() those of dout and dlse, all_inputs() those of all tensors.
+/// Return the bytes that a rank reads for a slice: late_inputs() for dout and dlse, all_inputs() for all tensors.
 double late_inputs(const Problem& slice, strategies::RowCounts rows) {
   if (!slice.gradients) return 0;
   return double(slice.shape.batch) * double(rows.queries) * double(slice.out_row_bytes() + slice.lse_row_bytes());
@@ -38,7 +38,7 @@ void add_ranks(const Strategy& strategy, const Problem& slice, const pattern::Pa
   }
 }
 
-/// Slice `i`. If batch entries have keys of their own, the slice stands for all entries: it has every entry's key rows.
+/// Returns slice `i`. If entries have keys of their own, it stands for slice `i` of all entries and has all key rows.
 Problem widest_slice(const Problem& whole, const strategies::SliceSize& size, Index i) {
   Problem slice = narrowed(whole, strategies::slice_of(whole.shape, size, i));
   if (whole.has_own_keys()) slice.key_ranges = {whole.existing_keys()};

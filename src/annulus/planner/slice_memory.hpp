@@ -1,4 +1,4 @@
-// How much memory a rank needs for slices of a problem.
+// Predicts how much memory a rank needs for slices of a problem.
 #pragma once
 
 #include "annulus/planner/choose.hpp"
@@ -13,8 +13,8 @@ struct SliceMemory {
   double ahead = 0;
 };
 
-/// For at most largest_enumerated ranks, the largest prediction of any rank for any slice, which is what the memory
-/// ledger will count. For more ranks, the closed forms of the largest slice, which are upper bounds.
+/// For at most largest_enumerated ranks, returns the largest prediction of any rank for any slice, which is what the
+/// memory ledger will count. For more ranks, returns an upper bound: the closed forms of the largest slice.
 SliceMemory slice_memory(const Strategy& strategy, const Problem& problem, const pattern::Partition& partition,
                          const strategies::SliceSize& size, const core::Machine& machine);
 

@@ -21,7 +21,7 @@ double seconds_of(const Problem& problem, double kept, int products, const core:
   return 1e-9 * strategies::flops_of(problem.shape, kept, products) * seconds_per_gflop(problem, machine);
 }
 
-/// Seconds of compute, without reading, of the longest unit.
+/// Returns the seconds of compute, without reading, of the longest unit.
 double longest_unit(const Problem& problem, Index block_rows, const core::Machine& machine) {
   const pattern::KeptCounts counts(problem.layout());
   const Index n = problem.shape.sequence;
@@ -37,7 +37,7 @@ pattern::Partition blocks_of(Problem problem, Index block_rows) {
   return strategies::find("stream")->partition(problem, 1);
 }
 
-/// Whether blocks of this many rows give every rank enough units, and units that take only a short time.
+/// True if blocks of this many rows give every rank enough units, and no unit takes longer than most_unit_seconds.
 bool is_short(const Problem& problem, Index block_rows, int ranks, const core::Machine& machine) {
   const Index units = problem.shape.batch * core::ceil_div(problem.shape.sequence, block_rows);
   return units >= (ranks == 1 ? 1 : units_per_rank * ranks) &&
@@ -67,7 +67,8 @@ std::string why_no_stream(const Problem& problem) {
 StreamCut stream_cut(const Problem& problem, bool dlse, Index block_rows, const core::Machine& machine) {
   const strategies::BlockPasses passes(problem, blocks_of(problem, block_rows), dlse);
   StreamCut cut{.block_rows = block_rows, .blocks = passes.blocks(), .units = passes.units()};
-  // Evaluates what a block reads of each other block. If there are many blocks, some at equal distances represent all.
+  // unit_cost() evaluates what a block reads of all others. If there are many blocks, some at equal distances represent
+  // all.
   const Index samples =
       std::clamp<Index>(most_lookups / passes.blocks(), std::min<Index>(8, passes.blocks()), passes.blocks());
   const double entries = double(problem.shape.batch) * double(passes.blocks()) / double(samples);

@@ -1,4 +1,4 @@
-// How strategy stream cuts a problem into blocks of rows, and what its units will cost.
+// Cuts a problem into blocks of rows for strategy stream, and predicts what the units will cost.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace annulus::planner {
 
-/// Seconds of compute that a unit should have at most: an interrupted run loses the unit that each rank works on.
+/// Longest time, in seconds of compute, that a unit should take: an interrupted run loses the unit each rank works on.
 inline constexpr double most_unit_seconds = 5;
 
 struct StreamCut {
@@ -23,16 +23,16 @@ struct StreamCut {
   double bytes_written = 0;
 };
 
-/// Why strategy stream cannot compute a problem; empty if it can.
+/// Returns why strategy stream cannot compute a problem; empty if it can.
 std::string why_no_stream(const strategies::Problem& problem);
 
-/// What a unit costs. For most sequences, the query rows that read a block's keys are counted. For very long sequences
-/// we assume that these query rows are as many as the key rows that the block's queries read, and have q, out and dout
-/// instead of k and v.
+/// Returns the cost of a unit. In sequences of at most 2^28 rows, the query rows that read a block's keys are counted.
+/// In longer sequences we assume that as many query rows read the block's keys as key rows are read by the block's
+/// queries, and that q, out and dout are read instead of k and v.
 strategies::UnitCost unit_cost(const strategies::BlockPasses& passes, const strategies::Problem& problem, int phase,
                                Index block);
 
-/// The costs of a cut into blocks of `block_rows` rows. `dlse`: the input has gradients of the LSE.
+/// Returns the costs of a cut into blocks of `block_rows` rows. `dlse`: the input has gradients of the LSE.
 StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_rows, const core::Machine& machine);
 
 /// Chooses the largest blocks whose unit fits into a rank's memory and takes at most most_unit_seconds, and which give
@@ -42,16 +42,16 @@ StreamCut stream_cut(const strategies::Problem& problem, bool dlse, Index block_
 /// is the cut into the smallest blocks. If Problem::block_size is set, blocks have that size.
 StreamCut choose_stream_cut(const strategies::Problem& problem, bool dlse, int ranks, const core::Machine& machine);
 
-/// Cost of a cut for `ranks` ranks, each of which computes unit after unit.
+/// Returns the cost of a cut for `ranks` ranks, each of which computes unit after unit.
 Cost cost_of_stream(const StreamCut& cut, int ranks, const core::Machine& machine);
 
-/// When to compute the cost of strategy stream, in addition to those of the other strategies.
+/// Says when to compute the cost of strategy stream, in addition to the costs of the other strategies.
 ///   never      the caller's verb cannot compute unit by unit
 ///   if_needed  only if no other strategy fits
-///   always     also if another one fits, to show the cost
+///   always     also if another strategy fits, to show the cost
 enum class StreamOffer { never, if_needed, always };
 
-/// Adds strategy stream to a choice among other strategies, and chooses stream if it fits and none of the others does.
+/// Adds strategy stream to a choice among other strategies, and chooses stream if it fits and no other strategy does.
 /// Returns how stream would cut the problem; empty if its cost was not computed.
 std::optional<StreamCut> offer_stream(StreamOffer offer, const strategies::Problem& problem, bool dlse, int ranks,
                                       const core::Machine& machine, Choice& choice);

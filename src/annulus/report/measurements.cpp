@@ -114,7 +114,7 @@ PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, 
 }
 
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm) {
-  constexpr int most_ranks = 1024;  // the table of all pairs then takes 8 MiB in the file
+  constexpr int most_ranks = 1024;  // with this many ranks, the table of all pairs takes 8 MiB in the file
   if (comm.size() > most_ranks) return std::nullopt;
   return store::Column{"bytes_from",
                        "bytes",

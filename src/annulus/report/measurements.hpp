@@ -17,7 +17,7 @@ namespace annulus::report {
 
 using core::Index;
 
-/// What this rank measured in one pass.
+/// The measurements of this rank in one pass.
 struct Pass {
   core::LayerMetrics metrics;  ///< without a layer, only `attention` is set
   double seconds = 0;          ///< wall time from one barrier to the next
@@ -50,7 +50,8 @@ struct PassMeasurements {
   std::vector<store::Column> per_hop;
   std::optional<store::Column> per_sender;  ///< bytes from each rank; empty with more than 1024 ranks
 
-  /// The values of a column with one number for each rank, their sum and their maximum. of(): empty if not measured.
+  /// of() returns the values of a column with one number for each rank; none if the column was not measured. sum() and
+  /// most() return their sum and their maximum.
   std::vector<double> of(const std::string& name) const;
   double sum(const std::string& name) const;
   double most(const std::string& name) const;
@@ -72,14 +73,16 @@ struct Quantity {
   const char* units;
   const char* about;
 };
-/// Gathers one number from every rank; collective; complete on rank 0.
+/// Gathers one number from every rank. Collective. The column is complete on rank 0.
 store::Column per_rank(const Quantity& quantity, double value, const comm::Communicator& comm);
-/// Gathers what all ranks measured in a pass; collective; complete on rank 0. `predicted_bytes`: the planned peak.
+/// Gathers the measurements of all ranks in a pass. Collective. The result is complete on rank 0. `predicted_bytes`:
+/// the planned peak.
 PassMeasurements gather(const Pass& pass, Index predicted_bytes, bool of_layer, const comm::Communicator& comm);
 /// Bytes that every rank receives from each rank, as the plan counts them. Collective; complete on rank 0.
 std::optional<store::Column> per_sender(const std::vector<Index>& bytes_from, const comm::Communicator& comm);
 
-/// The datasets of /run. Those of statistics and backward have the same names in /run/statistics and /run/backward.
+/// The datasets of /run. The datasets of statistics and backward have the same names in /run/statistics and
+/// /run/backward.
 std::vector<store::Column> columns(const Measurements& measured);
 
 }  // namespace annulus::report

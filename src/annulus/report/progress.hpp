@@ -1,10 +1,10 @@
-// Shows, at a terminal or in a job's log, how much of its work this program has done. Rank 0 prints it on stderr.
+// Shows how much of its work this program has done, at a terminal or in a job's log. Rank 0 prints it on stderr.
 //
 //   terminal   annulus: [##########..............]  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left      one line, redrawn
 //   log        annulus:  42 %  hop 1 of 3, 84.8 GFLOP/s, 0:12 left                                 a line now and then
 //
-// Work that takes less than a second prints nothing. A log gets a line every ten seconds at first; later it gets a line
-// whenever the elapsed time has grown by two per cent: about 150 lines in an hour, 310 in a day.
+// Work that takes less than a second prints nothing. A log gets a line every ten seconds at first. Later it gets a line
+// whenever the elapsed time has grown by two per cent. This makes about 150 lines in an hour, and 310 in a day.
 #pragma once
 
 #include <functional>
@@ -20,13 +20,13 @@ class ProgressLine {
     std::string unit;
   };
 
-  /// `speaks`: true on rank 0, which prints. `begun`: the share of the work that earlier launches have done.
+  /// `speaks`: true on rank 0, which prints. `begun`: the fraction of the work that earlier launches have done.
   ProgressLine(bool speaks, Work work, double begun = 0);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Shows that `share` (0 ... 1) of the whole work is done; `where` says what is done now.
+  /// Shows that the fraction `share` (0 ... 1) of the whole work is done; `where` says what is done now.
   void show(double share, const std::string& where);
   /// Removes the line from a terminal before something else is printed.
   void clear();
@@ -44,7 +44,7 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-/// The text of the line, without the bar. The share from `begun` to `share` took `seconds`.
+/// The text of the line, without the bar. The work from fraction `begun` to fraction `share` took `seconds`.
 /// Worked example: 0.42 of 240 GFLOP in 12 s: " 42 %  hop 1 of 3, 8.4 GFLOP/s, 0:17 left".
 std::string progress_text(double share, double begun, double seconds, const ProgressLine::Work& work,
                           const std::string& where);

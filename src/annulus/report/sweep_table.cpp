@@ -128,7 +128,7 @@ std::string json_of(const SweepTable& table) {
   return store::text_of(json, 2) + "\n";
 }
 
-/// What the JSON file of a sweep contains; no object if there is no such file.
+/// Returns the content of the JSON file of a sweep; not a JSON object if there is no such file.
 Json read_json(const std::string& json) {
   const comm::BlockingScope inside("the reading of " + json);
   std::ifstream file(json, std::ios::binary);

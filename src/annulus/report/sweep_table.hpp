@@ -3,8 +3,8 @@
 //   /cases/<column>   one entry for each case: float64, int64 or text, with an attribute `units` if there is a unit;
 //                     /cases/number is the case's number, counted from 0
 //   /sweep            text that identifies the sweep ("key: value" lines)
-//   /records          text: the measurements as the launches wrote them, a line of JSON each; later launches read here
-//                     which cases are done
+//   /records          text: the measurements as the launches wrote them, one line of JSON for each case; later launches
+//                     read here which cases are done
 //   /provenance       attributes
 #pragma once
 
@@ -34,18 +34,19 @@ struct SweepTable {
   std::vector<std::pair<std::string, std::string>> attributes;  ///< attributes of the file itself
 };
 
-/// Puts the files in place, each complete or not at all. An empty `json`: no JSON file. Replaces existing files, so
-/// call read_sweep_table() first, which refuses a `file` that is no table. Throws as check_tables_can_be_made().
+/// Puts the files in place, each complete or not at all. If `json` is empty, makes no JSON file. Replaces existing
+/// files, so call read_sweep_table() first, which refuses a `file` that is no table. Throws as
+/// check_tables_can_be_made().
 void write_sweep_table(const std::string& file, const std::string& json, const SweepTable& table);
 
-/// What the table of an earlier launch contains; empty texts if there is no file. read_sweep_table() throws
+/// The content of the table of an earlier launch; empty texts if there is no file. read_sweep_table() throws
 /// Error(failure) if the file is not the table of a sweep.
 struct EarlierTable {
   std::string identity, records;
 };
 EarlierTable read_sweep_table(const std::string& file);
 
-/// Whether both files exist and contain these cases, whichever launch made them. Throws Error(failure) if `file` is not
+/// True if both files exist and contain these cases, whichever launch made them. Throws Error(failure) if `file` is not
 /// the table of a sweep.
 bool tables_have_cases(const std::string& file, const std::string& json, const SweepTable& table);
 

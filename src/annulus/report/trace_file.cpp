@@ -16,7 +16,7 @@ using core::Index;
 using core::SpanRecord;
 using Json = nlohmann::ordered_json;
 
-/// The events of one rank as text, one line each. Every event but the first in the file follows a comma.
+/// The events of one rank as text, with one line for each event. Every event but the first in the file follows a comma.
 class RankEvents {
  public:
   RankEvents(int rank, const std::function<double(double)>& time) : rank_(rank), time_(time) {}

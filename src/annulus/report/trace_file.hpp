@@ -1,5 +1,5 @@
-// output.trace: what every rank did, and when, as JSON for trace viewers (Chrome's trace events, which Perfetto also
-// reads). Each rank is a process in the viewer.
+// Writes output.trace, which says what every rank did, and when. It is JSON for trace viewers (Chrome's trace events,
+// which Perfetto also reads). Each rank is a process in the viewer.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,9 @@
 
 namespace annulus::report {
 
-/// Records the spans of every rank, from the constructor to finish(), which writes the file complete or not at all. The
-/// memory for spans is limited (core/timeline.hpp); rank 0 holds the text of one other rank at a time.
+/// Records the spans (named intervals of time) of every rank, from the constructor to finish(), which writes the file
+/// complete or not at all. The memory for spans is limited (core/timeline.hpp); rank 0 holds the text of one other rank
+/// at a time.
 class TraceFile {
  public:
   /// Reserves the file's name, and compares the clocks of the ranks. Collective. Throws the same Error(failure) on

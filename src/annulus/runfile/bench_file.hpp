@@ -1,4 +1,4 @@
-// A run file with a section bench, and the cases of its sweep, each of which is a run file of its own.
+// A run file with a section bench, and the cases of its sweep. Each case is a run file of its own.
 #pragma once
 
 #include <string>
@@ -20,15 +20,15 @@ struct BenchCase {
 };
 
 struct BenchFile {
-  RunFileTree shared;  ///< the keys that all cases share, without sections bench and train; output is {file: none}
+  RunFileTree shared;  ///< the keys of all cases, without sections bench and train; output is {file: none}
   BenchSettings settings;
   std::vector<BenchCase> cases;
 
   /// Makes and checks the run file of a case. Throws an Error(usage) that names the case.
   RunFile run_file(const BenchCase& one) const;
 
-  /// Text that identifies this sweep, in lines "key: value": the swept values, the repeats, and all shared settings
-  /// that can change the measurements. Names of files are included without their folders, because files may move.
+  /// Text that identifies this sweep, in lines "key: value": the swept values, the repeats, and all other settings that
+  /// can change the measurements. Names of files are included without their folders, because files may move.
   std::string identity() const;
 };
 
@@ -37,7 +37,7 @@ BenchFile read_bench_file(const std::string& path, const std::vector<std::string
                           const comm::Communicator& comm);
 BenchFile bench_file_of(RunFileTree tree);
 
-/// Every combination that no condition skips. The last axis changes fastest.
+/// Every combination of swept values that no condition skips. The last axis changes fastest.
 std::vector<BenchCase> cases_of(const BenchSettings& settings);
 
 /// The lines in which two identities differ, as "key: a -> b": `made` has a, `asked` has b. Empty if they are equal.

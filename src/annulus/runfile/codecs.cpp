@@ -79,7 +79,7 @@ Codec<std::string> path() {
     if (value.is_word("none")) value.refuse("a path; ./none for a file of this name");
     std::filesystem::path path = std::filesystem::path(value.folder) / text_of(value);
     if (std::find(path.begin(), path.end(), "..") != path.end()) {
-      std::error_code error;  // as for the system, "link/../b.h5" is beside the folder to which the link leads
+      std::error_code error;  // for the system, too, "link/../b.h5" is beside the folder to which the link leads
       const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path(), error);
       if (!error) path = folder / path.filename();
     }

@@ -77,8 +77,8 @@ Codec<T> choice(const std::vector<std::pair<std::string, T>>& choices) {
           }};
 }
 
-/// some_of() reads a list of words of `choices`, each at most once. choose_some() returns the words' positions in
-/// ascending order, so the values are in the order of `choices`, whatever order the user wrote.
+/// some_of() reads a list of words of `choices`; the list may have each word at most once. choose_some() returns the
+/// words' positions in ascending order. So the values are in the order of `choices`, not in the user's order.
 std::vector<std::size_t> choose_some(const KeyValue& value, const std::vector<std::string>& words);
 template <class T>
 Codec<std::vector<T>> some_of(const std::vector<std::pair<std::string, T>>& choices) {
@@ -144,7 +144,7 @@ Codec<std::vector<Row>> column(T Row::*member, const Codec<T>& codec) {
                       [=](const Row& row) { return codec.write(row.*member); }});
 }
 
-/// `text` as a YAML scalar that reads back as the same text; quoted, unless it is a simple word or path.
+/// Returns a YAML scalar that is read back as `text`. It is quoted unless `text` is a simple word or path.
 std::string quote(const std::string& text);
 
 }  // namespace annulus::runfile

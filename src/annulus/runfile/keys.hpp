@@ -9,7 +9,8 @@
 
 namespace annulus::runfile {
 
-/// Where each key or section was written: "FILE:LINE:COLUMN: " or "--set ...: ". The key "" means the whole file.
+/// The location of each key or section that was written: "FILE:LINE:COLUMN: " or "--set ...: ". The key "" means the
+/// whole file.
 using Locations = std::map<std::string, std::string, std::less<>>;
 
 /// One key of a file whose values go into a `Root`.
@@ -66,7 +67,7 @@ const YamlNode* find_path(const YamlNode& root, std::string_view name);  ///< nu
 /// list where a section must be. `what` describes the file: "a run file".
 Locations check_words(const YamlNode& root, const std::vector<std::string>& names, const std::string& what);
 
-/// Where the key was written. If the file lacks the key: where the innermost section around it was written.
+/// Returns the location of the key or, if the file lacks the key, of the innermost section around it.
 const std::string& location_of(const Locations& locations, std::string_view key);
 
 /// Calls check_words(), then reads all keys in the file. Throws Error(usage).

@@ -34,7 +34,7 @@ Codec<double> share() {
   return {"", read, measured().write};
 }
 
-/// kernel.head_dims: the head sizes of the kernel rates, which must be ascending.
+/// kernel.head_dims: the head sizes of the kernel rates. The head sizes must be ascending.
 Codec<std::vector<KernelRate>> head_dims() {
   const auto read = [](const KeyValue& value, std::vector<KernelRate>& rates) {
     const std::vector<YamlNode>& items = value.list();

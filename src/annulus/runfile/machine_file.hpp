@@ -9,7 +9,7 @@
 
 namespace annulus::runfile {
 
-/// Reads the file on rank 0; collective. Throws the same Error(usage) on every rank.
+/// Reads the file on rank 0. Collective. Throws the same Error(usage) on every rank.
 core::Machine read_machine_file(const std::string& path, const comm::Communicator& comm);
 
 /// Parses `text`, the content of the machine file `path`.

@@ -25,7 +25,8 @@ void apply_override(YamlNode& root, const std::string& argument) {
   put(root, key, parse_yaml(argument.substr(equals + 1), "", location), location);
 }
 
-/// The folder at which relative paths start: the run file's, or the current one for /dev/stdin and a shell's <(...).
+/// The folder at which relative paths start: the run file's folder, or the current folder for /dev/stdin and a shell's
+/// <(...).
 std::string folder_of_paths(const std::string& path) {
   const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
   const bool is_stream = file == "/dev/stdin" || file.parent_path() == "/dev/fd" || file.string().starts_with("/proc/");

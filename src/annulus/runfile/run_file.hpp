@@ -16,24 +16,25 @@ namespace annulus::runfile {
 /// The table of all keys of the run file, in the order of input/reference.yaml. Keys of one section are neighbours.
 const std::vector<Key<Settings>>& run_file_keys();
 
-/// Settings, and where each was written.
+/// Settings, and the location of each key that was written.
 struct RunFile {
   Settings settings;
   std::string name;  ///< the file's name as the user wrote it
   Locations locations;
 
-  /// The text before an error about `key` ("distribution.strategy"): where the user wrote the key; otherwise where the
-  /// innermost section around it was written; otherwise the first line of the file.
+  /// Returns the text before an error about `key` ("distribution.strategy"): the location of the key. If the file lacks
+  /// the key, the location of the innermost section around it; without such a section, the first line of the file.
   std::string where(std::string_view key) const;
 };
 
-/// Throws Error(usage). The message is where `key` was written, the key, and a text like ": 3 is odd", " needs a file".
+/// Throws Error(usage). The message is the location of `key`, the key, and a text such as ": 3 is odd" or " needs a
+/// file".
 template <class... Args>
 [[noreturn]] void refuse(const RunFile& run, std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
   core::fail(core::ErrorKind::usage, "{}{}{}", run.where(key), key, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Reads the file on rank 0 and parses the same text on every rank; collective. `overrides` are the values of --set,
+/// Reads the file on rank 0 and parses the same text on every rank. Collective. `overrides` are the values of --set,
 /// "a.b=value" with a YAML value. Throws the same Error(usage) on every rank.
 RunFile read_run_file(const std::string& path, const std::vector<std::string>& overrides,
                       const comm::Communicator& comm);

@@ -10,7 +10,7 @@ namespace {
 
 bool given(const RunFile& run, std::string_view key) { return run.locations.contains(key); }
 
-/// Where the key was written, without the ": " at the end, for use inside a message.
+/// Returns the location of the key without the ": " at the end, for use inside a message.
 std::string location_name(const RunFile& run, std::string_view key) {
   const std::string location = run.where(key);
   return location.substr(0, location.size() - 2);
@@ -100,7 +100,7 @@ void check_attention(const RunFile& run, std::size_t segments, std::size_t dilat
   }
 }
 
-/// In causal attention windows have no rows on the right: {window: 4} and {window: [3, 0]} become the same pattern.
+/// In causal attention, windows have no rows on the right, so {window: 4} and {window: [3, 0]} become the same pattern.
 void complete_windows(RunFile& run) {
   pattern::Pattern& pattern = run.settings.attention.pattern;
   for (std::size_t i = 0; i < pattern.pairs.size(); ++i) {

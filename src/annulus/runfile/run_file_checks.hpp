@@ -5,7 +5,7 @@
 
 namespace annulus::runfile {
 
-/// Why tensors of some shape cannot be made: which extent to change, and what is wrong with it.
+/// Says why tensors of some shape cannot be made: the extent to change, and what is wrong with this extent.
 struct Objection {
   std::string extent;
   std::string reason;

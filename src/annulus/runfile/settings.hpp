@@ -57,7 +57,8 @@ struct InputSettings {
   std::optional<std::string> lengths{};    ///< dataset: which rows of each batch entry exist; empty: all
   pattern::QueryOffset query_offset{};     ///< the row of k at which q begins
 
-  /// True if `lengths` applies only to k and v: all queries exist if they have no row numbers (query_offset: none).
+  /// True if `lengths` applies only to k and v. This is so with query_offset: none: queries then have no row numbers,
+  /// and all of them exist.
   bool has_lengths_of_keys() const { return lengths && query_offset.kind == pattern::QueryOffset::Kind::none; }
 };
 
@@ -121,7 +122,7 @@ struct TrainSettings {
   Index save_every = 10;   ///< in steps
 };
 
-/// `annulus bench`: which cases are measured, and how.
+/// `annulus bench`: the cases to measure, and how to measure them.
 struct BenchSettings {
   std::vector<SweepAxis> sweep;
   std::vector<SkipCondition> skip;

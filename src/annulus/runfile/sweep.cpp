@@ -216,7 +216,7 @@ Codec<std::vector<SweepAxis>> sweep_axes() {
     to.clear();
     Index cases = 1;
     for (const YamlNode& item : value.list()) {
-      if (cases > most_cases) break;  // check_sweep() refuses this many; more would only waste memory
+      if (cases > most_cases) break;  // check_sweep() refuses this many cases; more would only waste memory
       to.push_back(axis_of({item, value.name, value.folder}));
       cases *= Index(to.back().front().values.size());
     }

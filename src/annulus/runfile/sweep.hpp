@@ -1,4 +1,4 @@
-// What a sweep varies: `bench.sweep` and `bench.skip` in a run file.
+// The keys that a sweep varies: `bench.sweep` and `bench.skip` in a run file.
 //
 //   sweep:
 //     - distribution.strategy: [ring, rotation]                         axis 0: 2 values

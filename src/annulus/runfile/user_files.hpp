@@ -1,4 +1,4 @@
-// Files that a user names: finds out where a path leads, and reads texts.
+// Finds out where a path that a user gives leads, and reads text files.
 #pragma once
 
 #include <string>

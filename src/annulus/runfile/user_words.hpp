@@ -1,4 +1,4 @@
-// Suggests words for misspelt ones, and reads numbers in run files and on the command line. A number must be decimal,
+// Suggests words for misspelt words, and reads numbers in run files and on the command line. A number must be decimal,
 // be the whole text, and be in its range.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace annulus::runfile {
 
-/// A number; empty if the text is not a valid one. `expected` always says what the text should be.
+/// A number; empty if the text is not a valid number. `expected` always says what the text should be.
 template <class Number>
 struct Parsed {
   std::optional<Number> number;
@@ -23,7 +23,7 @@ struct WholeRange {
   core::Index least = 1;
   core::Index most = INT64_MAX;
 
-  /// What the text should be: "a whole number, 1 or more", "a whole number from 1 to 256".
+  /// Says what the text should be: "a whole number, 1 or more", "a whole number from 1 to 256".
   std::string describe() const;
 };
 

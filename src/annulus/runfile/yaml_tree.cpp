@@ -26,7 +26,7 @@ class TreeBuilder {
 
   std::string location(const YAML::Mark& mark) const {
     if (!fixed_location_.empty()) return fixed_location_;
-    // Marks count from 0. In the mark of an empty document line and column are -1.
+    // Marks count from 0. In the mark of an empty document, line and column are -1.
     return fmt::format("{}:{}:{}: ", name_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1);
   }
 

@@ -33,7 +33,7 @@ struct YamlNode::Entry {
 /// gives a null node. Throws Error(usage).
 YamlNode parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_location = "");
 
-/// What a node is, as error messages say it: "'abc'", "the quoted text 'abc'", "a list", "a section", "nothing".
+/// Describes a node for error messages: "'abc'", "the quoted text 'abc'", "a list", "a section", "nothing".
 std::string describe(const YamlNode& node);
 
 }  // namespace annulus::runfile

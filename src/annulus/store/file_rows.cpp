@@ -16,7 +16,7 @@ namespace {
 
 using core::RowPiece;
 
-constexpr Index group_bytes = Index(64) << 20;  // bytes between two watchdog reports: they take a second on a slow disk
+constexpr Index group_bytes = Index(64) << 20;  // bytes from one watchdog report to the next; a second on a slow disk
 
 /// Generates the rows of all pieces with all threads.
 void make_rows(const SeededTensor& from, const std::vector<RowPiece>& pieces) {

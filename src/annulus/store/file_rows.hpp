@@ -1,4 +1,5 @@
-// Brings rows of tensors into memory: reads or generates them. A thread can read from files ahead of the kernel.
+// Brings rows of tensors into memory: reads them from files, or generates them. A thread can read rows from files
+// before the kernel needs them.
 #pragma once
 
 #include <condition_variable>
@@ -38,10 +39,10 @@ struct Hdf5Tensor {
 /// or the dataset has changed, if HDF5 fails, or if it reads a number that `tensor.layout` does not allow.
 void read_rows(const Hdf5Tensor& tensor, const std::vector<core::RowPiece>& pieces, core::RowTraffic& traffic);
 
-/// Where a tensor's rows come from.
+/// The origin of a tensor's rows: a file, or a seed.
 using RowOrigin = std::variant<RawTensor, Hdf5Tensor, SeededTensor>;
 
-/// Where the rows of an input file's dataset are. Local. Throws Error(failure).
+/// Returns the origin of the rows of an input file's dataset. Local. Throws Error(failure).
 RowOrigin origin_of(const InspectedFile& file, const std::string& dataset);
 
 /// From now on, reading `origin` fails only for numbers that `wanted` does not allow.

@@ -32,8 +32,8 @@ void add_block(Lanes& state, const std::byte* block) {
   }
 }
 
-/// What one line adds to fingerprint_at(). mixed(0) is 0, so a word of zeros adds 0. Factors are odd, so the sum always
-/// changes if one word changes.
+/// Returns what one line adds to the sum of fingerprint_at(). mixed(0) is 0, so a word of zeros adds 0. Factors are
+/// odd, so the sum always changes if one word changes.
 std::uint64_t line_share(const std::byte* line, Index bytes, std::uint64_t position) {
   std::uint64_t sum = 0;
   const auto add = [&](Index at, std::size_t size) {
@@ -82,7 +82,7 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm) 
             part);
         sum += part;
         row += count * bytes;
-        comm::watchdog_progress();  // other ranks may be waiting for this one
+        comm::watchdog_progress();  // other ranks may be waiting for this rank
       }
     }
   }
@@ -98,7 +98,7 @@ std::uint64_t fingerprint(const std::vector<Index>& numbers) {
 
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line) {
   using Space = Kokkos::DefaultHostExecutionSpace;
-  constexpr Index few = Index(1) << 18;  // bytes: starting more threads would take longer than the sum
+  constexpr Index few = Index(1) << 18;  // bytes: for fewer, starting more threads would take longer than the sum
   const auto share = [=](Index i) { return line_share(bytes + i * line, line, std::uint64_t(begin + i * line)); };
   std::uint64_t sum = 0;
   if (count < few) {

@@ -13,8 +13,8 @@ namespace annulus::store {
 
 using core::Index;
 
-/// The rows of a tensor (B, S, ...) that a rank holds: (B, rows, ...), contiguous. The rows of the intervals follow one
-/// another.
+/// The rows of a tensor (B, S, ...) that a rank holds, as a contiguous array (B, rows, ...). The array has the rows
+/// interval by interval.
 struct HeldRows {
   const void* host = nullptr;
   const std::vector<core::Interval>& rows;
@@ -24,20 +24,20 @@ struct HeldRows {
 };
 
 /// A fingerprint that does not depend on the number of ranks or the partition. If a bit changes, or a row moves or is
-/// missing, the fingerprint changes, too, except in one of 2^64 cases. It does not protect from an attacker. No row may
-/// be on two ranks. Collective.
+/// missing, the fingerprint changes, too, except in one of 2^64 cases. The fingerprint does not protect from an
+/// attacker. No row may be on two ranks. Collective.
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
 /// The fingerprint of numbers that are the same on every rank.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 
-/// A sum over the 8-byte words of `count` bytes that belong at byte `begin` of a file: the hash of each word, times a
-/// factor from its position. Every `line` bytes are a line; no word crosses the end of a line. If a file is cut between
-/// two lines, the sums of its pieces add up to the sum of the file. A word of zeros adds 0. Local.
+/// Sums up hash(word) * factor(position of the word) over the 8-byte words of `bytes`: `count` bytes that belong at
+/// byte `begin` of a file. Every `line` bytes form a line, and no word crosses the end of a line. If a file is cut
+/// between two lines, the sums of its pieces add up to the sum of the file. A word of zeros adds 0. Local.
 std::uint64_t fingerprint_at(Index begin, const std::byte* bytes, Index count, Index line);
 
-/// What a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how the
-/// matrix is cut into parts. MatrixPart::type must be set. Local.
+/// Returns what a part adds to the fingerprint of matrix number `matrix`. The sum over all parts does not depend on how
+/// the matrix is cut into parts. MatrixPart::type must be set. Local.
 std::uint64_t fingerprint_share(const MatrixPart& part, std::uint64_t matrix);
 
 }  // namespace annulus::store

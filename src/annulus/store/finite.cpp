@@ -29,8 +29,8 @@ std::optional<NonFinite> find(const Stored* numbers, Index count, Bits exponent)
   return std::nullopt;
 }
 
-/// The largest absolute value. Compares bits without the sign: they have the same order as the values, and the compiler
-/// can vectorise this.
+/// The largest absolute value. Compares the bits without the sign: these bits have the same order as the values, and
+/// the compiler can vectorise the comparison.
 template <class Bits, class Stored>
 double largest(const Stored* numbers, Index count, Bits) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));

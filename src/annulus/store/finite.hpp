@@ -1,4 +1,4 @@
-// Finds numbers that are NaN, are infinite or stand for missing ones, and the largest absolute value.
+// Finds numbers that are NaN or infinite, or that stand for a missing number. Also finds the largest absolute value.
 #pragma once
 
 #include <optional>
@@ -12,32 +12,33 @@
 
 namespace annulus::store {
 
-/// What was found at position `index` of an array: a NaN, an infinity, or a number that stands for a missing one.
+/// A bad number at position `index` of an array: a NaN, an infinity, or a number that stands for a missing one.
 struct NonFinite {
   core::Index index = 0;
   double value = 0;
   std::string missing_by{};  ///< the attribute that says that this number means "missing"; empty: it is NaN or infinite
 
-  /// What should be there instead, as the end of a message: "expected finite numbers".
+  /// Returns the end of a message, which says what should be there instead: "expected finite numbers".
   std::string expected() const;
 };
 
-/// Which numbers to check: the first `numbers` of every `apart` numbers, or all numbers if both are equal.
-/// NonFinite::index counts only the numbers to check.
+/// Selects the numbers to check: the first `numbers` of every `apart` numbers, or all if `numbers` and `apart` are
+/// equal. NonFinite::index counts only the numbers to check.
 /// Worked example: a row has 192 numbers of k, then 128 of v. {128, 320} and a pointer to the first v check v only.
 struct Spacing {
   core::Index numbers = 0, apart = 0;
 };
 
-/// One of `count` numbers that equals a missing value rounded to `type`; empty if there is none.
+/// Finds one of `count` numbers that equals a missing value rounded to `type`; empty if there is none.
 std::optional<NonFinite> find_missing(const void* numbers, core::DType type, core::Index count,
                                       const MissingValues& missing);
 
-/// The first NaN or infinity among `count` numbers of a storage type; if there is none, the result of find_missing().
+/// Finds the first NaN or infinity among `count` numbers of a storage type. If there is none, returns the result of
+/// find_missing().
 std::optional<NonFinite> find_non_finite(const void* numbers, core::DType type, core::Index count,
                                          const MissingValues& missing = {}, const Spacing& spacing = {});
 
-/// One of `count` numbers that the layout does not allow; empty if there is none.
+/// Finds one of `count` numbers that the layout does not allow; empty if there is none.
 inline std::optional<NonFinite> find_unwanted(const RowLayout& layout, const void* numbers, core::Index count) {
   if (layout.is_finite) return find_non_finite(numbers, layout.memory, count, layout.missing);
   return find_missing(numbers, layout.memory, count, layout.missing);
@@ -54,7 +55,7 @@ void check_finite(const std::string& where, const std::optional<NonFinite>& foun
                   const std::vector<core::Interval>& rows, const DatasetInfo& info, const comm::Communicator& comm,
                   const std::string& expected = "expected finite numbers", const std::vector<core::Index>& first = {});
 
-/// Throws Error(failure) if the kept part of a matrix contains a NaN or infinity: "WHERE holds nan at [3, 7],
+/// Throws Error(failure) if the rectangle part.kept of a matrix contains a NaN or infinity: "WHERE holds nan at [3, 7],
 /// EXPECTED". Local.
 void check_finite(const std::string& where, const MatrixPart& part, core::DType type, const std::string& expected);
 

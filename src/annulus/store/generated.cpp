@@ -10,7 +10,7 @@
 namespace annulus::store {
 namespace {
 
-/// Numbers that one thread makes in one call, and the index of the first one in host memory.
+/// Numbers that one thread makes in one call, and the index of the first of them in host memory.
 struct Piece {
   core::Interval numbers;
   Index to = 0;
@@ -51,7 +51,7 @@ void fill_tensor(std::uint64_t seed, const GeneratedTensor& tensor, const std::v
   for (Index first = 0; first < Index(pieces.size()); first += at_once) {
     const Index end = std::min(first + at_once, Index(pieces.size()));
     core::for_each_on_host("annulus::generate", first, end, fill_piece);
-    comm::watchdog_progress();  // other ranks may be waiting for this one
+    comm::watchdog_progress();  // other ranks may be waiting for this rank
   }
 }
 

@@ -1,6 +1,6 @@
 // An HDF5 file that a run reads. Rank 0 checks it, every rank reads it.
 //
-// Each call opens and closes the file, each rank on its own. So no rank waits for another one to close the file.
+// In each call, each rank opens and closes the file on its own. So no rank waits for another rank to close the file.
 #pragma once
 
 #include <optional>
@@ -13,17 +13,17 @@
 
 namespace annulus::store {
 
-/// What the datasets of an input file describe together.
+/// The content of an input file, as its datasets describe it together.
 struct FileContents {
   core::Shape shape;                              ///< its rows are the rows of k and v
   core::DType type = core::DType::float32;        ///< type of all tensors except dlse
   core::AxisOrder order = core::AxisOrder::bshd;  ///< from input.axes or the file; otherwise bshd
   Index width = 0;                                ///< E, how many numbers a row of x has; only for a layer
   Index query_rows = 0;                           ///< Sq, the number of rows of q, dout and dlse; for a layer S
-  /// From input.documents, or from input.lengths if that applies to q: then all batch entries lie end to end, as one
-  /// sequence of B S rows. Otherwise {0, S}.
+  /// From input.documents, or from input.lengths if input.lengths applies to q. If it does, all batch entries lie end
+  /// to end, as one sequence of B S rows. {0, S} if the documents come from neither.
   pattern::Documents documents;
-  /// For each batch entry, which rows of k and v exist. Empty unless input.lengths applies only to k and v.
+  /// The rows of k and v that exist, for each batch entry. Empty unless input.lengths applies only to k and v.
   std::vector<core::Interval> key_ranges = {};
   std::vector<double> sink = {};         ///< (H) sink logits; empty if input.sink is empty
   std::vector<double> coordinates = {};  ///< (S, 2), or (B S, 2) if entries lie end to end; empty: not given
@@ -65,17 +65,17 @@ class InputFile {
 /// what was expected.
 InputFile tensor_file(const runfile::InputSettings& input, const comm::Communicator& comm, bool gradients = false);
 
-/// Which gradients and targets a run of a layer reads in addition to x.
+/// Selects the tensors that a run of a layer reads in addition to x.
 struct LayerExtras {
   bool dy = false;
   bool target = false;
 };
 /// Checks whether x, the weights and the `extras` fit each other. settings.layer must be set; x, dy and target are
-/// (B, S, E). Collective; throws as tensor_file().
+/// (B, S, E). Collective. Throws the same errors as tensor_file().
 InputFile layer_file(const runfile::Settings& settings, LayerExtras extras, const comm::Communicator& comm);
 
 /// Reads this rank's parts of matrices; a NaN or infinity is an error. Collective: every rank names the same datasets.
-/// Throws as InputFile::read().
+/// Throws the same errors as InputFile::read().
 void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts, const comm::Communicator& comm);
 
 // The following functions read single items of other HDF5 files. They are local, and throw Error(failure).

@@ -18,7 +18,7 @@ std::string time_text(Index nanoseconds) {
   return fmt::format("{}.{:09}", text, nanoseconds % second);
 }
 
-/// What has changed: "inode 12 -> 15, 4096 -> 8192 bytes, modified ... -> ...".
+/// Describes what has changed: "inode 12 -> 15, 4096 -> 8192 bytes, modified ... -> ...".
 std::string changes(const FileState& before, const FileState& now) {
   std::string text;
   const auto add = [&](const std::string& change) { text += (text.empty() ? "" : ", ") + change; };
@@ -34,7 +34,7 @@ std::string changes(const FileState& before, const FileState& now) {
 }  // namespace
 
 FileState state_of(const std::string& path) {
-  // Opens the file, because only this makes a network file system ask its server.
+  // Opens the file, because only opening makes a network file system ask its server.
   const struct stat status = check_openable(path, false);
   return {Index(status.st_dev), Index(status.st_ino), Index(status.st_size),
           Index(status.st_mtim.tv_sec) * second + Index(status.st_mtim.tv_nsec)};

@@ -34,10 +34,10 @@ FileState state_of(const std::string& path);
 /// Error(failure) on every rank.
 FileState agreed_state(const std::string& path, const comm::Communicator& comm);
 
-/// Throws Error(failure), which says what changed, if the file is not as it was. Local.
+/// Throws Error(failure) if the file has changed. The message says what has changed. Local.
 void check_unchanged(const std::string& path, const FileState& seen);
 
-/// Extents, storage type and order of axes of a dataset, and where its numbers are.
+/// Describes a dataset: its extents, storage type, order of axes, and the position of its numbers.
 struct DatasetInfo {
   /// Special values of `offset`.
   static constexpr Index not_known = -2;  ///< not looked up yet
@@ -55,7 +55,7 @@ struct DatasetInfo {
 struct InspectedFile {
   std::string path;
   FileState state;                              ///< as this rank sees it
-  std::map<std::string, DatasetInfo> datasets;  ///< those that the run reads, by name
+  std::map<std::string, DatasetInfo> datasets;  ///< the datasets that the run reads, by name
   /// Batch entries lie end to end, as one sequence: row S of the file is row 0 of entry 1.
   bool is_end_to_end = false;
   /// Rows that do not exist, ascending. They are not read; in memory they are zeros. If entries lie end to end, rows
@@ -72,18 +72,19 @@ struct InspectedFile {
     core::require(found != datasets.end(), [&] { return path + ": dataset was never looked at: " + dataset; });
     return found->second;
   }
-  /// How many numbers `rows` rows of the dataset have: of one entry, or of all entries that lie end to end.
+  /// Returns how many numbers `rows` rows of the dataset have. If entries lie end to end, `rows` counts rows of the one
+  /// sequence. Otherwise every entry has `rows` rows.
   Index numbers_in(const DatasetInfo& info, Index rows) const;
-  /// Whether some rows of the dataset are left out. After reading, memory holds zeros for these rows.
+  /// True if some rows of the dataset are left out. After reading, memory holds zeros for these rows.
   bool has_left_out(const DatasetInfo& info) const {
     return info.extents.size() >= 3 && !info.has_all_rows && !left_out.empty() && left_out.back().end > info.first_row;
   }
   /// The missing values to look for in memory after reading. Leaves out the value 0 if memory holds zeros for rows that
-  /// do not exist, because these zeros are no error.
+  /// do not exist, because these zeros are no errors.
   MissingValues missing_after_reading(const DatasetInfo& info) const;
 };
 
-/// As check_unchanged() above, for a file and for all its `others`.
+/// Calls check_unchanged() above for a file and for all its `others`.
 void check_unchanged(const InspectedFile& file);
 
 /// Calls `read`, which opens the file, and checks before and after it that the file is still the same. Throws

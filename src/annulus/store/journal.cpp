@@ -42,8 +42,8 @@ std::optional<std::string> without_checksum(const std::string& text) {
   return line;
 }
 
-/// Whether a text begins like "<checksum> head {" or, if it is shorter or empty, like the beginning of this: a process
-/// that was killed may have written no more.
+/// True if a text begins like "<checksum> head {". A shorter or empty text may be only the beginning of this, because a
+/// process that was killed may have written no more.
 bool begins_like_journal(const std::string& text) {
   const std::string rest = " head {";
   for (std::size_t i = 0; i < std::min(text.size(), 8 + rest.size()); ++i) {

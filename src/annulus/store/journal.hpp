@@ -1,6 +1,6 @@
-// NAME.journal records which units of an output are finished, and which process works on which unit. It is a text file;
-// all processes that work on the output append whole lines to it, under a lock, and no other program reads it. It also
-// protects the output: while a process that has signed on (line `owner`) lives, no other run makes the file.
+// NAME.journal records which units of an output are finished, and which process works on which unit. It is a text file.
+// All processes that work on the output append whole lines to it, under a lock. No other program reads it. The journal
+// also protects the output: while a process that has signed on (line `owner`) lives, no other run makes the file.
 //
 //   head {...}             what is computed: settings, input, version, and how the work is cut into units
 //   making                 a launch lays out the part file; a part file that exists from now on belongs to this journal
@@ -66,7 +66,8 @@ class Journal {
   /// ABOUT of a living process that works on the output in a launch other than `launch`; empty if there is none. If the
   /// file system has no locks, this may be a dead process of another machine: only that machine knows whether it lives.
   std::optional<std::string> worker(std::uint64_t launch = 0) const;
-  /// The end of a message that names a worker(): what to do if it is gone. Empty if the file system has locks.
+  /// Returns the end of a message that names a worker(): it says what to do if that process is gone. Empty if the file
+  /// system has locks.
   std::string if_gone(const std::string& part_file) const;
   /// For file systems without locks: ABOUT of another process that works on the output and lives on this machine.
   std::optional<std::string> neighbour() const;
@@ -100,16 +101,17 @@ class Journal {
   std::vector<std::string> notes() const;
   /// The finished units, with the text of their line `check`; "" for a unit without this line.
   std::map<Unit, std::string> checks() const;
-  /// Whether the unit is not finished, and a living process works on it.
+  /// True if the unit is not finished, and a living process works on it.
   bool is_claimed(const Unit& unit) const;
   bool is_stopped(std::uint64_t launch) const { return stopped_.contains(launch); }
 
-  /// Claims the completion of the file for this process, until the journal is closed; false if another process has it.
+  /// Claims the completion of the file for this process, until the journal is closed. False if another process has
+  /// claimed it.
   bool take_completion();
 
   /// Removes the file of the journal. Call it when the run has ended, so that another run can make this output.
   void remove();
-  /// Whether the path still leads to this journal.
+  /// True if the path still leads to this journal.
   bool is_there() const { return file_.is_named(path_); }
 
  private:

@@ -8,9 +8,9 @@
 
 namespace annulus::store {
 
-/// Parses JSON. For text that is not JSON, or has more levels than any that this program writes, returns a value for
-/// which is_discarded() is true. The limit is needed because functions that walk through values recurse once for each
-/// level, and a text of some megabytes can have millions of levels.
+/// Parses JSON. For text that is not JSON, or that has more levels than any JSON that this program writes, returns a
+/// value for which is_discarded() is true. The limit is needed because functions that walk through values recurse once
+/// for each level, and a text of some megabytes can have millions of levels.
 inline nlohmann::ordered_json parse_json(const std::string& text) {
   constexpr int most_levels = 64;
   int deepest = 0;
@@ -34,8 +34,8 @@ inline const nlohmann::ordered_json& whole_numbers(const nlohmann::ordered_json&
   return json;
 }
 
-/// The text of `json`, in one line if `indent` is -1. Names of folders need not be UTF-8, and JSON must be: U+FFFD
-/// replaces each byte that is not.
+/// The text of `json`, on one line if `indent` is -1. Names of folders need not be UTF-8, but JSON must be. So U+FFFD
+/// replaces each byte that is not UTF-8.
 inline std::string text_of(const nlohmann::ordered_json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -17,7 +17,7 @@ struct MatrixPart {
   Rectangle part;  ///< must be inside `kept`; empty: this rank reads or writes nothing
   Rectangle kept;
   void* host = nullptr;
-  std::optional<NumberType> type{};  ///< for writing: type in memory; empty: that of the dataset
+  std::optional<NumberType> type{};  ///< for writing: type in memory; empty: the dataset's type
 };
 
 /// The part as a piece of a tensor with one batch entry, in which each column is a head with one number.

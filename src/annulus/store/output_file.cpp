@@ -108,8 +108,8 @@ void OutputFile::refuse_other_run(const std::string& worker) const {
        final_path_, worker, journal_->if_gone(part_path_));
 }
 
-/// On rank 0: makes journal and part file, or opens those of another launch; false if that launch has cut the output
-/// into other units.
+/// Makes the journal and the part file, or opens those of another launch. Returns false if that launch has cut the
+/// output into other units. Call it on rank 0.
 bool OutputFile::lay_out(const MayContinue& may_continue) {
   if (!is_taken(journal_path_)) check_can_be_made(final_path_, plan_.where.overwrite);  // check before anything is made
   Journal::Lock lock = open_journal();
@@ -140,7 +140,7 @@ bool OutputFile::lay_out(const MayContinue& may_continue) {
 bool OutputFile::begin(Journal::Lock& lock) {
   if (!plan_.keeps_units) note_unfinished(journal_path_, journal_guard_);
   try {
-    discard(part_path_, *journal_);  // first: only the journal says that this part file may be removed
+    discard(part_path_, *journal_);  // before begin_anew(): only the old journal says that this file can be removed
     check_can_be_made(final_path_, plan_.where.overwrite);
     lock.begin_anew();
     lock.write("head " + plan_.head);
@@ -200,7 +200,7 @@ void OutputFile::write_parts(const std::vector<MatrixPart>& parts,
 }
 
 void OutputFile::publish(const Record& record) {
-  struct ReleaseGuards {  // acts on other ranks: only rank 0 renames, keeps or removes files, even after an error
+  struct ReleaseGuards {  // for ranks other than 0: only rank 0 renames, keeps or removes files, even after an error
     OutputFile& file;
     ~ReleaseGuards() {
       if (file.comm_.is_root()) return;

@@ -37,21 +37,23 @@ class OutputFile : public RowWriter {
   /// if this launch must not continue.
   using MayContinue = std::function<bool(const Journal&, const PartLayout&)>;
 
-  /// Lays the file out, or opens one that `may_continue` accepts. Collective. Throws the same Error(failure) on every
-  /// rank if the folder is missing or not writable, if the file exists and must not be replaced or is not a regular
-  /// file, if space is missing, or if another run makes the file; the message names the process of that run.
+  /// Lays the file out, or opens a file that `may_continue` accepts. Collective. Throws the same Error(failure) on
+  /// every rank if the folder is missing or not writable, if the file exists and must not be replaced or is not a
+  /// regular file, if space is missing, or if another run makes the file. In the last case, the message names the
+  /// process of that run.
   OutputFile(OutputPlan plan, const comm::Communicator& comm, const MayContinue& may_continue = {});
   /// If publish() was not called, removes the file, unless finished units are kept. Not collective.
   ~OutputFile() override;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// False: another launch has cut the output into other units, so this object has not opened the file.
+  /// False if another launch has cut the output into other units: then this object has not opened the file.
   bool is_open() const { return launch_ != 0; }
-  /// A number that all processes of this launch share.
+  /// A number that is the same in all processes of this launch.
   std::uint64_t launch() const { return launch_; }
 
-  /// Call it on rank 0 or, if finished units are kept, on any rank: otherwise only rank 0 has opened the journal.
+  /// If finished units are kept, call it on any rank. Otherwise call it on rank 0: no other rank has opened the
+  /// journal.
   Journal& journal() { return *journal_; }
   const Journal& journal() const { return *journal_; }
   /// nullptr if another launch has already given the file its final name.

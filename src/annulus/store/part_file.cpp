@@ -39,7 +39,8 @@ Index bytes_of(const TensorSpec& spec) {
                          std::multiplies<Index>());
 }
 
-/// The byte range of the numbers of each dataset in the top group: tensors, and scales, whose space stays empty.
+/// Returns the byte range of the numbers of each dataset in the top group: of tensors and of scales, whose space stays
+/// empty.
 std::vector<core::Interval> number_ranges(hid_t file, const std::string& path) {
   std::vector<std::string> names;
   const auto note = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
@@ -91,7 +92,7 @@ void note_written(const Descriptor& file, const std::string& path, core::Interva
   }
 }
 
-/// Finds where everything is in a file that HDF5 has laid out, and gives scratch tensors positions after that.
+/// Finds the tensors and HDF5's own bytes in a file that HDF5 has laid out. Gives scratch tensors positions after them.
 PartLayout found_layout(const Descriptor& file, const std::string& path, const std::vector<PartTensor>& tensors) {
   struct stat about {};
   if (fstat(file.id(), &about) != 0) fail(ErrorKind::failure, "{}: {}", path, std::strerror(errno));
@@ -215,7 +216,7 @@ const RawTensor& PartFile::place(const std::string& dataset) const {
   return found->second;
 }
 
-/// Throws if `file` is not the one that was laid out, if the path leads to another one, or if `file` is too short.
+/// Throws if `file` is not the file that was laid out, if the path leads to another file, or if `file` is too short.
 void PartFile::check(const Descriptor& file, Index bytes) const {
   const comm::BlockingScope inside("the look at " + path_);
   struct stat about {};
@@ -325,7 +326,7 @@ void PartFile::close() {
   flush();
   for (auto& [name, place] : tensors_) place.file = nullptr;
   const std::shared_ptr<Descriptor> last = std::move(file_);
-  if (last.use_count() == 1) flush_and_close(*last, path_);  // otherwise a FileRows still reads from it
+  if (last.use_count() == 1) flush_and_close(*last, path_);  // otherwise a FileRows still reads from the file
 }
 
 void PartFile::undo_record(const Descriptor& file) const {
@@ -344,7 +345,7 @@ void PartFile::publish(const std::string& final_path, bool overwrite, const Reco
                        AtomicFile::Unnamed unnamed) const {
   const Descriptor file(path_, O_RDWR | O_NOFOLLOW);
   undo_record(file);
-  extend(file, path_, store::bytes_of(record) + spare_bytes);  // HDF5 removes what it does not use
+  extend(file, path_, store::bytes_of(record) + spare_bytes);  // HDF5 removes the bytes that it does not use
   add_record(path_, record);
   check(file, layout_.bytes);
   AtomicFile(final_path, overwrite, path_, unnamed).publish();

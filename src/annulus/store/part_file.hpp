@@ -31,7 +31,7 @@ struct PartLayout {
   Index inode = 0;
   Index bytes = 0;                       ///< size of the layout; scratch tensors come after it
   std::map<std::string, Index> offsets;  ///< position of each tensor in bytes, by name
-  /// HDF5's own bytes (not numbers of datasets) of the file from byte `begin` on, as they were laid out.
+  /// Bytes from byte `begin` of the file, as they were laid out. They are HDF5's own bytes, not numbers of datasets.
   struct Bytes {
     Index begin = 0;
     std::string bytes;
@@ -53,7 +53,8 @@ class PartFile final : public core::RowSink {
                             std::optional<UnfinishedFile>& guard);
 
   /// Opens a file that was laid out. Throws Error(failure) if the path leads to another file, or if bytes are missing
-  /// at the end. `has_scratch`: false once publish() may have begun: it writes the record over the scratch tensors.
+  /// at the end. `has_scratch`: false once publish() may have begun, because publish() writes the record over the
+  /// scratch tensors.
   PartFile(std::string path, PartLayout layout, const std::vector<PartTensor>& tensors, bool has_scratch);
 
   /// Writes rows of a tensor on this rank alone, while other ranks write other rows. Bytes that do not fill a block of

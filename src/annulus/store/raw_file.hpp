@@ -17,13 +17,13 @@ struct RawTensor {
   RowLayout layout;
 };
 
-/// The layout of a dataset with one to four axes; the type in memory is that of the file. Its axes are (B, S, heads,
-/// numbers), (B, S, heads), (rows, heads) for a matrix, whose columns count as heads, or (rows) for a vector.
+/// Returns the layout of a dataset with one to four axes: (B, S, heads, numbers), (B, S, heads), (rows, heads) for a
+/// matrix, whose columns count as heads, or (rows) for a vector. The type in memory is the type in the file.
 RowLayout layout_of(const InspectedFile& seen, const std::string& dataset);
 
 /// Opens the file of a dataset whose bytes in the file are contiguous and the same as in memory, and checks that the
-/// file has not changed. Empty if only HDF5 can read the dataset; asks HDF5 whether this is so if `seen` does
-/// not say it. Local. Throws Error(failure).
+/// file has not changed. Empty if only HDF5 can read the dataset. If `seen` does not say whether this is so, asks HDF5.
+/// Local. Throws Error(failure).
 std::optional<RawTensor> raw_tensor(const InspectedFile& seen, const std::string& dataset);
 
 /// Reads pieces, and converts them if layout.memory is another type. Throws Error(failure) with the dataset's name if
@@ -37,8 +37,8 @@ using VisitBytes = std::function<void(Index begin, const std::byte* bytes, Index
 /// not fit.
 void for_each_stretch(const RowLayout& layout, const std::vector<core::RowPiece>& pieces, const VisitBytes& visit);
 
-/// Writes bytes of a tensor in several calls; between them the watchdog learns that work goes on. Call it on the thread
-/// that calls MPI. Throws Error(failure).
+/// Writes bytes of a tensor in several calls. Between two calls, tells the watchdog that work goes on. Call it on the
+/// thread that calls MPI. Throws Error(failure).
 void write_watched(const RawTensor& tensor, Index begin, const std::byte* bytes, Index count,
                    core::RowTraffic& traffic);
 

@@ -1,4 +1,4 @@
-// What rank 0 writes to a file with HDF5: the layout at the start, and the record at the end.
+// The parts of a file that rank 0 writes with HDF5: the layout at the start, and the record at the end.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,9 @@ struct TensorSpec {
   std::string units = "1";
 };
 /// A dataset for a tensor in core::stored_tensor_table: (B, S, heads, D), (B, S, H) for lse, (B, S, H, k) for top_rows.
-/// Any other name gets the axes of q. The axis of the heads of k and v is named kv_head if k has fewer heads than q.
-/// `query_rows`: number of rows of q, or 0 if it is S. If it is not S, the axis of these rows is named query.
+/// A name that is not in this table gets the axes of q. The axis of the heads of k and v is named kv_head if k has
+/// fewer heads than q. `query_rows`: number of rows of q; 0 means S. If it is not S, the axis of these rows is named
+/// query.
 TensorSpec tensor_spec(const std::string& name, NumberType type, const core::Shape& shape,
                        core::AxisOrder order = core::AxisOrder::bshd, Index query_rows = 0, Index top_keys = 0);
 
@@ -35,13 +36,13 @@ TensorSpec tensor_spec(const std::string& name, NumberType type, const core::Sha
 struct OutputTarget {
   std::string file;
   bool overwrite = false;
-  std::optional<Index> alignment{};  ///< datasets of this many bytes or more start at multiples of it; empty: auto
+  std::optional<Index> alignment{};  ///< bytes; datasets of this size or more start at multiples of it; empty: auto
   comm::FileHints hints{};           ///< hints for making the file
 };
 OutputTarget target_of(const runfile::OutputSettings& output);
 
-/// A dataset of group /run; the values on rank 0 are written. Axes "rank" and extents {P}: one number for each rank.
-/// Axes "rank hop" and extents {P, hops}: one number for each rank and hop.
+/// A dataset of group /run. Only the values on rank 0 are written. With axes "rank" and extents {P}, it has one number
+/// for each rank. With axes "rank hop" and extents {P, hops}, it has one number for each rank and hop.
 struct Column {
   std::string name;
   std::string units;  ///< as in the CF conventions of netCDF: "s", "bytes", "1" for counts
@@ -51,21 +52,22 @@ struct Column {
   std::vector<double> values;
 };
 
-/// What a file contains apart from tensors. The values on rank 0 are written.
+/// The content of a file apart from tensors. Only the values on rank 0 are written.
 struct Record {
-  std::string settings;         ///< resolved run file, dataset /run/settings; empty: no group /run
+  std::string settings;         ///< resolved run file, for dataset /run/settings; empty: no group /run
   std::vector<Column> columns;  ///< datasets of /run
   std::vector<std::pair<std::string, std::string>> provenance;       ///< attributes of /provenance, in this order
   std::vector<std::pair<std::string, std::string>> attributes = {};  ///< of the file; they depend only on the input
   std::vector<std::pair<std::string, std::string>> decisions = {};   ///< attributes of /run
 };
 
-/// More bytes than the metadata of a file's layout and the overhead of a record need.
+/// This many bytes are always enough for the metadata of a file's layout. They are also enough for the overhead of a
+/// record.
 inline constexpr Index spare_bytes = Index(1) << 18;
 
-/// Datasets of `from` bytes or more start at multiples of `step` bytes: file systems cut files into stripes and blocks,
-/// and two ranks that write to the same stripe or block wait for each other. Smaller datasets start anywhere, so that
-/// small files stay small.
+/// Datasets of `from` bytes or more start at multiples of `step` bytes, because file systems cut files into stripes and
+/// blocks, and two ranks that write to the same stripe or block wait for each other. Smaller datasets start anywhere,
+/// so that small files stay small.
 struct Alignment {
   Index from = Index(16) << 20;
   Index step = Index(1) << 20;  ///< Lustre's default stripe, and a multiple of other systems' blocks

@@ -33,13 +33,13 @@ std::vector<core::RowPiece> pieces_of(core::Interval batch, const std::vector<co
 void read_rows(const InspectedFile& file, const RowsIn& tensor, const std::vector<core::Interval>& rows,
                Wanted wanted = Wanted::finite_numbers);
 
-/// Reads a part of a matrix or of a vector (one column) in its type. Throws as read_rows().
+/// Reads a part of a matrix or of a vector (one column) in its type. Throws the same errors as read_rows().
 void read_part(const InspectedFile& file, const MatrixPart& part, Wanted wanted = Wanted::finite_numbers);
 
-/// Rank 0 finds where the numbers of all datasets in `file` are, which numbers mean "missing", and which other files
-/// hold parts of these datasets, or of the small datasets of `input` (sink, documents, lengths, coordinates). All ranks
-/// note the result in `file`. Collective. Throws the same Error(failure) on every rank, for example if a dataset was
-/// never written.
+/// Rank 0 finds where the numbers of all datasets in `file` are, and which numbers mean "missing". It also finds the
+/// other files that hold parts of these datasets, or of the small datasets of `input` (sink, documents, lengths,
+/// coordinates). All ranks note the result in `file`. Collective. Throws the same Error(failure) on every rank, for
+/// example if a dataset was never written.
 void look_at_storage(InspectedFile& file, const runfile::InputSettings& input, const comm::Communicator& comm);
 
 /// The filters of the file's datasets that are plugins: programs of third parties, which are not part of HDF5. Each is

@@ -1,4 +1,4 @@
-// Finds which bytes of a file hold given rows of a tensor, and where in memory they belong. Plans few reads for them.
+// Finds the bytes of a file that hold given rows of a tensor, and their positions in memory. Plans few reads for them.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@ namespace annulus::store {
 
 using core::Index;
 
-/// Which numbers may be read. finite_numbers: no NaN, no infinity, and no number that stands for a missing one.
+/// The numbers that may be read. finite_numbers: no NaN, no infinity, and no number that stands for a missing number.
 /// present_numbers: also NaN and infinity. any_numbers: for results, and for inputs that all ranks check afterwards.
 enum class Wanted { finite_numbers, present_numbers, any_numbers };
 
-/// How a tensor is stored in a file, which type it gets in memory, and which of its numbers may be read.
+/// Says how a tensor is stored in a file, which type it gets in memory, and which of its numbers may be read.
 struct RowLayout {
   std::string where;           ///< for messages: "tokens.h5: dataset /q"
   Index offset = 0;            ///< position of its first byte in the file
@@ -63,10 +63,10 @@ std::vector<core::RowPiece> in_entries(const core::RowPiece& piece, Index sequen
 /// The pieces without the rows that do not exist (layout.left_out). Fills the memory of these rows with zeros.
 std::vector<core::RowPiece> existing(const RowLayout& layout, const std::vector<core::RowPiece>& pieces);
 
-/// The runs of a piece, which may continue in the next entry, see in_entries(). Throws an internal error if the tensor
-/// lacks a row or a head. Worked example: rows 1 and 3 of heads [0, 2) of a (1, 4, 2, 8) float32 tensor that begins
-/// at byte 100. In order bshd these are 2 runs of 16 numbers, the first at byte 164, 128 bytes apart. In order bhsd
-/// each head has 2 runs of 8 numbers, 64 bytes apart: the first run is at byte 132 for head 0 and at byte 260 for
+/// Returns the runs of a piece. The piece may continue in the next entry, see in_entries(). Throws an internal error if
+/// the tensor lacks a row or a head. Worked example: rows 1 and 3 of heads [0, 2) of a (1, 4, 2, 8) float32 tensor that
+/// begins at byte 100. In order bshd these are 2 runs of 16 numbers, the first at byte 164, 128 bytes apart. In order
+/// bhsd each head has 2 runs of 8 numbers, 64 bytes apart: the first run is at byte 132 for head 0 and at byte 260 for
 /// head 1.
 std::vector<RowRuns> runs_of(const RowLayout& layout, const core::RowPiece& piece);
 
@@ -92,8 +92,9 @@ struct ReadCall {
 };
 
 /// Calls visit() with the reads that together contain all runs, in ascending order. Within a window of `window` bytes,
-/// one read goes from the first to the last needed byte, if at least a quarter of these bytes is needed. Otherwise runs
-/// share a read only if they are less than `gap` bytes apart. A run longer than a window makes the window longer.
+/// one read goes from the first to the last needed byte, if at least a quarter of these bytes is needed. Otherwise one
+/// read gets several runs only if they are less than `gap` bytes apart. A run longer than a window makes the window
+/// longer.
 void for_each_read(const std::vector<RowRuns>& runs, Index number_bytes, Index window, Index gap,
                    const std::function<void(const ReadCall&)>& visit);
 

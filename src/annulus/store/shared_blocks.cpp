@@ -91,7 +91,8 @@ void append(std::vector<std::byte>& message, Index begin, const std::byte* bytes
   message.insert(message.end(), bytes, bytes + count);
 }
 
-/// Makes the next messages to other ranks, together at most `most` bytes, from the end of the stretches that are left.
+/// Makes the next messages to other ranks. Takes at most `most` bytes in all from the end of the stretches that are
+/// left.
 comm::ByteMessages next_messages(std::map<int, std::vector<Stretch>>& left, Index most) {
   comm::ByteMessages messages;
   while (most > 0 && !left.empty()) {

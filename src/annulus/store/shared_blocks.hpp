@@ -32,8 +32,8 @@ using RankOf = std::function<int(const OneNumber&)>;
 /// Finds the rank that has a row, by bisection.
 class RowOwners {
  public:
-  /// `entry_rows`: S if the partition is of B S rows, with batch entries end to end; 0: the partition is of S rows, and
-  /// the same for every entry.
+  /// `entry_rows`: S if the partition divides B S rows, because batch entries lie end to end; 0 if it divides S rows,
+  /// and is the same for every entry.
   explicit RowOwners(const pattern::Partition& partition, Index entry_rows = 0);
 
   int rank_of(Index row) const;
@@ -77,7 +77,8 @@ class RowWriter {
   virtual void write(const std::vector<RowsOut>& tensors, const std::vector<core::Interval>& rows,
                      const RowOwners& owners) = 0;
   /// Writes this rank's parts of matrices and vectors. Collective: every rank names the same datasets. Each number is
-  /// in one rank's part; rank_of(dataset) finds the rank by row and column (OneNumber::head). Throws as write().
+  /// in one rank's part; rank_of(dataset) finds the rank by row and column (OneNumber::head). Throws the same errors as
+  /// write().
   virtual void write_parts(const std::vector<MatrixPart>& parts,
                            const std::function<RankOf(const std::string& dataset)>& rank_of) = 0;
 };

@@ -47,7 +47,7 @@ class LaunchFile {
 
   /// Writes a line and flushes it to disk. Throws Error(failure), but earlier lines are kept.
   void append(const CaseRecord& record);
-  /// Notes that these cases have begun. Throws as append().
+  /// Notes that these cases have begun. Throws the same errors as append().
   void begin(const std::vector<Index>& numbers);
 
  private:
@@ -67,17 +67,17 @@ struct Parts {
   std::string state;                ///< names and sizes of the files; if it has not changed, no launch has added a line
 };
 
-/// Reads all files in the table's folder. Throws Error(failure) if a file belongs to another sweep; the message says in
-/// what the two sweeps differ.
+/// Reads all files in the table's folder. Throws Error(failure) if a file belongs to another sweep; the message says
+/// how the two sweeps differ.
 Parts read_parts(const std::string& table, const std::string& identity);
-/// Only the `state` of read_parts().
+/// Returns only the `state` of read_parts().
 std::string state_of_parts(const std::string& table);
 
 /// The folder of the files: "sweep.h5.part".
 std::string folder_of_parts(const std::string& table);
 
 /// Throws Error(failure) if the identity `made`, found in `file`, differs from `asked`. The message says what differs,
-/// and names the run file's `key` for `file`.
+/// and names `key`, the key of the run file that sets `file`.
 void check_same_sweep(std::string_view key, const std::string& file, const std::string& made, const std::string& asked);
 
 }  // namespace annulus::store

@@ -16,7 +16,7 @@ namespace {
 using core::ErrorKind;
 using core::fail;
 
-/// What an axis means, according to its name.
+/// The meaning of an axis, according to its name.
 enum class Meaning { unknown, rows, heads };
 
 Meaning meaning_of(std::string name) {
@@ -77,7 +77,7 @@ std::string axes_text(const char* heads, core::AxisOrder order, bool with_head_d
   return fmt::format("({})", fmt::join(axes, ", "));
 }
 
-/// q, and the order of its axes, which is also that of the other tensors.
+/// q, and the order of its axes, which is also the order of the other tensors' axes.
 struct Query {
   FoundDataset found;
   core::AxisOrder order = core::AxisOrder::bshd;
@@ -87,8 +87,8 @@ struct Query {
   Index heads() const { return extents()[heads_axis(order)]; }
 };
 
-/// True if k or v (B, S, Hkv, D or Dv) fits q (B, Sq, H, D) when both have this order of axes: Hkv divides H, and S
-/// equals Sq (with `any_rows`, S may be any number).
+/// True if `tensor`, k or v (B, S, Hkv, D or Dv), fits q (B, Sq, H, D) when the axes of the two tensors have this
+/// order: Hkv divides H, and S equals Sq (with `any_rows`, S may be any number).
 bool fits(const FoundDataset& tensor, bool is_k, const FoundDataset& q, core::AxisOrder order, bool any_rows) {
   if (tensor.extents[0] != q.extents[0] || (is_k && tensor.extents[3] != q.extents[3])) return false;
   const std::size_t rows = sequence_axis(order), heads = heads_axis(order);
@@ -163,8 +163,8 @@ void check_against_q(const FoundDataset& tensor, const Query& q, const FoundData
   }
 }
 
-/// Compares dout with q, but the head size of dout with that of v. Compares dlse (B, Sq, H) with q; dlse has q's order
-/// of axes and lse's type.
+/// Compares dout with q, but dout's head size with v's. Compares dlse (B, Sq, H) with q: dlse must have q's order of
+/// axes and lse's type.
 void check_gradients(const FoundDataset& dout, const std::optional<FoundDataset>& dlse, const Query& q,
                      const FoundDataset& v) {
   check_type(dout, q.found.type, q.found.where);
@@ -287,7 +287,7 @@ std::string read_text_dataset(const std::string& path, const std::string& name) 
   const FileId file = open_alone(path, false);
   const DatasetId dataset = open_dataset(file, path, name);
   const SpaceId space(check_hdf5(comm::blocking("H5Dget_space", H5Dget_space, dataset), "{}: dataset {}", path, name));
-  if (H5Sget_simple_extent_npoints(space) != 1) {  // the read below has room for one text
+  if (H5Sget_simple_extent_npoints(space) != 1) {  // the read below has memory for one text
     fail(ErrorKind::failure, "{}: dataset {} holds no text: expected one string", path, name);
   }
   const TypeId stored(check_hdf5(H5Dget_type(dataset), "{}: dataset {}", path, name));

@@ -20,14 +20,15 @@
 
 namespace annulus::store {
 
-/// What a unit has written of one dataset.
+/// The pieces of one dataset that a unit has written, and their checksum.
 struct UnitCheck {
   std::vector<core::RowPiece> pieces;  ///< their memory and pitches are not used
   std::uint64_t sum = 0;
 
   /// Adds to `pieces`. Pass the numbers of these pieces to add_bytes(), too.
   void add(const RowLayout& layout, const std::vector<core::RowPiece>& more);
-  /// Adds bytes to the sum. They belong at byte `begin` of the file, and are whole heads, as for_each_stretch() gives.
+  /// Adds bytes to the sum. They belong at byte `begin` of the file, and are whole heads, as in the calls of
+  /// for_each_stretch().
   void add_bytes(const RowLayout& layout, Index begin, const std::byte* bytes, Index count);
 };
 

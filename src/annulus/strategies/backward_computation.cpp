@@ -10,7 +10,7 @@ namespace {
 
 using kernels::Gradient;
 
-/// Whether results are written over their sums: always, except where sums in float32 make results in float64.
+/// True if results are written over their sums. They always are, except where sums in float32 make results in float64.
 bool results_replace_sums(const Problem& problem) {
   return core::bytes_of(problem.type) <= core::bytes_of(problem.precision);
 }
@@ -27,7 +27,7 @@ void finish_views(const Problem& problem, Gradient which, Index heads, Index row
                            problem.scale, problem.pattern.output_scale());
 }
 
-/// Turns sums into gradients, `heads` heads per row: rows `rows` of `sums` become rows `to`, `to` + 1, ... of `result`.
+/// Turns sums of `heads` heads per row into gradients: rows `rows` of `sums` become rows of `result` from row `to` on.
 void finish_rows(const Problem& problem, Gradient which, Index heads, core::Interval rows, const core::Buffer& sums,
                  const core::Buffer& result, Index to) {
   const auto view = [&](const core::Buffer& buffer, core::DType type, Index row) {
@@ -38,7 +38,8 @@ void finish_rows(const Problem& problem, Gradient which, Index heads, core::Inte
                view(result, problem.type, to));
 }
 
-/// Makes dK and dV of `rows` rows of all batch entries from `sums` (a GradientBlock); `dk` and `dv` are other memory.
+/// Makes dK and dV of `rows` rows of all batch entries from `sums` (a GradientBlock); `dk` and `dv` lie outside
+/// `sums`.
 void finish_key_rows(const Problem& problem, Index rows, const core::Buffer& sums, void* dk, void* dv) {
   const Index all = problem.shape.batch * rows, heads = problem.shape.kv_heads;
   const GradientBlock block{sums.data(), rows, false};
@@ -50,7 +51,7 @@ void finish_key_rows(const Problem& problem, Index rows, const core::Buffer& sum
   finish(Gradient::dv, dv, problem.shape.dim_of_values());
 }
 
-/// finish_rows() for row 0, in place. It uses a buffer: otherwise the kernel would overwrite sums that it still reads.
+/// finish_rows() for row 0, in place, through a buffer. Otherwise the kernel would overwrite sums that it still reads.
 void finish_first_row(const Problem& problem, Gradient which, Index heads, const core::Buffer& sums) {
   const core::Buffer row("gradient row", heads * problem.head_row_bytes());
   finish_rows(problem, which, heads, {0, 1}, sums, row, 0);
@@ -82,7 +83,7 @@ core::Buffer buffer_for_results(const Problem& problem, const core::Buffer& sums
   return results_replace_sums(problem) ? sums.first(bytes) : core::Buffer(name, bytes);
 }
 
-/// The tensor that the caller lent, otherwise the one in a buffer.
+/// Returns the tensor that the caller lent or, if the caller lent none, the one in a buffer.
 core::TensorView lent_or_own(const core::TensorView& lent, const core::TensorView& own) {
   return lent.data != nullptr ? lent : own;
 }

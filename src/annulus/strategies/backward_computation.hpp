@@ -1,4 +1,4 @@
-// What the backward passes of all strategies share: gradients of this rank's queries, and of keys as they arrive.
+// Makes the gradients of this rank's queries, and of keys as they arrive, in the backward passes of all strategies.
 #pragma once
 
 #include "annulus/kernels/backward.hpp"
@@ -6,8 +6,8 @@
 
 namespace annulus::strategies {
 
-/// delta = dout . out - dlse of `rows` rows: (B, rows, H) in the problem's precision. Throws if `tensors` lacks out,
-/// normalizers or dout.
+/// Returns delta = dout . out - dlse, (B, rows, H) in the problem's precision, for `rows` rows. Throws if `tensors`
+/// lacks out, normalizers or dout.
 core::Buffer make_delta(const Problem& problem, Index rows, const Tensors& tensors);
 
 /// Makes tensors.sink_sums, the gradients of the sink logits, from normalizers and delta of `rows` rows. Does nothing
@@ -44,16 +44,18 @@ class BackwardComputation final : public SumComputation {
 /// Makes Tensors::dkv of `rows` rows, in the storage type, from the sums of dK and dV, and frees the sums.
 core::Buffer finish_keys(const Problem& problem, Index rows, core::Buffer sums, core::HopMetrics& metrics);
 
-/// Makes dQ (B, rows, H, D) in the storage type, in the memory of `callers` if it fits. `sums` is (B, parts * rows, H,
-/// D) for `parts` ranks: its row p * rows + i is the sum that rank p made for row i. Adds a row's sums in rank order.
+/// Makes dQ (B, rows, H, D) in the storage type, in `callers` if this is borrowed memory of the right size. `sums` is
+/// (B, parts * rows, H, D) for `parts` ranks: its row p * rows + i is the sum that rank p made for row i. Adds a row's
+/// sums in rank order.
 core::Buffer finish_query_sums(const Problem& problem, Index rows, Index parts, const core::Buffer& sums,
                                const core::Buffer& callers, core::HopMetrics& metrics);
 
-/// In how many blocks of batch entries a backward pass works, one block after another, if no rank adds to another
-/// rank's sums. Entries share nothing, so each block can be small enough that its sums stay in the threads' caches.
+/// Returns in how many blocks of batch entries a backward pass works, one block after another, if no rank adds to
+/// another rank's sums. Entries are independent, so blocks can be so small that a block's sums stay in the threads'
+/// caches.
 Index backward_blocks(const Problem& problem, const RowCounts& rows);
-/// The tensors of the batch entries `entries`, of a rank with `queries` query rows and the key rows `own`. A result
-/// that `tensors` lacks is first made there, for all entries. The returned tensors point into `tensors`.
+/// Returns the tensors of the batch entries `entries`, for a rank with `queries` query rows and the key rows `own`. A
+/// result that `tensors` lacks is first made in `tensors`, for all entries. The returned tensors point into `tensors`.
 Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredRows& own, Tensors& tensors,
                    core::Interval entries);
 
@@ -61,12 +63,13 @@ Tensors entries_of(const Problem& problem, Index queries, const pattern::StoredR
 Index query_sum_bytes(const Problem& problem, Index rows);
 /// Bytes that make_sink_sums() takes while it runs.
 Index sink_sum_bytes(const Problem& problem);
-/// Bytes that the kernels keep for their panels once the forward and the backward pass have computed `rows` rows.
+/// Bytes that the kernels keep for their panels (packed rows and their sums) once the forward and the backward pass
+/// have computed `rows` rows.
 Index backward_panels(const Problem& problem, Index rows);
 /// Bytes of what backward() reads (q, kv, out, normalizers, dout, dlse), and of lse, which is still in memory.
 Index backward_inputs(const Problem& problem, const RowCounts& rows);
-/// Peak bytes of everything else: the wanted sums, the kernels' panels, `extra` bytes of buffers during the
-/// computation, and the results at the end.
+/// Peak bytes of a backward pass without these inputs: the wanted sums, the kernels' panels, `extra` bytes of buffers
+/// during the computation, and the results at the end.
 Index backward_work(const Problem& problem, const RowCounts& rows, Index extra, Wanted wanted = Wanted::all);
 /// The same if batch entries are worked on in this many blocks (more than one).
 Index backward_work_in_blocks(const Problem& problem, const RowCounts& rows, Index blocks);

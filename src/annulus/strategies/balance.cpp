@@ -17,11 +17,11 @@ using pattern::PartitionKind;
 
 constexpr double allowed_imbalance = 1.05;     // a kind that moves fewer rows may have this many times the least work
 constexpr double triples_per_interval = 2000;  // one more interval costs as much time as this many kept triples
-constexpr double most_intervals = 1 << 24;     // of all ranks: `auto` considers no zigzag with more
-constexpr Index blocks_per_rank = 8;           // of block_cyclic, if no block size is given
+constexpr double most_intervals = 1 << 24;     // of all ranks together: `auto` considers no zigzag with more
+constexpr Index blocks_per_rank = 8;           // for block_cyclic, if no block size is given
 
-/// Borders of the pieces that zigzag cuts into chunks. The pieces are the documents, cut again where the rows that are
-/// queries begin and end, so that neighbouring queries are also spread over all ranks.
+/// Returns the borders of the pieces that zigzag divides into chunks. The pieces are the documents, divided again
+/// where the rows that are queries begin and end, so that neighbouring queries are also spread over all ranks.
 pattern::Documents zigzag_borders(const Problem& problem) {
   pattern::Documents borders = problem.key_documents();
   if (problem.queries && !problem.has_queries_after_all_keys()) {
@@ -54,8 +54,8 @@ Partition make(const Problem& problem, PartitionKind kind, int ranks) {
   return problem.granule == 1 ? partition : pattern::on_grid(partition, problem.grid());
 }
 
-/// Work of the busiest rank in kept triples of all batch entries. Short packed documents make zigzag cut the rows into
-/// very many intervals, which can cost more than the balance gains. So the cost of the intervals is added.
+/// Returns the work of the busiest rank in kept triples of all batch entries. If packed documents are short, zigzag
+/// cuts the rows into very many intervals, which can cost more than the balance gains. So intervals count, too.
 double busiest(const Problem& problem, const Partition& partition) {
   const pattern::KeptCounts counts(problem.layout());
   double most = 0;
@@ -67,7 +67,7 @@ double busiest(const Problem& problem, const Partition& partition) {
   return most;
 }
 
-/// The kinds of partition to compare. Kinds that usually move fewer rows come first (zigzag moves twice as many).
+/// Returns the kinds of partition to compare; kinds that usually move fewer rows first (zigzag moves twice as many).
 std::vector<PartitionKind> kinds_of(const Problem& problem, int ranks) {
   std::vector<PartitionKind> kinds{PartitionKind::contiguous, PartitionKind::documents, PartitionKind::zigzag};
   std::erase_if(kinds, [&](PartitionKind kind) { return !is_compared(problem, kind, ranks); });
@@ -79,7 +79,7 @@ Problem cut_as(Problem problem, PartitionKind kind) {
   return problem;
 }
 
-/// The first kind whose busiest rank has at most 5 % more work than that of the best kind.
+/// Returns the first kind whose busiest rank has at most 5 % more work than the busiest rank of the best kind.
 PartitionKind best_of(const std::vector<PartitionKind>& kinds, const Problem& problem, int ranks) {
   if (ranks == 1 || kinds.size() == 1) return kinds.front();
   std::vector<double> work;
@@ -89,7 +89,7 @@ PartitionKind best_of(const std::vector<PartitionKind>& kinds, const Problem& pr
   return kinds[std::size_t(first - work.begin())];
 }
 
-/// The problem's partition. If a reproducible problem names no kind, a kind is chosen for which `why_not` returns "".
+/// Makes the problem's partition. If a reproducible problem names no kind, chooses one for which `why_not` returns "".
 Partition best_allowed_partition(std::string (*why_not)(const Problem&, int), Problem problem, int ranks) {
   if (problem.reproducible && !problem.partition) {
     std::vector<PartitionKind> kinds = kinds_of(problem, ranks);

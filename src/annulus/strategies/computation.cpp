@@ -149,7 +149,7 @@ void Computation::finish(core::HopMetrics& metrics) {
   const core::Shape& s = problem_.shape;
   const Index held = block_.held;
   core::timed_compute(metrics, [&] {
-    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // not earlier: only rows that have seen a key get it
+    if (problem_.sink) kernels::add_sink(tensors_.sink, state_);  // last, because only rows that have seen a key get it
     if (block_.is_first()) {
       if (!problem_.is_in_place()) tensors_.out = made(tensors_.out, "out", s.batch * held * problem_.out_row_bytes());
       tensors_.lse = made(tensors_.lse, "lse", s.batch * held * problem_.lse_row_bytes());

@@ -1,4 +1,4 @@
-// What all strategies' forward passes share: this rank's queries, their running softmaxes, and keys as they arrive.
+// Adds keys, as they arrive, to the running softmaxes of this rank's queries; all strategies' forward passes use this.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace annulus::strategies {
 
-/// How many rows a rank has: of queries, and of keys.
+/// The numbers of query rows and of key rows that a rank has.
 struct RowCounts {
   Index queries = 0;
   Index keys = 0;
@@ -17,8 +17,8 @@ struct RowCounts {
   RowCounts(Index queries, Index keys) : queries(queries), keys(keys) {}
 };
 
-/// Rows of K and V that are available on this rank, raw or packed (pattern/key_rows.hpp): a (Problem::kv_parts(), held,
-/// unit) array. A unit is one stored row: Hkv * kv_numbers() numbers (raw), or kv_numbers() (packed).
+/// Rows of K and V that are available on this rank, raw or packed (pattern/key_rows.hpp): a (Problem::kv_parts(),
+/// held, unit) array. A unit is one stored row: Hkv * kv_numbers() numbers if it is raw, kv_numbers() if it is packed.
 struct KeyBlock {
   void* data = nullptr;
   Index held = 0;
@@ -27,15 +27,16 @@ struct KeyBlock {
 
   /// Bytes of a stored row.
   Index unit_bytes(const Problem& problem) const;
-  /// The tensor in which the kernel sees K (which = 0) or V (which = 1).
+  /// Returns the tensor in which the kernel sees K (which = 0) or V (which = 1).
   core::TensorView view(const Problem& problem, Index which) const;
 };
 
-/// The rank's own K and V.
+/// Returns the rank's own K and V as a block.
 KeyBlock own_block(const Tensors& tensors, const pattern::StoredRows& rows);
 
-/// How a rank's work is cut into blocks: first by batch entries, which share no keys; if there are few entries, also by
-/// rows. Worked example: 2 entries of 512 rows in 16 blocks: entry 0 in 8 blocks of 64 rows, then entry 1 in 8 blocks.
+/// The numbers of blocks into which a rank's work is divided: first by batch entries, which have no keys in common; if
+/// there are few entries, also by rows. Worked example: 2 entries of 512 rows in 16 blocks: entry 0 in 8 blocks of 64
+/// rows, then entry 1 in 8 blocks.
 struct QueryBlocks {
   Index entries = 1;
   Index rows = 1;
@@ -43,7 +44,8 @@ struct QueryBlocks {
   Index count() const { return entries * rows; }
 };
 
-/// One such block: rows of the batch entries `entries`, from row `first` on. Tensors store `held` rows of each entry.
+/// One block of this division: rows of the batch entries `entries`, from row `first` on. Tensors store `held` rows of
+/// each entry.
 struct QueryRange {
   core::Interval entries;
   Index first = 0;
@@ -68,7 +70,7 @@ class Computation {
   /// Adds the block's keys in the band `part` to the softmaxes of `queries`. Calls `poll` meanwhile to move messages.
   void add(const KeyBlock& block, const pattern::StoredRows& queries, core::Band part, const std::string& scope,
            core::HopMetrics& metrics, const std::function<void()>& poll = {});
-  /// Makes tensors.out, lse and normalizers and frees the running softmaxes. The first block allocates these tensors,
+  /// Makes tensors.out, lse and normalizers and frees the running softmaxes. The first block allocates these tensors;
   /// each block fills in its rows. If sums have the type of out, tensors.out is the accumulator from the start.
   void finish(core::HopMetrics& metrics);
 
@@ -79,7 +81,7 @@ class Computation {
   void merge(const kernels::State& of_ranks, Index ranks, core::HopMetrics& metrics);
 
  private:
-  /// The block's part of a tensor (B, held, H, numbers).
+  /// Returns the block's part of a tensor (B, held, H, numbers).
   core::TensorView view(const core::Buffer& tensor, core::DType type, Index numbers) const;
   core::TensorView queries_view() const;
   core::Buffer accumulator();
@@ -98,25 +100,28 @@ class Computation {
   core::Count done_ = 0;
 };
 
-/// The name of a round, to be put in front of a scope: "pair 2 of 3, "; empty if one round has all pairs.
+/// Returns the name of a round, which begins a scope: "pair 2 of 3, "; empty if one round has all pairs.
 std::string round_name(const Problem& problem, const pattern::Layout& round);
 
 /// Returns a `poll` for kernels: it reports to the watchdog and calls `callers` (Tensors::poll) and `poll`, if given.
 std::function<void()> watched(const std::function<void()>& poll, const std::function<void()>& callers);
 
-/// The shape with as many heads as one work item has at most: those that share a K/V head; with some libraries, all.
+/// Returns the shape with the most heads that one work item can have: those that read one K/V head or, with some
+/// libraries, all heads.
 core::Shape item_shape(const Problem& problem);
 
-/// Into how many parts kernels may cut the keys of a rank with `rows` query rows; bytes that the parts take in a pass.
+/// key_parts(): into how many parts kernels may divide the keys of a rank with `rows` query rows. key_parts_bytes():
+/// bytes that these parts take in a pass.
 Index key_parts(const Problem& problem, Index rows);
 Index key_parts_bytes(const Problem& problem, Index rows, bool backward);
 
-/// Bytes that the kernel keeps for its panels after it has computed `rows` rows.
+/// Bytes that the kernel keeps for its panels (packed rows and their sums) after it has computed `rows` rows.
 Index kernel_memory(const Problem& problem, Index rows);
 
-/// Into how many blocks a rank's rows are cut if all keys are available at once: so many that the sums of one block
-/// take a few percent of the tensors' bytes. Sums that are made in the results' memory (is_in_place()) take no bytes of
-/// their own. For them rows are cut only by batch entries, so that sums become results while they are still in a cache.
+/// Returns into how many blocks a rank's rows are divided if all keys are available at once: into so many that the
+/// sums of one block take a few percent of the tensors' bytes. Sums that are made in the results' memory
+/// (is_in_place()) take no bytes of their own. For such sums rows are divided only by batch entries, so that sums
+/// become results while they are still in a cache.
 QueryBlocks query_blocks(const Problem& problem, Index rows);
 
 /// Peak bytes of a forward pass that works on `blocks` of its rows one after another and has `extra` bytes of K/V
@@ -127,9 +132,9 @@ Index forward_memory(const Problem& problem, const RowCounts& rows, const QueryB
 /// and makes out and lse at the end.
 Index local_memory(const Problem& problem, const RowCounts& rows, Index extra);
 
-/// Kept triples between queries and keys, batch entries included.
+/// Returns the number of kept triples between queries and keys, batch entries included.
 core::Count kept_between(const Problem& problem, const pattern::StoredRows& queries, const pattern::KeyRows& keys);
-/// The same between queries and all keys of the sequence, whichever rank holds them; by a closed form.
+/// The same between queries and all keys of the sequence, on whichever rank they are; by a closed form.
 core::Count kept_of(const Problem& problem, const pattern::StoredRows& queries);
 
 }  // namespace annulus::strategies

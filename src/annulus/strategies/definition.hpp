@@ -6,7 +6,7 @@
 
 namespace annulus::strategies {
 
-/// The problem's pattern for kernels/reference.hpp, which shares no code with the folder `pattern`.
+/// Returns the problem's pattern for kernels/reference.hpp, which shares no code with the folder `pattern`.
 kernels::ReferencePattern reference_pattern(const Problem& problem);
 
 }  // namespace annulus::strategies

@@ -5,7 +5,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// Runs all steps of one round. `current_block`: rows of the current block; null if the rank's rows are not cut.
+/// Runs all steps of one round. `current_block`: rows of the current block; null if the rank's rows are not divided.
 void add_round(const KeyRound& round, const PassContext& context, KeySource& keys, Computation& computation,
                const pattern::StoredRows* current_block) {
   const std::size_t steps = round.steps(context.rank());
@@ -57,7 +57,7 @@ core::RankMetrics run_forward(const Schedule& schedule, const Location& location
     keys->finish();
     make_results ? make_results(computation) : computation.finish(metrics.hops.back());
   }
-  keys->close();  // after the results: it waits for ranks that still read this rank's rows
+  keys->close();  // after the results, because this waits for ranks that still read this rank's rows
   return metrics;
 }
 

@@ -5,9 +5,9 @@
 
 namespace annulus::strategies {
 
-/// Computes out, lse and, if Problem::has_sums(), normalizers of this rank's rows, for a schedule without an exchange.
-/// Collective, if ranks send each other rows. If `make_results` is empty, Computation::finish() makes the results;
-/// otherwise `make_results` does. Throws core::Error.
+/// Computes out, lse and, if Problem::has_sums(), normalizers of this rank's rows, for a schedule without an exchange
+/// (Schedule::has_exchange()). Collective, if ranks send each other rows. If `make_results` is empty,
+/// Computation::finish() makes the results; otherwise `make_results` does. Throws core::Error.
 core::RankMetrics run_forward(const Schedule& schedule, const Location& location, Tensors& tensors,
                               const Progress& progress, const std::function<void(Computation&)>& make_results = {});
 

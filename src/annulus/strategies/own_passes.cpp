@@ -28,7 +28,7 @@ class OwnKeyPlan final : public KeyPlan {
     return std::make_unique<OwnKeys>(context, *this);
   }
   QueryBlocks query_blocks(int rank) const override {
-    if (rounds_[0].problem().all_queries) return {};  // all running softmaxes return in one exchange
+    if (rounds_[0].problem().all_queries) return {};  // one block: all running softmaxes return in one exchange
     return strategies::query_blocks(rounds_[0].problem(), rounds_[0].query_rows(rank).count());
   }
 

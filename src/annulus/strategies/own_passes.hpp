@@ -5,10 +5,11 @@
 
 namespace annulus::strategies {
 
-/// Plans of passes in which a rank's queries meet only its own keys: without sums, and with sums for these keys.
+/// Make the plans of passes in which a rank's queries see only its own keys. own_keys(): no sums; own_gradients():
+/// sums for these keys.
 MakePlans own_keys();
 MakePlans own_gradients();
-/// The plan of the sums of a pass in which no rank works on another rank's keys.
+/// Makes the plan of the sums of a pass in which no rank works on another rank's keys.
 std::unique_ptr<SumPlan> own_sums(Wanted wanted);
 
 }  // namespace annulus::strategies

@@ -1,4 +1,4 @@
-// How packed rows, as a plan lists them, are collected from a block into a message.
+// Collects packed rows, as a plan lists them, from a block into a message.
 #pragma once
 
 #include "annulus/kernels/gather.hpp"
@@ -9,8 +9,8 @@ namespace annulus::strategies {
 /// Bytes of K and V of packed rows, in all batch entries.
 Index packed_bytes(const Problem& problem, const pattern::PackedRows& packed);
 
-/// The copies that collect `packed` from `source`, in the order of KeyRows::packed(packed). Rows are counted as rows of
-/// one head. Throws if the source lacks a row.
+/// Returns the copies that collect `packed` from `source`, in the order of KeyRows::packed(packed). Rows are counted
+/// as rows of one head. Throws if the source lacks a row.
 std::vector<kernels::RowCopy> collect(const Problem& problem, const KeyBlock& source,
                                       const pattern::PackedRows& packed);
 

@@ -12,7 +12,7 @@
 namespace annulus::strategies {
 
 void check_ranks(const Schedule& forward, const Schedule* backward, const comm::Communicator& comm) {
-  if (forward.has_exchange()) return;  // its plans, a ring's or those of own keys, have no windows
+  if (forward.has_exchange()) return;  // plans of such a schedule (a ring, own keys) have no windows
   const Index keys = forward.keys().window_bytes(comm.rank());
   const Index sums = backward != nullptr
                          ? backward->keys().window_bytes(comm.rank()) + backward->sums()->window_bytes(comm.rank())
@@ -85,7 +85,7 @@ core::RankMetrics run_statistics_pass(const Schedule& schedule, const Location& 
   const RowCounts rows = schedule.row_counts(location.rank());
   core::RankMetrics metrics{rows.keys, {{}}};
   StatisticsComputation computation(problem, rows, tensors, kept_of(problem, queries), progress);
-  // The query heads of a K/V head follow one another: an array (B, rows, Hkv, slots) is also (B, rows, H).
+  // The query heads of a K/V head follow one another, so an array (B, rows, Hkv, slots) is also an array (B, rows, H).
   run_backward(schedule, {problem, schedule.partition(), location, tensors, metrics}, computation,
                [&] { tensors.received = computation.finish(metrics.hops.back()); });
   return metrics;

@@ -1,4 +1,4 @@
-// What a pass will cost one rank.
+// The predicted cost of a pass for one rank.
 #pragma once
 
 #include "annulus/core/types.hpp"

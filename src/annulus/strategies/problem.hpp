@@ -1,4 +1,4 @@
-// What a strategy gets: the problem, and this rank's tensors.
+// The input of a strategy: the problem, and this rank's tensors.
 #pragma once
 
 #include <algorithm>
@@ -81,9 +81,9 @@ struct Problem {
   /// The rule for kernels; valid while this problem exists.
   kernels::CallRule call_rule() const { return {rule.any() ? &rule : nullptr, share ? share->query.begin : 0}; }
 
-  /// Whether ranks make sums for each other's key rows, and so need the normalizers of the probabilities.
+  /// True if ranks make sums for each other's key rows, and so need the normalizers of the probabilities.
   bool has_sums() const { return gradients || statistics.need_pass(); }
-  /// Whether bits of results depend on the order of these sums; lists of top rows are the same in any order.
+  /// True if bits of results depend on the order of these sums; lists of top rows are the same in any order.
   bool has_ordered_sums() const { return gradients || statistics.received; }
 
   pattern::Layout layout() const {
@@ -99,19 +99,19 @@ struct Problem {
     for (const core::Interval& one : key_ranges) all = {std::min(all.begin, one.begin), std::max(all.end, one.end)};
     return all;
   }
-  /// Whether each batch entry has its own keys. Then no two entries can be computed together.
+  /// True if each batch entry has its own keys. Then no two entries can be computed together.
   bool has_own_keys() const { return key_ranges.size() > 1; }
   /// Number of rows of q, and of every tensor that has a row for each query.
   Index query_count() const { return queries ? queries->size() : shape.sequence; }
-  /// Whether the queries are rows after all keys, instead of rows that are also keys.
+  /// True if the queries are rows after all keys, instead of rows that are also keys.
   bool has_queries_after_all_keys() const { return queries && queries->begin >= shape.sequence; }
   pattern::Documents key_documents() const {
     return has_queries_after_all_keys() ? pattern::Documents{0, shape.sequence} : documents;
   }
-  /// Where rows may be cut; valid while this problem exists.
+  /// Returns where rows may be cut; valid while this problem exists.
   pattern::CutGrid grid() const { return {pattern, documents, granule}; }
-  /// first_part(): which of its own keys a rank adds in the first step. has_last_part(): whether it adds the others
-  /// after the last step. See rounds_of(). If a rank has all keys at once, both functions apply to all keys.
+  /// first_part(): which of its own keys a rank adds in the first step. has_last_part(): true if it adds its other own
+  /// keys after the last step. See rounds_of(). If a rank has all keys at once, both functions apply to all keys.
   core::Band first_part() const { return reproducible ? core::Band::upto : core::Band::all; }
   bool has_last_part() const { return reproducible && !pattern.causal; }
   /// Bytes of one row with all heads, of one batch entry: a row of q; a row of out (or dout).
@@ -126,7 +126,7 @@ struct Problem {
   /// Worked example, B = 2, D = 192: kv_parts() is 4, kv_numbers() 192; with Dv = 128 they are 2 and 320.
   Index kv_parts() const { return (shape.has_value_dim() ? 1 : 2) * shape.batch; }
   Index kv_numbers() const { return shape.has_value_dim() ? shape.head_dim + shape.value_dim : shape.head_dim; }
-  /// Bytes of such a row: with one key/value head, the unit in which packed rows are counted; with all key/value heads.
+  /// Bytes of such a row: with one key/value head (packed rows are counted in such rows); with all key/value heads.
   Index head_kv_bytes() const { return kv_numbers() * Index(core::bytes_of(type)); }
   Index kv_row_bytes() const { return shape.kv_heads * head_kv_bytes(); }
   /// Bytes of one row: of lse, all heads; of normalizers, all heads; of normalizers, one head.
@@ -143,12 +143,12 @@ struct Problem {
   Index kv_block_bytes(Index rows) const { return kv_parts() * rows * kv_row_bytes(); }
   /// Type of the numbers in which a rank adds up gradients and running softmaxes.
   core::DType sum_type() const { return core::type_of(precision); }
-  /// Whether sums and results have the same type, so that they may be the same memory.
+  /// True if sums and results have the same type, so that they may be the same memory.
   bool is_in_place() const { return sum_type() == type; }
-  /// Whether rows may be cut anywhere although bits of dK and dV must not depend on the cuts. If so, the unfinished
-  /// sums of the current block of query rows (kernels::GradientViews) travel beside the total from rank to rank.
+  /// True if rows may be cut anywhere, but bits of dK and dV must not depend on the cuts. Then the unfinished sums of
+  /// the current block of query rows (kernels::GradientViews) travel beside the total from rank to rank.
   bool has_query_block_sums() const { return sums == Sums::gradients && reproducible && granule == 1; }
-  /// The sums that travel: number of parts, each an array of rows of one head; bytes of such a row; numbers in it.
+  /// The sums that travel: number of parts, each an array of rows of one head; bytes of such a row; its numbers.
   Index sum_parts() const {
     return sums == Sums::gradients ? (has_query_block_sums() ? 2 : 1) * kv_parts() : shape.batch;
   }
@@ -167,22 +167,24 @@ struct Problem {
 /// queries with offset 1 are the rows [1, 4); six without offset are the rows [4, 10) of a document of ten rows.
 void place_queries(Problem& problem, std::optional<Index> offset, Index count);
 
-/// The queries of every rank, as rows in the order in which q stores them; `keys` are the ranks' rows of k and v. The
-/// queries of a rank are those of its key rows that are queries. If all queries are after the keys, they are divided in
-/// proportion to the ranks' numbers of keys. If Problem::all_queries is set, every rank has all queries.
+/// Returns the queries of every rank, as rows in the order in which q stores them; `keys` are the ranks' rows of k and
+/// v. The queries of a rank are those of its key rows that are queries. If all queries are after the keys, they are
+/// divided in proportion to the ranks' numbers of keys. If Problem::all_queries is set, every rank has all queries.
 pattern::Partition query_rows(const Problem& problem, const pattern::Partition& keys);
 
-/// The shape with only the query heads `query` and the K/V heads that these read.
+/// Returns the shape with only the query heads `query` and the K/V heads that these read.
 core::Shape narrowed(core::Shape whole, core::Interval query);
 
-/// The query heads `query` of `problem` as heads of the whole problem; `problem` may be narrowed already.
+/// Returns the query heads `query` of `problem` as heads of the whole problem; `problem` may be narrowed already.
 HeadShare share_of(const Problem& problem, core::Interval query);
 
-/// The problem of a rank that works only on the query heads `query`: its shape has only these heads, and Problem::share
-/// says which heads of the whole problem they are. This copies the documents; for many ranks, narrow only the shapes.
+/// Returns the problem of a rank that works only on the query heads `query`: its shape has only these heads, and
+/// Problem::share says which heads of the whole problem they are. This copies the documents; for many ranks, narrow
+/// only the shapes.
 Problem narrowed(const Problem& whole, core::Interval query);
 
-/// The rounds in which a problem is computed: one for each pair if it is reproducible, otherwise one for all pairs.
+/// Returns the rounds in which a problem is computed: one for each pair if it is reproducible, otherwise one for all
+/// pairs.
 ///
 /// Sums of floating-point numbers depend on the order of the terms, so a reproducible problem fixes this order. Row x
 /// of a comb of N rows adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1, pair after pair, all in one running
@@ -200,7 +202,7 @@ std::vector<Problem> rounds_of(const Problem& problem);
 /// `has_units`: whether the back end has such matrix units for the problem (kernels::why_no_granules()); it must be the
 /// same on all ranks.
 void make_reproducible(Problem& problem, bool wanted, bool has_units);
-/// Why results cannot be made granule by granule even if the back end has such matrix units; empty: they can.
+/// Returns why results cannot be made by granules even if the back end has such matrix units; empty if they can.
 std::string why_not_by_granules(const Problem& problem);
 
 /// Tensors (B, rows, heads, numbers) that stay in memory of the caller and are read there; the buffers of the same
@@ -247,24 +249,24 @@ struct Tensors {
   std::function<void()> poll = {};  ///< called now and then while kernels work; an exception from it ends the pass
 };
 
-/// Memory of `bytes` bytes named `name`: `callers` if that is borrowed and of this size, otherwise a new buffer.
+/// Returns `bytes` bytes of memory named `name`: `callers` if it is borrowed and of this size, otherwise a new buffer.
 core::Buffer made(const core::Buffer& callers, const std::string& name, Index bytes);
 
-/// Views of K and V in an array of Problem::kv_parts() parts with `held` rows, each of all heads or of one head.
+/// Returns views of K and V in an array of Problem::kv_parts() parts with `held` rows, of all heads or of one head.
 std::array<core::TensorView, 2> kv_views(const Problem& problem, void* data, Index held, bool of_one_head = false);
 
 /// Bytes of dK of this many rows. In Tensors::dkv, dV begins after these bytes.
 Index dk_bytes(const Problem& problem, Index rows);
 
-/// A (kv_parts(), held, unit_bytes) array of K and V rows as a message block that sends all its rows.
+/// Returns a (kv_parts(), held, unit_bytes) array of K and V rows as a message block that sends all its rows.
 comm::RowBlock kv_block(const Problem& problem, void* data, Index held, Index unit_bytes);
 
-/// Which rank holds which rows, for strategies that spread rows. The partition is of the kind that the problem names.
-/// For `auto` it is of the first kind (of contiguous, documents and zigzag) whose busiest rank has at most 1.05 times
-/// as much work as with the best kind.
+/// Returns which rank holds which rows, for strategies that spread rows. The partition is of the kind that the problem
+/// names. For `auto` it is of the first kind (of contiguous, documents and zigzag) whose busiest rank has at most 1.05
+/// times as much work as with the best kind.
 pattern::Partition distributed_partition(const Problem& problem, int ranks);
 
-/// Whether `auto` compares this kind of partition for a problem. It does not compare `documents` if there is only one
+/// True if `auto` compares this kind of partition for a problem. It does not compare `documents` if there is only one
 /// document, because `documents` would cut it like zigzag or contiguous. Nor does it compare a zigzag of millions of
 /// intervals.
 bool is_compared(const Problem& problem, pattern::PartitionKind kind, int ranks);
@@ -272,18 +274,18 @@ bool is_compared(const Problem& problem, pattern::PartitionKind kind, int ranks)
 /// distributed_partition() for strategies that get K and V rank after rank. If the problem is reproducible and names no
 /// partition, the rows of every document follow one another from rank to rank.
 pattern::Partition ordered_partition(Problem problem, int ranks);
-/// Why such strategies are not reproducible with the problem's own partition; empty: they are.
+/// Returns why such strategies are not reproducible with the problem's own partition; empty if they are.
 std::string why_out_of_order(const Problem& problem, int ranks);
 
 /// The same two functions for strategies that may get K and V part after part, in the order of ordered_parts().
 pattern::Partition parted_partition(Problem problem, int ranks);
 std::string why_no_ordered_parts(const Problem& problem, int ranks);
-/// The parts (pattern/parts.hpp) in whose order keys and sums can travel; empty: there are none. Without a causal mask
-/// parts must be whole ranks, because a smaller part would also need, last of all, keys of later parts. They must be
-/// whole ranks, too, if not all rows are queries.
+/// Returns the parts (pattern/parts.hpp) in whose order keys and sums can travel; empty if there are none. Without a
+/// causal mask each part must have all rows of a rank, because a smaller part would, last of all, also need keys of
+/// later parts. The same holds if not all rows are queries.
 std::optional<pattern::Partition> ordered_parts(const Problem& problem, const pattern::Partition& partition);
 
-/// The kind of a partition that a strategy has made; contiguous if it is of no kind that `auto` compares.
+/// Returns the kind of a partition that a strategy has made; contiguous if it is of no kind that `auto` compares.
 pattern::PartitionKind kind_of(const Problem& problem, const pattern::Partition& partition);
 
 /// Called on every rank as work proceeds, with the share of this rank's kept triples that is done (0 ... 1), and with a

@@ -136,7 +136,7 @@ Found check_windows(const Problem& problem) {
   return {};
 }
 
-/// Refuses documents if torchscale itself writes some of their rows to wrong locations: they have no right answer.
+/// Refuses documents if torchscale itself writes some of their rows to wrong locations: there is no right answer then.
 Found check_displacement(const Problem& problem) {
   const auto found = pattern::find_displacement(problem.pattern, problem.documents);
   if (!found) return {};

@@ -1,4 +1,4 @@
-// Which problems are refused: the same checks for run files, the library and Python.
+// Decides which problems are refused, with the same checks for run files, the library and Python.
 #pragma once
 
 #include <optional>
@@ -21,17 +21,17 @@ struct Objection {
 
 using pattern::QueryOffset;
 
-/// Why the queries of a problem with this pattern, or with documents, must have row numbers; empty: they need none.
-/// Queries without row numbers must see every key exactly once.
+/// Returns why the queries of a problem with this pattern, or with documents, must have row numbers; empty if they
+/// need none. Queries without row numbers must see every key exactly once.
 std::string why_not_without_rows(const pattern::Pattern& pattern, bool has_documents);
 
 /// Places `count` queries in a problem whose pattern and documents are set, or returns what is wrong with them.
 std::optional<Objection> place_asked_queries(const QueryOffset& offset, Index count, Problem& problem);
 
-/// Whether the problem is only looked at, which needs no back end, or is computed in this process.
+/// What the caller does with the problem: looks at it, which needs no back end, or computes it in this process.
 enum class Use { look_at, compute };
 
-/// Returns the first thing that is wrong with a problem whose extents, pairs and documents are valid numbers; empty:
+/// Returns the first thing that is wrong with a problem whose extents, pairs and documents are valid numbers; empty if
 /// the problem can be computed. Documents must be set: {0, S} if the sequence is one document.
 std::optional<Objection> check(const Problem& problem, Use use);
 

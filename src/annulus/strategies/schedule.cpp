@@ -8,8 +8,9 @@
 namespace annulus::strategies {
 namespace {
 
-/// Whether a forward pass may need most memory while it fills a window through a buffer. Usually it needs more memory
-/// for the results, but perhaps not if a rank has few queries, or if K and V are one part (Problem::kv_parts()).
+/// True if a forward pass may need most memory while it fills a window through a buffer. Usually a pass needs more
+/// memory for its results, but perhaps not if a rank has few queries, or if K and V are one part
+/// (Problem::kv_parts()).
 bool opening_may_be_peak(const Problem& problem) { return bool(problem.queries) || problem.shape.has_value_dim(); }
 
 void add(const Transfers& transfers, Prediction& prediction) {
@@ -17,7 +18,8 @@ void add(const Transfers& transfers, Prediction& prediction) {
   for (const Transfer& one : transfers.received) prediction.bytes_received += one.bytes;
 }
 
-/// Adds what a rank receives to `from`, by sender. In a collective every other rank sends the rows that it holds.
+/// Adds the bytes that a rank receives from rank p to from[p]. In a collective every other rank sends the rows that it
+/// holds.
 void add_received(const KeyRound& round, int rank, const Transfers& transfers, std::vector<Index>& from) {
   for (const Transfer& one : transfers.received) {
     if (one.rank != every_rank) {
@@ -36,8 +38,8 @@ Index during(const std::vector<Index>& bytes, std::size_t s) {
   return bytes.empty() ? 0 : bytes[std::min(s, bytes.size() - 1)];
 }
 
-/// A rank's group. If all rows are queries, the group is made from the ranks' numbers of rows alone. These numbers are
-/// enough to know what the rank holds and moves, and the rows themselves may have millions of intervals.
+/// Returns a rank's group. If all rows are queries, the group is made from the ranks' numbers of rows alone. These
+/// numbers are enough to know what the rank holds and moves, and the rows themselves may have millions of intervals.
 HeadGroup counted_group(const Problem& problem, const pattern::Partition& partition, int size, int rank) {
   if (problem.queries) return {problem, partition, size, rank};
   pattern::Partition counts;
@@ -51,8 +53,8 @@ HeadGroup counted_group(const Problem& problem, const pattern::Partition& partit
 
 constexpr int most_asked = 64;  // in a larger group, most_of_groups() looks at some members only
 
-/// The number inside its group of the rank with the most K/V heads. Of several such ranks it is the one with the most
-/// query heads.
+/// Returns the rank with the most K/V heads in a group of `size`, as its number in the group. If several ranks have
+/// the most, returns the one of them with the most query heads.
 int most_keys(const core::Shape& whole, int size) {
   int most = 0;
   std::pair<Index, Index> heads;

@@ -1,5 +1,5 @@
-// What a pass does on every rank. A schedule is made once; then it is added up (predict()), printed and executed
-// (forward_loop.hpp, backward_loop.hpp).
+// A schedule says what a pass does on every rank. It is made once; then it is added up (predict()), printed and
+// executed (forward_loop.hpp, backward_loop.hpp).
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@
 
 namespace annulus::strategies {
 
-/// How each rank gets its keys and, in a pass that makes sums for key rows, where these sums go. The plan of the sums
-/// may point to the plan of the keys.
+/// The plans of a pass: how each rank gets its keys and, if the pass makes sums for key rows, where these sums go. The
+/// plan of the sums may point to the plan of the keys.
 struct Plans {
   std::unique_ptr<KeyPlan> keys;
   std::unique_ptr<SumPlan> sums;  ///< null: a forward pass
@@ -20,7 +20,7 @@ struct Plans {
 /// Makes the plans of rounds_of(problem) for a partition; the plans copy neither the rounds nor the partition.
 using MakePlans = std::function<Plans(const std::vector<Problem>& rounds, const pattern::Partition&)>;
 
-/// What is exchanged before the steps of a pass, and exchanged back after them.
+/// Which exchange comes before the steps of a pass; results are exchanged back after the steps.
 ///   group        ranks in a group, which exchange rows for heads (heads/head_groups.hpp); the plans are then for ranks
 ///                that have the same number in their groups. 0: no groups
 ///   all_queries  every rank gets all queries (queries/query_exchange.hpp); plans are for ranks that have all queries
@@ -45,22 +45,23 @@ class Schedule {
   const std::vector<Problem>& rounds() const { return rounds_; }
   const KeyPlan& keys() const { return *plans_.keys; }
   const SumPlan* sums() const { return plans_.sums.get(); }
-  /// In how many blocks of batch entries a rank with this many rows makes its backward pass.
+  /// Returns in how many blocks of batch entries a rank with this many rows makes its backward pass.
   Index backward_blocks(const RowCounts& rows) const;
 
-  /// Whether ranks exchange rows for heads inside groups.
+  /// True if ranks exchange rows for heads inside groups.
   bool has_groups() const { return group_ > 0; }
-  /// Whether all queries go to every rank. If so, of_all_queries() is the schedule of ranks that have all queries.
+  /// True if all queries go to every rank. If so, of_all_queries() is the schedule of ranks that have all queries.
   bool gathers_queries() const { return of_all_queries_ != nullptr; }
   const Schedule& of_all_queries() const { return *of_all_queries_; }
   QueryCosts query_costs() const;
   bool has_exchange() const { return has_groups() || gathers_queries(); }
-  /// If there are groups: the group of a rank; the schedule of all ranks that have its number in their groups.
+  /// If there are groups: group_of() is the group of a rank; across() is the schedule of all ranks that have the same
+  /// number in their groups.
   HeadGroup group_of(int rank) const { return {problem_, partition_, group_, rank}; }
   const Schedule& across(int rank) const;
   /// Kept triples that a rank computes, batch entries included; with groups, the kept triples of its own rows.
   core::Count kept(int rank) const;
-  /// What the pass costs a rank; memory of a backward pass includes dlse.
+  /// Returns what the pass costs a rank; memory of a backward pass includes dlse.
   Prediction predict(int rank) const;
   /// An upper bound of predict()'s memory over all ranks (with groups: over the ranks of the fullest groups), if no
   /// message is larger than `largest`. Takes only as long as a few calls of predict(), for any number of ranks.
@@ -77,7 +78,7 @@ class Schedule {
   Prediction predict_work(int rank) const;
   Most most_work(const LargestMessages& largest) const;
   Most most_of_groups(LargestMessages largest) const;
-  /// Peak bytes if buffers take `buffers` bytes, without a backward pass's inputs; the bytes of these inputs.
+  /// work_bytes(): peak bytes with `buffers` bytes of buffers, without a backward pass's inputs; input_bytes(): these.
   Index work_bytes(const RowCounts& rows, const QueryBlocks& blocks, Index buffers) const;
   Index input_bytes(const RowCounts& rows) const;
   /// The largest numbers of rows that any rank has.

@@ -7,7 +7,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// Size of the largest slice if `all` is cut evenly into the fewest slices of at most `most`. 5 heads, at most 4: 3.
+/// Returns the size of the largest slice if `all` is divided evenly into the fewest slices of at most `most`: 3 for 5
+/// heads, at most 4.
 Index even(Index all, Index most) { return core::ceil_div(all, core::ceil_div(all, most)); }
 
 }  // namespace

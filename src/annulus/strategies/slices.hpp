@@ -14,8 +14,8 @@ namespace annulus::strategies {
 
 class Strategy;
 
-/// The most that a slice holds: some batch entries with all heads; or, of one entry, some K/V heads and the query heads
-/// that read them.
+/// The largest slice of a division: some batch entries with all heads; or, of one entry, some K/V heads and the query
+/// heads that read them.
 struct SliceSize {
   Index batch_entries = 1;
   Index kv_heads = 1;
@@ -33,22 +33,24 @@ struct Slice {
 SliceSize whole_of(const core::Shape& shape);
 
 Index slices_of(const core::Shape& shape, const SliceSize& size);
-/// Slice i, counted entry by entry, inside an entry head by head. Only the last of an entry, or of all, may be smaller.
+/// Returns slice i. Slices are counted entry by entry, inside an entry head by head. Only the last slice of an entry,
+/// or of all, may be smaller.
 Slice slice_of(const core::Shape& shape, const SliceSize& size, Index i);
 
 /// The slice's problem. Problem::share says which heads of the whole problem it has.
 Problem narrowed(const Problem& whole, const Slice& slice);
 
-/// The size, among those that fit, that gives the fewest slices; the slices are as equal in size as possible. Empty if
-/// not even one K/V head of one entry fits. Assumes that every size below one that fits also fits.
+/// Returns the size, among those that fit, that gives the fewest slices; the slices are as equal in size as possible.
+/// Empty if not even one K/V head of one entry fits. Assumes that every size below one that fits also fits.
 std::optional<SliceSize> largest_slices(const core::Shape& shape, const std::function<bool(const SliceSize&)>& fits);
 
-/// Whether slices of a reproducible problem are reproducible, too. If a slice has few heads, ranks may share a head.
+/// True if slices of a reproducible problem are reproducible, too. If a slice has few heads, several ranks may work on
+/// one K/V head, and bits may depend on the number of ranks.
 bool keeps_bits(const Strategy& strategy, const Problem& problem, const SliceSize& size, int ranks);
-/// `size` if it keeps bits, otherwise the most heads of one entry that keep bits; empty if there is no such slice.
+/// Returns `size` if it keeps bits, otherwise the most heads of one entry that keep bits; empty if there is none.
 std::optional<SliceSize> largest_that_keeps_bits(const Strategy& strategy, const Problem& problem, SliceSize size,
                                                  int ranks);
-/// The smallest slice that keeps bits.
+/// Returns the smallest slice that keeps bits.
 SliceSize smallest_slices(const Strategy& strategy, const Problem& problem, int ranks);
 
 }  // namespace annulus::strategies

@@ -1,4 +1,4 @@
-// Makes what keys receive, and the largest probabilities of the rank's queries (kernels/statistics.hpp).
+// Computes what keys receive, and the largest probabilities of the rank's queries (kernels/statistics.hpp).
 #pragma once
 
 #include "annulus/kernels/statistics.hpp"

@@ -19,12 +19,13 @@ struct StoredRowsOf {
   Index row_bytes() const { return heads * head_bytes; }
 };
 
-/// Pieces that read all heads of these rows into `memory`, one row after another. Single rows at equal distances make
-/// one piece. Worked example: the rows {[0, 8), [12, 13), [16, 17), [20, 21)} are the pieces 0 1 ... 7 and 12 16 20.
+/// Returns pieces that read all heads of these rows into `memory`, one row after another. Single rows at equal
+/// distances make one piece. Worked example: the rows {[0, 8), [12, 13), [16, 17), [20, 21)} are the pieces 0 1 ... 7
+/// and 12 16 20.
 std::vector<core::RowPiece> row_pieces(const StoredRowsOf& from, const pattern::StoredRows& rows, void* memory);
 
-/// Pieces that read packed rows into `memory`, in the order of packing. Neighbouring heads that need the same rows
-/// share their pieces.
+/// Returns pieces that read packed rows into `memory`, in the order of packing. Neighbouring heads that need the same
+/// rows are read by the same pieces.
 std::vector<core::RowPiece> head_pieces(const StoredRowsOf& from, const pattern::PackedRows& packed, void* memory);
 
 /// Reads into memory of the default execution space; if this is a device's memory, what is read passes through host
@@ -36,8 +37,8 @@ class StoredRead {
   StoredRead(const StoredRead&) = delete;
   StoredRead& operator=(const StoredRead&) = delete;
 
-  /// Returns host memory for the pieces of start(); wait() brings their rows into `memory`. Earlier reads must have
-  /// ended.
+  /// Returns the host memory into which the pieces given to start() must read. If the kernels run on the host, this is
+  /// `memory` itself; otherwise wait() copies the rows to `memory`. Earlier reads must have ended.
   std::byte* open(core::RowSource& source, void* memory, Index bytes);
   void start(core::StoredTensor tensor, std::vector<core::RowPiece> pieces);
   /// Returns when the rows of all started reads are in `memory`.

@@ -47,7 +47,7 @@ using GroupSize = int (*)(const Problem&, int ranks);
 struct StrategyEntry {
   std::string_view name;         ///< as in the run file
   std::string_view description;  ///< one line for `annulus list`
-  /// Which rank holds which rows.
+  /// Returns which rank holds which rows.
   std::function<pattern::Partition(const Problem&, int ranks)> partition;
   /// What moves, for the cost model.
   CommunicationShape communication;
@@ -55,16 +55,17 @@ struct StrategyEntry {
   MakePlans backward;
   /// The backward pass of a reproducible problem; nullptr: the same as `backward`.
   MakePlans backward_in_order = nullptr;
-  /// Why a reproducible problem (rounds_of()) may get other bits on another number of ranks; empty: it does not.
+  /// Returns why a reproducible problem (rounds_of()) may get other bits on another number of ranks; otherwise empty.
   std::function<std::string(const Problem&, int ranks)> why_not_reproducible;
   /// The same for gradients. If each rank makes sums of dk and dv and the owner adds the ranks' sums, bits depend on
   /// the number of ranks. If one sum goes from rank to rank (gradients/ordered_sums.hpp), they do not.
   std::function<std::string(const Problem&, int ranks)> why_no_reproducible_gradients;
-  /// Size of the groups in which ranks exchange rows for heads; plans are for ranks of different groups. nullptr: none.
+  /// Returns the size of the groups in which ranks exchange rows for heads; plans are for ranks of different groups.
+  /// nullptr: no groups.
   GroupSize group_size = nullptr;
   /// Every rank gets all queries before a pass; after the pass it returns its partial results to the queries' owners.
   bool all_queries = false;
-  /// Why the strategy cannot run with this MPI library; empty: it can. Planning is always possible.
+  /// Returns why the strategy cannot run with this MPI library; empty if it can. Planning is always possible.
   std::string (*why_unavailable)() = [] { return std::string(); };
 };
 
@@ -85,14 +86,14 @@ class Strategy {
     return entry_.why_no_reproducible_gradients(problem, ranks);
   }
   CommunicationShape communication(const Problem& problem, int ranks) const;
-  /// Whether each element of its partition is a block of rows that BlockPasses computes on its own.
+  /// True if each element of its partition is a block of rows that BlockPasses computes on its own.
   bool reads_store() const { return entry_.communication.pattern == CommunicationPattern::store; }
 
   /// Says what a pass does on every rank. Make the schedule once and use it for all ranks.
   std::unique_ptr<const Schedule> forward_schedule(const Problem& problem, const pattern::Partition& partition) const;
   std::unique_ptr<const Schedule> backward_schedule(const Problem& problem, const pattern::Partition& partition) const;
-  /// The schedule of the statistics pass (Statistics::need_pass()). Rows and sums move as in the backward pass, but the
-  /// sums are Sums::received.
+  /// Returns the schedule of the statistics pass (Statistics::need_pass()). Rows and sums move as in the backward
+  /// pass, but the sums are Sums::received.
   std::unique_ptr<const Schedule> statistics_schedule(const Problem& problem,
                                                       const pattern::Partition& partition) const;
 
@@ -126,21 +127,22 @@ const std::vector<std::unique_ptr<Strategy>>& registry();
 /// The strategies that spread a problem over the ranks of a communicator and that this MPI library can run.
 std::vector<const Strategy*> available();
 
-/// Names of the strategies that can be reproducible (with `gradients`: their gradients too) with some partition.
+/// Names of the strategies that can be reproducible with some partition (with `gradients`: and whose gradients can).
 std::vector<std::string_view> reproducible_strategies(bool gradients);
 /// Names of the strategies that are reproducible for this problem, and its partition, on this many ranks.
 std::vector<std::string_view> reproducible_strategies(const Problem& problem, int ranks);
 
-/// Why products in the problem's precision cannot be added in one order for every partition; empty: they can. For
-/// example "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...". `why_no_units`: why
-/// this machine has no matrix units that add these numbers by granules (kernels::why_no_granules()); otherwise empty.
+/// Returns why products in the problem's precision cannot be added in one order for every partition; empty if they
+/// can. For example "matrix units add products of TF32 in an order of their own: segments of 1000 rows ...".
+/// `why_no_units`: why this machine has no matrix units that add these numbers by granules
+/// (kernels::why_no_granules()); otherwise empty.
 std::string why_no_fixed_order(const Problem& problem, const std::string& why_no_units = "");
 
-/// Why a strategy cannot give the results of a reproducible problem (gradients too, if wanted) the same bits on every
-/// number of ranks; empty: it can, or the problem need not be reproducible.
+/// Returns why a strategy cannot give the results of a reproducible problem (gradients too, if wanted) the same bits
+/// on every number of ranks; empty if it can, or if the problem need not be reproducible.
 std::string why_not_reproducible(const Strategy& strategy, const Problem& problem, int ranks);
 
-/// The strategy of this name; nullptr when there is none. "auto" is not a strategy: see planner/choose.hpp.
+/// Returns the strategy of this name; nullptr when there is none. "auto" is not a strategy: see planner/choose.hpp.
 const Strategy* find(std::string_view name);
 
 }  // namespace annulus::strategies

@@ -20,8 +20,8 @@ struct GradientBlock {
   /// Bytes of a stored row.
   Index unit_bytes(const Problem& problem) const;
   Index bytes(const Problem& problem) const { return problem.sum_parts() * held * unit_bytes(problem); }
-  /// The tensor to which the kernel adds. which = 0: dK, or what keys received; 1: dV; 2 and 3: dK and dV of the
-  /// current block of query rows.
+  /// Returns the tensor to which the kernel adds. which = 0: dK, or what keys received; 1: dV; 2 and 3: dK and dV of
+  /// the current block of query rows.
   core::TensorView view(const Problem& problem, Index which) const;
   /// The block as an array of rows of one head, the unit in which packed rows are counted.
   kernels::RowArray head_rows(const Problem& problem) const;
@@ -35,12 +35,13 @@ struct QueryBlock {
   const Tensors& tensors;
 };
 
-/// Which sums a backward pass makes: all, only those of the queries, or only those of the keys.
+/// Selects which sums a backward pass makes: all, only those of the queries, or only those of the keys.
 enum class Wanted { all, of_queries, of_keys };
 
 class SumComputation {
  public:
-  /// For a rank with `own_rows` rows. `expected`: as in Computation. `own`: whether to make sums for the own keys.
+  /// For a rank with `own_rows` rows. `expected`: number of kept triples that all calls of add() will have together;
+  /// only the reported progress depends on it. `own`: whether to make sums for the own keys.
   SumComputation(const Problem& problem, const RowCounts& own_rows, const Tensors& tensors, core::Count expected,
                  const Progress& progress, bool own = true);
   virtual ~SumComputation() = default;
@@ -83,7 +84,7 @@ void end_blocks(const Problem& problem, const GradientBlock& block);
 Index key_sum_bytes(const Problem& problem, Index rows);
 /// Bytes of the sums for packed rows.
 Index gradient_bytes(const Problem& problem, const pattern::PackedRows& packed);
-/// An array of sums as a message block, which sends all rows of the array.
+/// Returns an array of sums as a message block, which sends all rows of the array.
 comm::RowBlock sum_block(const Problem& problem, void* data, Index held, Index unit_bytes);
 
 }  // namespace annulus::strategies

@@ -36,10 +36,10 @@ double negligible(const VerifyInput& input) {
   return 100 * (narrow ? double(FLT_MIN) : DBL_MIN);
 }
 
-/// A result's list for one row x: the k key rows p with the largest P(x, p). Compares the list with the definition.
+/// A result's list for one query x: the k keys p with the largest P(x, p). Compares the list with the definition.
 class TopList {
  public:
-  /// The rows (k) of the list, where -1 is an empty entry, and its weights (k), which are P of these rows.
+  /// `rows` (k) are the keys in the list, where -1 is an empty entry. `weights` (k) are P of these keys.
   TopList(std::span<const double> rows, std::span<const double> weights)
       : rows_(rows.begin(), rows.end()), weights_(weights.begin(), weights.end()), expected_(rows.size()) {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -50,7 +50,7 @@ class TopList {
     }
   }
 
-  /// Takes `weight`, which is P of key row p by the definition. Call it once for each row that the query sees.
+  /// Takes `weight`, which is P of key p by the definition. Call this function once for each key that the query sees.
   void offer(Index p, double weight) {
     if (const auto entry = entries_.find(double(p)); entry != entries_.end()) {
       expected_[entry->second] = weight;
@@ -60,10 +60,11 @@ class TopList {
   }
 
   /// Adds the list's errors; `index(i)` is the index of entry i in the file.
-  /// rows     by how much P of an unlisted row exceeds the last listed weight. Infinite for an invalid list (it names a
-  ///          row twice or an unseen row, its ties do not ascend, a row follows an empty entry), and for a list with
-  ///          empty entries although P of an unlisted row is above negligible()
-  /// weights  how much the listed weights differ from P of their rows, and how much a weight exceeds the one before it
+  /// rows     how much P of an unlisted key exceeds the last listed weight. The error is infinite if the list names a
+  ///          key twice or a key that the query does not see, if keys of equal weight do not ascend, or if a key comes
+  ///          after an empty entry. It is also infinite if the list has empty entries although P of an unlisted key is
+  ///          above negligible()
+  /// weights  how much the listed weights differ from P of their keys, and how much a weight exceeds the one before it
   template <class IndexText>
   void compare(Deviation& rows, Deviation& weights, double unlisted_allowed, IndexText&& index) const {
     bool good = is_list_;

@@ -26,8 +26,8 @@ struct QueryRow {
 std::vector<QueryRow> recompute_rows(const VerifyInput& input, const std::vector<Index>& rows,
                                      const ShareShown& shown = {});
 
-/// Reads k and v in stretches, and calls visit(i, p, k, v) once for every row i and every key p that row i sees. k (D)
-/// and v (Dv) are the vectors of the key/value head that belongs to the row's head. Local.
+/// Reads k and v chunk by chunk, and calls visit(i, p, k, v) once for every rows[i] and every key p that it sees. k
+/// (D) and v (Dv) are the vectors of the key/value head that belongs to the row's head. Local.
 void for_each_key(
     const VerifyInput& input, const std::vector<QueryRow>& rows,
     const std::function<void(std::size_t, Index, std::span<const double>, std::span<const double>)>& visit,

@@ -16,7 +16,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
 
 using Vector = std::span<const double>;  // (D), or (Dv) for v and dout
 
-/// A row of one query head. Key: a row of one key/value head.
+/// Query: a row of one query head. Key: a row of one key/value head.
 struct Query {
   Index h, x;
   Vector q, dout;
@@ -35,8 +35,8 @@ class Definition {
         output_scale(input.pattern.group_scale ? 1 / double(input.pattern.pairs.size()) : 1),
         input_(input) {}
 
-  /// For a query and a key: P; dS = P (dP - delta) times the derivative of a capped score (1 without a cap); and the
-  /// sum of the absolute values of the two terms of dS.
+  /// For a query and a key: `p` is P. `ds` is dS = P (dP - delta), times the derivative of the score if scores are
+  /// capped. `ds_terms` is the sum of the absolute values of the two terms of dS.
   struct Factors {
     double p = 0, ds = 0, ds_terms = 0;
   };
@@ -55,8 +55,8 @@ class Definition {
 
 // ---- dk, dv, received ----
 
-/// A range of query numbers (rows of q) with all queries that see key p in some head. It spans the key's segments or
-/// windows and, if attention is causal, begins at p.
+/// Returns a range of query numbers (rows of q) with all queries that see key p in some head. The range spans the
+/// key's segments or windows and, if attention is causal, begins at p.
 Interval viewers_of(const VerifyInput& input, Index p) {
   if (!input.has_query_rows) return input.viewers_of(p);
   const Shape& s = input.shape;
@@ -71,7 +71,7 @@ Interval viewers_of(const VerifyInput& input, Index p) {
   return {std::max<Index>(all.begin - first, 0), std::min(all.end - first, input.queries)};
 }
 
-/// The numbers (rows of q) of head h's queries that see key p. A query occurs once for each run that contains it.
+/// Returns the numbers (rows of q) of head h's queries that see key p. Each run that contains a query lists the query.
 WantedRows viewers_by(const VerifyInput& input, Index h, Index p) {
   if (!input.has_query_rows) return {{input.viewers_of(p).begin, input.viewers_of(p).end, 1}};
   WantedRows runs = kernels::key_runs(kernels::mirrored(input.pattern), input.shape.sequence, input.shape.heads, h, p);

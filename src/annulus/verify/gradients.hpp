@@ -1,10 +1,10 @@
 // Recomputes rows of dq, dk, dv and received by the definition, in float64.
 //
-// dq of a row needs only that row's lse and delta = dout.out - dlse. dk and dv of a key need lse and delta of every
-// query that sees the key; received (the sum of P over these queries) needs their lse. To recompute lse and out of a
-// query takes all keys that the query sees. In dense attention all n queries see the key, so one key costs n^2. If the
-// queries that a rank needs see at most largest_recomputed keys together, their lse and out are recomputed. Otherwise
-// lse and out are read from the result, of which only sampled rows were compared with the definition.
+// dq of a row needs only this row's lse and delta = dout.out - dlse. dk and dv of a key need lse and delta of every
+// query that sees the key; received (the sum of P over these queries) needs only their lse. To recompute lse and out
+// of a query takes all keys that the query sees. In dense attention all n queries see the key, so one key costs n^2.
+// If the queries that a rank needs see at most largest_recomputed keys together, their lse and out are recomputed.
+// Otherwise lse and out are read from the result, of which only sampled rows were compared with the definition.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace annulus::verify {
 /// Limit for the (query row, head, key) triples of a rank, in all batch entries: some seconds of work.
 inline constexpr Index largest_recomputed = Index(1) << 26;
 
-/// Whether the queries that see the keys `rows` can be recomputed within this limit. Local.
+/// True if the queries that see the keys `rows` can be recomputed within this limit. Local.
 bool can_recompute_viewers(const VerifyInput& input, const std::vector<Index>& rows);
 
 /// Results of rows: out (B, rows, H, Dv) and lse (B, rows, H).
@@ -26,7 +26,7 @@ struct RowResults {
   Numbers out, lse;
 };
 using ResultsOf = std::function<RowResults(Interval rows)>;
-/// The results of a chunk of rows: those of the recomputed `queries`, and zeros for all other rows.
+/// Returns the results of a chunk of rows: those of the recomputed `queries`, and zeros for all other rows.
 RowResults results_of(const VerifyInput& input, const std::vector<QueryRow>& queries, Interval rows);
 /// Recomputes the rows by the definition. Local.
 RowResults recompute_results(const VerifyInput& input, Interval rows);
@@ -71,7 +71,7 @@ void compare_dq(const VerifyInput& input, const ResultRows& result, const std::v
 Deviation compare_dsink(const VerifyInput& input, const ResultRows& result, const std::vector<double>& found,
                         const comm::Communicator& comm);
 
-/// Which sums over queries a result contains.
+/// Says which sums over queries a result contains.
 struct KeySums {
   bool gradients = false;  ///< dk and dv
   bool received = false;

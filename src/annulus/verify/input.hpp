@@ -36,8 +36,8 @@ struct Deviation {
   double reference = 0;
   std::string where;
 
-  /// `index` returns the number's index as text, "[0, 7, 2, 5]"; it is a function because it is rarely needed. `terms`:
-  /// the size of the terms if the number is a sum. `reference` includes it, because large terms may cancel.
+  /// `index` returns the number's index as text, "[0, 7, 2, 5]"; it is a function because the text is rarely needed.
+  /// `terms`: the size of the terms of a sum. `reference` includes this size, because large terms may cancel.
   template <class IndexText>
   void compare(double found, double expected, IndexText&& index, double terms = 0) {
     const bool same = found == expected;  // also true for two -inf
@@ -73,13 +73,13 @@ class VerifyInput {
   /// The index in the file of number d of entry b, row x, head h: "[1, 5, 0, 3]". `of_key`: x is a row of k, not of q.
   std::string index_text(Index b, Index x, Index h, std::optional<Index> d = {}, bool of_key = false) const;
 
-  /// The row of the sequence that is query number `query`. A query without a row number sees every key of its batch
-  /// entry. For such a query, returns one row of its entry that exists, if there is one.
+  /// Returns the row of the sequence that is query number `query`. A query without a row number sees every key of its
+  /// batch entry. For such a query, returns one row of its entry that exists, if there is one.
   Index row_of(Index query) const {
     if (!entry_begins.empty()) return entry_begins[std::size_t(query / entry_queries)];
     return has_query_rows ? first_query + query : 0;
   }
-  /// The queries that may see key p. Call it only if queries have no row numbers.
+  /// Returns the queries that may see key p. Call this function only if queries have no row numbers.
   Interval viewers_of(Index p) const {
     if (entry_begins.empty()) return {0, queries};
     return {p / entry_rows * entry_queries, (p / entry_rows + 1) * entry_queries};
@@ -152,13 +152,13 @@ using WantedRows = std::vector<kernels::RowRun>;
 /// The needed rows that are inside `rows`, ascending, each once.
 std::vector<Index> rows_in(const WantedRows& wanted, Interval rows);
 
-/// How rows are read: at most `rows` at once. Unneeded rows are read, too, if fewer than `gap` of them lie between two
-/// needed ones, because another read would take longer.
+/// How rows are read: at most `rows` at once. If fewer than `gap` unneeded rows lie between two needed rows, the
+/// unneeded rows are read, too, because another read would take longer.
 struct ReadSteps {
   Index rows = 1;
   Index gap = 1;
 };
-/// Steps of as many rows as fit into verify_chunk_bytes. `row_numbers`: how many numbers a row of one entry has.
+/// Returns steps of as many rows as fit into verify_chunk_bytes. A row of one entry has `row_numbers` numbers.
 ReadSteps read_steps(const VerifyInput& input, Index row_numbers);
 
 /// Calls visit(rows) for disjoint intervals of [0, sequence) that together contain all needed rows, in ascending order.
@@ -166,14 +166,15 @@ ReadSteps read_steps(const VerifyInput& input, Index row_numbers);
 void for_each_stretch(const std::vector<WantedRows>& wanted, Index sequence, const ReadSteps& steps,
                       const std::function<void(Interval)>& visit, const ShareShown& shown = {});
 
-// rows.cpp: which rows are checked.
+// The functions below choose the rows to check (rows.cpp).
 
 /// The chosen rows, ascending: rows of q (and of out, lse, dq), and rows of k.
 struct SampledRows {
   std::vector<Index> queries, keys;
 };
-/// Chooses `count` queries and `count` keys. Up to half are rows at which something changes (ends of the sequence, of
-/// documents, of segments). The others are random, from a fixed seed. If every row is a query, both lists are equal.
+/// Chooses `count` queries and `count` keys. Up to half of them are rows at which something changes (ends of the
+/// sequence, of documents, of segments). The others are random, from a fixed seed. If every row is a query, both lists
+/// are equal.
 SampledRows sample_rows(const VerifyInput& input, Index count);
 
 /// One rank's share of the rows. Ranks get small groups of rows in turn, because later causal rows see more keys.

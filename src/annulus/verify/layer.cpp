@@ -13,9 +13,10 @@ using layer::Weight;
 /// Everything is recomputed only if a rank does at most this many multiply-adds in matrix products: about ten seconds.
 constexpr double largest_products = 1e10;
 
-/// Whether everything can be recomputed in some seconds. Limits the attention's (query, head, key) triples, as in
-/// gradients.hpp, and the matrix products. Every rank does all products of the forward pass, because its queries may
-/// see any row, and any row may see its keys. Ranks share the products of the gradients, which are twice as many.
+/// True if everything can be recomputed in some seconds. Limits the (query, head, key) triples of the attention
+/// (largest_recomputed for each rank) and the matrix products. Every rank does all products of the forward pass,
+/// because its queries may see any row, and any row may see its keys. The products of the gradients, which are twice
+/// as many, are divided among the ranks.
 bool can_recompute_all(const LayerInput& input, int ranks) {
   const core::Shape& s = input.shape;
   const double rows = double(s.batch * s.sequence), columns = 2.0 * double((s.heads + s.kv_heads) * s.head_dim);
@@ -166,7 +167,7 @@ class Comparison {
     }
   }
 
-  /// For a row x, gradients of x wq + bq, x wk + bk and x wv + bv, which are q, k and v before the rope.
+  /// Gradients, for one row, of x wq + bq, x wk + bk and x wv + bv, which are q, k and v before the rope.
   struct Heads {
     Sums q, k, v;
   };
@@ -188,8 +189,8 @@ class Comparison {
     return d;
   }
 
-  /// Adds a row's contribution, in^T out, to the gradients of a weight and its bias. All terms of a matrix count
-  /// as its largest term. The rope mixes two numbers of a head, so terms of one number count for the other number, too.
+  /// Adds a row's contribution, in^T out, to the gradients of a weight and its bias. In the sums of squares, all terms
+  /// of a matrix count as its largest term. The rope mixes two numbers of a head, so each also gets the other's terms.
   void add_product(Weight matrix, std::span<const double> in, const Sums& out) {
     double* to = gradients_[std::size_t(matrix)].data();
     double largest_in = 0, largest_out = 0;

@@ -47,7 +47,7 @@ std::vector<Interval> existing_rows(const kernels::ReferencePattern& pattern, In
   return there;
 }
 
-/// Chooses `count` rows of `range`. `have_numbers`: they are rows of the sequence, and rows in gaps do not exist.
+/// Chooses `count` rows of `range`. `have_numbers`: these are rows of the sequence, so rows in gaps do not exist.
 std::vector<Index> sample_range(const VerifyInput& input, Interval range, Index count, bool have_numbers = true) {
   count = std::min(count, range.size());
   if (count == range.size()) {  // random draws choose existing rows only, so they would take long to choose all

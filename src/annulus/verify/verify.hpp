@@ -17,7 +17,7 @@ struct Verdict {
   bool good() const { return deviation.relative() <= tolerance; }
 };
 
-/// What was checked, and what the user should know about it.
+/// Says what was checked, with which verdicts, and what else the user should know.
 struct Findings {
   std::string scope;  ///< "the definition in float64: 64 of 512 rows, ..."
   std::vector<Verdict> verdicts;
@@ -26,7 +26,7 @@ struct Findings {
   bool good() const;
 };
 
-/// Which rows of a result are checked, and how to read them. verify_attention() and verify_layer() are collective.
+/// Says which rows of a result are checked, and how to read them.
 struct Sample {
   ResultRows result;
   const store::InspectedFile* file =
@@ -42,18 +42,20 @@ struct Sample {
   }
 };
 
-/// Checks out, lse, entropy and lists of top rows for sampled query rows, and with gradients also dq. For sampled keys,
-/// checks the sums over queries that the result has (dk, dv, received). Checks dsink only if `sample` has a file.
+/// Checks out, lse, entropy and lists of top rows for sampled query rows, and with gradients also dq. For sampled
+/// keys, checks the sums over queries that the result has (dk, dv, received). Checks dsink only if `sample` has a
+/// file. Collective.
 Findings verify_attention(const AttentionInput& input, const Sample& sample, const comm::Communicator& comm);
 
-/// With gradients and a file, and if all can be recomputed in some seconds, checks every number of y, dx and all weight
-/// gradients. Otherwise checks sampled rows of y and, if the queries that see these rows can be recomputed, of dx; the
-/// gradients of weights are sums over all rows, so they are not checked. The findings say what was not checked.
+/// With gradients and a file, and if everything can be recomputed in some seconds, checks every number of y, dx and
+/// all weight gradients. Otherwise checks sampled rows of y and, if the queries that see these rows can be recomputed,
+/// of dx. The gradients of weights are then not checked, because they are sums over all rows. The findings say what
+/// was not checked. Collective.
 Findings verify_layer(const LayerInput& input, const Sample& sample, const comm::Communicator& comm);
 
-/// The largest of three tolerances: for the input's type, for the type `stored` in the file, and for the precision of
-/// the computation. float32 sums of float64 tensors only have float32's accuracy, products of tf32 only float16's.
-/// One function is for results of the forward pass, the other for gradients.
+/// Return the largest of three tolerances: for the input's type, for the type `stored` in the file, and for the
+/// precision of the computation. For example, float32 sums of float64 tensors are only as accurate as float32, and
+/// products in tf32 only as accurate as float16. One function is for the forward pass, the other for gradients.
 double allowed_forward(const VerifyInput& input, core::DType stored);
 double allowed_gradient(const VerifyInput& input, core::DType stored);
 

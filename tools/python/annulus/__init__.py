@@ -6,8 +6,8 @@
     with annulus.capture(model, "tokens.h5", layer=4):         # Q, K, V of a PyTorch model's attention
         model(batch)
     annulus.plots.strategies(annulus.cases(["sweep.h5"]))      # matplotlib figures
-    annulus.plots.slide(result, coords)                        # attention received, on a map of a slide's tiles
-    annulus.token_page("result.h5", tokens, "text.html")       # attention received, in a text
+    annulus.plots.slide(result, coords)                        # a map: the attention that each tile receives
+    annulus.token_page("result.h5", tokens, "text.html")       # a text, shaded by the attention that tokens receive
     annulus.report("result.h5", "result.html")                 # one HTML page about a result, with pictures
 
 Attention of arrays in memory (annulus.torch: with gradients):
@@ -23,7 +23,8 @@ import importlib
 
 __version__ = "0.1.0"
 
-# The module of each name is imported when the name is first used: importing numpy takes longer than many commands run.
+# The module of each name is imported when the name is first used, because importing numpy takes longer than many
+# commands run.
 _MODULES = {
     "AnnulusError": "errors",
     "Pattern": "pattern",

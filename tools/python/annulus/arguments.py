@@ -23,15 +23,15 @@ import numpy as np
 from annulus.errors import AnnulusError, one_line
 
 MOST = 2**63 - 1
-LIST_MOST = 2**31  # entries of a list: a tuple of range(10**12) would take hours to make
+LIST_MOST = 2**31  # most entries of a list: without a limit, a tuple of range(10**12) would take hours to make
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 
 
 def checked(called=None, /, **kinds):
-    """A decorator: checks a function's arguments by these kinds; defaults are not checked. `called` is the name for
-    messages, if users know the function by another name than its own."""
+    """A decorator that checks the arguments of a function with these kinds. It does not check defaults. `called` is
+    the name of the function in messages, if users know it by another name than its own."""
     def around(function):
         signature = inspect.signature(function)
         names = [name for name, one in signature.parameters.items()
@@ -57,7 +57,7 @@ def checked(called=None, /, **kinds):
 
 
 def shown(value):
-    """A value as messages show it: type and shape of an array, the beginning of a long value."""
+    """A value as messages show it: for an array its type and shape, for a long value its beginning."""
     try:
         if shape := getattr(value, "shape", ()):
             return f"a {type(value).__name__} {tuple(shape)}"
@@ -71,14 +71,14 @@ def wrong(value, name, expected):
 
 
 def refuse_masked(value, name):
-    """Raises for a masked array: its hidden entries would be used as numbers."""
+    """Raises if an array has masked entries, because they would be used as numbers."""
     if isinstance(value, np.ma.MaskedArray) and (count := np.ma.count_masked(value)):
         raise AnnulusError(f"{name} has {count} masked entries of {value.size}, expected an array without a mask "
                            "(.filled(...) makes one)")
 
 
 def _symbols():
-    """PyTorch's types that stand for an int, a float or a bool while it traces."""
+    """PyTorch's types that stand for an int, a float or a bool while PyTorch traces a function."""
     torch = sys.modules.get("torch")
     return () if torch is None else (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -179,8 +179,8 @@ def either(first, is_first, second):
 
 
 def listed(kind, expected, alone=lambda value: False, lengths=range(LIST_MOST), ordered=True):
-    """A tuple, made from a list, a tuple, an array of one axis, or an iterator; unless `ordered`, also from a set. A value for which `alone` is true
-    counts as a list with this one entry."""
+    """A tuple, made from a list, a tuple, an array of one axis or an iterator; if `ordered` is false, also from a set.
+    A value for which `alone` is true counts as a list with this one entry."""
     def make(value, name):
         if alone(value):
             return (kind(value, name),)
@@ -253,5 +253,5 @@ def instance(module, kind, expected):
     return take
 
 
-index = optional(whole())  # the checked function finds out later whether there is such an entry
+index = optional(whole())  # the checked function itself finds out later whether this entry exists
 dataset = instance("xarray", "Dataset", "a result, which annulus.open_result() opens")

@@ -33,7 +33,7 @@ def _with_room(make):
     def empty(shape, kind):
         try:
             return make(shape, kind)
-        except (MemoryError, RuntimeError, ValueError):  # of NumPy, of PyTorch, and of NumPy for sizes beyond 64 bits
+        except (MemoryError, RuntimeError, ValueError):  # from NumPy, from PyTorch, from NumPy for sizes beyond 64 bits
             raise AnnulusError(f"there is no memory for a result of shape {tuple(shape)} in {kind}") from None
     return empty
 
@@ -54,7 +54,7 @@ def _empty_numpy(shape, kind):
 def _of_numpy(array, name):
     refuse_masked(array, name)
     kind = _known(array.dtype.name, name)
-    # Copies unless byte order is the machine's, and addresses and strides are multiples of the number's size.
+    # Copies the array unless its byte order is the machine's, and its address and strides are multiples of itemsize.
     native = array.dtype.newbyteorder("=")
     if array.dtype != native or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
         array = array.astype(native)
@@ -113,7 +113,8 @@ def _of_jax(array, name):
 
 
 def as_numpy(array: Any, name: str) -> Array:
-    """The array, not copied if its numbers can be read in place. Raises AnnulusError if it is not an array."""
+    """Describes `array`, and copies it only if its numbers cannot be read in place. Raises AnnulusError if it is not an
+    array."""
     module = type(array).__module__.partition(".")[0]
     if isinstance(array, np.ndarray):
         made = _of_numpy(array, name)

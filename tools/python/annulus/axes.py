@@ -28,22 +28,22 @@ def order_of(axes):
 
 
 def named(tensor, order):
-    """The tensor with axis names in that order; (B, S, H) and (B, H, S) get the first three names."""
+    """The tensor with the axis names of that order; (B, S, H) and (B, H, S) get the first three names."""
     return tensor._replace(axes=NAMES[order][:len(tensor.shape)])
 
 
 def reordered(tensor, order):
-    """A tensor with axis names, (B, S, H, D), (B, H, S, D) or without D, in the given order."""
+    """The tensor, (B, S, H, D), (B, H, S, D) or one of these without D, in the given order. It must have axis names."""
     if tensor.axes[1] == NAMES[order][1]:
         return tensor
     return tensors.transposed(tensor, (0, 2, 1, 3)[:len(tensor.shape)])
 
 
 def distinct_axis_names(name, found):
-    """Axis names of a tensor as they are written to a file: `kv_head` where k has fewer heads than q, `query` where q
-    has other rows than k, `value_dim` where v has another head size than k.
+    """Axis names of a tensor as they are written to a file: `kv_head` if k has fewer heads than q, `query` if q has
+    other rows than k, `value_dim` if v has another head size than k.
 
-    So axes with the same name have the same length in the file, which xarray requires.
+    Then axes with the same name have the same length in the whole file, which xarray requires.
     """
     axes, q, k = found[name].axes, found.get("q", found.get("dq", found.get("out"))), found.get("k", found.get("dk"))
     if not axes or not q or not k:
@@ -63,7 +63,7 @@ def sizes(tensor):
 
 
 def row_axis(axes):
-    """Name of the axis of rows: "query" where q has other rows than k, otherwise "sequence"."""
+    """Name of the axis of rows: "query" if q has other rows than k, otherwise "sequence"."""
     return "query" if "query" in axes else "sequence"
 
 
@@ -73,8 +73,8 @@ def has_rows(axes):
 
 
 def refuse_unnamed(tensor, heads, rows, option="axes="):
-    """Raises for k or v (B, S, heads, D) without axis names if it has more heads than rows: then the tensor almost
-    always has PyTorch's order (B, H, S, D). q is not checked: it may well have fewer rows than heads."""
+    """Raises for k or v (B, S, heads, D) without axis names if it has more heads than rows, because such a
+    tensor almost always has PyTorch's order (B, H, S, D). q is not checked: it may well have fewer rows than heads."""
     if heads > rows:
         raise AnnulusError(f"{tensor} has {heads} key/value heads and {rows} rows: are the axes in another order? "
                            f"({option} says which)")

@@ -54,10 +54,10 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
         # Gradients, a sink, statistics, type, batch, the heads of k, Dv and lengths are not among them.
         plain = settings._replace(statistics=(), top_keys=0, precision="auto", lengths=())
         alike = (1, extents[1], extents[2], extents[2], extents[4], rows, extents[4])
-        try:  # if reproducible, rows that also keep the order of gradients, and of K/V heads that ranks share
+        try:  # if reproducible, a partition that keeps the order of sums in gradients, too, and with shared K/V heads
             shared = (*alike[:3], 1, *alike[4:]) if settings.reproducible else alike
             made = _plan_with_partition(shared, "float32", plain, "auto", 0, ranks, settings.reproducible, False)
-        except AnnulusError:  # this strategy keeps only the order of out, or only without shared heads
+        except AnnulusError:  # this strategy keeps the order only in out, or only if no ranks share K/V heads
             made = _plan_with_partition(alike, "float32", plain, "auto", 0, ranks, False, False)
         partition = made.partition
     return _plan_with_partition(extents, kind, settings, partition, block, ranks, gradients, sink)
@@ -65,7 +65,7 @@ def core_plan(extents, kind, settings, ranks, gradients, sink=False):
 
 def _plan_with_partition(extents, kind, settings, partition, block, ranks, gradients, sink):
     """core_plan() for a given partition and block size."""
-    entries = len(settings.lengths) or 1  # entries with lengths are one sequence, end to end
+    entries = len(settings.lengths) or 1  # with lengths, all entries lie end to end in one sequence
     rows = extents[5] // entries
     options = {key: getattr(settings, key) for key in ("strategy", "precision", "reproducible", "top_keys")}
     options |= {"partition": partition, "block_size": block,
@@ -115,7 +115,7 @@ def lse_type_of(kind):
 
 
 def sum_type_of(kind, settings):
-    """Type of the numbers in which the core adds up, and which it keeps for the backward pass."""
+    """Type of the core's sums, and of the normalizers that it keeps for the backward pass."""
     return "float64" if "float64" in (kind, settings.precision) else "float32"
 
 
@@ -157,7 +157,7 @@ class Call:
         return extents
 
     def _parts(self, extents):
-        """One part; but if the lengths are of k only (query_offset="none"), one for each entry that has keys."""
+        """One part; or, if the lengths are of k only (query_offset="none"), a part for each entry that has keys."""
         settings = self.settings
         self.lies_end_to_end = bool(settings.lengths) and settings.query_offset != "none"
         if not settings.lengths or self.lies_end_to_end:
@@ -194,12 +194,12 @@ class Call:
         return extents[0], queries, *extents[2:5], keys, extents[6]
 
     def for_core(self, numbers):
-        """An array (B, S, ...) as the core needs it: with lengths, all entries become one, (1, B * S, ...)."""
+        """An array (B, S, ...) for the core: entries that lie end to end become one entry, (1, B * S, ...)."""
         batch, rows, *rest = numbers.shape
         return numbers.reshape(1, batch * rows, *rest) if self.lies_end_to_end else numbers
 
     def empty(self, shape, kind=None):
-        """A new result of this shape (B, S, heads, ...), twice: as the caller gets it, and as the core writes it."""
+        """A new result (B, S, heads, ...), twice over the same memory: of the caller's kind, and for the core."""
         made, numbers = self.given["q"].empty(shape, kind or self.type)
         return made, self.for_core(numbers)
 
@@ -236,7 +236,7 @@ class Call:
         return self.for_caller(out), self.for_caller(lse), statistics, kept
 
     def each(self, made, given=None, progress=None):
-        """Yields each part, its entries of all arrays, its progress function. First sets what no part computes."""
+        """Yields (part, its entries of all arrays, its progress function). First sets results that no part computes."""
         if self.settings.lengths and not self.lies_end_to_end:
             for name, array in made.items():
                 if array is not None:
@@ -281,11 +281,11 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     segments, dilations : one entry of each per pair. A pair (w, r) cuts the rows into segments of w, in which every
         r-th row sees every such row; 'all' is one segment with all rows. annulus.window(...), or {'window': [left,
         right], 'first': f}, makes a pair a window: a row sees `left` rows before it, `right` after it, and the first f
-        rows. Without pairs attention is dense.
+        rows. Without segments and dilations attention is dense.
     causal : row x sees no row after it.
     semantics : which rows of a segment each head picks: 'longnet', 'paper', 'grouped', 'torchscale' (`annulus list`).
     documents : offsets 0 ... S of packed documents: rows of different documents do not see each other (FlashAttention's
-        cu_seqlens). If the last offset is below S, rows from there on do not exist.
+        cu_seqlens). If the last offset is below S, rows from this offset on do not exist.
     lengths : (B,): how many rows of each batch entry exist, counted from the first; or (B, 2): the first row and the
         end. Other rows cost nothing: their out is 0, lse -inf, gradients 0, whatever they hold. Not together with
         documents. With query_offset='none' lengths count rows of k only, and all rows of q exist.
@@ -293,19 +293,20 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     group_scale : only for 'grouped': out is divided by the number of pairs.
     softcap : a number above 0: scores s become softcap * tanh(s / softcap).
     bias : {'alibi': 'auto' or one slope for each head of q, 'exempt': e}: subtracts slope * distance of the two rows
-        from scores; the distance is |x - p| (ALiBi), or 0 if one of them is among the first e rows of its document.
+        from scores; the distance is |x - p| (ALiBi), or 0 if one of the rows is among the first e of its document.
     coordinates : (S, 2) array of the whole sequence, on every rank: bias then takes distances between these points.
-    query_offset : where k has more rows than q: the row of the sequence at which q begins; 'auto': q are the last rows;
+    query_offset : if k has more rows than q: the row of the sequence at which q begins; 'auto': q are the last rows;
         'none': queries have no row numbers and see every key (cross attention: dense, not causal, one document); then q
         may also have more rows than k.
     sink : (H,) array of any type that q may have: sink logits. A row that sees any key also sees one more key, whose
         value is 0 and whose score is sink[h]; -inf: no sink for this head.
     statistics : some of 'entropy', 'received', 'top' (docs/statistics.md); 'top' lists top_keys keys for each query.
-    axes : 'bshd', the default, or 'bhsd' for PyTorch's (B, H, S, D), of arguments and results. Required where k has
-        more heads than rows.
-    comm : a communicator of mpi4py or a process group of torch.distributed: the arrays have this rank's rows, by
-        default one interval, rank after rank; the first S mod P ranks have one row more. annulus.plan() says which rows
-        of k and q these are, also for another `partition`. All ranks must call. None: this process alone.
+    axes : order of the axes of arguments and results: 'bshd', the default, or 'bhsd', which is PyTorch's (B, H, S, D).
+        Required if k has more heads than rows.
+    comm : a communicator of mpi4py or a process group of torch.distributed; then the arrays have only this rank's rows.
+        By default each rank has one interval, in the order of the ranks, and the first S mod P ranks have one row more.
+        annulus.plan() says which rows of k and q a rank has, also for another `partition`. All ranks must call. None:
+        this process alone.
     strategy, partition, precision, reproducible : as in a run file (docs/run-file.md).
     progress : called now and then with (share, where): the finished share, 0 to 1, and what is computed, a text.
     threads : number of threads; None: annulus.set_threads(), otherwise OMP_NUM_THREADS, otherwise all processors.
@@ -313,10 +314,11 @@ def attention(q, k, v, *, segments=None, dilations=None, causal=False, semantics
     Returns
     -------
     out : with the shape of q, but the head size of v; of q's type and kind
-    lse : (B, Sq, H) or (B, H, Sq): natural logarithm of the sum of exponentials, float32 or float64; -inf: no key
+    lse : (B, Sq, H) or (B, H, Sq): natural logarithm of the sum of exponentials, float32 or float64; -inf: sees no key
     statistics : dict of arrays (B, Sq, H[, top_keys]), 'received' (B, S, H); only returned if some are asked for
 
-    Raises AnnulusError with one line that names the argument. Ctrl-C ends the call. Other threads' calls wait for it.
+    Raises AnnulusError with one line that names the argument. Ctrl-C ends the call. Calls from other threads wait until
+    this call has ended.
 
     >>> x = np.random.default_rng(0).standard_normal((1, 4096, 8, 64), dtype="float32")
     >>> out, lse = attention(x, x, x, segments=[512, "all"], dilations=[1, 8], causal=True)

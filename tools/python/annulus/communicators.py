@@ -45,7 +45,7 @@ def _keyval():
 
 
 def check_library(core, theirs):
-    """Raises unless our module and mpi4py's use the same MPI library: two libraries do not share communicators."""
+    """Raises unless our module and mpi4py use the same MPI library: two libraries cannot share communicators."""
     ours, other = core.mpi_library_of(core.__file__), core.mpi_library_of(theirs.__file__)
     if ours[0] != other[0]:
         raise AnnulusError(f"comm: mpi4py uses the MPI library {other[1]}, this annulus {ours[1]}; expected one library: "
@@ -65,8 +65,8 @@ def _is_of_others(comm):
 
 
 def mpi_of(comm):
-    """The communicator of mpi4py for `comm`: such a communicator, a process group, or a name; None for None. For a
-    process group the first call is collective."""
+    """The mpi4py communicator for `comm`, which is an mpi4py communicator, a process group or a name. None for None.
+    For a process group the first call is collective."""
     if comm is None:
         return None
     if isinstance(comm, str):
@@ -125,8 +125,8 @@ _of_groups = weakref.WeakKeyDictionary()
 
 def _of_group(group):
     """The MPI communicator of a process group's ranks, in the group's order. The processes exchange their ranks in
-    MPI_COMM_WORLD through the group. The communicator is made once and stays until MPI ends: to free it is collective,
-    and Python may forget a group at another time on each rank."""
+    MPI_COMM_WORLD through the group. The communicator is made once and stays until MPI ends, because freeing it is
+    collective, and Python may forget a group at another time on each rank."""
     if group in _of_groups:
         return _of_groups[group]
     import torch.distributed as distributed

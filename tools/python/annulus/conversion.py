@@ -50,11 +50,11 @@ def convert(sources, target, *, names=None, only=None, axes=None, to_axes=None, 
     split_heads  (H,) or (H, Hkv): the sources have shape (B, S, H * D), as a linear projection returns it
     heads        query heads to write, by number, in that order, with the K/V heads that they read
     interleaved  query head h of the sources reads K/V head h mod Hkv; in annulus it reads h div (H / Hkv)
-    type         float64, float32, float16 or bfloat16: type of all tensors of floats in the target but coordinates
+    type         float64, float32, float16 or bfloat16: type in the target of all tensors of floats except coordinates
     overwrite    replace an existing target
 
     Tensors of the same name in several sources are stacked to a batch; a tensor (S, H, D) is one batch entry. Returns
-    the names that were written. No target is made if it raises AnnulusError.
+    the names that were written. If convert() raises AnnulusError, no target is made.
     """
     wishes = Wishes(names or {}, axes, to_axes, split_heads, heads, interleaved, type and elements.named(type))
     kind = formats.of(target)
@@ -80,7 +80,8 @@ def _gathered(paths, opened, wishes):
     found = {}
     for tensors_here in opened:
         for name, tensor in tensors_here.items():
-            # A tensor that is called q is skipped if another one is to be q. names={"v": "k"}: k stays k, too.
+            # If another tensor is to be q, the tensor that the source calls q is left out. With names={"v": "k"} the
+            # tensor k becomes v, and also stays k.
             shared = name in ROLES[:3] and set(called.get(name, ())) <= set(ROLES[:3])
             keeps = name not in wishes.names and (name not in called or shared)
             for target in called.get(name, []) + [name] * keeps:
@@ -180,7 +181,7 @@ def _split(role, tensor, split_heads):
 
 
 def _with_heads(shaped, wishes):
-    """Picks query heads, and orders them as annulus does: H / Hkv neighbours share a K/V head."""
+    """Picks query heads, and orders them as annulus does: H / Hkv neighbouring query heads share a K/V head."""
     if wishes.heads is None and not wishes.interleaved:
         return shaped
     if "q" not in shaped or "k" not in shaped:

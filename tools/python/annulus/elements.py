@@ -49,12 +49,12 @@ def narrowed(values):
     """float32 `values` rounded to bfloat16, as bits; ties to even."""
     word = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (word + (0x7fff + ((word >> 16) & 1)).astype(np.uint32)) >> 16
-    # Rounding could turn a NaN into infinity or change its sign. So all NaNs become the same NaN.
+    # Rounding the bits of a NaN could make it infinity or change its sign. So all NaNs become the same NaN.
     return np.where(np.isnan(values), 0x7fc0, rounded).astype(np.uint16)
 
 
 def infinite(array, element):
-    """Where numbers of this type are infinite."""
+    """True where numbers of this type are infinite."""
     return (array & 0x7fff) == 0x7f80 if element.name == "bfloat16" else np.isinf(array)
 
 

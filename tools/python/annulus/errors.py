@@ -2,7 +2,7 @@
 
 
 class AnnulusError(Exception):
-    """Its text is one line: it names the file or argument, what was found, and what was expected.
+    """Its text is one line, which names the file or argument, what was found, and what was expected.
 
     The command line prints the line and exits with 2.
     """

@@ -26,7 +26,7 @@ class Grid(NamedTuple):
 
     @arguments.checked(values=arguments.array())
     def image(self, values):
-        """(rows, columns) float64: for each dot the value of its tile; the mean of several tiles; nan if there is none.
+        """(rows, columns) float64: for each dot the value of its tile, or the mean of several tiles; nan: no tile.
 
         A tile whose value is nan or infinite counts as no tile.
         """
@@ -60,7 +60,7 @@ def of(coords, tile=None):
     if not 0 < tile < np.inf:
         raise AnnulusError(f"tile size {tile:g}: expected a number above 0, the distance of neighbouring tiles")
     origin = coords.min(axis=0)
-    places = np.floor((coords - origin) / tile + 1e-3)  # tiles lie on the borders of dots: x = 2.9999 is dot 3
+    places = np.floor((coords - origin) / tile + 1e-3)  # 1e-3: tiles begin at borders of dots, so 2.9999 means dot 3
     extents = places.max(axis=0) + 1
     if extents.prod() > DOTS_MOST:
         raise AnnulusError(f"tile size {tile:g} makes {extents[0]:.0f} x {extents[1]:.0f} dots of {len(coords)} tiles; "
@@ -73,7 +73,7 @@ def of(coords, tile=None):
 def distance(coords):
     """The most common distance of neighbours in a line: 256 for x = 0, 256, 512, 1024 at the same y.
 
-    Tissue may be cut into parts with separate grids, as CLAM does: tiles in different lines are not compared.
+    Tissue may be cut into parts with separate grids, as CLAM does, so tiles in different lines are not compared.
     """
     if len(coords) == 1:
         return 1.0

@@ -60,7 +60,7 @@ def reading(path):
 
 
 def identity(file):
-    """A value that differs for another file under the same name, and after the file has changed."""
+    """A value that changes when the file changes, and when another file takes its name."""
     found = os.fstat(file.id.get_vfd_handle())
     return found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -85,8 +85,8 @@ def element_of(dataset):
 def read(dataset, index):
     """The numbers at a tuple of slices (one per axis, steps above 0), bfloat16 as bits.
 
-    Numbers are read in their stored type: HDF5 converts bfloat16 slowly, one by one. Raises AnnulusError if attributes
-    of the dataset say that numbers must be scaled, or that some are missing (annulus.packing).
+    Numbers are read in their stored type, because HDF5 would convert bfloat16 slowly, one by one. Raises AnnulusError
+    if attributes of the dataset say that numbers must be scaled, or that some are missing (annulus.packing).
     """
     where = f"{dataset.file.filename}: dataset {dataset.name}"
     with understood(dataset.file.filename):
@@ -142,13 +142,13 @@ def is_dataset(file, name):
 
 
 def text(value):
-    """An attribute's text, in whichever of its forms h5py returns it."""
+    """An attribute's text, in whatever form h5py returns it."""
     value = value[0] if isinstance(value, np.ndarray) and value.size == 1 else value
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def one_text(dataset):
-    """The text in a dataset with one entry. Raises ValueError for other sizes, which a damaged file may only claim."""
+    """The text in a dataset with one entry. Raises ValueError for another size: a damaged file may claim any size."""
     if dataset.size != 1 or dataset.dtype.itemsize > 1 << 24:
         raise ValueError(f"dataset {dataset.name} has shape {dataset.shape}, expected one text")
     return text(dataset[()])
@@ -183,7 +183,7 @@ def axes_of(dataset):
 
 def datasets(file):
     """{path without the first slash: dataset} of all datasets of numbers, dimension scales left out. Links of every kind
-    are followed; a group is entered once, because links may make circles, and under its own name, if it has one."""
+    are followed. A group is entered once, because links may make circles, and through a hard link, if there is one."""
     found, entered, links = {}, set(), []
 
     def take(member, path):

@@ -1,4 +1,4 @@
-"""report: one HTML page about a result that includes its pictures, so that it can be mailed as one file."""
+"""report: one HTML page about a result. The pictures are inside the page, so that it can be mailed as one file."""
 import base64
 import html
 

@@ -73,7 +73,7 @@ def window(rows, *, first=0):
 
 
 def segment(value, name):
-    """A kind: a number of rows; 0, as in the library, for "all"; or a Window, also from {"window": w, "first": f}."""
+    """A kind: a number of rows; 0 for "all", as in the library; or a Window, also as {"window": w, "first": f}."""
     if isinstance(value, Window):
         return Window(*(whole(0)(number, f"{name}: {limit}") for limit, number in value._asdict().items()))
     if isinstance(value, Mapping):

@@ -37,7 +37,7 @@ def _occurrences(fill, numbers, element):
     values = elements.widened(numbers) if element.name == "bfloat16" else numbers
     if np.isnan(fill):
         return int(np.count_nonzero(np.isnan(values)))
-    if element.is_float:  # the attribute's type may be wider
+    if element.is_float:  # the attribute may have a wider type than the numbers
         fill = elements.converted(np.array([fill], np.float64), elements.named("float64"), element)
         fill = elements.widened(fill) if element.name == "bfloat16" else fill
     return int(np.count_nonzero(values == fill))

@@ -15,7 +15,7 @@ SEMANTICS = ("longnet", "paper", "grouped", "torchscale")
 KINDS = {"segments": options.segments, "dilations": options.dilations, "causal": arguments.flag,
          "semantics": arguments.choice(*SEMANTICS)}
 ROWS = arguments.array("an array of rows", "iu")
-ROWS_MOST = 1 << 24  # of the sequence: a query row takes memory for each of them
+ROWS_MOST = 1 << 24  # of the sequence: every query needs memory for each of these rows
 HEAD = {"head": arguments.whole(0), "heads": arguments.whole(1)}
 
 
@@ -58,8 +58,8 @@ class Pattern(NamedTuple):
 
     @arguments.checked(pair=arguments.whole(0), **HEAD)
     def offset(self, pair, head, heads) -> Optional[int]:
-        """Offset of a head's combs in a pair; None if the head does not have this pair (`grouped`). In a window every
-        head sees all rows: the offset is 0."""
+        """Offset of a head's combs in a pair; None if the head does not have this pair (`grouped`). A window leaves out
+        no row for any head, so its offset is 0."""
         pairs = len(self.segments)
         if pair >= pairs or head >= heads:
             raise AnnulusError(f"pair {pair} of {pairs}, head {head} of {heads}: expected existing ones, counted from 0")

@@ -8,7 +8,8 @@ RANK = whole(0, INT_MOST)
 
 
 def _of_one_entry(rows, count):
-    """The intervals below `count`. With lengths a plan is of all entries, concatenated; a rank has the same of each."""
+    """The intervals in the first batch entry, which has `count` rows. With lengths a plan is for all entries, end to
+    end, and a rank has the same rows of each entry."""
     return [(begin, min(end, count)) for begin, end in rows if begin < count]
 
 
@@ -19,7 +20,8 @@ class Plan:
         self._made, self._sequence, self._queries, self._has_lengths = made, sequence, queries, has_lengths
 
     strategy = property(lambda self: self._made.strategy)
-    # With lengths the rows of all entries lie end to end, and each rank has the same rows of each: block by block.
+    # With lengths the rows of all entries lie end to end, and each rank has the same interval of each entry. For the
+    # core this is block_cyclic, for the caller contiguous.
     partition = property(lambda self: "contiguous" if self._has_lengths and self._made.partition == "block_cyclic"
                          else self._made.partition)
     reason = property(lambda self: self._made.reason, doc="one line: which strategy was chosen, and why")
@@ -47,7 +49,7 @@ class Plan:
 
     @checked(rank=RANK)
     def kept(self, rank):
-        """(query, key, head) triples of the rank's queries: its share of the work, 2 (D + Dv) flops each."""
+        """Number of (query, key, head) triples of the rank's queries: its work, 2 (D + Dv) flops for each triple."""
         return self._made.kept(rank)
 
     @checked(rank=RANK)

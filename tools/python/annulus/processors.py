@@ -15,11 +15,12 @@ def thread_arguments(threads=None, suggested=0):
 
 @checked(count=whole(1, MOST))
 def set_threads(count):
-    """Sets the number of threads for calls without threads=. The first call starts the threads; after it the number can
-    only be lowered.
+    """Sets the number of threads for calls without threads=. The first call that computes starts the threads; from then
+    on the number can only be lowered.
 
     Default: in annulus.torch torch.get_num_threads(); otherwise OMP_NUM_THREADS; otherwise the processors that this
-    process may use: the OpenMP runtime's places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), otherwise its affinity.
+    process may use: the OpenMP runtime's places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), otherwise the affinity
+    of the calling thread.
     """
     from annulus import calls
     calls._core.set_threads(count)

@@ -169,7 +169,7 @@ def _exchanged(comm, numbers, out_counts, in_counts):
         return numbers if comm is None else np.empty((in_counts.sum(), 0), np.uint8)
     from mpi4py import MPI
     arrived = np.empty((in_counts.sum(), numbers.shape[1]), np.uint8)
-    row = MPI.BYTE.Create_contiguous(numbers.shape[1]).Commit()  # MPI's counts are ints: count rows, not bytes
+    row = MPI.BYTE.Create_contiguous(numbers.shape[1]).Commit()  # MPI's counts are C ints: they count rows, not bytes
 
     def described(array, counts):
         return [array, counts, np.cumsum(counts) - counts, row]

@@ -12,7 +12,7 @@ from annulus.options import settings_of
 
 @checked(q=anything, k=anything, v=anything, rows=optional(listed(whole(0), "a list of rows", ordered=False)), axes=ORDER, sink=anything)
 def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
-    """attention() by its definition, in float64; slow, one row at a time; for all rows, or for the given ones.
+    """attention() by its definition, in float64, for all rows or for the given ones. Slow: computes one row at a time.
 
     Returns (out, lse) as NumPy arrays of float64: (B, rows, H, Dv) and (B, rows, H), or with axes 'bhsd' (B, H, rows, Dv).
     """
@@ -30,7 +30,7 @@ def reference(q, k, v, *, rows=None, axes=None, sink=None, **words):
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
 
 
-# The same by the precision of the computation (core/tolerance.hpp); for float64 the type of the tensors decides.
+# The same, by the precision of the computation (core/tolerance.hpp). For float64 the type of the tensors decides.
 OF_PRECISION = {"float32": 1e-5, "3xtf32": 1e-5, "6xbfloat16": 1e-5, "3xbfloat16": 1e-4, "tf32": 3e-3, "bfloat16": 2e-2}
 
 

@@ -1,5 +1,5 @@
-// annulus._core: the library as annulus/calls.py uses it. Arguments are complete and canonical here, (B, S, heads, D)
-// with defaults filled in; what a user sees is written in Python.
+// annulus._core: the library as annulus/calls.py uses it. Arguments are complete and canonical here: arrays are
+// (B, S, heads, D), and defaults are filled in. The functions that users call are written in Python.
 #include <dlfcn.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>

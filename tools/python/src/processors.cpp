@@ -15,7 +15,7 @@
 namespace annulus::python {
 namespace {
 
-/// Functions of OpenMP 4.5 that list the places of a runtime and their processors.
+/// Functions of OpenMP 4.5 that list the places of a runtime, and the processors of each place.
 struct Questions {
   int (*num_places)() = nullptr;
   int (*place_num_procs)(int) = nullptr;
@@ -66,7 +66,7 @@ std::vector<int> places_of(const std::string& file) {
   return found;
 }
 
-/// A set of processors of any size: a machine may have more than a cpu_set_t holds.
+/// A set of up to 16,384 processors, because a machine may have more than the 1,024 that a cpu_set_t holds.
 class Set {
  public:
   Set() { CPU_ZERO_S(bytes(), set()); }
@@ -75,7 +75,7 @@ class Set {
   int most() const { return int(bytes() * 8); }
 
  private:
-  std::vector<cpu_set_t> words_ = std::vector<cpu_set_t>(16);  // of 1,024 processors each
+  std::vector<cpu_set_t> words_ = std::vector<cpu_set_t>(16);  // 1,024 processors each
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Arrays of Python as the library's tensors.
+// Makes the library's tensors from arrays of Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,7 +8,7 @@
 
 namespace annulus::python {
 
-/// (B, S, heads, D) or (B, S, heads) in memory of this process. bfloat16 comes as uint16.
+/// (B, S, heads, D) or (B, S, heads) in memory of this process. Numbers of type bfloat16 are given as uint16.
 using InArray = nanobind::ndarray<nanobind::ro, nanobind::device::cpu>;
 using OutArray = nanobind::ndarray<nanobind::device::cpu>;
 

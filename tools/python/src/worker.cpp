@@ -27,10 +27,10 @@ namespace annulus::python {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto ear = std::chrono::milliseconds(100);  // between two checks for Ctrl-C, and two calls of progress
+constexpr auto ear = std::chrono::milliseconds(100);  // from one check for Ctrl-C, or call of progress, to the next
 constexpr auto most_at_the_end = std::chrono::seconds(10);
 
-/// Ends a computation whose caller has stopped waiting. The caller never gets it.
+/// Thrown to end a computation when its caller has stopped waiting, or progress has raised. It never reaches a caller.
 struct Ended {};
 
 int threads_of_environment() {
@@ -51,7 +51,7 @@ struct Job {
 
 class Worker {
  public:
-  /// Never destroyed: its thread waits for work until the process ends.
+  /// The worker is never destroyed, because its thread waits for work until the process ends.
   static Worker& one() {
     static Worker* const worker = new Worker;
     return *worker;
@@ -118,7 +118,7 @@ class Worker {
   }
 
   void close() {
-    if (process_ != getpid()) return;  // nothing was computed here (perhaps before a fork): no caller waits
+    if (process_ != getpid()) return;  // this process computed nothing (perhaps it was forked): no caller waits
     std::unique_lock<std::mutex> lock(mutex_);
     closing_ = true;
     closer_ = std::this_thread::get_id();
@@ -135,7 +135,7 @@ class Worker {
     return true;
   }
 
-  /// Counts a caller. Throws if the thread could not do its work.
+  /// Counts a caller. Throws if the worker's thread could not do the caller's work.
   void enter() {
     if (thread_ == std::this_thread::get_id()) {
       throw Error(ErrorKind::usage,
@@ -195,7 +195,7 @@ class Worker {
     return chosen;
   }
 
-  /// Starts the thread at the first work; decides how many threads compute this work.
+  /// Decides how many threads compute this work. Before the first work, starts the worker's thread.
   void start(const Threads& threads) {
     const ThreadChoice chosen = choose(threads);
     if (pool_ > 0) return limit_threads(chosen.count);
@@ -224,7 +224,8 @@ class Worker {
     char* words[] = {name.data(), quiet.data(), nullptr};
     int count = 2;
     Kokkos::initialize(count, words);
-    // A runtime that a pinned thread has loaded has one place, and pins all its threads to it.
+    // An OpenMP runtime that was loaded by a pinned thread has one place, and pins all its threads to it. So the
+    // threads are moved here.
     if (places_of_our_runtime().size() >= processors_.numbers.size()) return;
     using Space = Kokkos::DefaultHostExecutionSpace;
     Kokkos::parallel_for("annulus::run_on", Kokkos::RangePolicy<Space>(0, pool_).set_chunk_size(1),
@@ -277,7 +278,7 @@ class Worker {
     }
   }
 
-  // Under mutex_, which no thread holds while it waits for the GIL.
+  // Protected by mutex_, which no thread holds while it waits for the GIL.
   std::mutex mutex_;
   std::condition_variable changed_;
   Job* job_ = nullptr;

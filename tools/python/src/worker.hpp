@@ -1,8 +1,8 @@
 // The one thread of this process that computes.
 //
-// Kokkos wants all its calls from the thread that started it, and Python calls from any: autograd has threads of its
-// own, notebooks and servers too. So a thread of ours starts Kokkos. Callers give it their work and wait; they hold no
-// GIL and check for Ctrl-C.
+// Kokkos wants all its calls from the thread that started it, but Python calls from any thread: autograd, notebooks and
+// servers have threads of their own. So a thread of ours starts Kokkos. Callers give their work to this thread and
+// wait. While they wait, they do not hold the GIL, and check for Ctrl-C.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,20 +15,21 @@
 
 namespace annulus::python {
 
-/// Threads that a call wants: the first that is not 0 of `asked` (its argument), set_threads(), `suggested` (by the
-/// calling module: annulus.torch gives PyTorch's number), OMP_NUM_THREADS, and the processors of this process.
+/// How many threads a call wants. The first of these numbers that is not 0 counts: `asked` (the call's argument),
+/// set_threads(), `suggested` (by the calling module: annulus.torch gives PyTorch's number), OMP_NUM_THREADS, and the
+/// number of processors of this process.
 struct Threads {
   int asked = 0;
   int suggested = 0;
 };
 
-/// Sets the threads of calls without the argument. The first call starts its number of threads; later calls can have at
-/// most that many. Throws Error(usage) for more than that, and for `count` < 1.
+/// Sets the number of threads for calls without the argument. The first call starts its threads; later calls can have
+/// at most as many. Throws Error(usage) if `count` is greater than that, or below 1.
 void set_threads(int count);
-/// Throws Error(usage) if a call cannot have this many.
+/// Throws Error(usage) if a call cannot have this many threads.
 void check_threads(int count);
 
-/// Threads of a call without the argument, what decided their number, and the processors on which they run.
+/// The number of threads for a call without the argument, what decided it, and the processors on which they run.
 struct ThreadChoice {
   int count = 0;
   std::string source;
@@ -36,14 +37,14 @@ struct ThreadChoice {
 };
 ThreadChoice thread_choice();
 
-/// Does `work` in that thread and returns when it is done; throws what it throws. `progress` is None or a Python
-/// function of (share, where), called a few times a second; what it raises ends the work, and so does Ctrl-C. Throws
-/// Error(usage) where a progress function calls it, Error(failure) when Python is ending, and in a process that was
-/// forked after the first use, where neither Kokkos nor OpenMP works.
+/// Does `work` in that thread and returns when it is done; throws what `work` throws. `progress` is None or a Python
+/// function of (share, where), called a few times a second. The work ends if this function raises, and at Ctrl-C.
+/// Throws Error(usage) if a progress function calls run(). Throws Error(failure) when Python is ending, and in a
+/// process that was forked after the first use, because neither Kokkos nor OpenMP works there.
 void run(const std::function<void(const Progress&)>& work, const nanobind::object& progress, Threads threads = {});
 
-/// Ends what other threads compute. Python's atexit calls it. From then on none of these threads takes the GIL: Python,
-/// which is ending, would end a thread that takes it in the middle of C++.
+/// Ends what other threads compute. Python's atexit calls this function. From then on none of these threads takes the
+/// GIL, because Python, which is ending, would end a thread that takes it, in the middle of C++ code.
 void end_with_python();
 
 }  // namespace annulus::python

@@ -134,7 +134,7 @@ constexpr const char* whole_columns[] = {"ranks",    "threads", "repeats",  "bat
 constexpr const char* word_columns[] = {"status", "strategy", "partition", "dtype",   "instruction_set",
                                         "date",   "hosts",    "job_id",    "version", "error"};
 
-/// The name of the column for the share of (query, key) pairs that a library computed.
+/// The name of the column for the fraction of (query, key) pairs that a library computed.
 std::string share_column(const kernels::LibraryBackend& library) {
   return fmt::format("{}_share", core::name_of(library.backend));
 }

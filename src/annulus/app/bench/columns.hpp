@@ -49,7 +49,8 @@ bool is_measured(const store::CaseRecord& record);
 std::vector<std::optional<store::CaseRecord>> best_records(const std::vector<store::CaseRecord>& all,
                                                            const std::vector<runfile::BenchCase>& cases);
 
-/// The swept keys, then the measured columns. What was not measured is NaN, 0 in columns of whole numbers, or "".
+/// The swept keys, then the measured columns. A value that was not measured is NaN, 0 in a column of whole numbers, or
+/// "" in a column of texts.
 std::vector<report::TableColumn> table_columns(const std::vector<runfile::BenchCase>& cases,
                                                const std::vector<std::optional<store::CaseRecord>>& records);
 

@@ -39,7 +39,7 @@ class Rounds {
         cases_(Index(cases.size())),
         line_(comm.is_root(), {double(cases.size()), "case"}) {}
 
-  /// Runs every case of a group as often as needed; false if a stop was requested.
+  /// Runs every case of a group as often as needed. Returns false if a stop was requested.
   bool measure_group(const std::vector<PlannedCase>& group) {
     std::vector<Index> numbers;
     for (const PlannedCase& one : group) numbers.push_back(one.one->number);
@@ -53,7 +53,7 @@ class Rounds {
     peaks_.clear();
     for (Index run = 0; run < runs_; ++run) {
       for (std::size_t i = 0; i < group.size(); ++i) {
-        // Each round begins with another case, so that a case does not always follow the same one.
+        // Each round begins with another case, so that a case does not always follow the same case.
         const std::size_t now = (i + std::size_t(run)) % group.size();
         run_once(group[now], trials_[now], run);
         done_ += seconds_of(group[now]) / double(runs_);
@@ -107,8 +107,8 @@ class Rounds {
     return false;
   }
 
-  /// The peak rate of multiply-adds, mean over the ranks, measured once per group because it changes from minute to
-  /// minute. Collective.
+  /// Returns the peak rate of multiply-adds, as a mean over the ranks. It is measured once per group, because it
+  /// changes from minute to minute. Collective.
   double peak(core::Precision precision) {
     const auto known = peaks_.find(precision);
     if (known != peaks_.end()) return known->second;

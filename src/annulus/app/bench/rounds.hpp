@@ -23,15 +23,15 @@ struct ArrayTask {
   Index count = 1;
 };
 
-/// Reads Slurm's variables through `variable`, which returns nullptr for one that is not set. Throws Error(usage) if
-/// the task cannot be numbered because the array is not a range: tasks 5 and 6 of --array=1,5,6. Worked example:
-/// --array=10-19:3 has tasks 10, 13, 16, 19; task 16 is number 2 of 4.
+/// Reads Slurm's variables through `variable`, which returns nullptr for a variable that is not set. Throws
+/// Error(usage) if the task cannot be numbered because the array is not a range: tasks 5 and 6 of --array=1,5,6. Worked
+/// example: --array=10-19:3 has tasks 10, 13, 16, 19; task 16 is number 2 of 4.
 ArrayTask array_task(const std::function<const char*(const char*)>& variable = std::getenv);
 
 /// A launch measures case i if its task is number (i mod count), and if it has the ranks and threads of the case.
 struct BenchLaunch {
   Index ranks = 1;
-  Index threads = 1;  ///< on every rank; 0: numbers differ, so no case that asks for a number of threads belongs
+  Index threads = 1;  ///< on every rank; 0: ranks differ, so no case that asks for a number of threads belongs
   ArrayTask task;
 };
 bool belongs(const runfile::BenchCase& one, const BenchLaunch& launch);
@@ -50,7 +50,8 @@ struct CaseListener {
   std::function<void(const store::CaseRecord& record)> finished;  ///< called when a case is measured, or has failed
 };
 
-/// Groups neighbouring cases, in order, with `runs` runs each. A case above a limit or `alone` is a group of its own.
+/// Groups neighbouring cases, in order, with `runs` runs each. A case that is above a limit, or whose `alone` is true,
+/// is a group of its own.
 std::vector<std::vector<PlannedCase>> groups_of(const std::vector<PlannedCase>& cases, Index runs,
                                                 const GroupLimits& limits);
 

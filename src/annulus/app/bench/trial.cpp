@@ -108,7 +108,7 @@ double predicted_seconds(const Job& job) {
   return cost ? cost->seconds : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Predicted bytes on the rank that needs most; local.
+/// Predicted bytes on the rank that needs most. Local.
 double predicted_bytes(const Job& job) {
   if (job.layer) return job.slice_bytes;
   Index most = 0;
@@ -185,7 +185,7 @@ bool Trial::shares_with(const std::vector<std::unique_ptr<Trial>>& others) {
   return std::any_of(others.begin(), others.end(), [&](const auto& other) {
     if (!other || input_text(other->job_) != text) return false;
     bool same = other->job_.partition.size() == job_.partition.size();
-    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // on all ranks: they must decide alike
+    for (std::size_t rank = 0; same && rank < job_.partition.size(); ++rank) {  // of all ranks: all must decide alike
       same = other->job_.partition[rank].intervals() == job_.partition[rank].intervals();
     }
     return same && work_->share_inputs(*other->work_);
@@ -199,7 +199,7 @@ report::Pass Trial::pass(PassKind kind, const strategies::Progress& progress) {
 
 void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
   work_->drop_results();
-  if (!has_run_) kernels::release_kept_memory();  // frees buffers of other cases: the peak must count this case's own
+  if (!has_run_) kernels::release_kept_memory();  // frees other cases' buffers: the peak must count only this case's
   const bool gradients = job_.run.settings.compute.gradients, layer = job_.layer.has_value();
   const Index other_bytes = core::memory_ledger().current() - work_->input_bytes();
   core::memory_ledger().reset_peak();
@@ -231,7 +231,7 @@ void Trial::run(bool counts, bool last, const strategies::Progress& progress) {
 store::CaseRecord Trial::finish(double peak_gflop_per_cpu_second, const store::CaseRecord& launch) {
   const comm::Scope scope("the check of " + of().name());
   const bool gradients = job_.run.settings.compute.gradients;
-  // compare_with_definition() will sample the same rows, so only these are gathered.
+  // compare_with_definition() will sample the same rows, so only these rows are gathered.
   const verify::AttentionInput input(job_.problem, job_.run.settings.input, job_.input);
   SampledResult result(job_, verify_rows_ > 0 ? sample_rows(input, verify_rows_) : verify::SampledRows(), comm_);
   work_->write_outputs(&result);

@@ -41,7 +41,7 @@ class JobMaker {
 /// Constructor, run() and finish() are collective. They throw the same AgreedError on every rank if the case fails.
 class Trial {
  public:
-  /// Reads the inputs, or shares the inputs of one of `others` that reads the same rows of the same tensors.
+  /// Reads the inputs. If one of `others` has the same rows of the same tensors in memory, uses its inputs instead.
   Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector<std::unique_ptr<Trial>>& others,
         const comm::Communicator& comm);
 

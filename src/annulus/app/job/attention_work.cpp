@@ -36,7 +36,7 @@ Index bytes_of_rows(const strategies::Problem& problem, const std::vector<Stored
   return bytes;
 }
 
-/// The rows of q on every rank; empty if they are the same as those of k.
+/// The rows of q on every rank; empty if they are the rows of k.
 pattern::Partition rows_of_q(const Job& job) {
   if (!job.problem.queries) return {};
   pattern::Partition rows = strategies::query_rows(job.problem, job.partition);
@@ -44,8 +44,9 @@ pattern::Partition rows_of_q(const Job& job) {
   return rows;
 }
 
-/// A run of attention without a layer, or a slice of one. It reads q, k and v, and writes out, lse and statistics. With
-/// gradients it also reads dout and dlse, and writes dq, dk and dv.
+/// A run of attention without a layer, or a slice of such a run (some batch entries, or some heads of one entry). It
+/// reads q, k and v, and writes out, lse and statistics. With gradients it also reads dout and dlse, and writes dq, dk
+/// and dv.
 class AttentionWork final : public Work {
  public:
   AttentionWork(const Job& job, core::RowSource& source, const comm::Communicator& comm)
@@ -113,7 +114,7 @@ class AttentionWork final : public Work {
   void read_gradients() override {
     const comm::Scope scope("the reading of dout");
     if (!reads_ahead_) start_gradients();
-    finish_reading(gradient_inputs_);  // read_inputs() has waited for what was read ahead
+    finish_reading(gradient_inputs_);  // waits for nothing if reads_ahead_: read_inputs() has waited for the last read
     gradient_inputs_.clear();
   }
 
@@ -305,7 +306,8 @@ class AttentionWork final : public Work {
     drop_statistics();
   }
 
-  /// With input.lengths, all batch entries form one sequence. Makes row numbers count from the start of their entry.
+  /// Changes the row numbers in `top_rows`, so that they start at 0 in each batch entry. Call it if all entries form
+  /// one sequence.
   void count_in_entry(HostSide& top_rows) const {
     auto* const row = static_cast<std::int64_t*>(top_rows.data());
     const Index sequence = job_.file_shape().sequence;

@@ -27,7 +27,7 @@ std::string previous_of(const std::string& checkpoint) { return runfile::follow_
 
 constexpr const char* state_attribute = "fingerprint_state";
 
-/// A fingerprint of every bit of weights and losses, 16 hexadecimal digits; collective.
+/// A fingerprint of every bit of weights and losses, 16 hexadecimal digits. Collective.
 std::string state_fingerprint(const TrainingState& state, const layer::LayerProblem& layer,
                               const comm::Communicator& comm) {
   const comm::Scope scope("the fingerprint of the weights");
@@ -52,10 +52,10 @@ void check_state(const std::string& file, const TrainingState& state, const Trai
   });
 }
 
-/// What every checkpoint file has, also a checkpoint of another training run.
+/// Data that every checkpoint file has, also a checkpoint of another training run.
 struct FoundCheckpoint {
   Index steps;            ///< steps that are done
-  runfile::RunFile made;  ///< the settings that made it
+  runfile::RunFile made;  ///< settings with which the checkpoint was made
 };
 
 FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& request) {
@@ -74,7 +74,8 @@ FoundCheckpoint look_at_checkpoint(const std::string& file, const Request& reque
   }
 }
 
-/// Throws if the weights were trained on other data; false if a fingerprint of the data is missing. Call on rank 0.
+/// Throws if the weights were trained on other data; returns false if a fingerprint of the data is missing. Call it on
+/// rank 0.
 bool check_data(const std::string& file, const TrainingJob& training) {
   const Request& request = training.request;
   bool known = true;
@@ -92,7 +93,7 @@ bool check_data(const std::string& file, const TrainingJob& training) {
   return known;
 }
 
-/// Throws unless the file is a checkpoint of this training; returns the number of steps done. Call on rank 0.
+/// Throws unless the file is a checkpoint of this training; returns the number of steps done. Call it on rank 0.
 Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   const Request& request = training.request;
   const std::string why = "of a checkpoint of " + request.run.name;
@@ -119,7 +120,8 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   return steps;
 }
 
-/// Why the checkpoint cannot be read; empty: it can. An unreadable file must not become the previous checkpoint.
+/// Says why the checkpoint cannot be read; empty if it can be read. An unreadable file must not become the previous
+/// checkpoint.
 std::string why_unreadable(const std::string& file, const TrainingJob& training) {
   try {
     look_at_checkpoint(file, training.request);
@@ -129,8 +131,8 @@ std::string why_unreadable(const std::string& file, const TrainingJob& training)
   }
 }
 
-/// The checkpoint to continue from: the named one or, if that cannot be read, the previous one. Empty if the named one
-/// does not exist: annulus never removes that file, so a user has removed it to begin anew. Call on rank 0.
+/// Returns the checkpoint to continue from: `named` or, if `named` cannot be read, the previous checkpoint. Empty if
+/// `named` does not exist: annulus never removes that file, so a user has removed it to begin anew. Call it on rank 0.
 std::string newest(const std::string& named, const TrainingJob& training) {
   const std::string before = previous_of(named);
   if (!store::exists(named)) return "";

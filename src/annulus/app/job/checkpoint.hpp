@@ -1,4 +1,4 @@
-// What a training run saves: the weights after some steps, and the losses so far.
+// The checkpoint of a training run: the weights after some steps, and the losses so far.
 //
 // The file has the whole weights wq, wk, wv, wo (bq, bk, bv, bo), so any number of ranks, with any sharding, can
 // continue. /loss has one number for each step done: the loss before that step. The file also has /run/settings and, as
@@ -35,8 +35,8 @@ struct TrainingJob {
   std::vector<TrainingData> data;
 };
 
-/// Loads the job's checkpoint. If that cannot be read, warns and loads the previous one. Empty if there is no
-/// checkpoint. Collective. Throws the same Error on every rank if the file is not a checkpoint, was made with other
+/// Loads the job's checkpoint. If this file cannot be read, warns and loads the previous checkpoint. Empty if there is
+/// no checkpoint. Collective. Throws the same Error on every rank if the file is not a checkpoint, was made with other
 /// settings, or was trained on other data. A file of an older version has no fingerprints: rank 0 then only warns, so
 /// that the steps in the file are not lost.
 std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const comm::Communicator& comm);
@@ -44,10 +44,11 @@ std::optional<TrainingState> load_checkpoint(const TrainingJob& training, const 
 /// Gives the present checkpoint the second name NAME.previous, which the file keeps when a save replaces NAME. Call it
 /// before each save, on one rank. Does nothing if the checkpoint cannot be read, or the file system has no links.
 void keep_previous(const TrainingJob& training);
-/// Removes NAME.previous, which a finished training does not need. Call on one rank.
+/// Removes NAME.previous, which a finished training does not need. Call it on one rank.
 void remove_previous(const std::string& checkpoint);
 
-/// Specifications of a file's datasets: the weights and `losses` losses. `type` empty: the input's type.
+/// Specifications of a file's datasets: the weights and `losses` losses. If `type` is empty, they have the input's
+/// type.
 std::vector<store::TensorSpec> training_specs(const layer::LayerProblem& problem, Index losses,
                                               std::optional<core::DType> type = std::nullopt);
 

@@ -23,16 +23,17 @@ std::string describe_layer(const Request& request);
 std::string title_of(const Request& request);
 /// Notes for the user about the problem, one line each, for example: a segment is longer than every document.
 std::vector<std::string> notes_on(const strategies::Problem& problem);
-/// What a reproducible problem guarantees, and how it is computed; empty for other problems.
+/// Says what a reproducible problem guarantees, and how it is computed; empty for other problems.
 std::string describe_bits(const Job& job);
 /// The blocks: "32 blocks of 524288 rows, parts of at most 1.2 s and 310.0 MiB".
 std::string describe_blocks(const planner::StreamCut& cut);
-/// Slices: "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest rank".
+/// The slices: "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest
+/// rank".
 std::string describe_passes(const Job& job);
 
-// Who made a file, when, with which program and on which machine.
+// The following functions say who made a file, when, with which program and on which machine.
 
-/// The attributes of /provenance; collective.
+/// The attributes of /provenance. Collective.
 std::vector<std::pair<std::string, std::string>> provenance(const std::string& command_line,
                                                             const comm::Communicator& comm);
 /// Attributes of the file itself. They do not depend on the time or the machine; `title` says what the file contains.

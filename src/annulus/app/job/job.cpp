@@ -12,8 +12,8 @@
 namespace annulus::app {
 namespace {
 
-/// Why matrix units of some rank cannot make reproducible results (ranks may have different GPUs); empty: all can.
-/// Collective.
+/// Says why matrix units of some rank cannot make reproducible results (ranks may have different GPUs). Empty if all
+/// can. Collective.
 std::string why_no_granules(const strategies::Problem& problem, const comm::Communicator& comm) {
   std::string why;
   comm::agree(comm,
@@ -43,7 +43,8 @@ void check_available(const runfile::RunFile& run, const strategies::Strategy& st
          reason);
 }
 
-/// Why strategy stream cannot compute this job; empty: it can. Sets `key` to the key of the run file that prevents it.
+/// Says why strategy stream cannot compute this job; empty if it can. Sets `key` to the key of the run file that
+/// prevents this.
 std::string why_no_stream(const Job& job, std::string& key) {
   const runfile::Settings& settings = job.run.settings;
   const auto because = [&](const char* of, std::string text) {
@@ -74,7 +75,8 @@ void check_stream(const Job& job, const JobOptions& options) {
   refuse(job.run, key, ": strategy stream cannot do this: {}; expected another strategy of `annulus list`", why);
 }
 
-/// Whether the run continues an earlier launch that was cut into blocks (strategy stream), or one cut into slices.
+/// True if the run continues an earlier launch that was cut into blocks (strategy stream); continues_slices(): into
+/// slices.
 bool continues_blocks(const JobOptions& options) { return options.recorded && options.recorded->strategy == "stream"; }
 bool continues_slices(const JobOptions& options) {
   return options.recorded && !continues_blocks(options) && options.recorded->numbers.contains("batch_entries") &&
@@ -104,7 +106,8 @@ void choose(Job& job, const JobOptions& options) {
   if (!job.is_streamed()) job.problem.partition = job.choice->partition();
 }
 
-/// Sets the strategy: that of the launch which the run continues, that of the run file, or the choice of `auto`.
+/// Sets the strategy: the strategy of the launch that the run continues, the strategy that the run file names, or the
+/// choice of `auto`.
 void decide(Job& job, const JobOptions& options) {
   if (continues_slices(options)) {
     const auto& [strategy, numbers, phases] = *options.recorded;
@@ -196,8 +199,8 @@ std::string explain_too_large(const Job& job, double least) {
       job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank), machine.why_this_memory());
 }
 
-/// Sets how much memory a layer needs, and why that is too much. A layer is never cut. Collective: each rank predicts
-/// its own memory, because the time of one prediction grows with the number of ranks.
+/// Sets how much memory a layer needs, and why that is too much. A layer is never cut. Collective: the ranks divide the
+/// predictions among themselves, because the time of one prediction grows with the number of ranks.
 void look_at_layer_memory(Job& job, Purpose purpose, const comm::Communicator& comm) {
   Index most = 0;
   comm::agree(comm, [&] {
@@ -221,7 +224,8 @@ void look_at_layer_memory(Job& job, Purpose purpose, const comm::Communicator& c
       machine.why_this_memory());
 }
 
-/// Sets how the problem is cut into slices: as in the launch that the run continues, otherwise the fewest that fit.
+/// Sets how the problem is cut into slices: as in the launch that the run continues, otherwise into the fewest slices
+/// that fit.
 void decide_slices(Job& job, const JobOptions& options) {
   job.slices = strategies::whole_of(job.problem.shape);
   if (job.problem.has_own_keys()) job.slices.batch_entries = 1;
@@ -296,7 +300,7 @@ Job make_job(Request request, const JobOptions& options, const comm::Communicato
   Job job(std::move(request));
   job.ranks = options.ranks.value_or(comm.size());
   if (!job.run.settings.compute.backend) {
-    // A library if all ranks have it, otherwise our own kernels.
+    // Chooses a library if all ranks have it, otherwise our own kernels.
     const kernels::WantedOfBackend wanted = wanted_of(job.run.settings, job.problem);
     job.problem.backend = agreed(kernels::default_backend(wanted), kernels::default_backend(), comm);
   }

@@ -15,7 +15,7 @@ namespace annulus::app {
 struct Job : Request {
   explicit Job(Request request) : Request(std::move(request)) {}
 
-  /// True: each rank computes blocks on its own, one after another (stream_work.cpp).
+  /// True if each rank computes blocks on its own, one after another (stream_work.cpp).
   bool is_streamed() const { return strategy->reads_store(); }
 
   int ranks = 1;
@@ -24,7 +24,7 @@ struct Job : Request {
   const strategies::Strategy* strategy = nullptr;
   pattern::Partition partition;
   std::optional<planner::StreamCut> stream;  ///< how stream cuts the job; `plan` sets it whatever `auto` chooses
-  /// Why some rank uses a worse instruction set than it has; empty: every rank uses its best.
+  /// Says why some rank does not use its best instruction set; empty if every rank does.
   std::string instruction_set_note;
 
   /// Size of the slices that are computed one after another. It is the whole problem for a layer, or if the problem
@@ -32,8 +32,8 @@ struct Job : Request {
   strategies::SliceSize slices;
   bool reads_ahead = false;  ///< the next slice's inputs fit into memory together with a slice
   double slice_bytes = 0;    ///< bytes of a slice, or of the layer, on the fullest rank, including what is read ahead
-  /// Why matrix units of some rank cannot make reproducible results (strategies::make_reproducible()); empty: all can,
-  /// or results need not be reproducible.
+  /// Says why matrix units of some rank cannot make reproducible results (strategies::make_reproducible()). Empty if
+  /// all can, or if results need not be reproducible.
   std::string why_no_granules;
   std::string why_too_large;  ///< why even the smallest slice does not fit; empty: it fits
   bool goes_on = false;       ///< the slices are those of an interrupted run
@@ -43,7 +43,8 @@ struct Job : Request {
   Index slice_count() const { return strategies::slices_of(problem.shape, slices); }
 };
 
-/// How a problem is cut into units. The first launch chooses the cuts; later launches keep them on any number of ranks.
+/// Says how a problem is cut into units. The first launch chooses the cuts; later launches keep them on any number of
+/// ranks.
 /// strategy  computes the units
 /// numbers   what the strategy needs to cut again in the same way: {"block_rows": 524288}
 /// phases    number of units in each phase. A phase begins only when all units of the phases before it are finished
@@ -71,7 +72,8 @@ struct JobOptions {
   std::optional<Cuts> recorded{};  ///< the cuts of the earlier launch that the run continues
 };
 
-/// Finds the nodes that `ranks` ranks are on, and reads the machine file. Collective; throws as machine_of().
+/// Finds the nodes that `ranks` ranks are on, and reads the machine file. Collective. Throws the same errors as
+/// machine_of().
 Nodes nodes_of(const std::optional<std::string>& machine_file, int ranks, const comm::Communicator& comm);
 
 /// Makes a job. Every verb that computes or plans calls this. Collective. Throws the same Error on every rank, as
@@ -96,7 +98,7 @@ constexpr std::string_view name_of(PassKind pass) {
 /// The passes that the problem asks for.
 std::vector<PassKind> passes_of(const strategies::Problem& problem);
 
-/// What each rank of the job does in the pass.
+/// Returns the schedule of a pass: what each rank of the job does in this pass.
 std::unique_ptr<const strategies::Schedule> schedule_of(const Job& job, PassKind pass);
 
 /// Floating-point operations of a pass that keeps `kept` (query, key, head) triples. The statistics pass computes only

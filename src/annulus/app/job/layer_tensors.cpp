@@ -131,7 +131,7 @@ std::uint64_t fingerprint_of(const layer::Weights& weights, const LayerProblem& 
         {std::string(layer::name_of(weight)), layer::written(problem, weight, comm.rank(), comm.size()),
          layer::kept(problem, weight, comm.rank(), comm.size()), side.data(), problem.attention.type},
         std::uint64_t(weight));
-    comm::watchdog_progress();  // other ranks may be waiting for this one
+    comm::watchdog_progress();  // other ranks may be waiting for this rank
   }
   std::uint64_t all = 0;  // unsigned, because the sum may overflow; comm.sum() would add signed numbers
   for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);

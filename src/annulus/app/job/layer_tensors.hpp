@@ -14,7 +14,7 @@ namespace annulus::app {
 /// Bytes of the weights that a rank keeps.
 Index weight_bytes(const layer::LayerProblem& problem, int rank, int ranks);
 
-/// Specification of a (B, S, E) tensor. `type` empty: the layer's type.
+/// Specification of a (B, S, E) tensor. If `type` is empty, it has the layer's type.
 store::TensorSpec rows_spec(const std::string& name, const layer::LayerProblem& problem,
                             std::optional<core::DType> type = std::nullopt);
 /// Specifications of all weights of the layer, whose datasets are named prefix + "wq" ...

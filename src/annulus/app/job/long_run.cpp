@@ -107,7 +107,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const auto partition = cuts.numbers.find("partition");
     const bool is_recorded = partition != cuts.numbers.end();
     const auto& asked = request.run.settings.distribution.partition;
-    const bool has_own = cuts.strategy == "single" || cuts.strategy == "stream";  // have one partition only
+    const bool has_own = cuts.strategy == "single" || cuts.strategy == "stream";  // they have only one partition
     if (asked && !has_own && !(is_recorded && Index(*asked) == partition->second)) {
       const auto was = is_recorded ? pattern::name_of(pattern::PartitionKind(partition->second)) : "auto";
       refuse(paths, {fmt::format("distribution.partition: {} -> {}", was, pattern::name_of(*asked))}, *journal);
@@ -118,7 +118,8 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
   return cuts_of(identity, request.run.settings.output.file + ".journal");
 }
 
-/// Whether this launch can continue the files of another launch, which may have begun after recorded_cuts(). On rank 0.
+/// True if this launch can continue the files of another launch, which may have begun after recorded_cuts(). Call it on
+/// rank 0.
 bool LongRun::accept(const store::Journal& found, const store::PartLayout& layout) const {
   const std::vector<std::string> other = changes(found, job_, /*is_decided=*/true);
   if (!other.empty()) refuse(paths_, other, found);
@@ -154,7 +155,7 @@ bool LongRun::accept(const store::Journal& found, const store::PartLayout& layou
   return true;
 }
 
-/// Sets where the rows of every tensor are: in the input, or in what earlier phases wrote.
+/// Sets where the rows of every tensor are: in the input, or in the part file, to which earlier phases wrote them.
 void LongRun::put_origins() {
   // If strategy stream does not compute the run, AttentionWork checks the numbers later.
   put_inputs(job_, job_.is_streamed() ? store::Wanted::finite_numbers : store::Wanted::any_numbers, rows_);
@@ -252,13 +253,13 @@ store::OutputFile LongRun::open_output() {
   });
 }
 
-/// Whether another launch has completed the result: the journal is removed, and the part file has the result's name.
+/// True if another launch has completed the result: the journal is removed, and the part file has the result's name.
 bool LongRun::is_over() const {
   return keeps_ && !journal().is_there() &&
          output_.has_final_name(store::PartLayout::parse(journal().part(), paths_.journal));
 }
 
-/// The locked journal; empty if the run is over.
+/// Locks the journal. Returns nothing if the run is over.
 std::optional<store::Journal::Lock> LongRun::lock_journal() {
   try {
     return std::optional<store::Journal::Lock>(std::in_place, journal());

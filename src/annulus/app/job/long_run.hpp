@@ -1,7 +1,7 @@
 // A run is a list of units that are finished one by one. NAME.part has the result's numbers, NAME.journal says which
 // units are finished. If a run of several units is interrupted, a later launch continues with the unfinished units, on
-// any number of ranks. Several launches (tasks of a job array) may share a run. A run of one unit leaves no files when
-// it ends early.
+// any number of ranks. Several launches (tasks of a job array) may work on one run together. A run of one unit leaves
+// no files when it ends early.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ using store::Unit;
 /// on every rank if that launch had other settings, another input or another version.
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm);
 
-/// Why units are unfinished, what the user can do, and the exit status: 0 if another launch works on these units or has
-/// finished them, otherwise stopped_status. `words` is empty if all units are finished.
+/// Says why units are unfinished, and what the user can do. `status` is the exit status: 0 if another launch works on
+/// these units or has finished them, otherwise stopped_status. `words` is empty if all units are finished.
 struct WhyUnfinished {
   std::string words;
   int status = 0;
@@ -56,8 +56,8 @@ class LongRun {
 
   // Each rank computes units on its own (strategy stream):
 
-  /// The next unit for this rank. Empty if other ranks have finished or claimed all units, or if a stop was requested.
-  /// Waits until the phase of that unit can begin. Local.
+  /// Claims the next unit for this rank. Empty if other ranks have finished or claimed all units, or if a stop was
+  /// requested. Waits until the phase of that unit can begin. Local.
   std::optional<Unit> claim();
   /// Call it when the unit is computed and written. Flushes what this rank wrote, then notes the unit in the journal,
   /// together with `sink_note` (sink_gradients.hpp). Local.
@@ -65,29 +65,32 @@ class LongRun {
 
   // All ranks compute each unit together (a whole run, slices):
 
-  /// As claim(), but every rank gets the same unit. Collective.
+  /// Does the same as claim(), but every rank gets the same unit. Collective.
   std::optional<Unit> claim_together();
-  /// As finish(). Collective.
+  /// Does the same as finish(), for a unit of all ranks. Collective.
   void finish_together(const Unit& unit, const std::string& sink_note = "");
 
   // The numbers that units read and write:
 
-  /// What the units read: the run's input, from its file or generated, and results and scratch of earlier phases.
+  /// The rows that the units read: the run's input, from its file or generated, and results and scratch of earlier
+  /// phases.
   core::RowSource& source() { return rows_; }
-  /// A rank writes to sink() on its own; all ranks write to output() together. nullptr: another launch made the result.
+  /// A rank writes to sink() on its own; all ranks write to output() together. Both return nullptr if another launch
+  /// has made the result.
   core::RowSink* sink() { return output_.part(); }
   store::OutputFile* output() { return output_.part() == nullptr ? nullptr : &output_; }
 
-  /// The share of all units that is finished, as far as this rank knows.
+  /// The fraction of all units that is finished, as far as this rank knows.
   double finished_share() const { return double(finished()) / double(std::max<Index>(1, units())); }
   /// Number of units that were finished when this launch began.
   Index found_finished() const { return found_finished_; }
 
   /// Call it after the last claim(). If all units are finished, adds dsink and the record, and gives the file its final
-  /// name. True on every rank of the launch that did this, or that found the file under its final name. False: a stop
-  /// was requested, or another launch works on the rest (why_unfinished()). Calls `record` on every rank. Collective.
+  /// name. Returns true on every rank of the launch that did this, or that found the file under its final name. Returns
+  /// false if a stop was requested, or if another launch works on the rest (why_unfinished()). Calls `record` on every
+  /// rank. Collective.
   bool complete(const std::function<store::Record()>& record);
-  /// Whether a stop was requested on some rank; the same on every rank. Call it after complete().
+  /// True if a stop was requested on some rank. The same on every rank. Call it after complete().
   bool is_stopped() const { return stopped_; }
   WhyUnfinished why_unfinished() const;
 
@@ -111,7 +114,7 @@ class LongRun {
   const Cuts cuts_;
   const comm::Communicator& comm_;
   const RunPaths paths_;
-  const bool keeps_;  // whether finished units are kept when the run ends early
+  const bool keeps_;  // true if finished units are kept when the run ends early
   const std::vector<store::PartTensor> tensors_;
   store::OutputFile output_;
   store::FileRows rows_;

@@ -20,7 +20,7 @@ namespace {
 using core::Index;
 using core::InstructionSet;
 
-/// The positive whole number in an environment variable; 0 if the variable is not set or not such a number.
+/// The positive whole number in an environment variable; 0 if the variable is not set, or has no such number.
 Index variable(const char* name) {
   const char* text = std::getenv(name);
   return text == nullptr ? 0 : runfile::parse_whole(text, {}).number.value_or(0);
@@ -56,8 +56,8 @@ core::Machine machine_of(const std::optional<std::string>& file, bool on_these_r
     for (double* factor : {&machine.bfloat16_factor, &machine.three_bfloat16_factor, &machine.six_bfloat16_factor})
       *factor = comm.max(*factor);  // every rank must decide the same
   }
-  // The smallest share counts, so that every rank decides the same. A machine file may describe another machine, or be
-  // older than the batch system's limits, so no rank may plan with more memory than it has.
+  // The smallest share of any rank counts, so that every rank decides the same. A machine file may describe another
+  // machine, or be older than the batch system's limits, so no rank may plan with more memory than it has.
   const MemoryShare memory = memory_share(comm);
   if (memory.bytes > 0 && (!file || memory.bytes < machine.memory_per_rank)) {
     machine.memory_per_rank = memory.bytes;

@@ -16,22 +16,22 @@ namespace annulus::app {
 /// ranks_per_node is the largest number of ranks on a node. Collective; the same on every rank. Throws Error(usage).
 core::Machine machine_of(const std::optional<std::string>& file, bool on_these_ranks, const comm::Communicator& comm);
 
-/// The smallest share that a rank has of a memory bound. Ranks of a node that have the same bound, such as the cgroup
-/// of a job, share it evenly.
+/// The smallest part of a memory bound that a rank may use. If ranks of a node have the same bound, such as the cgroup
+/// of a job, the bound is divided evenly among them.
 struct MemoryShare {
   double bytes = 0;    ///< 0: no bound is known
   std::string source;  ///< for the user: "memory cgroup /job_7/step_0, shared by 2 ranks of n1"
 };
 
-/// The smallest share of any rank; the same on every rank; collective.
+/// Returns the smallest MemoryShare of any rank, which is the same result on every rank. Collective.
 MemoryShare memory_share(const comm::Communicator& comm);
 
 /// Bounds that the batch system set, and may enforce without a cgroup: Slurm's --mem (MiB, for all ranks of a node) and
 /// --mem-per-cpu (for each CPU of a rank). `resident`: bytes that this process uses; --mem-per-cpu is reduced by them.
 std::vector<core::MemoryBound> batch_bounds(core::Index resident);
 
-/// How many of a GPU's free bytes a plan may use. A sixteenth, at most 512 MiB, is left for what plans do not count:
-/// partial states and work lists of kernels, kernel code, which is loaded at the first launch, and the driver's
+/// Returns how many of a GPU's free bytes a plan may use. A sixteenth, at most 512 MiB, is left for what plans do not
+/// count: partial states and work lists of kernels, code of kernels (loaded at the first launch), and the driver's
 /// rounding to pages of 2 MiB.
 core::Index plannable_gpu_memory(core::Index free);
 
@@ -40,13 +40,13 @@ core::Index plannable_gpu_memory(core::Index free);
 inline constexpr const char* instruction_set_variable = "ANNULUS_INSTRUCTION_SET";
 
 /// Chooses one instruction set for the kernels of all ranks: the best that all their machines have. With different
-/// sets, results would have different bits. This costs little: ranks have equal shares of the work, so the slowest
-/// machine decides the speed anyway. Returns why some rank does not use its best set, "rank 3 has no avx512"; empty:
-/// all ranks use their best. Collective. Throws Error(usage) on all ranks if, on some rank, instruction_set_variable is
-/// not the name of a set.
+/// sets, results would have different bits. This costs little: ranks have equal parts of the work, so the slowest
+/// machine decides the speed anyway. Returns why some rank does not use its best set, "rank 3 has no avx512"; empty if
+/// all ranks use their best set. Collective. Throws Error(usage) on all ranks if, on some rank,
+/// instruction_set_variable is not the name of a set.
 std::string agree_on_instruction_set(const comm::Communicator& comm);
 
-/// Names two ranks with GPUs of different kinds: "rank 0 has sm_90, rank 3 sm_80"; empty: all GPUs are of one kind.
+/// Names two ranks with GPUs of different kinds: "rank 0 has sm_90, rank 3 sm_80"; empty if all GPUs are of one kind.
 /// Different kinds may add in different orders, so results would depend on which rank computes what. `kinds`: one per
 /// rank; ranks without a GPU (an empty kind) are skipped, because another check refuses them.
 std::string other_kinds(const std::vector<std::string>& kinds);

@@ -55,7 +55,7 @@ SliceOfDataset slice_of(const Request& request, store::DatasetInfo info, StoredT
   return part;
 }
 
-/// Throws AgreedError(failure) with the NaN or infinity that was found in a result's rows; collective.
+/// Throws AgreedError(failure) with the NaN or infinity that was found in a result's rows. Collective.
 void check_found(const Request& request, const std::string& name, const std::optional<store::NonFinite>& found,
                  const std::vector<core::Interval>& rows, const comm::Communicator& comm) {
   const auto& all = request.results;
@@ -67,8 +67,8 @@ void check_found(const Request& request, const std::string& name, const std::opt
                       causes_of_no_number(request.problem, comm.rank()), part.first);
 }
 
-/// From this |lse| on, neighbouring scores, which are exponents of 2, differ by 2 or more, and so their weights by a
-/// factor of 4 or more.
+/// If |lse| is this large, neighbouring scores differ by 2 or more. Scores are exponents of 2, so the weights then
+/// differ by a factor of 4 or more.
 double coarse_from(const Job& job) { return std::ldexp(std::numbers::ln2, range_of(job.problem.precision).digits); }
 
 }  // namespace

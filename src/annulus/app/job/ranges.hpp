@@ -15,7 +15,7 @@ namespace annulus::app {
 /// Throws AgreedError(failure) if scores may overflow. `q`, `k`: the largest |q| and |k| on this rank. Collective.
 void check_scores(const Job& job, double q, double k, const comm::Communicator& comm);
 
-/// Possible causes of a NaN or infinity on this rank, as the end of a message.
+/// Returns the end of a message: possible causes of a NaN or infinity on this rank.
 std::string causes_of_no_number(const strategies::Problem& problem, int rank);
 
 /// Throws AgreedError(failure) with the first NaN or infinity in this rank's rows of an input, and its index in the
@@ -26,13 +26,15 @@ void check_input(const Request& request, core::StoredTensor tensor, const void* 
                  const store::Spacing& spacing = {});
 
 /// Throws AgreedError(failure) with the first NaN or infinity in this rank's rows of the result's dataset `name`, which
-/// take `bytes` of host memory; collective.
+/// take `bytes` of host memory. Collective.
 void check_result(const Request& request, const std::string& name, const store::Numbers& numbers, Index bytes,
                   const std::vector<core::Interval>& rows, const comm::Communicator& comm);
 
-/// As check_result(), for this rank's lse (B, rows, H); -inf is valid. Returns the findings of all ranks. Collective.
+/// Does the same as check_result() for this rank's lse (B, rows, H), where -inf is valid. Returns the findings of all
+/// ranks. Collective.
 report::LseFindings look_at_lse(const Job& job, const void* lse, const comm::Communicator& comm);
-/// The same without the check, for `count` numbers, which in a layer may be of other ranks' rows, too; collective.
+/// The same without the check, for `count` numbers. In a layer, some of them may belong to other ranks' rows.
+/// Collective.
 report::LseFindings lse_findings(const Job& job, const void* lse, Index count, const comm::Communicator& comm);
 /// The findings of this rank for `count` numbers, of which `none` belong to rows that do not exist (padding). Local.
 report::LseFindings own_lse_findings(const Job& job, const void* lse, Index count, Index none);

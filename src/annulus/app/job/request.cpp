@@ -65,7 +65,8 @@ Problem make_problem(const runfile::Settings& settings, const Request& request, 
   return problem;
 }
 
-/// Refuses a back end that this process lacks, or whose library cannot compute this; `verify` needs no back end.
+/// Refuses a back end that this process lacks, or whose library cannot compute this problem. `verify` needs no back
+/// end.
 void check_backend(const runfile::RunFile& run, const Problem& problem, Purpose purpose) {
   if (purpose == Purpose::verify || !run.settings.compute.backend) return;
   const std::string reason = kernels::why_no_backend(problem.backend);

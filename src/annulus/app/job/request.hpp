@@ -18,7 +18,7 @@ namespace annulus::app {
 
 using core::Index;
 
-/// What a run file is read for.
+/// The purpose for which a run file is read.
 /// run     the tensors that `run` reads must exist
 /// plan    the strategy does not matter: `plan` shows all strategies, and which one `auto` would choose
 /// verify  another launch has made the result
@@ -35,7 +35,7 @@ struct RunFileArguments {
 struct Request {
   runfile::RunFile run;
   std::optional<store::InputFile> input;  ///< tensors of attention, or of the layer; empty: tensors are generated
-  strategies::Problem problem;            ///< attention; of a layer, the attention inside it
+  strategies::Problem problem;            ///< attention; for a layer, the attention inside it
   std::optional<layer::LayerProblem> layer;
   std::vector<store::TensorSpec> results;  ///< datasets that `run` writes
   /// Sink logits of all heads; empty: none.
@@ -43,13 +43,14 @@ struct Request {
     static const std::vector<double> none;
     return input ? input->sink() : none;
   }
-  /// Set if this is one slice of a larger request. `problem` is then the slice's, but `results` the whole request's.
+  /// Set if this is one slice of a larger request. Then `problem` is the slice's problem, but `results` are the
+  /// datasets of the whole request.
   std::optional<strategies::Slice> slice;
 
-  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end. If
-  /// the lengths are of keys only, `problem` has all entries, and Problem::key_ranges is set.
+  /// Extents of the tensors in files. With input.lengths, `problem` has one batch entry: all entries end to end. If the
+  /// lengths apply only to k and v, `problem` has all entries, and Problem::key_ranges is set.
   core::Shape file_shape() const { return input ? input->shape() : problem.shape; }
-  /// Number of rows of q, which may be other rows than those of k.
+  /// Number of rows of q, which may differ from the rows of k.
   Index query_rows() const { return input ? input->query_rows() : run.settings.input.generate->query_rows(); }
   bool has_own_queries() const { return query_rows() != file_shape().sequence; }
   bool is_end_to_end() const {
@@ -66,13 +67,13 @@ struct Request {
   core::AxisOrder order() const { return input ? input->order() : core::AxisOrder::bshd; }
 };
 
-/// Reads the run file, and checks it and the shapes of the input; collective. Throws the same Error on every rank:
+/// Reads the run file, and checks it and the shapes of the input. Collective. Throws the same Error on every rank:
 /// usage for the run file, failure for the input file.
 Request read_request(const RunFileArguments& words, Purpose purpose, const comm::Communicator& comm);
 /// The same for a run file that every rank has read already.
 Request make_request(runfile::RunFile run, Purpose purpose, const comm::Communicator& comm);
 
-/// What the run needs from its back end.
+/// Returns what the run needs from its back end.
 kernels::WantedOfBackend wanted_of(const runfile::Settings& settings, const strategies::Problem& problem);
 
 /// The strategy that the run file names; nullptr for `auto`. Throws Error(usage) if no strategy has this name.

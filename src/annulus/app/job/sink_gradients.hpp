@@ -1,5 +1,5 @@
-// Gradients of sink logits in a run that is cut into units. What a unit adds to the sums of its heads is exact
-// (kernels/exact_sum.hpp), and is written into the journal's line that says that the unit is finished. So dsink has the
+// Gradients of sink logits in a run that is cut into units. Each unit makes exact sums for its heads
+// (kernels/exact_sum.hpp). The journal's line that says that the unit is finished contains these sums. So dsink has the
 // same bits for any order of units, however often the run is interrupted.
 #pragma once
 

@@ -50,7 +50,7 @@ report::Measurements Tally::gathered(const Job& job, const comm::Communicator& c
     if (found != passes_.end()) return gathered(found->second, job.layer.has_value(), comm);
     const std::vector<PassKind> all = passes_of(job.problem);
     if (std::find(all.begin(), all.end(), kind) == all.end()) return std::nullopt;
-    // This launch computed nothing if an earlier one has finished all slices.
+    // This launch computed nothing if an earlier launch has finished all slices.
     OfPass nothing;
     nothing.pass.metrics.attention.hops.resize(1);
     nothing.bytes_from.resize(std::size_t(comm.size()));

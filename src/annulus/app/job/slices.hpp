@@ -1,5 +1,5 @@
-// A run in which all ranks together compute one unit after another, and what it measures. A unit is a slice of the
-// problem, or the whole problem if that fits into memory.
+// Computes and measures a run in which all ranks together compute one unit after another. A unit is a slice of the
+// problem, or the whole problem if it fits into memory.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class Tally {
   void add(const report::LseFindings& lse) { lse_.add(lse); }
   void add(const FileBytes& bytes);
 
-  /// Gathers the measurements of all ranks; collective; complete on rank 0.
+  /// Gathers the measurements of all ranks. Collective. The result is complete on rank 0.
   report::Measurements gathered(const Job& job, const comm::Communicator& comm) const;
 
  private:
@@ -70,15 +70,15 @@ class SlicedRun {
 /// The job's slices as units of one phase.
 Cuts cuts_of(const Job& job);
 
-/// Computes the job's slices; collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
+/// Computes the job's slices. Collective. Without an output file it writes nothing. Otherwise it calls `finish` for the
 /// file's record when all slices are finished, including those of earlier launches. Returns why slices are unfinished:
-/// a stop was requested, or another launch works on them; empty: all are finished.
+/// a stop was requested, or another launch works on them. Empty if all slices are finished.
 WhyUnfinished compute_slices(const Job& job, const comm::Communicator& comm, Tally& tally,
                              const std::function<store::Record()>& finish);
 
 // stream_work.cpp: strategy stream, where each rank on its own reads and computes blocks and writes them to the result.
 
-/// Computes a checked job. Calls `finish` with what was measured; `finish` returns the record for the file. Empty if
+/// Computes a checked job. Calls `finish` with the measurements; `finish` returns the record for the file. Empty if
 /// units are unfinished; `rest` then says why. Collective.
 std::optional<report::Measurements> compute_blocks(
     const Job& job, const std::function<store::Record(const report::Measurements&)>& finish,

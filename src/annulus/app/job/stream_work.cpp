@@ -78,8 +78,8 @@ class CheckedRows final : public core::RowSink {
   report::LseFindings& lse_;
 };
 
-/// Adds a unit's metrics as two hops: hop 0, and the sum of the other hops. Phase 1 computes the triples of phase 0
-/// again, so only phase 0 counts them.
+/// Adds a unit's metrics as two hops: hop 0, and the sum of the other hops. Phase 1 computes the (query, key, head)
+/// triples of phase 0 again, so only phase 0 counts them.
 void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetrics& all) {
   if (!unit) return;
   if (phase == 0) all.rows += unit->rows;
@@ -92,8 +92,8 @@ void add(const std::optional<core::RankMetrics>& unit, int phase, core::RankMetr
   }
 }
 
-/// What a rank did in this launch, summed over its blocks. There are two hops: hop 0 is the work on a block's own rows,
-/// hop 1 the work on rows that were read of other blocks.
+/// The work of a rank in this launch, summed over its blocks. There are two hops: hop 0 is the work on a block's own
+/// rows, hop 1 is the work on rows that were read from other blocks.
 struct StreamMetrics {
   core::RankMetrics forward{0, {{}, {}}}, backward{0, {{}, {}}};
   Index units = 0;
@@ -123,7 +123,7 @@ class StreamWork {
     return {store::tensor_spec("normalizers", job_.problem.sum_type(), shape, job_.order())};
   }
 
-  /// Computes units until none is left for this rank; local. Throws Error.
+  /// Computes units until none is left for this rank. Local. Throws Error.
   void run(LongRun& long_run, const strategies::Progress& progress) {
     while (const std::optional<Unit> unit = long_run.claim()) {
       const std::string note = compute(*unit, long_run.source(), long_run.sink(), long_run.finished_share(), progress);
@@ -134,7 +134,7 @@ class StreamWork {
     if (metrics_.units > 0) metrics_.written = long_run.sink()->traffic();
   }
 
-  /// Used if no file is written: each rank computes an even share of the units, and drops the results.
+  /// Used if no file is written: the units are divided evenly among the ranks, and their results are dropped.
   void run_without_file(const comm::Communicator& comm, const strategies::Progress& progress) {
     store::FileRows source;
     put_inputs(job_, store::Wanted::finite_numbers, source);
@@ -203,7 +203,7 @@ void add_columns(const StreamMetrics& metrics, const comm::Communicator& comm, r
   measured.write_seconds = comm.max(metrics.written.seconds);
 }
 
-/// Adds lines to the summary; on rank 0.
+/// Adds lines to the summary. Call it on rank 0.
 void add_lines(const Job& job, Index found, const Index all, report::Measurements& measured) {
   const report::PassMeasurements& forward = measured.forward;
   const double asked = forward.sum("bytes_asked"), read = forward.sum("bytes_read");
@@ -225,7 +225,8 @@ report::Measurements measure(const Job& job, const StreamMetrics& metrics, doubl
   const comm::Scope scope("the gathering of what was measured");
   report::Measurements measured;
   measured.ranks = comm.size();
-  // The passes alternate block by block. Each gets a share of the time, in proportion to its compute and wait seconds.
+  // The passes alternate block by block. Each pass gets a part of the time, in proportion to its compute and wait
+  // seconds.
   const auto busy = [](const core::RankMetrics& of) { return of.total().compute_seconds + of.total().wait_seconds; };
   const double both = std::max(busy(metrics.forward) + busy(metrics.backward), 1e-9);
   const auto pass = [&](const core::RankMetrics& of) {

@@ -1,4 +1,4 @@
-// What a run computes from its input: attention, or a layer that contains attention.
+// The work of a run: it computes attention, or a layer that contains attention.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@ namespace annulus::app {
 /// The input tensors that the request reads: q, k, v and, with gradients, dout and perhaps dlse.
 std::vector<core::StoredTensor> input_tensors(const Request& request);
 
-/// Where the rows of an input tensor come from: a file or a seed. Local. Throws Error(failure).
+/// Returns the origin of the rows of an input tensor: a file or a seed. Local. Throws Error(failure).
 store::RowOrigin input_origin(const Request& request, core::StoredTensor tensor);
 
-/// Sets where `rows` reads each input tensor. Reading later fails for numbers that `wanted` does not allow.
+/// Sets the origin of each input tensor in `rows`. Reading later fails for numbers that `wanted` does not allow.
 void put_inputs(const Request& request, store::Wanted wanted, store::FileRows& rows);
 
 /// Bytes that this rank has read from the input and written to the result.
@@ -35,7 +35,7 @@ class Work {
  public:
   virtual ~Work() = default;
 
-  /// Begins to read all inputs while another unit is computed; false: this work cannot do that.
+  /// Begins to read all inputs while another unit is computed. Returns false if this work cannot do that.
   virtual bool read_ahead() { return false; }
   virtual void read_inputs() = 0;
   virtual layer::LayerMetrics pass(PassKind pass, const strategies::Progress& progress) = 0;
@@ -43,10 +43,12 @@ class Work {
   virtual report::LseFindings write_outputs(store::RowWriter* file) = 0;
   virtual void read_gradients() = 0;
   virtual void write_gradients(store::RowWriter* file) = 0;
-  /// The unit's part of the sink gradients, to be noted in the journal; empty: none. Call it after write_gradients().
+  /// The unit's part of the sink gradients, to be noted in the journal; empty if there are none. Call it after
+  /// write_gradients().
   virtual std::string sink_note() const { return ""; }
 
-  /// Uses the inputs of `other`, dout and dlse too, which must be the same rows of the same tensors; false: it cannot.
+  /// Uses the inputs of `other`, including dout and dlse. They must be the same rows of the same tensors. Returns false
+  /// if this work cannot do that.
   virtual bool share_inputs(const Work& other) = 0;
   virtual Index input_bytes() const = 0;
   /// Frees the results of the passes.
@@ -60,15 +62,15 @@ class Work {
   virtual Index predicted_bytes(PassKind pass) const = 0;
   /// Sets how many bytes are read ahead for the next unit during the passes; predicted_bytes() includes them.
   virtual void set_read_ahead_bytes(Index) {}
-  /// Floating-point operations of this rank in a pass, only for attention. Local.
+  /// Floating-point operations of this rank's attention in a pass. Local.
   virtual double predicted_flops(PassKind pass) const = 0;
-  /// Bytes that this rank receives from each rank in a pass, only for attention. Local.
+  /// Bytes that this rank's attention receives from each rank in a pass. Local.
   virtual std::vector<Index> bytes_from(PassKind pass) const = 0;
   /// Bytes read and written until now. Local.
   virtual FileBytes file_bytes() const = 0;
 };
 
-/// The rows of a job's inputs, from its file or made from a seed. Empty for a layer. Collective; throws as make_work().
+/// The rows of a job's inputs, from its file or made from a seed. Empty for a layer. Collective. Throws as make_work().
 std::unique_ptr<store::FileRows> input_rows(const Job& job, const comm::Communicator& comm);
 
 /// Makes the work of a job, or of one slice. The work reads its inputs from `source`; all arguments must outlive it.

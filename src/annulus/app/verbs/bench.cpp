@@ -61,7 +61,7 @@ class SweepStore {
     read();
   }
 
-  /// One record for each case; empty for a case without one.
+  /// One record for each case; empty for a case without a record.
   CaseRecords records() const { return best_records(read(), file_.cases); }
   /// The cases that earlier launches have begun, whether they finished them or not.
   std::vector<Index> begun() const { return store::read_parts(table_, identity_).begun; }
@@ -143,7 +143,7 @@ void check_names(const runfile::BenchSettings& settings) {
   }
 }
 
-/// Prints every case with its prediction, and whether this launch would measure it; on rank 0.
+/// Prints every case with its prediction, and whether this launch would measure it. Call it on rank 0.
 void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& planned, const BenchLaunch& launch) {
   const Index runs = file.settings.warmup + file.settings.repeats;
   double seconds = 0;
@@ -161,7 +161,7 @@ void print_plan(const runfile::BenchFile& file, const std::vector<PlannedCase>& 
              report::duration_text(seconds), runs);
 }
 
-/// The columns that have the same value for all cases of this launch; collective.
+/// The columns that have the same value for all cases of this launch. Collective.
 store::CaseRecord describe_launch(const BenchLaunch& launch, const comm::Communicator& comm) {
   store::CaseRecord record;
   record.numbers = {{"ranks", double(launch.ranks)}, {"threads", double(core::host_threads())}};
@@ -207,7 +207,7 @@ LeftToDo left_to_do(const std::vector<PlannedCase>& planned, const BenchLaunch& 
   return left;
 }
 
-/// Prints the table, and how many cases are measured; on rank 0.
+/// Prints the table, and how many cases are measured. Call it on rank 0.
 void print_end(const runfile::BenchFile& file, const CaseRecords& records, const Measured& now) {
   fmt::print("annulus bench {}\n{}", file.shared.name, printed_table(file.cases, records, most_printed));
   const auto measured =

@@ -98,8 +98,8 @@ struct Measured {
   Index rows;
   double seconds_per_gflop;
 };
-/// Uses so many rows (at most most_rows_computed) that the slowest rank works for `long_enough`. If `alone`, only rank
-/// 0 computes.
+/// Measures the kernel with so many rows (at most most_rows_computed) that the slowest rank works for `long_enough`. If
+/// `alone`, only rank 0 computes.
 Measured measure_kernel(const comm::Communicator& comm, Index head_dim, core::DType type, core::Precision precision,
                         bool alone = false) {
   for (Index rows = rows_computed;; rows *= 2) {
@@ -148,7 +148,7 @@ core::Link measure_window(const comm::Communicator& comm) {
   return {once, std::max(all - once, 1e-9) / double(big.bytes())};
 }
 
-/// Every rank sends to the next rank and receives from the previous one.
+/// Every rank sends to the next rank and receives from the previous rank.
 class Shift {
  public:
   Shift(const comm::Communicator& comm, Index bytes)
@@ -187,7 +187,7 @@ core::Link measure_link(const comm::Communicator& comm) {
   return {latency, std::max(long_message - latency, 1e-9) / double(large)};
 }
 
-/// The share of a transfer's time that the kernel hides; of the kernel's time, if that is shorter.
+/// Returns the time in which a transfer and the kernel overlap, as a fraction of the shorter of their two times.
 double measure_overlap(const comm::Communicator& comm, Index rows) {
   Kernel kernel(64, core::DType::float32, core::Precision::float32, rows);
   Shift shift(comm, 4 * large);
@@ -253,7 +253,7 @@ class File {
       }
     }
   }
-  /// Share of the file's pages that are in memory; 0 if the system does not say.
+  /// Fraction of the file's pages that are in memory; 0 if the system does not say.
   double cached_share() const {
     void* const mapped = mmap(nullptr, std::size_t(file_bytes), PROT_READ, MAP_SHARED, descriptor_.id(), 0);
     if (mapped == MAP_FAILED) return 0;
@@ -276,7 +276,7 @@ std::string ReadRates::text() const {
   return fmt::format("{}/s from storage (read_rate), {}", report::describe_bytes(storage), from_cache);
 }
 
-/// For each rank, makes a file of 64 MiB beside `beside`, flushes it to disk, reads it and removes it; collective.
+/// For each rank, makes a file of 64 MiB beside `beside`, flushes it to disk, reads it and removes it. Collective.
 ReadRates measure_read_rates(const std::string& beside, const comm::Communicator& comm) {
   const comm::Scope scope("the measurement of reading");
   std::optional<File> file;

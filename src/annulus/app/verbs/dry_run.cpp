@@ -187,7 +187,8 @@ class Printer {
     fmt::print("\n");
   }
 
-  /// Prints a step's number, its keys' owner and rows, and its share of the work. Some steps move only sums, no keys.
+  /// Prints a step's number, its keys' owner and rows, and its part of the work in per cent. Some steps move only sums,
+  /// no keys.
   void print_step(const KeyRound& keys, std::size_t s, bool has_keys) const {
     std::vector<std::string> owners, forms;
     core::Count kept = 0;

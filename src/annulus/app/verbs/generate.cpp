@@ -164,11 +164,12 @@ double bytes_of(const Dataset& dataset) {
   return double(of.batch) * double(of.sequence) * double(of.row_numbers) * double(core::bytes_of(of.type));
 }
 
-/// Limit for the bytes of a tensor that a rank has in memory at once. One row of all batch entries may exceed it.
+/// Limit for the bytes of a tensor that a rank has in memory at once. One row of all batch entries may exceed this
+/// limit.
 constexpr Index piece_bytes = Index(256) << 20;
 
 /// Each rank makes its own rows, a piece at a time, and all ranks write a piece together. Calls `shown` with the
-/// finished share of the dataset, and with what was done.
+/// finished fraction of the dataset, and with a text that says what was done.
 void write(const Given& given, const Dataset& dataset, const std::function<void(double, const char*)>& shown,
            const comm::Communicator& comm, store::OutputFile& file) {
   const store::GeneratedTensor& numbers = dataset.numbers;

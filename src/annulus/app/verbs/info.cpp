@@ -42,7 +42,7 @@ std::string bound_cpus() {
   return text;
 }
 
-/// Why matrix units (AMX) are not used although the processor has them or the user asks for them; otherwise empty.
+/// Says why matrix units (AMX) are not used although the processor has them or the user asks for them; otherwise empty.
 std::string note_of_matrix_units() {
   if (core::has_amx()) return "";
   const core::InstructionSet used = core::best_instruction_set(), amx = core::InstructionSet::amx;

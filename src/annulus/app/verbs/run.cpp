@@ -30,10 +30,10 @@ struct Given {
   std::optional<int> ranks, rank;  ///< for a dry run
 };
 
-/// Whether the run is cut into units, which several launches may share.
+/// True if the run is cut into units. Several launches may then work on it together.
 bool is_shared(const Job& job) { return job.is_streamed() || job.slice_count() > 1; }
 
-/// True if other tasks of the job array have already made the result of this run file; collective.
+/// True if other tasks of the job array have already made the result of this run file. Collective.
 bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
   const runfile::OutputSettings& output = job.run.settings.output;
   const bool may_be = is_shared(job) && output.writes_file() && !output.overwrite;
@@ -58,8 +58,8 @@ Job job_of(const Given& given, const comm::Communicator& comm) {
   return make_job(std::move(request), options, comm);
 }
 
-/// Computes a checked job. Calls `finish` with what was measured; `finish` returns the record for the file. Returns
-/// what was measured; empty if units are left, and `rest` then says why.
+/// Computes a checked job. Calls `finish` with the measurements; `finish` returns the record for the file. Returns the
+/// measurements; empty if units are left, and `rest` then says why.
 std::optional<report::Measurements> compute_all(const Job& job,
                                                 const std::function<store::Record(const report::Measurements&)>& finish,
                                                 const comm::Communicator& comm, WhyUnfinished& rest) {
@@ -72,8 +72,8 @@ std::optional<report::Measurements> compute_all(const Job& job,
   return measured;
 }
 
-/// What the input needs besides input.file: other files with its numbers, and filters that are not part of HDF5.
-/// Collective.
+/// Returns what the input needs besides input.file: other files with its numbers, and filters that are not part of
+/// HDF5. Collective.
 std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job, const comm::Communicator& comm) {
   std::vector<std::pair<std::string, std::string>> entries;
   std::vector<std::string> names;
@@ -116,7 +116,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", describe_tensors(job).c_str());
   choose_links(settings.distribution, comm);
   std::optional<store::AtomicFile> report_file;  // exists on rank 0
-  // If several launches share a run, the launch that completes the run writes the report.
+  // If several launches work on a run, the launch that completes the run writes the report.
   const auto make_report = [&] { report_file.emplace(*settings.output.report, settings.output.overwrite); };
   comm::on_root(comm, [&] {
     if (!settings.output.report) return;
@@ -142,8 +142,8 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
   }
   if (!measured) {
     if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
-    // Rank 0's status counts: it looked at the journal last, so other ranks may not know of launches that have begun
-    // since.
+    // Rank 0's status counts, because rank 0 looked at the journal last. Other ranks may not know of launches that
+    // began shortly before.
     return int(comm::numbers_from_root(comm, [&] { return std::vector<Index>{rest.status}; })[0]);
   }
   const report::Json ran = run_entries(job, comm);

@@ -93,7 +93,7 @@ class Training {
     }
   }
 
-  /// Whether any rank was asked to stop; the same on every rank.
+  /// True if any rank was asked to stop. The same on every rank.
   bool asked_to_stop() const {
     const comm::Scope scope(fmt::format("the agreement after step {}", state_.steps_done()));
     return comm_.max(Index(stop_requested())) != 0;
@@ -219,7 +219,7 @@ class Training {
 /// Continues from the checkpoint, if there is one, otherwise begins with the input's weights. Saves every
 /// train.save_every steps, at the end, and when asked to stop (SIGUSR1, SIGTERM). If it stops before the last step, it
 /// ends with exit status 75. Prints some of the losses. The result file gets the weights and all losses, including the
-/// one after the last step.
+/// loss after the last step.
 int train(const RunFileArguments& words, const comm::Communicator& comm, const std::string& command_line) {
   watch_for_stop(20);  // seconds that a rank waits for another after SIGTERM; the batch system kills the job soon after
   const Job job = make_job({words, Purpose::train}, comm);

@@ -55,9 +55,9 @@ Option whole(const std::string& name, Number& variable, runfile::WholeRange rang
 /// Numbers of ranks for which `plan` works.
 inline constexpr runfile::WholeRange rank_counts{1, 65536};
 
-/// Why MPI must know all launched processes. for_work: a process that takes itself for the whole job would compute and
-/// write everything again. for_show: `info` shows all ranks. never: MPI need not know them, because `list` prints the
-/// same for any number of ranks.
+/// Says why MPI must know all launched processes. for_work: a process that takes itself for the whole job would compute
+/// and write everything again. for_show: `info` shows all ranks. never: MPI need not know them, because `list` prints
+/// the same for any number of ranks.
 enum class RanksMatter { for_work, for_show, never };
 
 struct Verb {
@@ -65,7 +65,7 @@ struct Verb {
   std::string does;     ///< one line of the help
   std::string example;  ///< one or two lines
   std::vector<Option> options;
-  /// Does the work and returns the exit status; collective. `command_line` is stored in /provenance.
+  /// Does the work and returns the exit status. Collective. `command_line` is stored in /provenance.
   std::function<int(const comm::Communicator&, const std::string& command_line)> run;
   /// Checks the options together. Returns what follows "annulus: error: " in the message; empty if there is no error.
   std::function<std::string()> complaint = [] { return std::string(); };

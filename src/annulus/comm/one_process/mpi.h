@@ -1,6 +1,6 @@
-// Replaces <mpi.h> if the library is built without MPI (-DANNULUS_MPI=OFF): it declares MPI's names, so that the comm
-// room compiles, but sends no messages. A communicator of one process (comm::Communicator()) calls none of these
-// functions; if one of them is called nevertheless, it returns an error.
+// Replaces <mpi.h> if the library is built without MPI (-DANNULUS_MPI=OFF). It declares MPI's names, so that the
+// folder comm compiles, but sends no messages. A communicator of one process (comm::Communicator()) calls none of
+// these functions; if one of them is called nevertheless, it returns an error.
 #pragma once
 
 #include <cstring>

@@ -1,6 +1,6 @@
-// One team's work for gradients or statistics: with the LSE known, scores are computed again. The team owns a tile of
-// rows of one side of an item (queries or keys), and goes through all rows of the other side tile by tile. With i for
-// owned rows, and j for rows of the other side ("rows met"):
+// One team's work for gradients or statistics. Scores are computed again; with the LSE they give the probabilities. The
+// team owns a tile of rows of one side of an item (queries or keys), and goes through all rows of the other side tile
+// by tile. With i for owned rows, and j for rows of the other side ("rows met"):
 //
 //   S = X Y^T      X, Y = Q, K if the team owns queries, K, Q if it owns keys; Q times scale log2(e), as in the
 //                  forward pass, so that scores have the same bits
@@ -8,9 +8,9 @@
 //   P = factor 2^(S - shift), 0 for hidden pairs (normalizer.hpp)  dS = P (output_scale W - delta)
 //   queries owned:  dq += dS Y            keys owned:  dk += dS Y, dv += P Y'
 //
-// Statistics need only S and E = 2^(S - shift): queries list the keys of largest E, keys add up factor * E per head.
+// Statistics need only S and E = 2^(S - shift). A query lists the keys of largest E, a key adds up factor * E per head.
 //
-// Each sum takes one row after another, keys in descending and queries in ascending order: its bits depend neither on
+// Each sum adds one row after another, keys in descending and queries in ascending order, so its bits depend neither on
 // the tiles nor on where lists are cut. dq continues the sums that it finds in memory. dk and dv first add up each
 // block of queries, then add the block's sum to their own (GradientViews). If heads are not too large, a thread keeps
 // its sums, or a block's terms, in registers from first row to last (tile.hpp). Scores and dS are in registers, too.
@@ -37,7 +37,7 @@
 
 namespace annulus::kernels::device {
 
-/// `kept`: how many chunks of a head keep their sums in registers: all chunks of the head, or 0.
+/// `kept`: number of chunks of a head (tile.hpp) whose sums stay in registers: all chunks of the head, or 0.
 template <class ExecSpace, class Tuning, class Storage, class T, Owner kOwner, int kept, class Pass, class Rule>
 class BackwardTeam {
  public:
@@ -102,14 +102,14 @@ class BackwardTeam {
     typename Tile::Output dv[owns_queries ? 1 : kept + (kept == 0)] = {};
   };
 
-  /// Looked-up rows of one side.
+  /// The rows of one side of a tile.
   struct Rows {
     Index* t;
     Index* row;
     Index* head;
   };
 
-  /// Where this team's data are.
+  /// The team's tile, and the addresses of its data in scratch memory.
   struct Context {
     const Member& team;
     TeamTile tile;
@@ -145,17 +145,17 @@ class BackwardTeam {
   KOKKOS_FUNCTION ItemRow owned_row(const core::WorkItem& item, Index number) const {
     return owns_queries ? work.query_of(item, number) : work.key_of(item, number);
   }
-  /// Row number 0, 1, ... of the rows met: keys in descending order, queries in ascending order.
+  /// Row number 0, 1, ... of the rows met, in the order of additions: keys descending, queries ascending.
   KOKKOS_FUNCTION ItemRow met_row(const core::WorkItem& item, Index number) const {
     return owns_queries ? work.key_of(item, item.key.count - 1 - number) : work.query_of(item, number);
   }
 
-  /// Whether blocks of rows may continue in other lists (GradientViews).
+  /// True if a block of queries may continue in other lists (GradientViews).
   KOKKOS_FUNCTION bool is_in_blocks() const {
     if constexpr (makes_gradients<Pass> && !owns_queries) return pass.sums.begun_dk.data != nullptr;
     return false;
   }
-  /// How many rows met are in the tile that begins at number `first`. If is_in_blocks(), they are all of one block.
+  /// Returns the number of rows met in the tile that begins at `first`. If is_in_blocks(), they are all of one block.
   KOKKOS_FUNCTION int tile_from(const core::WorkItem& item, Index first, Index all) const {
     const Index left = all - first;
     int low = 1, high = left < Tile::met ? int(left) : Tile::met;
@@ -168,7 +168,7 @@ class BackwardTeam {
     }
     return low;
   }
-  /// Whether the last row of a tile ends a block, and that row's comb index. If blocks do not continue in other lists,
+  /// is_here: the last row of a tile ends a block. t: that row's comb index. If blocks do not continue in other lists,
   /// a block is one tile if its terms are kept in memory, and three tiles if they are kept in registers.
   struct EndOfBlock {
     bool is_here;
@@ -180,12 +180,12 @@ class BackwardTeam {
     const Index t = met_row(item, first + count - 1).t;
     return {(t + 1) % sum_rows == 0 && (first + count) % item.head_count == 0, t};
   }
-  /// A block ends only for keys that its last row sees.
+  /// True if a block ends for owned key i. A block that may continue ends only for keys that its last row sees.
   KOKKOS_FUNCTION bool ends(const Context& c, int i, const EndOfBlock& end) const {
     return end.is_here && (!is_in_blocks() || !is_hidden(c.tile.item.band, end.t, c.own_rows.t[i]));
   }
 
-  /// The range of row numbers, as in met_row(), with all rows that the owned rows see or that see the owned rows.
+  /// Returns a range of row numbers (met_row()) with all rows that the owned rows see, or that see the owned rows.
   KOKKOS_FUNCTION KeyRange met_by_owned(const Context& c) const {
     const core::WorkItem& item = c.tile.item;
     const core::Band& band = item.band;
@@ -214,7 +214,8 @@ class BackwardTeam {
     return rule(c.tile.item, score, owns_queries ? own_t : met_t, owns_queries ? met_t : own_t,
                 owns_queries ? c.own_rows.head[i] : c.met_rows.head[j]);
   }
-  /// Whether (i, j) of a block lies beyond the tile. Only a rule must check this, because it reads row numbers.
+  /// True if (i, j) of a block lies beyond the tile. Only rules need this check, because they read tables at the pair's
+  /// row numbers.
   KOKKOS_FUNCTION bool is_beyond(const Context& c, int count, int i, int j) const {
     return !std::is_same_v<Rule, PlainScores> && (i >= c.tile.count || j >= count);
   }
@@ -266,7 +267,7 @@ class BackwardTeam {
     return rows_of(tensor, c.tile.batch, c.met_rows, count, factor);
   }
 
-  /// Where the sums of an owned row are.
+  /// Returns a function that finds the sums of owned row i.
   KOKKOS_FUNCTION static auto sums_in(const Context& c, const core::TensorView& gradient) {
     return [&](int i) {
       return static_cast<T*>(gradient.data) + number_of(gradient, c.tile.batch, c.own_rows.row[i], c.own_rows.head[i]);
@@ -303,8 +304,8 @@ class BackwardTeam {
     }
   }
 
-  /// Adds the rows met to dq, or to dk and dv. Every thread turns the scores that it computed into weights and dS. The
-  /// weights, and after them dS, use the same scratch memory.
+  /// Adds the terms of the rows met to dq, or to dk and dv. Every thread turns the scores that it computed into weights
+  /// and dS. The weights, and after them dS, use the same scratch memory.
   KOKKOS_FUNCTION void add_gradients(const Context& c, int count, bool some_hidden, const EndOfBlock& end,
                                      typename Tile::Scores& scores, Sums& sums) const {
     const auto& operands = pass.operands;
@@ -346,8 +347,8 @@ class BackwardTeam {
       c.products.template for_each_chunk_of_terms<kept>(sums.dq_or_dk, levels_of(c, 0, end), add);
   }
 
-  /// Adds the rows met to the lists, or to what keys receive; one thread does each owned row. After the first barrier
-  /// all weights can be read, after the second the rows met can be replaced.
+  /// Adds the rows met to the owned queries' lists, or to what the owned keys receive; one thread does each owned row.
+  /// After the first barrier all weights can be read, after the second the rows met can be replaced.
   KOKKOS_FUNCTION void add_statistics(const Context& c, int count, typename Tile::Scores& scores) const {
     c.products.for_each_score(count, scores, [&](int i, int j, T score) {
       const bool none = hidden(c, i, j) || is_beyond(c, count, i, j);

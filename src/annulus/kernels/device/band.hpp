@@ -1,4 +1,4 @@
-// Which keys a query sees, decided by comb indices.
+// Decides by comb indices which keys a query sees.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -28,7 +28,7 @@ KOKKOS_INLINE_FUNCTION Visible visible_of(const core::Band& band, CombRange quer
   return most_after <= band.right && -least_after <= band.left ? Visible::all : Visible::some;
 }
 
-/// How many rows of a map have a comb index of at most t; they are the map's first rows.
+/// Returns how many rows of a map have a comb index of at most t; these are the map's first rows.
 KOKKOS_INLINE_FUNCTION Index rows_upto(const DeviceWorkView& work, const core::RowMap& map, Index t) {
   Index low = map.first_run;
   Index high = map.first_run + map.runs;

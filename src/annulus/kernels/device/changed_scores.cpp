@@ -15,7 +15,7 @@ DeviceRule<T>::DeviceRule(const CallRule& call, core::Index heads) {
   if (!rule.has_bias()) return;
   double unit = 1;
   if (rule.coordinates) {
-    constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // differences have room in a Coordinate, with a sign
+    constexpr int bits = sizeof(T) == 8 ? 60 : 30;  // differences, with a sign, fit into a Coordinate
     unit = rule.coordinates->unit(bits);
     const core::Index rows = rule.coordinates->rows(), bytes = 2 * rows * core::Index(sizeof(Coordinate));
     coordinates_ = kept_form("coordinates", rule.coordinates, bytes, [&](void* device) {  // kept: as slow as attend()

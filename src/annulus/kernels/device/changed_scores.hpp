@@ -1,5 +1,5 @@
 // Scores under a rule (kernels/score_rule.hpp) as teams change them, one (query, key) pair at a time:
-//   score = cap tanh(score / cap)           score and cap times log2(e), as all scores are here
+//   score = cap tanh(score / cap)           score and cap are in base 2 (times log2(e))
 //   score = score - slope of the head * dist(query row, key row)
 // Kernels are instantiated twice: for PlainScores, which adds no code to them, and for ChangedScores.
 #pragma once
@@ -40,7 +40,7 @@ struct ChangedScores {
   /// (S, 2), whole numbers (Coordinates::whole); null: distances are those of row numbers.
   const Coordinate* coordinates;
 
-  /// Changes the score of the query at comb index query_t of the item and the key at key_t. `head` is the query's.
+  /// Changes the score of the query at comb index query_t of the item and the key at key_t. `head` is the query's head.
   KOKKOS_FUNCTION ChangedScore<T> operator()(const core::WorkItem& item, T score, core::Index query_t,
                                              core::Index key_t, core::Index head) const {
     ChangedScore<T> changed{score, T(1)};

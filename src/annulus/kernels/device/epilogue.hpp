@@ -36,8 +36,8 @@ struct ThreadNumbers {
   int first, step;
 };
 
-/// How many threads share a vector of `head_dim` numbers: one on hosts, on a GPU one per eight numbers. A thread needs
-/// divisions to find its vector, which would take too long for each number.
+/// Returns how many threads work on one vector of `head_dim` numbers: one on hosts, on a GPU one per eight numbers.
+/// With a thread per number, the divisions by which a thread finds its vector would take too long.
 template <class ExecSpace>
 int threads_of_vector(Index head_dim) {
   using Memory = typename ExecSpace::memory_space;
@@ -92,8 +92,8 @@ struct Finish {
   }
 
  private:
-  /// ln(l 2^(m - bias)) and the normalizer, with l = f 2^e, 1 <= f < 2. Both depend on the product l 2^m, not on l and
-  /// m themselves.
+  /// Writes lse = ln(l 2^(m - bias)), the entropy and the normalizer, with l = f 2^e, 1 <= f < 2. lse and normalizer
+  /// depend on the product l 2^m, not on l and m themselves.
   KOKKOS_FUNCTION void finish_row(const VectorOf& vector) const {
     const double l = double(state.l[vector.at]);
     const bool empty = l == 0;
@@ -125,7 +125,7 @@ void launch_finish(const State& state, const Finished& to, double output_scale) 
   });
 }
 
-/// delta = dout.out - dlse. dlse.data = nullptr: zeros. The vector lanes of one thread of a team share a vector.
+/// delta = dout.out - dlse. dlse.data = nullptr: zeros. The vector lanes of one thread of a team work on one vector.
 template <class ExecSpace, class T>
 struct Delta {
   using Policy = Kokkos::TeamPolicy<ExecSpace>;

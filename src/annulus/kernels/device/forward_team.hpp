@@ -39,7 +39,7 @@ struct StatePointers {
   Index rows;
   Index heads;
 
-  /// Number of (batch, row, head).
+  /// Index of (batch, row, head) in m, l and score_sum.
   KOKKOS_FUNCTION Index at(Index batch, Index row, Index head) const { return (batch * rows + row) * heads + head; }
 };
 
@@ -53,7 +53,7 @@ StatePointers<T> pointers_of(const State& state) {
           state.shape.heads};
 }
 
-/// `kept`: how many chunks of a head keep their accumulators in registers: all chunks of the head, or 0.
+/// `kept`: number of chunks of a head (tile.hpp) whose accumulators stay in registers: all chunks of the head, or 0.
 template <class ExecSpace, class Tuning, class Storage, class T, int kept, class Rule>
 class ForwardTeam {
  public:
@@ -119,7 +119,7 @@ class ForwardTeam {
       Tile::own_size + Tile::met_size + Tile::weight_size + (5 + Tuning::row_parts) * Tile::rows + Tile::piece;
   static constexpr int indices = 2 * (Tile::rows + Tile::met) + 1;
 
-  /// Where this team's data are.
+  /// The team's tile, and the addresses of its data in scratch memory.
   struct Context {
     const Member& team;
     TeamTile tile;
@@ -162,7 +162,7 @@ class ForwardTeam {
     }
   };
 
-  /// The rows of one head.
+  /// Rows rows[0], ..., rows[count - 1] of one head of a tensor.
   KOKKOS_FUNCTION static auto rows_of(const core::TensorView& tensor, Index batch, Index head, const Index* rows,
                                       int count, T factor) {
     const Storage* const first = static_cast<const Storage*>(tensor.data) + number_of(tensor, batch, 0, head);
@@ -175,7 +175,7 @@ class ForwardTeam {
     return work.row_of(keys, keys.count - 1 - position);
   }
 
-  /// Comb indices of the keys at positions first ... first + count - 1, which descend; not needed without a mask.
+  /// Comb indices of the keys at positions first ... first + count - 1, which descend (any range if there is no mask).
   KOKKOS_FUNCTION CombRange key_range(const Context& c, Index first, int count) const {
     const core::WorkItem& item = c.tile.item;
     constexpr Index unbounded = core::Band::unbounded;
@@ -226,8 +226,8 @@ class ForwardTeam {
     c.team.team_barrier();
   }
 
-  /// Turns scores into weights and updates m, l and shrink; row_parts threads share a row. After its last barrier every
-  /// thread can read the weights, and what load_chunk() loaded before.
+  /// Turns scores into weights and updates m, l and shrink; row_parts threads work on each row. After its last barrier
+  /// every thread can read the weights, and what load_chunk() loaded before.
   KOKKOS_FUNCTION void update_rows(const Context& c, int count) const {
     const int rows = c.tile.count;
     for_each_element(c.team, Tuning::row_parts, rows, [&](int part, int i) {
@@ -259,7 +259,7 @@ class ForwardTeam {
     }
   }
 
-  /// Calls visit(piece) for all pieces of one of the row_parts parts of row i's scores.
+  /// Calls visit(piece) for all pieces of part `part` of row i's scores. A row has row_parts parts.
   template <class Visit>
   KOKKOS_FUNCTION void for_each_piece(const Context& c, int count, int part, int i, const Visit& visit) const {
     for (int j = part * Tile::piece; j < count; j += Tuning::row_parts * Tile::piece)
@@ -291,7 +291,7 @@ class ForwardTeam {
     c.score_sum[i] = sum;
   }
 
-  /// Computes one of row_parts parts of the weights of row i.
+  /// Computes the weights of part `part` of row i.
   KOKKOS_FUNCTION void weigh(const Context& c, int count, int part, int i) const {
     const T before = c.m[i], after = new_shift(c, i);
     for_each_piece(c, count, part, i, [&](Scores& in_memory) {

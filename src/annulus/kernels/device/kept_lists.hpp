@@ -11,8 +11,8 @@
 
 namespace annulus::kernels::device {
 
-/// A buffer of `bytes` or more that no other call uses: one of an earlier call for this purpose if it is large enough,
-/// otherwise a new one. It is free again when its last copy is destroyed. Only one thread may call.
+/// Returns a buffer of `bytes` or more that no other call uses: one of an earlier call for this purpose if it is large
+/// enough, otherwise a new one. It is free again when its last copy is destroyed. Only one thread may call.
 core::Buffer kept_memory(const std::string& purpose, core::Index bytes);
 /// The same for a work list.
 core::Buffer kept_list(core::Index bytes);
@@ -24,9 +24,9 @@ core::Buffer kept_copy(const std::vector<Element>& elements) {
   core::copy_to_device(buffer.data(), elements.data(), bytes);
   return buffer;
 }
-/// A buffer of `bytes` bytes that `fill` has filled from `source`, which must not change: the buffer of an earlier call
-/// with the same source and as many bytes, otherwise a new one. A buffer is kept until the first call after its source
-/// is destroyed. A new buffer replaces those for the same purpose that are not in use.
+/// Returns a buffer of `bytes` bytes that `fill` has filled from `source`, which must not change. If an earlier call
+/// had the same source and as many bytes, this is its buffer, otherwise a new one. A buffer is kept until the first
+/// call after its source is destroyed. A new buffer replaces those for the same purpose that are not in use.
 core::Buffer kept_form(const std::string& purpose, const std::shared_ptr<const void>& source, core::Index bytes,
                        const std::function<void(void* device)>& fill);
 

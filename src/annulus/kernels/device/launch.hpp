@@ -17,7 +17,7 @@
 
 namespace annulus::kernels::device {
 
-/// What launch_teams() needs besides the kernel.
+/// The arguments of launch_teams() besides the kernel.
 struct Launch {
   const core::WorkList& list;
   Index batch;
@@ -50,8 +50,8 @@ void launch_teams(const char* label, Kernel kernel, const Launch& launch) {
   }
 }
 
-/// Calls run(kept), where the constant `kept` is how many chunks of a head keep their sums in registers. It is the
-/// number of chunks, rounded up to 1, 2 or 4, if `outputs` sums of so many chunks fit; otherwise 0.
+/// Calls run(kept), where the constant `kept` is the number of chunks of a head whose sums stay in registers. It is the
+/// number of all chunks, rounded up to 1, 2 or 4, if `outputs` sums of so many chunks fit; otherwise 0.
 template <class Tuning, class T, int outputs, class Run>
 void with_kept(int head_dim, const Run& run) {
   using Tile = device::Tile<Tuning, T>;

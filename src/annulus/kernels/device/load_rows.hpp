@@ -12,7 +12,7 @@
 
 namespace annulus::kernels::device {
 
-/// Whether rows of D numbers can be read in pieces of 16 bytes: in each tensor, rows begin and end at multiples of 16.
+/// True if rows of D numbers can be read in pieces of 16 bytes: in each tensor, rows begin and end at multiples of 16.
 inline bool have_whole_pieces(std::initializer_list<core::TensorView> tensors, int head_dim) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const core::TensorView& tensor) {
     const core::Index piece = 16 / core::Index(core::bytes_of(tensor.type));

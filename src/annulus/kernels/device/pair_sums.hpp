@@ -1,4 +1,4 @@
-// What teams of the backward pass add up for the (query, key) pairs of an item: gradients, or statistics.
+// The operands and the sums of teams that add up gradients or statistics for the (query, key) pairs of an item.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,6 @@
 
 namespace annulus::kernels::device {
 
-/// The operands of a pass, and where its sums are.
 struct Gradients {
   BackwardOperands operands;
   GradientViews sums;

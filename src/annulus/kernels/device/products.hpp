@@ -20,7 +20,7 @@ struct RowsOf {
 template <class T, class At>
 RowsOf(int, T, At) -> RowsOf<T, At>;
 
-/// Which pairs of a tile see each other: all, unless `some_hidden`; then only those for which sees(i, j) holds.
+/// The pairs of a tile that see each other: all pairs, or if `some_hidden`, the pairs for which sees(i, j) is true.
 template <class Sees>
 struct Pairs {
   bool some_hidden;

@@ -61,7 +61,7 @@ struct Tile {
   struct Block {
     T of[block_rows][block_columns];
   };
-  /// How many blocks a thread has, at most, of a product of `width` columns.
+  /// The largest number of blocks that a thread has of a product of `width` columns.
   template <int width>
   static constexpr int slots = (rows / block_rows * (width / block_columns) - 1) / Tuning::team_size + 1;
 
@@ -82,7 +82,7 @@ struct Tile {
     }
   }
 
-  /// The column of the scores to which column c of a block belongs; `block` is the block's column of blocks.
+  /// Returns which column of the scores is column c of a block. `block` is the block's position in its row of blocks.
   KOKKOS_FUNCTION static constexpr int score_column(int block, int c) { return block + c * (met / block_columns); }
   /// The same for outputs, with columns counted inside their chunk.
   KOKKOS_FUNCTION static constexpr int output_column(int block, int c) {

@@ -14,7 +14,7 @@
 //   head size              32         64    80              96              128    256
 //   scores                 128        128   128             128             128    128
 //   sums of chunks         64         128   128 and 32      128 and 64      128    128
-// In double twice as many threads share the last chunk, each with half a block. If scratch memory held whole rows,
+// In double, twice as many threads compute the last chunk, each with half a block. If scratch memory held whole rows,
 // tiles of 32 x 64 would fit only at D = 64 in float: 64 threads would compute scores at D = 128, and 16 at D = 256.
 //
 // On host threads the algorithm exists for tests; the host back end is several times as fast.
@@ -27,8 +27,8 @@
 
 namespace annulus::kernels::device {
 
-/// How many comb indices a block of query rows has (GradientViews); the terms of a block are added up before they join
-/// a key's sum. It is three tiles of queries of one head. This number changes the bits of results.
+/// Number of comb indices in a block of query rows (GradientViews). The terms of a block are added up before they join
+/// a key's sum. A block is three tiles of queries of one head. This number changes the bits of results.
 inline constexpr core::Index sum_rows = 192;
 
 /// GPUs. A team takes 26 kB of scratch memory in float, 35 kB in double; on CUDA, Kokkos offers 40 kB.
@@ -40,7 +40,7 @@ struct GpuTuning {
   static constexpr int depth_bytes = 128;
   static constexpr int block_rows = 4;
   static constexpr int block_columns = 4;
-  static constexpr int row_parts = 4;  ///< threads that share the softmax of one row
+  static constexpr int row_parts = 4;  ///< threads that compute the softmax of one row together
   /// Bytes of sums that a thread may keep in registers for all chunks of a head: 64 floats, four blocks of 4 x 4.
   static constexpr int kept_bytes = 256;
   /// Everything in one launch: the host polls while a GPU works, and smaller launches would leave multiprocessors idle.

@@ -34,8 +34,8 @@ DeviceWork::DeviceWork(const core::WorkList& work, Index batch, Owner owner, int
 }
 
 double DeviceWork::team_flops(const core::WorkItem& item, Index head_dim) const {
-  // Products of D multiplications and additions per (query, key): q.k and P v; q.k, dout.v and dq; or q.k, dout.v, dk
-  // and dv.
+  // Products, each of D multiplications and additions per (query, key). Forward: q.k and P v. Owner of queries: q.k,
+  // dout.v and dq. Owner of keys: q.k, dout.v, dk and dv.
   const double products = owner_ == Owner::rows ? 2 : owner_ == Owner::queries ? 3 : 4;
   const Index met = owner_ == Owner::keys ? item.query.count * item.head_count : item.key.count;
   const double pairs = double(std::min<Index>(owned_rows(item, owner_), view_.tile_rows)) * double(met);

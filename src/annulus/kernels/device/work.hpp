@@ -1,6 +1,6 @@
 // A WorkList in the form that teams read: in device memory, with items cut into tiles of rows, one tile per team. A
-// team owns a tile of queries or keys; all rows of its item's other side meet it, tile by tile. The team alone writes
-// the results of its rows, so that no addition must be atomic:
+// team owns a tile of queries or keys, and goes through all rows of its item's other side, tile by tile. The team alone
+// writes the results of its rows, so that no addition must be atomic:
 //   Owner::rows      forward: query rows of one head
 //   Owner::queries   backward: (row, head) pairs, makes dq, or lists of top keys
 //   Owner::keys      backward: key rows, makes dk and dv, or what keys receive
@@ -50,7 +50,7 @@ struct ItemRow {
   Index head;
 };
 
-/// What one team owns: rows [begin, begin + count) of the item's `owned_rows`.
+/// The rows that one team owns: rows [begin, begin + count) of the item's `owned_rows`.
 struct TeamTile {
   core::WorkItem item;
   Index batch;
@@ -59,7 +59,7 @@ struct TeamTile {
   int count;
 };
 
-/// How many rows of an item its teams own together; with Owner::rows, for each head.
+/// Returns how many rows of an item its teams own together; with Owner::rows, how many for each head.
 KOKKOS_INLINE_FUNCTION Index owned_rows(const core::WorkItem& item, Owner owner) {
   if (owner == Owner::keys) return item.key.count;
   return owner == Owner::rows ? item.query.count : item.query.count * item.head_count;
@@ -147,7 +147,8 @@ KOKKOS_INLINE_FUNCTION TeamTile DeviceWorkView::tile_of(Index team) const {
   const Index heads = owner == Owner::rows ? item.head_count : 1;  // neighbouring teams have the same rows, other heads
   const Index owned = owned_rows(item, owner), tiles = (owned + tile_rows - 1) / tile_rows;
   const Index number = team - found.first_team, rest = number / heads;
-  // The longest work first: if causal, the last queries see the most keys, and most queries see the first keys.
+  // The longest work comes first: if attention is causal, the last queries see the most keys, and the first keys are
+  // seen by the most queries.
   const Index tile = owner == Owner::keys ? rest % tiles : tiles - 1 - rest % tiles;
   const Index left = owned - tile * tile_rows;
   return {item, rest / tiles, item.head_first + number % heads * item.head_stride, tile * tile_rows,

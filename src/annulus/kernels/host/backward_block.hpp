@@ -1,7 +1,7 @@
-// The register-blocked product that computes all five products of the backward pass. Its sums are a block of MR
-// (kRowBlock) x NV vectors. It adds outer products of a column of A (broadcast numbers) and a row of B (vectors), one
-// after another. The five products differ only in where A is and in which direction the sum runs. Compile-time strides
-// determine both.
+// The register-blocked matrix product that computes all five products of the backward pass. Its sums are a block of MR
+// (kRowBlock) x NV vectors in registers. It adds to them outer products of a column of A (broadcast numbers) and a row
+// of B (vectors), one after another. The five products differ only in where A is and in which direction the sum runs,
+// and compile-time strides determine both.
 //
 // Functions that compute a block are never inlined. Otherwise GCC would keep what it needs after the product (constants
 // of exp2, addresses) in registers and move accumulators to the stack, up to 30 times per 96 multiply-adds.
@@ -42,8 +42,8 @@ ANNULUS_INLINE void add_products(const T* a, const T* b, int count, Vec<Number<T
   }
 }
 
-/// Rows of Q (or G) times a panel of keys (or values): c[i][...] += sum_d rows[i][d] * panel[d][...], d ascending. One
-/// loop runs over all slabs, so that GCC keeps the accumulators in registers.
+/// Multiplies rows of Q (or G) by a panel of keys (or values): c[i][...] += sum_d rows[i][d] * panel[d][...], d
+/// ascending. One loop runs over all slabs, so that GCC keeps the accumulators in registers.
 ///   rows [slab][capacity][NR], from the first of MR rows on   panel [depth][NR]
 template <class T, int NV>
 ANNULUS_INLINE void row_times_panel(const T* rows, std::int64_t slab_stride, const T* panel, int depth,
@@ -71,14 +71,14 @@ ANNULUS_INLINE void store_block(Number<T>* to, const Block<T, NV>& c) {
     for (int v = 0; v < NV; ++v) store(to + i * kKeyBlock<T> + v * kLanes<T>, c[i][v]);
 }
 
-/// The keys of a panel that each of MR rows sees: begin and end of each row, as in ScoreRows. `first` is the panel's
-/// first key.
+/// Tells which keys of a panel each of MR rows sees: row i sees keys begin[i] ... end[i] - 1 of the chunk (ScoreRows).
+/// `first` is the number of the panel's first key in the chunk.
 struct PanelMask {
   const int* begin;
   const int* end;
   int first;
 
-  /// x (vector number v) for keys that row i sees, and 0 for other keys, whatever x is.
+  /// Returns x (vector number v of the panel) for keys that row i sees, and 0 for other keys, whatever x is.
   template <class N>
   ANNULUS_INLINE_MEMBER Vec<N> only(int i, int v, Vec<N> x) const {
     const Vec<IntOf<N>> key = count_up<N>() + IntOf<N>(first + v * kLanes<N>);
@@ -87,7 +87,8 @@ struct PanelMask {
   }
 };
 
-/// Weights of MR rows for one panel: p[i][...] = 2^(S - shift[i]); with kMasked, 0 for keys that a row does not see.
+/// Computes the weights E of MR rows for one panel: p[i][...] = 2^(S - shift[i]). With kMasked, keys that a row does
+/// not see get 0.
 ///   p [MR][kStripStride]
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void probability_block(const T* queries, int slab_stride, const T* keys, int depth,
@@ -118,8 +119,8 @@ __attribute__((noinline)) void probability_block(const T* queries, int slab_stri
   }
 }
 
-/// ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, times the derivative of a rule's cap.
-/// kMasked: 0 for keys that a row does not see.
+/// Computes ds[i][...] = p[i][...] * (dP - delta[i]) for one panel, times the derivative of a rule's cap. With kMasked,
+/// keys that a row does not see get 0.
 template <class T, int NV, bool kMasked, class Rule>
 __attribute__((noinline)) void score_gradient_block(const T* dout, int slab_stride, const T* values, int depth,
                                                     const T* delta, const T* p, T* ds, const PanelMask& seen,
@@ -176,14 +177,15 @@ struct Range {
   int end;
 };
 
-/// Sums of dv (or dk) of some keys. `begun` has the terms so far of an unfinished block of rows (KeyChunk). A chunk
-/// adds its terms to `begun`. For the keys that the block's last row sees, `begun` is then added to `sums` and cleared.
+/// Sums of dv (or dk) of some keys. `begun` has the terms so far of an unfinished block of rows (GradientViews). A
+/// chunk adds its terms to `begun`. For the keys that the block's last row sees, `begun` is then added to `sums` and
+/// cleared.
 template <class N>
 struct KeySums {
   N* sums;
   N* begun;
-  bool is_open;
-  Range ended;  // the keys that the block's last row sees
+  bool is_open;  // `begun` may be nonzero
+  Range ended;   // the keys that the block's last row sees
 };
 
 /// Sets `terms`, NV vectors for each of MR keys, to their initial values: `begun` if is_open, otherwise 0.
@@ -201,7 +203,8 @@ ANNULUS_INLINE void begin_terms(const KeySums<Number<T>>& of, Vec<Number<T>> (&t
     for (int v = 0; v < NV; ++v) terms[i][v] = load<Vec<Number<T>>>(of.begun + i * nr + v * n);
 }
 
-/// Stores the terms after all rows of the chunk: adds those of keys in `ended` to `sums`, keeps others in `begun`.
+/// Stores the terms after all rows of the chunk: adds the terms of keys in `ended` to `sums`, keeps the others in
+/// `begun`.
 template <class T, int MR, int NV>
 ANNULUS_INLINE void end_terms(const KeySums<Number<T>>& of, const Vec<Number<T>> (&terms)[MR][NV]) {
   using V = Vec<Number<T>>;

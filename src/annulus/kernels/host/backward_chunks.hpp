@@ -1,17 +1,18 @@
-// What the backward tiles work on: plain data, for the reasons in tile_functions.hpp.
+// The arguments of the backward tiles. This header has plain data only, because files with different compiler flags
+// include it (tile_functions.hpp).
 //
-// With s2 = scale * log2(e) * q.k, P = factor * 2^(s2 - shift) (normalizer.hpp), G = factor * output_scale * dout,
-// delta' = factor * delta and Q = scale * log2(e) * q, a tile takes five products:
+// Let s2 = scale * log2(e) * q.k and P = factor * 2^(s2 - shift) (normalizer.hpp). With G =
+// factor * output_scale * dout, delta' = factor * delta and Q = scale * log2(e) * q, a tile computes five products:
 //   S = Q K^T    E = 2^(S - shift)    dP = G V^T    dS = E (dP - delta')
 //   dV += E^T G    dK += dS^T Q    dQ += dS K
 // E is P without the row's factor. G and delta', which also belong to the row, contain this factor instead: there it
 // costs nothing. So accumulators of dv hold dv, those of dk hold log2(e) dk, those of dq hold dq / scale.
 //
-// If words are pairs, panels hold the stored numbers, without the factors that are in Q and G:
+// In precision bfloat16, panels hold the stored numbers, without the factors that are in Q and G:
 //   S = score_factor * q K^T    P = factor * output_scale * 2^(S - shift)    dS = P (dout V^T - delta / output_scale)
 //   dV += P^T dout    dK += dS^T q    dQ += dS K
 // P and dS are rounded to bfloat16 for the last three products. Accumulators of dk hold dk / scale. The set amx has its
-// panels in tiles: see amx/backward_pack.hpp.
+// panels in tiles: see amx/backward_pack.hpp, and for numbers in parts amx/split_backward.cpp.
 #pragma once
 
 #include "annulus/kernels/host/ruled_pairs.hpp"
@@ -23,20 +24,21 @@ namespace annulus::kernels::host {
 /// numbers are cut into slabs of NR words (TileFunctions::column_block):
 ///   queries     [slab][capacity][NR]    Q, NR words of a row per slab; padding rows, up to `rows`, are zero
 ///   shift       [capacity]              +inf for rows that add nothing
-///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; both ascend with the row
+///   begin, end  [capacity]              the row sees keys begin ... end - 1 of the chunk; from row to row, begin and
+///                                       end never fall
 template <class T>
 struct ScoreRows {
   T* queries;
   Number<T>* shift;
   int* begin;
   int* end;
-  int rows;  // a multiple of row_step
+  int rows;  // a multiple of backward_row_step
   int capacity;
   int head_dim;
-  Number<T> score_factor;  // only for pairs
+  Number<T> score_factor;  // scale * log2(e); in precision bfloat16 tiles multiply sums by it
 };
 
-/// `count` keys in ascending order, private to a thread; entries after them, up to `capacity`, are zero.
+/// `count` keys in ascending order, private to a thread. Entries after the last key, up to `capacity`, are zero.
 ///   keys  [panel][depth][NR]    NR keys side by side
 template <class T>
 struct ScoreKeys {
@@ -45,15 +47,15 @@ struct ScoreKeys {
   int capacity;  // a multiple of key_panel
 };
 
-/// ScoreRows with what gradients also need. G has one column for each of the Dv numbers of a value:
-///   dout     [slab][capacity][NR]     G, zero like the queries
+/// Extends ScoreRows by what gradients need. G has one column for each of the Dv numbers of a value:
+///   dout     [slab][capacity][NR]     G; padding rows are zero, as in queries
 ///   dq       [group][slab][MR][NR]    groups of MR rows; null: not wanted
 ///   added_queries, added_dout         queries and dout in the form from which dK and dV are made. Numbers: the same
 ///            memory; pairs: [slab][capacity / 2][NR], where a word has numbers of two successive rows
 ///   delta    [capacity]               delta'; for pairs delta / output_scale
-///   factors  [capacity]               factor * output_scale, by which dout is multiplied; pairs: E instead of dout
+///   factors  [capacity]               factor * output_scale, by which dout (numbers) or E (pairs) is multiplied
 ///   finite                            queries and dout are finite: then weight 0 leaves out a key that is not seen
-///   ends                              the last row is the last one of a block (GradientViews)
+///   ends                              the chunk's last row is the last row of a block of rows (GradientViews)
 ///   by_granules                       matrix units: terms are added to dk, dv 32 rows at a time, not chunk by chunk
 template <class T>
 struct QueryChunk : ScoreRows<T> {
@@ -69,13 +71,14 @@ struct QueryChunk : ScoreRows<T> {
   bool by_granules;
 };
 
-/// ScoreKeys with what gradients also need:
+/// Extends ScoreKeys by what gradients need:
 ///   values    [panel][depth][NR]       like the keys, with Dv numbers each
-///   key_rows  [slab][capacity][NR]     NR columns side by side; pairs [slab][capacity / 2][NR], a word has two keys
+///   key_rows  [slab][capacity][NR]     NR columns side by side. Pairs: [slab][capacity / 2][NR], where a word has
+///                                      numbers of two successive keys
 ///   dk, dv    [block][slab][MR][NR]    blocks of MR keys that cover `capacity`; null: not wanted
 ///   begun_dk, begun_dv                 terms of an unfinished block of rows; null: each chunk is a block
 ///   open      [block]                  whether begun_dk and begun_dv may be nonzero for the block's MR keys
-///   finite                             all of key_rows is finite
+///   finite                             all numbers of key_rows are finite
 template <class T>
 struct KeyChunk : ScoreKeys<T> {
   T* key_rows;
@@ -88,10 +91,10 @@ struct KeyChunk : ScoreKeys<T> {
   bool finite;
 };
 
-/// Where statistics of E are collected, for one ScoreRows and one ScoreKeys.
+/// The memory in which the statistics of the weights E of one ScoreRows and one ScoreKeys are collected.
 ///   received    [slots][capacity of the keys]    sums of factor * E, a slot for each query head of the key/value head
 ///   slots       [capacity of the queries]        the slot of each row
-///   factors     [capacity of the queries]
+///   factors     [capacity of the queries]        the factor of each row
 ///   thresholds  [capacity of the queries]        admit() is called for a row's weights E above the row's threshold,
 ///                                                which is at least 0; admit() may raise the threshold
 template <class T>

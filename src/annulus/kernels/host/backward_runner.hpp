@@ -1,4 +1,5 @@
-// What KeyTasks needs for attend_backward(): gradients of one task's keys, and of the query rows that see them.
+// Computes the gradients of one task's keys and of the query rows that see these keys, for KeyTasks
+// (attend_backward()).
 #pragma once
 
 #include <algorithm>
@@ -11,8 +12,9 @@
 
 namespace annulus::kernels::host {
 
-/// A thread's memory for one task of `count` keys. Query rows are (query row, head) pairs, the head running fastest.
-/// `in_blocks`: the rows of a block may be in several lists (GradientViews). `ruled`: scores have a cap or a bias.
+/// A thread's memory for one task of `count` keys. A row is a (query row, head) pair; rows are ordered by query row,
+/// then by head. `in_blocks`: the rows of a block may be in several lists (GradientViews). `ruled`: scores have a cap
+/// or a bias.
 template <class T>
 struct BackwardMemory {
   BackwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index count,
@@ -84,8 +86,8 @@ class GradientSums {
                const BackwardOperands& operands, const GradientViews& gradients)
       : tiles_(tiles), layout_(layout), work_(work), operands_(operands), gradients_(gradients), rule_(operands.rule) {}
 
-  /// If lists are cut only between granules, vectors take each granule as a block, so that every list completes its
-  /// blocks.
+  /// Returns how many comb indices a block of rows has (0: no blocks). If lists are cut only between granules, vector
+  /// code takes each granule as a block, so that every list completes its blocks.
   Index block() const {
     if (is_in_blocks()) return tuning::host_sum_rows;
     return operands_.by_granules && tiles_.key_granule == 1 ? granule : 0;

@@ -1,7 +1,6 @@
-// The backward operations of one instruction set (see tiles.cpp). For each tile of kTileKeys keys they compute, in this
-// order,
+// The backward operations of one instruction set. For each tile of kTileKeys keys, these steps follow one another:
 //   P and dS for groups of MR rows    dV and dK for blocks of MR keys    dQ for groups of MR rows
-// P and dS of one tile, for all rows of the chunk, stay in the caches meanwhile.
+// Meanwhile P and dS of the tile, for all rows of the chunk, stay in the caches.
 #include "annulus/kernels/host/backward_tiles.hpp"
 
 #include "annulus/kernels/host/weight_panels.hpp"
@@ -9,7 +8,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// The address of a row's dS if words are pairs: dS has 16 bits for each key.
+/// Returns the address of a row's dS if words are pairs. This dS has 16 bits for each key.
 ANNULUS_INLINE std::uint16_t* halves_of_row(const Strips<BFloat16Pair>& strips, int row) {
   void* const first = strips.ds_rows + std::int64_t(row) * kStripStride<BFloat16Pair> / 2;
   return static_cast<std::uint16_t*>(first);
@@ -59,8 +58,8 @@ void fill_group(const QueryChunk<T>& q, const KeyChunk<T>& k, const Strips<T>& s
 
 /// For each block of MR keys of a tile:
 ///   rows    query rows of the chunk that see at least one of the keys, rounded to whole steps of kUnrolledRows
-///   ended   keys that the last row of a block of rows sees, if this block ends with the chunk (KeySums); all keys
-///           if each chunk is a block of rows
+///   ended   keys whose terms are added to `sums` after this chunk (KeySums). If each chunk is a block of rows, these
+///           are all keys. Otherwise, if a block of rows ends with the chunk, they are the keys that its last row sees
 struct KeyBlocks {
   Range rows[kTileKeys / kRowBlock];
   Range ended[kTileKeys / kRowBlock];
@@ -75,7 +74,7 @@ ANNULUS_INLINE Range ended_keys(const QueryChunk<T>& q, const KeyChunk<T>& k, in
 template <class T>
 ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k, int tile, int keys) {
   KeyBlocks blocks;
-  int first = 0, last = 0;  // rows [first, last) see a key of the block; both ascend with the block
+  int first = 0, last = 0;  // rows [first, last) see a key of the block; first and last never fall
   for (int block = 0; block < keys; block += kRowBlock) {
     const int key = tile + block;
     while (first < q.rows && q.end[first] <= key) ++first;
@@ -86,7 +85,7 @@ ANNULUS_INLINE KeyBlocks blocks_of(const QueryChunk<T>& q, const KeyChunk<T>& k,
   return blocks;
 }
 
-/// The sums of dV or dK from index `at` on.
+/// Returns the sums of dV or dK from index `at` on.
 template <class N>
 ANNULUS_INLINE KeySums<N> sums_at(N* sums, N* begun, std::int64_t at, bool is_open, const Range& ended) {
   return {sums + at, begun == nullptr ? nullptr : begun + at, is_open, ended};

@@ -1,5 +1,5 @@
-// The register-blocked product of the forward pass, with query rows across the lanes. For scores, the broadcast number
-// is from a key; for outputs, from a column of the values.
+// The register-blocked matrix product of the forward pass, with query rows across the lanes of a vector. The other
+// factor is broadcast: a number of a key (scores), or a number of a column of the values (outputs).
 #pragma once
 
 #include "annulus/kernels/host/exp2.hpp"
@@ -80,8 +80,8 @@ struct StandingRows {
   Vec<T> most[NV];       // the largest score, to check that no m must rise
 };
 
-/// Whether weight_block() is faster than score_block(). For doubles in 16 registers it is 0 to 3 % slower, because exp2
-/// spills registers.
+/// True if weight_block() is faster than score_block() and then weigh_rows(). For doubles in 16 registers
+/// weight_block() is 0 to 3 % slower, because exp2 spills registers.
 template <class T>
 constexpr bool kWeighsAtOnce = kVectorRegisters == 32 || sizeof(T) == 4;
 

@@ -70,7 +70,7 @@ ANNULUS_INLINE Shorts<N> narrow(Pack<float, N> x, const HalfBits*) {
   return __builtin_convertvector(sign | h, Shorts<N>);
 }
 
-/// The numbers p[0 .. lanes) as a Vec<T>.
+/// Returns the numbers p[0 .. lanes) as a Vec<T>.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_as(const Storage* p) {
   constexpr int n = kLanes<T>;
@@ -82,7 +82,7 @@ ANNULUS_INLINE Vec<T> load_as(const Storage* p) {
     return __builtin_convertvector((load_unaligned<Pack<Storage, n>>(p)), Vec<T>);
   }
 }
-/// p[0 .. lanes) = x, rounded.
+/// Sets p[0 .. lanes) = x, rounded.
 template <class T, class Storage>
 ANNULUS_INLINE void store_as(Storage* p, Vec<T> x) {
   constexpr int n = kLanes<T>;
@@ -97,7 +97,7 @@ ANNULUS_INLINE void store_as(Storage* p, Vec<T> x) {
   }
 }
 
-/// The first `count` numbers of p, and zero in the other lanes. Reads nothing beyond these numbers.
+/// Returns the first `count` numbers of p, and zero in the other lanes. Reads nothing beyond these numbers.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_some_as(const Storage* p, int count) {
   constexpr int n = kLanes<T>;

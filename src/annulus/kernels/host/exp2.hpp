@@ -1,7 +1,7 @@
-// 2^(x - shift) for the weights of the softmax: x is a score, shift an integer.
+// Computes 2^(x - shift) for the weights of the softmax: x is a score, shift an integer.
 //
-// x is split into an integer n and a fraction r, 2^r is a polynomial, 2^(n - shift) goes into the exponent. Weights too
-// small for a normal number become exactly 0, and so does the weight of a masked score (x = -inf). NaN stays NaN.
+// x is split into an integer n and a fraction r. A polynomial gives 2^r, and n - shift goes into the exponent. Weights
+// too small for a normal number become exactly 0, and so does the weight of a masked score (x = -inf). NaN stays NaN.
 #pragma once
 
 #include "annulus/kernels/host/simd.hpp"
@@ -49,7 +49,7 @@ constexpr double kExp2Double[] = {1,
                                   0.00015736282854558428};
 constexpr int kTowardsMinusInfinity = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
 
-/// x minus the largest multiple of 2^-kBits <= x, rounded down: 0 <= fraction < 2^-kBits, even for x = -1e-30.
+/// Returns x minus the largest multiple of 2^-kBits <= x, rounded down: 0 <= fraction < 2^-kBits, even for x = -1e-30.
 template <int kBits>
 ANNULUS_INLINE Floats fraction(Floats x) {
   return _mm512_reduce_ps(x, kTowardsMinusInfinity | kBits << 4);
@@ -58,7 +58,7 @@ template <int kBits>
 ANNULUS_INLINE Doubles fraction(Doubles x) {
   return _mm512_reduce_pd(x, kTowardsMinusInfinity | kBits << 4);
 }
-/// 2^(k/16) for r in [k/16, (k+1)/16): adding 3/2 * 2^48 leaves k in the four lowest bits of the sum.
+/// Returns 2^(k/16) for r in [k/16, (k+1)/16). Adding 3/2 * 2^48 leaves k in the four lowest bits of the sum.
 ANNULUS_INLINE Doubles sixteenth_below(Doubles r) {
   const Doubles k = _mm512_add_round_pd(r, broadcast(0x1.8p48), kTowardsMinusInfinity);
   return _mm512_permutex2var_pd(load<Doubles>(kSixteenths), bits_as<__m512i>(k), load<Doubles>(kSixteenths + 8));
@@ -78,14 +78,14 @@ ANNULUS_INLINE Doubles times_power(Doubles p, Doubles x) {
 
 #else
 
-// r = x - rint(x) is in [-1/2, 1/2]. Relative minimax polynomials: degree 5 with c0 = 1 has an error of 1.5e-7, degree
-// 11 has an error of 3.1e-18.
+// r = x - rint(x) is in [-1/2, 1/2]. The relative minimax polynomial of degree 5 with c0 = 1 has an error of 1.5e-7,
+// that of degree 11 an error of 3.1e-18.
 //
 // 2^r may be less than 1. So `smallest`, the smallest n - shift of a weight above 0, is one above the exponent of the
 // smallest normal number. Adding `rounder` = 3/2 * 2^(mantissa bits) rounds a number to an integer, with ties to even,
 // and leaves the integer in the low bits of the sum. For large |x| this is too coarse, so round_to_integer() uses the
-// machine's own rounding. If there is none, it adds `rounder` to small numbers, |x| < rounder / 4, and returns other
-// numbers as they are.
+// machine's own rounding. If there is none, round_to_integer() adds `rounder` to small numbers, |x| < rounder / 4, and
+// returns other numbers as they are.
 template <class T>
 struct Format;
 template <>
@@ -134,8 +134,8 @@ ANNULUS_INLINE V round_to_integer(V x) {
 
 #endif
 
-/// p[i] = c[kLowest] + r[i] * (c[kLowest + 1] + r[i] * (...)), for N vectors at once, because the multiply-adds of one
-/// vector alone would wait for each other.
+/// Computes p[i] = c[kLowest] + r[i] * (c[kLowest + 1] + r[i] * (...)), for N vectors at once, because the
+/// multiply-adds of one vector alone would wait for each other.
 template <int kLowest, class T, int kCount, int N>
 ANNULUS_INLINE void polynomial(const T (&c)[kCount], const Vec<T> (&r)[N], Vec<T> (&p)[N]) {
   for (int i = 0; i < N; ++i) p[i] = broadcast(c[kCount - 1]);
@@ -162,8 +162,8 @@ ANNULUS_INLINE void exp2_of_fractions(const Doubles (&x)[N], Doubles (&p)[N]) {
 }
 #endif
 
-/// x[i] = 2^(x[i] - shift), where every lane of `shift` is an integer. The fraction is taken from x itself. So if the
-/// shift rises by k, the result changes by the exact factor 2^-k, or becomes 0 (rule K of online_softmax.hpp).
+/// Sets x[i] = 2^(x[i] - shift), where every lane of `shift` is an integer. The fraction is taken from x itself. So if
+/// the shift rises by k, the result changes by the exact factor 2^-k, or becomes 0 (rule K of online_softmax.hpp).
 template <class T, int N>
 ANNULUS_INLINE void exp2_of(Vec<T> (&x)[N], Vec<T> shift) {
   Vec<T> p[N];

@@ -1,4 +1,4 @@
-// What a forward task does: it packs its queries, then packs keys tile by tile and adds each tile to the softmax.
+// Runs forward tasks. A task packs its queries, then packs keys tile by tile and adds each tile to the softmax.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using core::TensorView;
 using core::WorkItem;
 using core::WorkList;
 
-/// Packed instead of rows that do not exist: zero bytes are 0 in every storage type.
+/// A row of zeros, packed in place of rows that do not exist. Zero bytes are the number 0 in every storage type.
 alignas(64) inline constexpr std::byte zero_row[kMaxHeadDim * sizeof(double)] = {};
 
 /// Sizes of panels and tiles for head sizes D and Dv; see QueryPanels and KeyTile.
@@ -51,7 +51,8 @@ struct ForwardLayout {
   Index max_rows;   // (query row, head) pairs of a task
 };
 
-/// A thread's memory for one task of `rows` (query row, head) pairs. The head runs fastest, so pairs ascend in t.
+/// A thread's memory for one task of `rows` (query row, head) pairs, ordered by row, then by head. So pairs ascend in
+/// t.
 template <class T>
 struct ForwardMemory {
   ForwardMemory(Scratch& scratch, const TileFunctions<T>& tiles, const ForwardLayout<T>& layout, Index rows,
@@ -84,7 +85,7 @@ struct ForwardMemory {
   Index* state_row;        // [rows] (batch, row, head) as an index into m and l
   Index* begin;            // [rows] positions of the keys that a row sees
   Index* end;              // [rows]
-  const void** addresses;  // [max(padded_rows, 2 tile_keys)] of query rows, then accumulators, then keys and values
+  const void** addresses;  // [max(padded_rows, 2 tile_keys)] of query rows, later accumulators, later keys and values
   Number<T>* scores;
   KeyTile<T> tile = {};
   QueryPanels<T> panels = {};
@@ -110,7 +111,7 @@ class ForwardRunner {
   void run(const Task& task, const Poll& poll) {
     Work w = start(task);
     const WorkItem& item = work_.items[task.item];
-    RowWalk keys(work_, item.key);  // goes to the rows to prefetch: tiles take keys from the last to the first
+    RowWalk keys(work_, item.key);  // goes to the rows to prefetch, the last ones: tiles take the last keys first
     keys.skip(std::max<Index>(0, item.key.count - task.key_begin - tuning::host_rows_ahead));
     const Index key_rows = item.key.count - task.key_begin;
     ask_for_rows(operands_.k, task.batch, item.kv_head, w.panels.head_dim, keys, key_rows);
@@ -130,9 +131,10 @@ class ForwardRunner {
   using Work = ForwardMemory<T>;
   using N = Number<T>;
 
-  /// Where the first tile of keys begins: at the start of a granule, even if not all rows of the granule exist or are
-  /// seen. Granules are counted from the first row of the piece, which has the last position (t descends).
-  /// Worked example: if 70 keys are cut into granules of 32, granules begin at positions -26, 6 and 38.
+  /// Returns the position at which the first tile of keys begins. It is the start of a granule, even if some rows of
+  /// this granule do not exist or are not seen. Granules are counted from the first row of the piece, which has the
+  /// last position (t descends). Worked example: if 70 keys are cut into granules of 32, granules begin at positions
+  /// -26, 6 and 38.
   Index first_tile(const Task& task) const {
     const Index step = tiles_.key_granule, keys = work_.items[task.item].key.count;
     const Index missing = core::ceil_div(keys, step) * step - keys;

@@ -1,10 +1,10 @@
 // The forward pass of one instruction set, which the compiler's flags and ANNULUS_INSTRUCTION_SET choose
-// (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of rows reads it, strip by
-// strip:
+// (instruction_sets.cmake). A tile of keys stays in the second-level cache while every group of rows reads it, in
+// strips of kStripKeys keys. For each group and strip, these steps follow one another:
 //   scores -> running maximum -> weights -> accumulator
 // The strip of scores stays in the first-level cache. Running maxima hardly ever rise after the first strips
-// (online_softmax.hpp). So if rows see all of a strip, scores become weights at once, with the current maxima. If a
-// maximum has to rise, the strip is computed again, in the steps above.
+// (online_softmax.hpp). So if rows see all keys of a strip, their weights are computed at once, with the current
+// maxima. If a maximum has to rise, the strip is computed again, in the steps above.
 #include "annulus/kernels/host/forward_tiles.hpp"
 
 #include "annulus/kernels/host/block.hpp"
@@ -13,12 +13,12 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// Keys of a strip, counted from its first key.
+/// A range of keys of a strip, counted from the strip's first key.
 struct Range {
   int begin;
   int end;
 
-  /// This range and all keys that share a word with its keys.
+  /// Returns this range, extended by all keys that share a word with its keys.
   template <class T>
   Range whole_words() const {
     return {begin / kPerWord<T> * kPerWord<T>, round_up(end, kPerWord<T>)};
@@ -43,8 +43,8 @@ struct Strip {
     const std::int64_t key = position - first_key;
     return key < 0 ? 0 : key < keys ? int(key) : keys;
   }
-  /// Keys that any of the rows [row, row + count) sees, and keys that all of them see. From one row of a group to the
-  /// next, begin and end never rise (QueryPanels), so the first and the last row decide.
+  /// Return the keys that any of the rows [row, row + count) sees, and the keys that all of these rows see. From one
+  /// row of a group to the next, begin and end never rise (QueryPanels), so the first and the last row decide.
   Range seen_by_any(int row, int count) const {
     const int last = row + count < rows ? row + count : rows;
     return {within(panels.begin[first_row + last - 1]), within(panels.end[first_row + row])};
@@ -55,7 +55,7 @@ struct Strip {
   }
 };
 
-/// Keys of a strip that each row of a vector sees.
+/// The keys of a strip that each row of one vector sees.
 template <class T>
 struct Seen {
   using Limits = Vec<IntOf<Number<T>>>;
@@ -69,15 +69,15 @@ struct Seen {
       end[i] = strip.within(strip.panels.end[strip.first_row + row]);
     }
   }
-  /// -1 for rows that see key number j of the strip, 0 for others.
+  /// Returns -1 for rows that see key number j of the strip, 0 for others.
   ANNULUS_INLINE_MEMBER Limits of(int j) const {
     const Limits key = Limits{} + IntOf<Number<T>>(j);
     return (key >= begin) & (key < end);
   }
 };
 
-/// Masks scores of keys [from, from + kScoreKeys) for vector v of the group. Returns `most`, raised to the largest of
-/// these scores.
+/// Sets the scores of keys that a row does not see to -inf, for keys [from, from + kScoreKeys) and vector v of the
+/// group. Returns `most`, raised to the largest of these scores.
 template <class T>
 ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from, Vec<Number<T>> most) {
   using N = Number<T>;
@@ -92,7 +92,7 @@ ANNULUS_INLINE Vec<Number<T>> mask_scores(const Strip<T>& strip, int v, int from
 }
 
 /// Computes scores of NV (or `vectors`) vectors of a query block against kScoreKeys keys. If all rows see all of these
-/// keys, `most` is raised to the rows' largest scores; otherwise the caller must mask scores first.
+/// keys, raises `most` to the rows' largest scores. Otherwise the caller must first mask the scores, then raise `most`.
 template <class T, int NV, class Rule>
 ANNULUS_INLINE void score_some(const T* queries, const T* keys, int depth, Number<T> factor, Number<T>* scores,
                                Vec<Number<T>>* most, Rule rule, bool all_see) {
@@ -138,9 +138,9 @@ ANNULUS_INLINE void score_query_block(const Strip<T>& strip, int block, const T*
   }
 }
 
-/// How many columns of the values the next block takes if `columns` columns are left. Blocks are about equal, so that
-/// none has too few accumulators to keep the multiply-adds busy. Example for AVX2, where a block has at most 6 columns:
-/// 32 = 6 + 6 + 6 + 6 + 4 + 4
+/// Returns how many columns of the values the next block takes if `columns` columns are left. Blocks have about equal
+/// size, so that no block has too few accumulators to keep the multiply-adds busy. Example for AVX2, where a block has
+/// at most 6 columns: 32 = 6 + 6 + 6 + 6 + 4 + 4
 ANNULUS_INLINE int next_columns(int columns) {
   const int blocks = (columns + kScoreKeys - 1) / kScoreKeys;
   return round_up((columns + blocks - 1) / blocks, kColumnStep);
@@ -156,14 +156,14 @@ ANNULUS_INLINE void add_columns(int columns, const T* weights, const T* values, 
   value_block<T, 2, NV>(weights, values, stride, words, acc);
 }
 
-/// Words of keys [begin, end) of a strip. Each of the vectors of rows [first, last) sees all these words.
+/// Words [begin, end) of a strip's keys. The vectors [first, last) of rows see all of these words.
 struct Span {
   int begin, end, first, last;
 };
 
-/// Appends ascending spans: what the vectors of a query block, from vector number v0 on, see of a strip. From one
-/// row to the next, begin and end never rise, so the vectors that see a key follow one another. Example: AVX-512, 48
-/// rows, causal, keys in descending order: only the last vector of rows sees the first span.
+/// Appends the spans of words that the vectors of a query block see of a strip, in ascending order. v0 is the block's
+/// first vector. From one row to the next, begin and end never rise, so the vectors that see a key follow one another.
+/// Example: AVX-512, 48 rows, causal, keys in descending order: only the last vector of rows sees the first span.
 ANNULUS_INLINE Span* append_spans(const Range* visible, int v0, Span* to) {
   const int v_end = v0 + kQueryVectors;
   for (int at = 0;; at = to++->end) {
@@ -245,8 +245,8 @@ __attribute__((noinline)) void add_values_seen(const Strip<T>& strip, const Rang
 }
 
 /// Computes weights of query block number `block` with the current maxima. All rows of the block must see all of the
-/// strip's keys. Returns false if a row has no maximum yet, if a maximum must rise, or if a bias makes this likely.
-/// Then nothing but the strip's weights has changed.
+/// strip's keys. Returns false if a row has no maximum yet, if a maximum must rise, or if a bias makes this likely. In
+/// these cases only the strip's weights have changed.
 template <class T, bool kEntropy, class Rule>
 ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* keys, int depth, Rule rule) {
   using N = Number<T>;
@@ -279,7 +279,7 @@ ANNULUS_INLINE bool weigh_at_once(const Strip<T>& strip, int block, const T* key
   return true;
 }
 
-/// Whether weigh_at_once() can be used: every vector of the query block has rows, the rows see all of the strip's keys,
+/// True if weigh_at_once() can be used: every vector of the query block has rows, the rows see all of the strip's keys,
 /// and the keys fill whole blocks of kScoreKeys.
 template <class T>
 ANNULUS_INLINE bool sees_whole_strip(const Strip<T>& strip, int block) {

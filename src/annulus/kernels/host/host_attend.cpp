@@ -25,9 +25,9 @@ void check_head_dim(const core::Shape& shape) {
   }
 }
 
-/// The function table of a pass for words T. With the set amx, pairs use the matrix unit's table if on_matrix_unit is
-/// true. For numbers in parts there is no other table: with other sets they use the one whose vectors compute the same
-/// bits.
+/// Returns the function table of a pass for words T. With the set amx, pairs use the matrix unit's table if
+/// on_matrix_unit is true. If a factor is made of several bfloat16 numbers (parts > 1), there are no other tables. So
+/// other sets then use the table whose vector code computes the same bits.
 template <class T>
 const TileFunctions<T>& pass_tiles(InstructionSet set, bool on_matrix_unit, int parts,
                                    decltype(&MatrixTiles::forward) pass) {
@@ -46,8 +46,8 @@ const TileFunctions<T>& backward_tiles(InstructionSet set, bool on_matrix_unit, 
   return pass_tiles<T>(set, on_matrix_unit, parts_of(precision), &MatrixTiles::backward);
 }
 
-/// The most bytes that all threads take together, with or without the matrix unit. bytes(number, on_matrix_unit)
-/// returns what one thread takes; `number` has the word type.
+/// Returns how many bytes all threads take together at most, with or without the matrix unit.
+/// bytes(number, on_matrix_unit) returns what one thread takes; `number` has the word type.
 template <class Bytes>
 Index most_bytes(const core::Shape& shape, core::Precision precision, const Bytes& bytes) {
   const auto of = [&](bool on_matrix_unit) {

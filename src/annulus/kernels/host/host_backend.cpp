@@ -1,4 +1,4 @@
-// The host back end's table of functions, and which instruction set's tables it uses.
+// The host back end's table of functions, and the choice between the tables of the instruction sets.
 #include "annulus/kernels/host/host_backend.hpp"
 
 #include <algorithm>

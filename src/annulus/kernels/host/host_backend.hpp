@@ -1,5 +1,5 @@
-// The host back end: the functions of attention.hpp and backward.hpp on the processor's vector units, in any
-// instruction set that this processor has. Only for tensors in host memory.
+// The host back end: computes the functions of attention.hpp, backward.hpp and statistics.hpp on the processor's vector
+// and matrix units, in any instruction set that the processor has. All tensors must be in host memory.
 #pragma once
 
 #include <functional>
@@ -16,33 +16,36 @@ using core::best_instruction_set;
 using core::InstructionSet;
 using core::usable_instruction_sets;
 
-/// The function table for words T: float, double or BFloat16Pair. For amx, returns the table of the vector set that
-/// computes all but the matrix products. Throws Error if this processor does not have the set.
+/// Returns the table of functions that compute with elements of type T: float, double or BFloat16Pair (two bfloat16
+/// numbers). For amx this is the table of the vector set that computes all but the matrix products. Throws Error if
+/// this processor or build does not have the set.
 template <class T>
 const TileFunctions<T>& tiles_of(InstructionSet set);
 
-/// What computes the products of the set amx: the processor's matrix unit, or vectors instead.
+/// Computes the matrix products of instruction set amx: by the processor's matrix unit, or by vector instructions that
+/// give the same bits.
 struct MatrixUnit : MatrixTiles {
   std::string_view name;  ///< "amx", "avx512", "avx2", "baseline"
 };
-/// The matrix units that this machine can use, slowest first; all give the same bits.
+/// Returns the matrix units that this machine can use, slowest first. All give the same bits.
 const std::vector<MatrixUnit>& usable_matrix_units();
-/// With the set amx, the fastest unit; with other sets, the fastest one that uses vectors.
+/// Returns the fastest unit for the set amx. For other sets, returns the fastest unit that uses vectors.
 const MatrixUnit& matrix_unit(InstructionSet set);
 
-/// Why a call with these arguments uses vectors even in the set amx; empty if it can use the matrix unit. Example: "the
-/// same bits for any cut are asked for".
+/// Returns why a call with these arguments uses vectors even in the set amx, for example "the entropy is asked for".
+/// Returns an empty string if the call can use the matrix unit.
 std::string_view why_not_matrix(const core::Shape& shape);
 std::string_view why_not_matrix(const State& state, const CallRule& rule = {});
 std::string_view why_not_matrix(const BackwardOperands& operands, const GradientViews& gradients);
 
-/// How many numbers of bfloat16 are added up to make one factor of a product.
+/// Returns how many numbers of bfloat16 are added up to make one factor of a product.
 constexpr int parts_of(core::Precision precision) {
   return precision == core::Precision::six_bfloat16 ? 3 : precision == core::Precision::three_bfloat16 ? 2 : 1;
 }
 
-/// Calls visit(Word{}) with the word type of products of this precision. Products of numbers in parts that no
-/// matrix unit computes are computed in float32, which is more exact.
+/// Calls visit(Word{}) with the word type (words.hpp) of products of this precision. Precisions three_bfloat16 and
+/// six_bfloat16 make each factor from several bfloat16 numbers. If no matrix unit computes such products, they are
+/// computed in float32, which is more exact.
 template <class Visit>
 auto with_words(core::Precision precision, bool on_matrix_unit, Visit&& visit) {
   if (precision == core::Precision::bfloat16 || (on_matrix_unit && core::is_split(precision)))
@@ -50,15 +53,15 @@ auto with_words(core::Precision precision, bool on_matrix_unit, Visit&& visit) {
   return precision == core::Precision::float64 ? visit(double{}) : visit(float{});
 }
 
-/// Index of a storage type in a table's arrays.
+/// Returns the index of a storage type in a table's arrays.
 inline int storage_index(core::DType type) {
   static_assert(int(core::DType::float64) == 0 && int(core::DType::float32) == 1 && int(core::DType::float16) == 2 &&
                 int(core::DType::bfloat16) == 3);
   return int(type);
 }
 
-/// How many keys a packed tile has, and how many query rows times heads a task has; 0 means what tuning.hpp says. Tests
-/// show that no bit of a result depends on these sizes.
+/// The number of keys of a packed tile, and the number of (query row, head) pairs of a task. 0 means the size that
+/// tuning.hpp gives. Tests show that no bit of a result depends on these sizes.
 struct TileSizes {
   core::Index keys = 0;
   core::Index rows = 0;
@@ -97,8 +100,9 @@ core::Index host_attend_statistics_bytes(const core::Shape& shape, core::Index r
                                          core::Index pairs, core::Precision precision,
                                          InstructionSet set = best_instruction_set());
 
-/// `accumulator` and `to` are (B, S, H, D) of `shape`. Accumulators hold dq / scale, log2(e) dk and dv, and already
-/// contain output_scale. With products of bfloat16, accumulators of dk hold dk / scale instead.
+/// `accumulator` and `to` are (B, S, H, D) of `shape`. An accumulator holds dq / scale, log2(e) * dk, or dv (without a
+/// factor). It is already multiplied by output_scale (backward.hpp). In precision bfloat16, an accumulator of dk holds
+/// dk / scale instead.
 void host_finish_gradient(Gradient which, const core::Shape& shape, core::Precision precision,
                           const core::TensorView& accumulator, const core::TensorView& to, double scale,
                           InstructionSet set = best_instruction_set());

@@ -1,4 +1,4 @@
-// Work before and after the passes on the host, row by row. It computes delta, results from softmax states, and
+// Computes, row by row on the host, what is needed before and after the passes: delta, results from softmax states, and
 // gradients from sums.
 #include <Kokkos_Core.hpp>
 #include <algorithm>

@@ -30,10 +30,11 @@ RowMap append(core::WorkList& list, const core::WorkList& work, const RowMap& ma
 }  // namespace
 
 Index key_parts(const core::Shape& shape, Index rows) {
-  if (shape.batch * rows * shape.kv_heads == 0) return 1;  // a rank may have no heads if ranks share the heads
+  if (shape.batch * rows * shape.kv_heads == 0) return 1;  // if ranks divide the heads, a rank may have none
   const Index tasks = shape.batch * shape.kv_heads * core::ceil_div(rows * shape.group(), tuning::host_min_task_rows);
   if (4 * tasks > tuning::host_wanted_tasks) return 1;
-  // The most numbers per row of a part: its states and q, or (backward) its q, dq, dout, normalizers and delta.
+  // Numbers that a row of a part needs in the backward pass: q, dq, dout, two normalizers and delta. The forward pass
+  // needs fewer: its state and q.
   const Index numbers = 2 * shape.head_dim + shape.dim_of_values() + 3,
               bytes = shape.batch * rows * shape.heads * numbers * Index(sizeof(double));
   return std::max<Index>(1, std::min({core::ceil_div(tuning::host_wanted_tasks, tasks),

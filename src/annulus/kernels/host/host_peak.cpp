@@ -92,8 +92,8 @@ struct Loop {
   int flop = 2 * 12 * lanes;  // per round
   long rounds = 1000000;
 };
-/// The loop for a set and a precision. Without an instruction for pairs it is the loop of float, because two
-/// multiply-adds replace the instruction.
+/// Returns the loop for a set and a precision. If pairs have no instruction of their own, this is the loop of float,
+/// because two multiply-adds replace the instruction.
 Loop loop_of(InstructionSet set, core::Precision precision) {
   const bool wide = precision == core::Precision::float64;
 #if defined(ANNULUS_HAS_AMX_TILES)
@@ -112,7 +112,7 @@ Loop loop_of(InstructionSet set, core::Precision precision) {
   return wide ? Loop{baseline_double, 2} : Loop{baseline_float, 4};
 }
 
-/// The peak rate of the calling thread in GFLOP per CPU second: the best of three short runs.
+/// Returns the peak rate of the calling thread in GFLOP per CPU second: the best of three short runs.
 double peak_of_thread(const Loop& loop) {
   const long rounds = loop.rounds;
   const double gflop = 1e-9 * loop.flop * double(rounds);

@@ -38,7 +38,7 @@ void Scratch::release() {
 }
 
 Scratch& Scratch::of_this_thread() {
-  // Its destructor does not use the ledger, because a pool's threads may end after the ledger is destroyed.
+  // The destructor does not use the ledger, because a pool's threads may end after the ledger is destroyed.
   thread_local Scratch scratch;
   return scratch;
 }

@@ -11,12 +11,12 @@ using core::Index;
 using core::WorkItem;
 using core::WorkList;
 
-/// About how many (query row, head, key) triples an item has. A band that is limited on one side has half of all
-/// triples. A band that is limited on both sides has at most its width of keys for each (query row, head).
+/// Returns about how many (query row, head, key) triples an item has. A band that is limited on one side has half of
+/// all triples. A band that is limited on both sides has at most its width of keys for each (query row, head).
 Index item_cost(const WorkItem& item) {
   const Index rows = item.query.count * item.head_count, all = rows * item.key.count;
   if (item.band == core::Band::all) return all;
-  const Index width = item.band.left + item.band.right;  // if a side has no limit: more than there are keys
+  const Index width = item.band.left + item.band.right;  // larger than the number of keys if a side has no limit
   return std::min(all / 2, rows * std::clamp<Index>(width, 0, item.key.count)) + 1;
 }
 
@@ -58,8 +58,8 @@ std::vector<Task> make_tasks(const WorkList& work, Index batch, Index max_rows, 
       const Index count = std::min(rows, item.query.count - first);
       RowWalk last = walk;
       last.skip(count - 1);
-      // Positions of keys descend in t. So the first row, which sees the earliest keys, has the range that ends last;
-      // the range of the last row begins first.
+      // t descends with the position of a key. So the first row, which sees the earliest keys, has the range that ends
+      // last, and the last row has the range that begins first.
       const Index end = seen.at(walk.next().t).end, begin = seen.at(last.next().t).begin;
       if (begin < end) tasks.push_back({b, i, first, count, begin, end, count * item.head_count * (end - begin)});
       walk = last;

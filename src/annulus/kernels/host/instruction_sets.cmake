@@ -12,8 +12,8 @@ target_sources(annulus_kernels PRIVATE ${host_sources})
 target_compile_definitions(annulus_kernels PUBLIC ANNULUS_HAS_HOST_TILES=1)
 
 # annulus_host_tiles(NAME flag...): compiles tiles.cpp and forward_, backward_ and statistic_tiles.cpp in the namespace
-# NAME, or the files of amx/. It uses -O3 even in a build without optimisation, because the tiles are arithmetic without
-# bounds checks, and tests of a debug build should not take minutes.
+# NAME, or, if NAME begins with amx, the files of amx/. It uses -O3 even in a build without optimisation, because the
+# tiles are arithmetic without bounds checks, and tests of a debug build should not take minutes.
 function(annulus_host_tiles NAME)
   set(sources ${host_dir}/tiles.cpp ${host_dir}/forward_tiles.cpp ${host_dir}/backward_tiles.cpp
               ${host_dir}/statistic_tiles.cpp)

@@ -1,6 +1,7 @@
-// Each forward task has query rows of its own. So few query rows against many keys (64 latents that read 200,000 rows)
-// make fewer tasks than a node has threads. Then the keys are cut into parts. Each part has a state for each query row,
-// and merge_states() puts a row's states together (split-KV of FlashDecoding, Dao et al. 2023).
+// Cuts the keys of work items into parts. A forward task without parts has all keys that its query rows see. So few
+// query rows against many keys (64 latents that read 200,000 rows) make fewer tasks than a node has threads. With parts
+// there are more tasks. Each part has a softmax state for each query row, and merge_states() merges the states of a row
+// (split-KV of FlashDecoding, Dao et al. 2023).
 //
 // Example: rows 0 ... 63 of one head, keys 0 ... 19,999, 4 parts. Row i of part p is row 64 p + i of the parts' states
 // and of a copy of q; part 0 sees the keys 15,000 ... 19,999, part 3 the keys 0 ... 4,999.
@@ -13,17 +14,18 @@
 
 namespace annulus::kernels::host {
 
-/// See key_parts() of attention.hpp. There are enough parts to give every thread of a large node a task, but no part
-/// has few keys, and all parts together take little memory.
+/// See key_parts() of attention.hpp. Returns enough parts to give every thread of a large node a task, but not so many
+/// that a part has few keys or that all parts together take much memory.
 core::Index key_parts(const core::Shape& shape, core::Index rows);
-/// Into how many parts to cut a list's keys: at most `most`, and fewer if parts of its longest item would be short.
+/// Returns into how many parts to cut the keys of a list's items: at most `most`, and fewer if parts of the item with
+/// the most keys would be short.
 core::Index key_parts(const core::WorkList& work, core::Index most);
 
-/// The work list with the keys of each item cut into `parts` parts, for states of parts * rows rows.
+/// Returns `work` with the keys of each item cut into `parts` parts. The result is for states of parts * rows rows.
 core::WorkList in_parts(const core::WorkList& work, core::Index rows, core::Index parts);
 
-/// A copy of a tensor of query rows for the list of in_parts(): (B, parts * rows, H, dim), where the rows are repeated
-/// `parts` times.
+/// Returns a copy of a tensor of query rows for the list of in_parts(): (B, parts * rows, H, dim), where the rows are
+/// repeated `parts` times.
 core::Buffer repeated(const core::TensorView& from, const core::Shape& shape, core::Index dim, core::Index rows,
                       core::Index parts);
 

@@ -1,5 +1,5 @@
-// What a task that owns keys does, for gradients or statistics: it packs its keys and walks over the query rows that
-// see them, chunk by chunk. The tasks of an item add to a query row's results one after another, higher keys first.
+// Runs tasks that own keys, for gradients or statistics. A task packs its keys and walks over the query rows that see
+// them, chunk by chunk. The tasks of an item add to a query row's results one after another, higher keys first.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace annulus::kernels::host {
 
-/// Sizes of memory for rows of `numbers` numbers: rows of q and k, or of v and dout; see ScoreRows and KeyChunk.
+/// Sizes of memory for rows that have `numbers` numbers: rows of q and k, or of v and dout; see ScoreRows and KeyChunk.
 template <class T>
 struct RowLayout {
   RowLayout(const TileFunctions<T>& tiles, Index numbers)
@@ -53,7 +53,7 @@ struct BackwardLayout {
   Index chunk_rows;  // (query row, head) pairs of a chunk
 };
 
-/// Memory for a chunk's rows.
+/// Takes the memory for a chunk's rows from `scratch`.
 template <class T>
 ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
   const Index rows = layout.chunk_rows;
@@ -67,8 +67,9 @@ ScoreRows<T> score_rows(Scratch& scratch, const BackwardLayout<T>& layout) {
           0};
 }
 
-/// `count` (query row, head) pairs of an item, from pair number `first` on; the head runs fastest. There are `most`
-/// pairs, or fewer if the item or the block of rows ends earlier. A block has `block` comb indices (0: no blocks).
+/// A chunk: `count` (query row, head) pairs of an item, from pair number `first` on. Pairs are ordered by row, then by
+/// head. A chunk has `most` pairs, or fewer if the item or the block of rows ends earlier. A block has `block` comb
+/// indices (0: no blocks).
 struct ChunkRows {
   ChunkRows(const WorkItem& item, const RowWalk& walk, Index first, Index most, Index block)
       : item(item),
@@ -113,7 +114,7 @@ struct ChunkRows {
 ///   block()                            how many comb indices a block has; a chunk stays inside a block (0: no blocks)
 ///   start(task)                        packs the keys and returns the Memory
 ///   load_queries(task, rows, memory)   packs a chunk of rows; called only for chunks that see some keys
-///   add(count, memory)                 called after the tasks of higher keys have added the same rows
+///   add(count, memory)                 adds the chunk, after the tasks of higher keys have added the same rows
 ///   finish(memory)                     stores the results of the keys
 template <class T, class Sums>
 class KeyTasks {
@@ -173,7 +174,7 @@ class KeyTasks {
   const WorkList& work_;
   const Index chunk_rows_;
   const Sums& sums_;
-  std::vector<std::atomic<Index>> done_;  // [task] finished (query row, head) pairs of the task's item
+  std::vector<std::atomic<Index>> done_;  // [task] how many (query row, head) pairs of its item are finished
 };
 
 }  // namespace annulus::kernels::host

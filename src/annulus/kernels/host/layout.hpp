@@ -26,8 +26,9 @@ constexpr int kQueryBlock = kQueryVectors* kLanes<T>;  // W
 /// multiply-adds.
 constexpr int kColumnStep = 2;
 
-/// How many rows share a strip of scores: 48 in float and 24 in double, which are three cache lines. These rows fill
-/// whole query blocks in every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and SSE2).
+/// Rows of a group, which uses one strip of scores at a time: 48 in float and 24 in double, which are three cache
+/// lines. These rows fill whole query blocks in every instruction set (3 vectors on AVX-512, 6 on AVX2, 12 on NEON and
+/// SSE2).
 template <class T>
 constexpr int kGroupRows = 192 / int(sizeof(Number<T>));
 template <class T>
@@ -42,7 +43,7 @@ constexpr int kStripKeys = 96;
 /// Backward: keys of a tile, a multiple of MR and NR. P and dS are held for one tile at a time.
 constexpr int kTileKeys = 96;
 
-/// Words from one row of P (or dS) to the next. It is not a power of two, because a column of a block would then fall
+/// Words from one row of P (or dS) to the next. This is not a power of two, because a column of a block would then fall
 /// into few sets of the first-level cache.
 template <class T>
 constexpr int kStripStride = kTileKeys + 64 / int(sizeof(T));
@@ -75,17 +76,16 @@ constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
 constexpr int at_least(int x, int least) { return x < least ? least : x; }
 constexpr int at_most(int x, int most) { return x > most ? most : x; }
 
-/// How many words a row has.
 template <class T>
 constexpr int row_words(int head_dim) {
   return (head_dim + kPerWord<T> - 1) / kPerWord<T>;
 }
-/// How many words a row has in the panels of the backward pass, which are padded.
+/// Returns how many words a row has in the panels of the backward pass, which are padded.
 template <class T>
 constexpr int padded_depth(int head_dim) {
   return round_up(row_words<T>(head_dim), kUnroll<T>);
 }
-/// How many slabs of kKeyBlock columns the accumulators of the backward pass have.
+/// Returns how many slabs of kKeyBlock columns the accumulators of the backward pass have.
 template <class T>
 constexpr int slab_count(int head_dim) {
   return (head_dim + kKeyBlock<T> - 1) / kKeyBlock<T>;

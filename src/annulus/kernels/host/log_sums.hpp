@@ -10,8 +10,8 @@
 
 namespace annulus::kernels::host {
 
-/// Sums l = f 2^e, 1/sqrt(2) <= f < sqrt(2). Results made from f and m + e do not depend on which part of the scale is
-/// in l and which in m. Worked example: l = 6 is 0.75 * 2^3.
+/// Sums l, split into l = f 2^e with 1/sqrt(2) <= f < sqrt(2). Results made from f and m + e do not depend on how the
+/// scale is divided between l and m. Worked example: l = 6 is 0.75 * 2^3.
 struct SplitSums {
   static constexpr int most = 32;
   double f[most];
@@ -19,8 +19,8 @@ struct SplitSums {
   double log_f[most];  // natural
 };
 
-/// ln f for 1/sqrt(2) <= f < sqrt(2), with an error below one unit in the last place. x = f - 1 is exact, s is
-/// x / (2 + x), and ln f = 2 atanh(s) = 2 s + s z (2/3 + 2/5 z + ...) with z = s^2; 2 s is x - s x. The minimax
+/// Returns ln f for 1/sqrt(2) <= f < sqrt(2), with an error below one unit in the last place. x = f - 1 is exact. With
+/// s = x / (2 + x) and z = s^2, ln f = 2 atanh(s) = 2 s + s z (2/3 + 2/5 z + ...), and 2 s is x - s x. The minimax
 /// polynomial in z has an error of 3.1e-16, which the factor s z reduces to 1.6e-18.
 inline double log_near_one(double f) {
   constexpr double c[] = {0.666666666666667,   0.39999999999898506, 0.28571428626371254, 0.22222211077399734,
@@ -30,7 +30,7 @@ inline double log_near_one(double f) {
   return x - s * (x - r);
 }
 
-/// n ln 2 + log_f. The first product is exact for whole n up to 2^22.
+/// Returns n ln 2 + log_f. The first product is exact for whole n up to 2^22.
 inline double log_of_scaled(double n, double log_f) {
   constexpr double high = 0x1.62e42fecp-1, low = 0x1.d1cf79abc9e3bp-32;
   return n * high + (n * low + log_f);
@@ -56,7 +56,7 @@ void split_sums(const T* l, int count, SplitSums& to) {
   constexpr std::uint64_t one = std::bit_cast<std::uint64_t>(1.0), mantissa = (std::uint64_t(1) << 52) - 1;
   constexpr std::uint64_t as_integer = std::bit_cast<std::uint64_t>(0x1p52);
   for (int i = 0; i < count; ++i) {
-    // Subtracts as integers, so that sqrt(1/2) becomes 1: then the exponent in `bits` is e + 1023.
+    // This integer subtraction turns the bits of sqrt(1/2) into those of 1, so that the exponent in `bits` is e + 1023.
     const std::uint64_t bits = std::bit_cast<std::uint64_t>(double(l[i])) - root + one;
     to.f[i] = std::bit_cast<double>((bits & mantissa) + root);
     to.e[i] = std::bit_cast<double>(bits >> 52 | as_integer) - (0x1p52 + 1023);

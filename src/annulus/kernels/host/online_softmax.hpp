@@ -1,10 +1,10 @@
 // The running softmax of a vector of rows: it gets scores in base 2 and returns weights 2^(score - m + bias). Rule K:
 //
-// m is an even integer, at least the row's largest score so far, and a weight's fraction comes from its score alone
-// (exp2.hpp). So rescaling by 2^(m_old - m_new) is exact, and it does not matter when or how often m rises. Keys are
-// added one after another, so a row's sums have the same bits however its keys were cut into tiles and calls. m is set
-// kHeadroom above the score that raised it. The weights so far are then at most 2^(bias - 16), later weights at most
-// 2^bias. So with bias = 0, the sum of 65,536 equal weights times the largest values is still finite.
+// m is an even integer, at least the row's largest score so far, and the mantissa of a weight is computed from its
+// score alone (exp2.hpp). So rescaling by 2^(m_old - m_new) is exact, and it does not matter when or how often m rises.
+// Keys are added one after another, so a row's sums have the same bits however its keys were cut into tiles and calls.
+// m is set kHeadroom above the score that raised it. The weights so far are then at most 2^(bias - 16), and later
+// weights at most 2^bias. So with bias = 0, the sum of 65,536 equal weights times the largest values is still finite.
 //
 // Small weights must be exact, too: a key of weight 2^-126 relative to m must be kept, because the values of keys with
 // larger weights may be 0. So the exponent bias multiplies weights by 2^bias; see State::exponent_bias.
@@ -22,8 +22,8 @@ template <class T>
 constexpr T kLargest = sizeof(T) == 8 ? T(__DBL_MAX__) : T(__FLT_MAX__);
 constexpr int kHeadroom = 16, kHalfHeadroom = 8;
 
-/// The smallest even integer >= x, plus the headroom. From 2^24 on every float is itself an even integer; from 2^29 on
-/// the headroom is lost in rounding.
+/// Returns the smallest even integer >= x, plus the headroom. From 2^24 on every float is itself an even integer; from
+/// 2^29 on the headroom is lost in rounding.
 ANNULUS_INLINE float maximum_for(float x) { return 2 * __builtin_ceilf(x / 2) + kHeadroom; }
 ANNULUS_INLINE double maximum_for(double x) { return 2 * __builtin_ceil(x / 2) + kHeadroom; }
 
@@ -37,18 +37,18 @@ struct RunningRows {
   int columns;
 };
 
-/// Brings a number of each row to another scale. It multiplies by the row's `step` twice, because with a biased
-/// exponent the factor 2^(m_old - m_new) = step^2 itself may be too small for a T. Rows with step 1 keep their bits.
+/// Brings a number of each row to another scale. Multiplies by the row's `step` twice, because with a biased exponent
+/// the factor 2^(m_old - m_new) = step^2 itself may be too small for a T. Rows with step 1 keep their bits.
 template <class T>
 ANNULUS_INLINE void rescale(T* numbers, Vec<T> step) {
   const Vec<T> x = load<Vec<T>>(numbers);
   store(numbers, step < broadcast(T(1)) ? x * step * step : x);
 }
 
-/// Raises m of rows above their largest scores `most`, and brings their sums and accumulators to the new scale. It
-/// also raises m of rows whose scores fill half of the headroom. So rows whose scores grow key after key (ALiBi, while
-/// keys in descending order come nearer) rise together. If each row rose at another time, nearly every strip would
-/// have a row that rises: with a slope of 0.01 (base 2), a row rises once in 17 strips, but a query block has 48 rows.
+/// Raises m of rows above their largest scores `most`, and brings their sums and accumulators to the new scale. Also
+/// raises m of rows whose scores fill half of the headroom. So rows whose scores grow key after key (ALiBi, while keys
+/// in descending order come nearer) get a new m together. If each row's m rose at another time, m would rise in nearly
+/// every strip: with a slope of 0.01 (base 2), the m of one row rises once in 17 strips, but a query block has 48 rows.
 template <class T>
 void raise_maxima(const RunningRows<T>& rows, const T* most) {
   alignas(kVectorBytes) T lower[kLanes<T>];
@@ -67,7 +67,7 @@ void raise_maxima(const RunningRows<T>& rows, const T* most) {
   for (int column = 0; column < rows.columns; ++column) rescale<T>(rows.acc + column * kGroupRows<T>, step[0]);
 }
 
-/// Scores that overflowed to +inf become the largest number: so they all get the same weight instead of NaN.
+/// Replaces scores that overflowed to +inf by the largest number, so that they all get the same weight instead of NaN.
 template <class T>
 void cut_infinite_scores(T* scores, int keys) {
   const Vec<T> largest = broadcast(kLargest<T>);
@@ -77,7 +77,7 @@ void cut_infinite_scores(T* scores, int keys) {
   }
 }
 
-/// Sums for a vector of rows: of weights, and of weights times scores. Keys are added one after another.
+/// The sum of the weights, and of the weights times scores, for a vector of rows. Keys are added one after another.
 template <class T>
 struct Sums {
   Vec<T> weights;
@@ -106,8 +106,9 @@ ANNULUS_INLINE void weigh(const T* scores, Word* words, Vec<T> shift, Sums<T>& s
   }
 }
 
-/// The shift of weights 2^(score - shift) is m - bias. From 2^30 on, floats are farther apart than a bias of 64.
-/// If m - bias would be rounded down, which could make weights infinite, the shift is m without the bias.
+/// Returns the shift of weights 2^(score - shift), which is m - bias. From 2^30 on, neighbouring floats differ by more
+/// than a bias of 64. If m - bias would be rounded down, which could make weights infinite, the shift is m without the
+/// bias.
 template <class T>
 ANNULUS_INLINE Vec<T> shift_of(Vec<T> max, T bias) {
   const Vec<T> shift = max - broadcast(bias);

@@ -34,7 +34,7 @@ ANNULUS_INLINE void transpose(Vec<T> (&a)[kLanes<T>]) {
   }
 }
 
-/// A vector of words from a row that has enough numbers. Pairs are loaded as they are in memory.
+/// Loads a vector of words from a row that has enough numbers. Pairs are loaded as they are in memory.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
   if constexpr (kPerWord<T> == 1)
@@ -42,11 +42,11 @@ ANNULUS_INLINE Vec<T> load_whole_words(const Storage* row) {
   else
     return load_unaligned<Vec<T>>(row);
 }
-/// The first `count` numbers of `row` in pairs, then zeros.
+/// Loads the first `count` numbers of `row` as pairs, then zeros.
 ANNULUS_INLINE Pairs load_some_pairs(const BFloat16Bits* row, int count) {
   return bits_as<Pairs>(load_some<Shorts<2 * kLanes<float>>>(row, count));
 }
-/// Words w, w + 1, ... of a row, zero beyond head_dim.
+/// Loads words w, w + 1, ... of a row, with zeros beyond head_dim.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_words(const Storage* row, int w, int head_dim) {
   constexpr int numbers = kLanes<T> * kPerWord<T>;
@@ -58,7 +58,7 @@ ANNULUS_INLINE Vec<T> load_words(const Storage* row, int w, int head_dim) {
     return load_some_pairs(row + d, rest);
 }
 
-/// Words times `factor`. Pairs are not multiplied: products take them as they are stored.
+/// Returns words times `factor`. Pairs are not multiplied, because products take them as they are stored.
 template <class T>
 ANNULUS_INLINE Vec<T> scaled(Vec<T> words, Number<T> factor) {
   if constexpr (kPerWord<T> == 1)
@@ -123,7 +123,7 @@ bool pack_row_slabs(const void* const* rows, int count, int head_dim, int capaci
   return finite.holds();
 }
 
-/// Numbers d, d + 1, ... of two rows as pairs, zero beyond head_dim. The products of row `odd` will be added first.
+/// Returns numbers d, d + 1, ... of two rows as pairs, zero beyond head_dim. Products will add row `odd` first.
 ANNULUS_INLINE Pairs pair_up(const BFloat16Bits* odd, const BFloat16Bits* even, int d, int head_dim) {
   const int rest = d < head_dim ? head_dim - d : 0;
   return bits_as<Pairs>(load_some_as<float>(odd + d, rest)) | bits_as<Pairs>(load_some_as<float>(even + d, rest)) >> 16;
@@ -154,8 +154,8 @@ bool pack_pair_slabs(const void* const* rows, int count, int head_dim, int capac
   return finite.holds();
 }
 
-/// Columns d, d + 1, ... as words. A word is a number of row i, or a pair of numbers of the rows 2 i and 2 i + 1, where
-/// products add row 2 i first.
+/// Loads columns d, d + 1, ... as words. A word is a number of row i, or a pair of numbers of the rows 2 i and 2 i + 1,
+/// where products add row 2 i first.
 template <class T, class Storage>
 ANNULUS_INLINE Vec<T> load_value_words(const void* const* rows, int i, int d, int head_dim) {
   if constexpr (kPerWord<T> == 1)
@@ -204,7 +204,7 @@ void pack_rows(const void* const* rows, int count, int head_dim, T* to) {
   }
 }
 
-/// Where row i of accumulators begins in [group][column][kGroup].
+/// Returns where row i of accumulators begins in [group][column][kGroup].
 template <int kGroup, class Number>
 ANNULUS_INLINE Number* group_row(Number* groups, std::int64_t i, int columns) {
   return groups + i / kGroup * kGroup * columns + i % kGroup;
@@ -253,7 +253,7 @@ void store_columns(const T* groups, std::int64_t count, int head_dim, T* const* 
   }
 }
 
-/// Where row i of accumulators begins in [block][slab][MR][NR]; its next slab is MR * NR numbers further.
+/// Returns where row i of accumulators begins in [block][slab][MR][NR]. The row's next slab is MR * NR numbers further.
 template <class T, class Number>
 ANNULUS_INLINE Number* block_row(Number* blocks, std::int64_t i, int head_dim) {
   return blocks + (i / kRowBlock * slab_count<T>(head_dim) * kRowBlock + i % kRowBlock) * kKeyBlock<T>;

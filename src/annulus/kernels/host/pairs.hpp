@@ -98,7 +98,7 @@ struct Rounded {
 #endif
 };
 
-/// Words of weights for products; x has the one or two weights of each word, the one to be added first in x[0].
+/// Returns words of weights for products. x has the one or two weights of each word; products add x[0] first.
 template <class T>
 ANNULUS_INLINE Vec<T> words_of(const Vec<Number<T>> (&x)[kPerWord<T>]) {
   if constexpr (kPerWord<T> == 1)
@@ -107,8 +107,8 @@ ANNULUS_INLINE Vec<T> words_of(const Vec<Number<T>> (&x)[kPerWord<T>]) {
     return Rounded(x[0], x[1]).pairs();
 }
 
-/// Returns words_of(x), and replaces x by the rounded weights, from which a row's l is summed up. So if a row sees one
-/// key, the key has weight 1, to the bit: the rounded 2^(score - m) is divided by itself.
+/// Returns words_of(x), and replaces x by the rounded weights, which are then added to a row's l. So if a row sees only
+/// one key, this key gets exactly weight 1, because the rounded 2^(score - m) is divided by itself.
 template <class T>
 ANNULUS_INLINE Vec<T> round_to_words(Vec<Number<T>> (&x)[kPerWord<T>]) {
   const Vec<T> words = words_of<T>(x);

@@ -9,7 +9,7 @@
 
 namespace annulus::kernels::host {
 
-/// The rows of a piece one after another.
+/// Walks over the rows of a piece one after another.
 class RowWalk {
  public:
   RowWalk(const core::WorkList& work, const core::RowMap& map) : run_(work.runs.data() + map.first_run) {}
@@ -17,7 +17,7 @@ class RowWalk {
   void skip(core::Index rows) {
     for (at_ += rows; at_ >= run_->count && at_ > 0; ++run_) at_ -= run_->count;
   }
-  /// How many of the next `most` rows, which must exist, have a comb index below `end`.
+  /// Returns how many of the next `most` rows, which must exist, have a comb index below `end`.
   core::Index rows_below(core::Index end, core::Index most) const {
     core::Index rows = 0;
     const core::Run* run = run_;
@@ -65,7 +65,8 @@ inline void ask_for_rows(const core::TensorView& tensor, core::Index batch, core
   }
 }
 
-/// at(t): how many keys of a piece have comb index <= t; these are its first keys. Calls must be in ascending order.
+/// at(t) returns how many keys of a piece have comb index <= t. These are its first keys. Calls must be in ascending
+/// order.
 ///   keys t = 2 3 | 7 8 9 in two runs:   at(3) is 2, at(6) is 2, at(8) is 4
 class VisibleKeys {
  public:
@@ -89,7 +90,8 @@ struct KeyNumbers {
   core::Index end;
 };
 
-/// Which keys of an item a query row sees; these keys are consecutive. Calls must be in ascending order of t.
+/// at(t) returns which keys of an item the query row of comb index t sees. These keys are consecutive. Calls must be in
+/// ascending order.
 ///   keys t = 2 3 7 8 9:   t = 3 sees [0, 2) with Band::upto, [2, 5) with Band::after, [0, 3) with left 5, right 4
 class BandKeys {
  public:
@@ -108,8 +110,8 @@ class BandKeys {
   core::Index count_;
 };
 
-/// Which keys of an item a query row sees, as positions of the keys taken in descending order of t: position i is key
-/// number count - 1 - i of the piece. Calls must be in ascending order of t.
+/// The same as BandKeys, but at(t) returns positions of keys in descending order of t: position i is key number
+/// count - 1 - i of the piece. Calls must be in ascending order.
 ///   keys t = 2 3 7 8 9 at positions 4 3 2 1 0:   t = 3 sees [3, 5) with Band::upto, [0, 3) with Band::after
 class SeenKeys {
  public:

@@ -1,4 +1,5 @@
-// A rule of scores (kernels/score_rule.hpp) as tiles use it. Plain data, for the reasons in tile_functions.hpp.
+// A rule of scores, a cap or a bias (kernels/score_rule.hpp), as tiles use it. This header has plain data only, because
+// files with different compiler flags include it (tile_functions.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,9 @@ namespace annulus::kernels::host {
 template <class N>
 using Position = std::conditional_t<sizeof(N) == 8, std::int64_t, std::int32_t>;
 
-/// What a rule means for some query rows (rows of a task or chunk, one for each head) and keys, private to a thread.
-/// Scores are in base 2, so cap and slopes contain a factor log2(e). If row i has position x and key j position p, then
+/// The numbers of a rule for some rows and keys, private to a thread. A row is a (query row, head) pair of a task or
+/// chunk. Scores are in base 2, so cap and slopes contain a factor log2(e). If row i has position x and key j position
+/// p, then
 ///   s = cap tanh(s / cap),     s = s - slopes[i] * biased[j] * |x - p|
 ///   cap     0: scores have no cap
 ///   twice   2 log2(e) / cap: e^(2 s / cap) = 2^(twice s)

@@ -1,4 +1,4 @@
-// The numbers of a rule for a task's query rows and keys (ruled_pairs.hpp), made from work items.
+// Computes the numbers of a rule (ruled_pairs.hpp) for a task's query rows and keys, from work items.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace annulus::kernels::host {
 
-/// A thread's memory for the rule of `rows` query rows and `keys` keys.
+/// Takes a thread's memory for the rule of `rows` query rows and `keys` keys from `scratch`.
 template <class N>
 RuledPairs<N> ruled_pairs(Scratch& scratch, core::Index rows, core::Index keys) {
   const auto positions = [&](core::Index count) { return scratch.take<Position<N>>(count); };

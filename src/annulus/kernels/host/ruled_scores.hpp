@@ -86,8 +86,8 @@ struct RuledRows {
     return {pairs, int(of_row), key + of_key};
   }
 
-  /// Whether the bias alone raises scores of the first row by more than 1 (base 2) over the next `keys` keys, because
-  /// the keys come nearer. Then the row's maximum may have to rise. If this guess is wrong, it costs only time.
+  /// True if the bias alone raises scores of the first row by more than 1 (base 2) over the next `keys` keys, because
+  /// these keys come nearer. Then the row's maximum may have to rise. If this guess is wrong, it costs only time.
   ANNULUS_INLINE_MEMBER bool likely_grows(int keys) const {
     return pairs->slopes != nullptr && pairs->slopes[row] * (distance_to(key) - distance_to(key + keys - 1)) > 1;
   }
@@ -175,7 +175,8 @@ struct RuledKeys {
     }
   }
 
-  /// Turns dS of scores with cap and bias into dS of scale * q.k; `at` is where change() has stored the derivatives.
+  /// Turns dS of scores with cap and bias into dS of scale * q.k. `at` is the index where change() stored the
+  /// derivatives.
   ANNULUS_INLINE_MEMBER Vec<T> times_derivative(Vec<T> ds, int at) const {
     return derivatives == nullptr ? ds : ds * load<Vec<T>>(derivatives + at);
   }

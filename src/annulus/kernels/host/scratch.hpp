@@ -1,4 +1,4 @@
-// Memory of one thread for the panels of its task, kept from task to task and call to call.
+// A thread's memory for the panels of its tasks, kept from task to task and from call to call.
 #pragma once
 
 #include "annulus/core/huge_pages.hpp"
@@ -21,7 +21,7 @@ class Scratch {
     start(bytes_of(make));
     return make(*this);
   }
-  /// How many bytes make(scratch) takes.
+  /// Returns how many bytes make(scratch) takes.
   template <class Make>
   static core::Index bytes_of(const Make& make) {
     Scratch measure;
@@ -29,14 +29,14 @@ class Scratch {
     return measure.used_;
   }
 
-  /// `count` numbers of T, aligned to a cache line.
+  /// Takes `count` numbers of T, aligned to a cache line.
   template <class T>
   T* take(core::Index count) {
     T* taken = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
     used_ += whole_lines<T>(count) * core::Index(sizeof(T));
     return taken;
   }
-  /// `count`, rounded up so that this many numbers of T fill whole cache lines.
+  /// Returns `count`, rounded up so that this many numbers of T fill whole cache lines.
   template <class T>
   static core::Index whole_lines(core::Index count) {
     constexpr core::Index each = cache_line / core::Index(sizeof(T));
@@ -49,13 +49,14 @@ class Scratch {
   void release();
 
  private:
-  /// The alignment of a block of this many bytes: that of huge pages if the block takes at least one (in_huge_pages()).
+  /// Returns the alignment of a block of `bytes` bytes: a huge page if the block takes at least one, otherwise a cache
+  /// line.
   static core::Index alignment(core::Index bytes) {
     return core::in_huge_pages(bytes) >= core::huge_page_bytes ? core::huge_page_bytes : cache_line;
   }
   void free() const;
 
-  /// Makes room for `bytes`; everything taken before becomes invalid.
+  /// Makes this memory at least `bytes` large. Everything taken before becomes invalid.
   void start(core::Index bytes);
 
   static constexpr core::Index cache_line = 64;

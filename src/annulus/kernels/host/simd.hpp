@@ -91,7 +91,8 @@ ANNULUS_INLINE void store_unaligned(void* p, V x) {
   __builtin_memcpy(p, &x, sizeof(V));
 }
 
-/// x in every lane. (The compiler knows that x - 0 is x. It cannot drop the addition in x + 0, which changes x = -0.)
+/// Returns x in every lane. (The compiler knows that x - 0 is x. It cannot drop the addition in x + 0, which changes
+/// -0.)
 template <class T>
 ANNULUS_INLINE Vec<T> broadcast(T x) {
   return x - Vec<T>{};
@@ -99,7 +100,7 @@ ANNULUS_INLINE Vec<T> broadcast(T x) {
 
 ANNULUS_INLINE Pairs broadcast(BFloat16Pair x) { return Pairs{} + x.bits; }
 
-/// The same bits as another type of the same size.
+/// Returns the bits of x as another type of the same size.
 template <class To, class From>
 ANNULUS_INLINE To bits_as(From x) {
   static_assert(sizeof(To) == sizeof(From));
@@ -108,7 +109,8 @@ ANNULUS_INLINE To bits_as(From x) {
   return y;
 }
 
-/// The first `count` lanes, from any address; the others are zero. Nothing beyond these lanes is read or written.
+/// Load or store the first `count` lanes at any address; the other lanes of a loaded vector are zero. Nothing beyond
+/// the first `count` lanes is read or written.
 template <class V>
 ANNULUS_INLINE V copy_some(const void* p, int count) {
   constexpr int lane = sizeof(V{}[0]), lanes = sizeof(V) / lane;
@@ -228,7 +230,7 @@ ANNULUS_INLINE V smaller(V a, V b) {
 }
 #endif
 
-/// Bit i: whether lane i of a equals lane i of b.
+/// Returns a number whose bit i is 1 if lane i of a equals lane i of b.
 #if defined(__AVX512F__)
 ANNULUS_INLINE unsigned lanes_equal(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 ANNULUS_INLINE unsigned lanes_equal(Doubles a, Doubles b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
@@ -282,7 +284,7 @@ ANNULUS_INLINE Vec<T> shuffle(Vec<T> x, Vec<T> y) {
   return shuffle<Pattern>(x, y, typename LanesUpTo<kLanes<T>>::List{});
 }
 
-/// A vector with the largest number of x in every lane; x has no NaN.
+/// Returns a vector with the largest number of x in every lane; x has no NaN.
 template <int kStep>
 struct Across {
   static constexpr int at(int i) { return i ^ kStep; }

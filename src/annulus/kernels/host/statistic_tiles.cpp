@@ -1,5 +1,6 @@
-// How much attention keys receive, and the largest weights of rows, in one instruction set (see tiles.cpp). First the
-// weights E of MR rows and a tile of keys are made, panel by panel. Both results then use E in the first-level cache.
+// Computes how much attention each key receives, and the largest weights of each row, in one instruction set. First the
+// weights E of MR rows and a tile of keys are made, panel by panel. Both results are then made from E, which is in the
+// first-level cache.
 #include "annulus/kernels/host/statistic_tiles.hpp"
 
 #include "annulus/kernels/host/weight_panels.hpp"
@@ -7,7 +8,7 @@
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 namespace {
 
-/// A vector of as many numbers T as Doubles has.
+/// A vector of numbers T that has as many lanes as Doubles.
 template <class T>
 struct NarrowFor;
 template <>
@@ -19,14 +20,14 @@ struct NarrowFor<double> {
   using Type = Doubles;
 };
 
-/// Adds factor * E of MR rows, one after another, to the float64 sums of one vector of keys.
-///   p, received  from the first key on   slots, factors  from the first row on
+/// Adds factor * E of MR rows, one after another, to the float64 sums of one vector of keys. `p` and `received` begin
+/// at the vector's first key, `slots` and `factors` at the first row.
 template <class T>
 ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors, double* received, int capacity) {
   int slot = slots[0];
   Doubles sum = load<Doubles>(received + slot * capacity);
   for (int i = 0; i < kRowBlock; ++i) {
-    if (slots[i] != slot) {  // the row has another head: heads change with every row, or never
+    if (slots[i] != slot) {  // another head: heads change with every row if there are several, otherwise never
       store(received + slot * capacity, sum);
       slot = slots[i];
       sum = load<Doubles>(received + slot * capacity);
@@ -37,7 +38,7 @@ ANNULUS_INLINE void receive(const T* p, const int* slots, const double* factors,
   store(received + slot * capacity, sum);
 }
 
-/// Largest of `count` weights, lane by lane.
+/// Returns the largest of `count` weights in each lane.
 template <class T>
 ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
   Vec<T> most = load<Vec<T>>(p);
@@ -45,15 +46,16 @@ ANNULUS_INLINE Vec<T> largest_of(const T* p, int count) {
   return most;
 }
 
-/// Calls admit() for the weights of a row that lie above its threshold, and sets them to 0 in p. The largest weight
-/// comes first. A call may raise the threshold, which keeps out smaller weights that would soon leave the list again.
+/// Calls admit() for the weights of a row that lie above its threshold, and sets them to 0 in p. Takes the largest
+/// weight first, because a call may raise the threshold. This keeps out smaller weights that would soon leave the list
+/// again.
 template <class T>
 ANNULUS_INLINE void admit_large(const StatisticSums<T>& sums, int row, int key, T* p, int count) {
   for (;;) {
     const Vec<T> most = largest_of(p, count);
     if (!any_above(most, broadcast(sums.thresholds[row]))) return;
     const Vec<T> weight = largest_lane_everywhere<T>(most);
-    // Finds its index without a branch, because the processor could not predict the outcome.
+    // Finds the weight's index without a branch, because the processor could not predict the outcome.
     std::uint64_t low = 0, high = 0;  // bits for keys of the tile's first and second half
     for (int j = 0; j < count; j += kLanes<T>) {
       const std::uint64_t there = lanes_equal(load<Vec<T>>(p + j), weight);

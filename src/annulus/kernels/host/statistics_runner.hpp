@@ -1,4 +1,4 @@
-// What KeyTasks needs for attend_statistics(): statistics of one task's keys and of the query rows that see them.
+// Computes statistics of one task's keys and of the query rows that see these keys, for KeyTasks (attend_statistics()).
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,12 @@ template <class T>
 struct ListedRow {
   TopList<T> list;
   PickedRows* picked;  // one for each pair of the pattern that picks the row
-  int pairs;           // the number of these pairs: the largest multiplicity of a key
-  T skip_factor;       // see TopList
+  int pairs;           // the number of these pairs; a key counts at most this many times
+  T skip_factor;       // see TopList::skip_factor()
 };
 
-/// A thread's memory for one task of `count` keys. Query rows are (query row, head) pairs, the head running fastest.
+/// A thread's memory for one task of `count` keys. A row is a (query row, head) pair; rows are ordered by query row,
+/// then by head.
 template <class T>
 struct StatisticsMemory {
   StatisticsMemory(Scratch& scratch, const TileFunctions<T>& tiles, const BackwardLayout<T>& layout, Index slots,

@@ -1,5 +1,5 @@
 // Cuts a work list into tasks for threads.
-//   forward    (batch entry, item, some of its query rows with all its heads): tasks share nothing
+//   forward    (batch entry, item, some of its query rows with all its heads): no two tasks write to the same memory
 //   backward   (batch entry, item, some of its keys with all query rows that see them): only this task adds to dk and
 //              dv of its keys. The tasks of an item add to dq of a query row one after another, higher keys first.
 //              So a task may add to a chunk of query rows as soon as the task of the next higher keys has finished
@@ -24,8 +24,9 @@ struct Task {
   core::Index cost = 0;  ///< about how many (query row, head, key) triples it computes
 };
 
-/// Tasks of a work list for every batch entry, the most costly first. Rows that see no key are in no task. A task has
-/// at most `max_rows` query rows times heads (or one query row); fewer if there would be too few tasks for `threads`.
+/// Returns the tasks of a work list for every batch entry, the most costly first. Rows that see no key are in no task.
+/// A task has at most `max_rows` (query row, head) pairs, or one query row with all its heads. It has fewer if there
+/// would be too few tasks for `threads`.
 std::vector<Task> make_tasks(const core::WorkList& work, core::Index batch, core::Index max_rows, core::Index threads);
 
 struct BackwardTask {
@@ -38,10 +39,10 @@ struct BackwardTask {
   core::Index cost = 0;    ///< about how many triples it and the tasks that wait for it compute
 };
 
-/// Tasks of a work list for every batch entry. A task has at most `max_keys` keys, and fewer if there would be too few
-/// tasks for `threads`. Its number of keys is a multiple of `key_step`, except for the last keys of an item. The
-/// cost of a task includes the tasks that wait for it, and the most costly tasks come first. So an item's tasks have
-/// descending keys, and tasks of items of equal size alternate.
+/// Returns the tasks of a work list for every batch entry. A task has at most `max_keys` keys, and fewer if there would
+/// be too few tasks for `threads`. Its number of keys is a multiple of `key_step`, except for the last keys of an item.
+/// The cost of a task includes the tasks that wait for it, and the most costly tasks come first. So an item's tasks
+/// have descending keys, and tasks of items of equal size alternate.
 std::vector<BackwardTask> make_backward_tasks(const core::WorkList& work, core::Index batch, core::Index max_keys,
                                               core::Index key_step, core::Index threads);
 

@@ -1,7 +1,8 @@
-// The table that the files of each instruction set define, and its functions' arguments: data and function pointers.
+// TileFunctions, the table of functions that each instruction set defines, and the arguments of these functions. There
+// are only data and function pointers here.
 //
-// This header is compiled with AVX-512 flags in one file and without them in another. So nothing in it may be a
-// function or include one: the linker keeps one copy of an inline function for the whole program, and it could keep the
+// This header is compiled with AVX-512 flags in one file and without them in another. So it must neither contain nor
+// include functions: the linker keeps one copy of an inline function for the whole program, and it could keep the
 // AVX-512 copy.
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace annulus::kernels::host {
 
-/// 16-bit storage as these files see it (core/storage.hpp needs Kokkos and so cannot be used here).
+/// The 16-bit storage types. Those of core/storage.hpp cannot be used here, because that header needs Kokkos.
 struct HalfBits {
   std::uint16_t bits;
 };
@@ -23,20 +24,21 @@ struct BFloat16Bits {
 /// Number of storage types; entry [i] of a table is for the type whose core::DType value is i.
 inline constexpr int kStorageTypes = 4;
 
-/// The largest head size of keys and of values, and the largest one that matrix units take.
+/// The largest head size of keys and of values, and the largest head size that matrix units take.
 inline constexpr int kMaxHeadDim = 576;
 inline constexpr int kMaxMatrixDim = 256;
 
-/// Query rows of one task and their running softmax, private to a thread. Groups of G rows share a strip of scores; G
-/// is a multiple of the score block's W rows. The D numbers of a query take `depth` words. The Dv numbers of an
-/// accumulator are padded to an even number of columns.
-///   queries  [rows / W][depth][W]         numbers are already multiplied by scale * log2(e), pairs are not
+/// Query rows of one task and their running softmax, private to a thread. The rows are cut into groups of G. The scores
+/// of one group for a strip of strip_keys successive keys are in memory at a time. G is a multiple of W, the rows of a
+/// block of scores. The D numbers of a query take `depth` words. The Dv numbers of an accumulator are padded to a
+/// multiple of column_step columns.
+///   queries  [rows / W][depth][W]         already multiplied by scale * log2(e), except in precision bfloat16
 ///   acc      [rows / G][column][G]
-///   max      [rows]                       m: even integers, -inf while empty
+///   max      [rows]                       m: an even integer, -inf if the row has seen no key
 ///   sum      [rows]                       l: the sum of the weights
 ///   score_sum [rows]                      sum of the weights times their scores; nullptr: not wanted
-/// A row sees the keys at positions [begin, end) of the item's keys. From row to row, begin and end never rise,
-/// because rows ascend in t and keys descend. Rows after `rows`, up to a whole group, may have any queries.
+/// Row i sees the keys at positions [begin[i], end[i]) of the item's keys. From row to row, begin and end never rise,
+/// because rows ascend in t and keys descend. Padding rows after `rows`, up to a whole group, may have any queries.
 template <class T>
 struct QueryPanels {
   T* queries;
@@ -50,15 +52,15 @@ struct QueryPanels {
   int head_dim;
   int value_dim;                                // columns of acc and of values
   Number<T> exponent_bias;                      // weights are 2^(score - m + exponent_bias)
-  Number<T> score_factor;                       // only for pairs: scale * log2(e), by which a sum over D is multiplied
+  Number<T> score_factor;                       // scale * log2(e), for sums over D in precision bfloat16
   const RuledPairs<Number<T>>* rule = nullptr;  // for all rows and the keys of the tile; only for add_ruled_tile
 };
 
-/// `count` keys of a piece, descending in t, starting at position `first`, private to a thread:
+/// `count` keys of an item, in descending order of t, from position `first` on; private to a thread:
 ///   keys    [key][depth]            zero beyond D; after the last key, up to a multiple of key_step: any numbers
-///   values  [column][capacity]      zero beyond Dv; a word is a number of one key, or of two successive keys
+///   values  [column][capacity]      zero beyond Dv; a word has a number of one key, or numbers of two successive keys
 /// (The set amx has keys and values in tiles, see amx/pack_tiles.hpp.)
-///   finite                          all values are finite; then a weight of 0 leaves out a key that a row does not see
+///   finite                          all values are finite; then weight 0 is enough to leave out a key that is not seen
 template <class T>
 struct KeyTile {
   T* keys;
@@ -66,10 +68,11 @@ struct KeyTile {
   bool finite;
   std::int64_t first;
   int count;
-  int capacity;  // words of a column, of one or two keys each; whole vectors
+  int capacity;  // words of a column, each for one or two keys; whole vectors
 };
 
-/// What rows are multiplied by while they are packed: of[i * step] for row i; with a step of 0, one factor for all.
+/// The factors by which rows are multiplied while they are packed: of[i * step] for row i. If step is 0, all rows have
+/// the same factor.
 template <class T>
 struct RowFactors {
   const T* of;
@@ -83,10 +86,10 @@ struct TileFunctions {
   int query_step;              // query rows are packed in multiples of this; it divides W
   int row_block;               // MR: backward, rows (or keys) of a block of sums
   int column_block;            // NR, two vectors: backward, columns of a slab, or keys of a panel
-  int key_step;                // forward tiles have room for a multiple of this many keys
+  int key_step;                // forward: a tile has memory for a multiple of this many keys
   int strip_keys;              // forward: keys of a strip; a group computes scores of one strip at a time
-  int parts = 1;               // a number is the sum of this many parts (amx/split.hpp), with a word for each
-  int key_granule = 1;         // forward: keys that one instruction adds; granules start at the piece's first row
+  int parts = 1;               // a number is the sum of this many bfloat16 numbers, its parts (amx/split.hpp)
+  int key_granule = 1;         // keys that one instruction adds (a granule); granules start at the piece's first row
   int forward_depth_step = 1;  // forward: words of a row are padded to a multiple of this
   int depth_step;              // backward: words of a row are padded to a multiple of this
   int column_step;             // forward: columns of values and accumulators are padded to a multiple of this
@@ -95,32 +98,34 @@ struct TileFunctions {
   int key_panel;               // backward: a task's keys are padded to a multiple of this (vectors: NR)
   int strip_stride;            // words from one row of P (or dS) to the next (Strips)
 
-  // Null for storage types that cannot be packed into words T: pairs are made only of bfloat16. Functions that pack
-  // pairs ignore the factor.
+  // Null for storage types that cannot be packed into words T: pairs are made only of bfloat16, unless numbers have
+  // parts. Functions that pack pairs without parts ignore the factor.
   using Pack = void (*)(const void* const* rows, std::int64_t count, int head_dim, Number<T> factor, T* panels);
-  /// [panel][depth][W] and [panel][depth][NR], numbers times `factor`; `count` is a multiple of query_step, or of NR.
+  /// Pack rows as [panel][depth][W] and [panel][depth][NR], all numbers times `factor`. `count` is a multiple of
+  /// query_step, or of NR.
   Pack pack_queries[kStorageTypes];
   Pack pack_transposed[kStorageTypes];
-  /// [key][depth]
+  /// Packs rows as [key][depth].
   void (*pack_rows[kStorageTypes])(const void* const* rows, int count, int head_dim, T* keys);
-  /// [column][capacity], zero after the last row up to a whole vector; `capacity` is whole vectors.
+  /// Packs rows as [column][capacity], with zeros after the last row up to a whole vector; `capacity` is whole vectors.
   /// Returns whether all numbers are finite, as PackSlabs does.
   bool (*pack_values[kStorageTypes])(const void* const* rows, int count, int head_dim, int capacity, T* values);
   using PackSlabs = bool (*)(const void* const* rows, int count, int head_dim, int capacity,
                              const RowFactors<Number<T>>& factors, T* slabs);
-  /// [slab][capacity][NR], every number times its row's factor. What a word holds, and which number is added first:
+  /// Pack rows as [slab][capacity][NR], every number times its row's factor. The functions differ in what a word holds,
+  /// and in which of its two rows products add first:
   ///   pack_slabs             a word has a number of one row, or numbers of two rows, the first row added first
   ///   pack_descending_slabs  the same, but the second row is added first
   ///   pack_row_slabs         a word has a number, or two successive numbers, of one row
   PackSlabs pack_slabs[kStorageTypes];
   PackSlabs pack_descending_slabs[kStorageTypes];
   PackSlabs pack_row_slabs[kStorageTypes];
-  /// Copies accumulators of `count` rows to and from [group][column][G]. Loading writes zeros for rows up to `padded`
-  /// (a multiple of query_step), for rows without an address, and for columns beyond head_dim.
+  /// Copy accumulators of `count` rows to [group][column][G], and back. Loading writes zeros for rows up to `padded` (a
+  /// multiple of query_step), for rows without an address, and for columns beyond head_dim.
   void (*load_columns)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                        Number<T>* groups);
   void (*store_columns)(const Number<T>* groups, std::int64_t count, int head_dim, Number<T>* const* rows);
-  /// Copies accumulators of `count` rows to and from [block][slab][MR][NR]. Loading writes zeros for rows up to
+  /// Copy accumulators of `count` rows to [block][slab][MR][NR], and back. Loading writes zeros for rows up to
   /// `padded`, a multiple of MR, and for columns beyond head_dim.
   void (*load_rows)(const Number<T>* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                     Number<T>* blocks);
@@ -133,21 +138,22 @@ struct TileFunctions {
   /// Forward: adds the tile's keys, one after another, to the rows that see them. `scores` is scratch memory for
   /// G * strip_keys numbers. Entry [1] is for panels with a score_sum.
   void (*add_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
-  /// The same for scores under a rule (RuledPairs): one function for all rules. add_chunks and add_statistics have
-  /// such a variant, too. Tables of matrix units have none.
+  /// The same for scores that have a cap or a bias (RuledPairs). There are such variants of add_chunks and
+  /// add_statistics, too, but none in the tables of matrix units.
   void (*add_ruled_tile[2])(const QueryPanels<T>& panels, const KeyTile<T>& tile, Number<T>* scores);
-  /// Backward: adds what the (row, key) pairs of the two chunks contribute: to dq key after key, descending; to dk and
-  /// dv row after row, ascending.
+  /// Backward: adds the terms of the two chunks' (row, key) pairs. A row's dq takes keys one after another in
+  /// descending order. A key's dk and dv take rows in ascending order.
   void (*add_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
   void (*add_ruled_chunks)(const QueryChunk<T>& queries, const KeyChunk<T>& keys, const Strips<T>& strips);
-  /// Statistics of such (row, key) pairs: rows are added to a key's sums one after another, ascending.
+  /// Adds up the statistics of the two chunks' (row, key) pairs. A key's sums take rows one after another in ascending
+  /// order.
   void (*add_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys, const StatisticSums<Number<T>>& sums);
   void (*add_ruled_statistics)(const ScoreRows<T>& queries, const ScoreKeys<T>& keys,
                                const StatisticSums<Number<T>>& sums);
 
-  /// sum_d a[d] * b[d]; both have the storage type.
+  /// Returns sum_d a[d] * b[d]; a and b have the storage type.
   Number<T> (*dot[kStorageTypes])(const void* a, const void* b, int head_dim);
-  /// out[0 .. head_dim) = acc * factor + 0, rounded to the storage type. Adding 0 turns -0 into 0.
+  /// Sets out[0 .. head_dim) = acc * factor + 0, rounded to the storage type. Adding 0 turns -0 into 0.
   void (*store_row[kStorageTypes])(const Number<T>* acc, int head_dim, Number<T> factor, void* out);
 };
 
@@ -168,16 +174,16 @@ extern const TileFunctions<float> float_tiles;
 extern const TileFunctions<double> double_tiles;
 extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace avx512
-/// The table of pairs for processors with AVX-512 and an instruction for pairs; the same bits as avx512.
+/// The table of pairs for processors with AVX-512 and an instruction for pairs. It gives the same bits as avx512.
 namespace avx512_bf16 {
 extern const TileFunctions<BFloat16Pair> pair_tiles;
 }  // namespace avx512_bf16
 
-/// C += A B as the matrix unit computes it; all three are tiles of 16 rows of 64 bytes (amx/tile_registers.hpp).
+/// Computes C += A B as the matrix unit does. A, B and C are tiles of 16 rows of 64 bytes (amx/tile_registers.hpp).
 using MultiplyTiles = void (*)(const void* a, const void* b, float* c);
 
-/// The functions of a matrix unit. Entry [parts - 1] is for numbers in `parts` parts. A table has only the functions
-/// that its pass needs.
+/// The functions of a matrix unit. Entry [parts - 1] is for numbers that are sums of `parts` bfloat16 numbers. A table
+/// has only the functions that its pass needs.
 struct MatrixTiles {
   const TileFunctions<BFloat16Pair>* forward[3];
   const TileFunctions<BFloat16Pair>* backward[3];

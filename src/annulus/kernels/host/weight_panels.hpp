@@ -1,4 +1,5 @@
-// Which panels of keys a group of query rows needs, and their weights E, from which gradients and statistics are made.
+// Finds the panels of keys that a group of query rows needs, and computes the weights E of these panels, from which
+// gradients and statistics are made.
 #pragma once
 
 #include <type_traits>
@@ -8,8 +9,8 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Keys of the panels that a group of MR rows needs, counted from the tile's first key. Panels are whole, but the last
-/// one may be a half.
+/// Returns the keys of the panels that a group of MR rows needs, counted from the tile's first key. Panels are whole,
+/// but the last one may be a half.
 template <class T>
 ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int keys) {
   const int begin = at_least(q.begin[row] - tile, 0) / kKeyBlock<T> * kKeyBlock<T>;
@@ -17,8 +18,8 @@ ANNULUS_INLINE Range panels_of(const ScoreRows<T>& q, int row, int tile, int key
   return {begin, end > begin ? end : begin};
 }
 
-/// Calls fill(j, vectors, is_masked) for each panel, which begins with key j of the tile: NR keys (2 vectors), or half
-/// of that at the end. A panel that every row of the group sees completely needs no mask.
+/// Calls fill(j, vectors, is_masked) for each panel. A panel begins with key j of the tile and has NR keys (2 vectors);
+/// the last panel may have half of that. A panel that every row of the group sees completely needs no mask.
 template <class T, class Fill>
 ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Range panels, const Fill& fill) {
   constexpr int nr = kKeyBlock<T>;
@@ -35,13 +36,13 @@ ANNULUS_INLINE void for_each_panel(const ScoreRows<T>& q, int row, int tile, Ran
   if (j < panels.end) fill(j, One{}, std::true_type{});
 }
 
-/// What MR rows see of the keys, from number `key` of the chunk on.
+/// Returns which keys MR rows see, in a panel that begins with key number `key` of the chunk.
 template <class T>
 ANNULUS_INLINE PanelMask seen_from(const ScoreRows<T>& q, int row, int key) {
   return {q.begin + row, q.end + row, key};
 }
 
-/// E of MR rows for NV vectors of keys, from number `key` of the chunk on.
+/// Computes E of MR rows for NV vectors of keys, from key number `key` of the chunk on.
 ///   p [MR][kStripStride]
 template <class T, int NV, bool kMasked, class Rule>
 ANNULUS_INLINE void fill_weights(const ScoreRows<T>& q, const ScoreKeys<T>& k, int row, int key, Number<T>* p,

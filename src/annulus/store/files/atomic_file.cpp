@@ -133,7 +133,7 @@ void AtomicFile::take_permissions() const {
       mode &= ~mode_t(070) | ((mode & 07) << 3);
     }
   }
-  fchmod(descriptor_.id(), mode);  // may fail on a file system without rights, which has none to keep
+  fchmod(descriptor_.id(), mode);  // may fail on a file system without rights: then there are none to set
 }
 
 void AtomicFile::take_name() const {

@@ -42,11 +42,11 @@ class UnfinishedFile {
 /// A file that this process makes. Use it on one rank.
 class AtomicFile {
  public:
-  /// What happens to a finished file that cannot get its final name.
+  /// Says what happens to a finished file that cannot get its final name.
   enum class Unnamed { gets_another_name, stays };
 
-  /// Makes an empty temporary file beside `file`, or beside what a link of that name points to. Removes the temporary
-  /// files of dead processes. Throws Error(failure) as check_can_be_made() does.
+  /// Makes an empty temporary file beside `file`, or, if `file` is a link, beside the file to which it leads. Removes
+  /// the temporary files of dead processes. Throws Error(failure) as check_can_be_made() does.
   AtomicFile(const std::string& file, bool overwrite);
   /// For the existing file `made`: publish() renames it to `file`, a path without links. Throws Error(failure).
   AtomicFile(const std::string& file, bool overwrite, const std::string& made, Unnamed unnamed);
@@ -57,9 +57,10 @@ class AtomicFile {
   /// Appends text. Throws Error(failure).
   void write(const std::string& text);
 
-  /// Flushes the file to disk and gives it its final name. If it replaces a file, it takes that file's permissions.
-  /// Throws Error(failure), for example if another file has got the name meanwhile and must not be replaced. The new
-  /// file is then kept as NAME.kept.<random>, or (Unnamed::stays) under its present name; the error says where.
+  /// Flushes the file to disk and gives it its final name. If the file replaces another file, it takes that file's
+  /// permissions. Throws Error(failure), for example if another file has got the name meanwhile and must not be
+  /// replaced. The new file is then kept as NAME.kept.<random>, or (Unnamed::stays) under its present name; the error
+  /// says where.
   void publish();
 
  private:
@@ -70,7 +71,7 @@ class AtomicFile {
   std::string final_path_;
   bool overwrite_;
   Unnamed unnamed_ = Unnamed::gets_another_name;
-  mode_t new_mode_ = 0;    // used if the file replaces no other
+  mode_t new_mode_ = 0;    // used if the file replaces no other file
   Descriptor descriptor_;  // stays open, so that no other file can get its inode number
   std::optional<UnfinishedFile> unfinished_;
 };

@@ -17,7 +17,7 @@ const char* kind_of_file(const struct stat& about);
 class Descriptor {
  public:
   Descriptor() = default;
-  /// Opens the file. Programs that this one starts do not inherit it. Throws Error(failure).
+  /// Opens the file. Programs that this program starts do not inherit the descriptor. Throws Error(failure).
   Descriptor(const std::string& path, int flags, mode_t mode = 0);
   ~Descriptor();
   Descriptor(Descriptor&& other) noexcept;
@@ -34,7 +34,7 @@ class Descriptor {
   int id_ = -1;
 };
 
-/// Whether the file system supports locks.
+/// True if the file system supports locks.
 bool has_locks(const Descriptor& file);
 
 /// Locks byte `byte` of a file: no other process on any machine, and no other descriptor in this process, can lock it.

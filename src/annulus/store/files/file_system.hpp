@@ -8,7 +8,7 @@
 
 namespace annulus::store {
 
-/// Whether something has this name; links are followed.
+/// True if something has this name. Follows links.
 bool exists(const std::string& file);
 /// The same, but a link counts as something, even if it leads nowhere.
 bool is_taken(const std::string& path);

@@ -1,6 +1,6 @@
 // Gives each process a name (a text), so that other processes can find out later whether that process is alive. An
 // unfinished file NAME gets a temporary name that contains the name of its process: NAME.tmp.<process>.<random>. Such a
-// name cannot be guessed, and no two processes use the same one.
+// name cannot be guessed, and no two processes use the same name.
 #pragma once
 
 #include <ctime>
@@ -14,8 +14,8 @@ namespace annulus::store {
 /// the process, because the system reuses ids.
 std::string this_process();
 
-/// Whether a process, given by its name from this_process(), still runs. elsewhere: not known, because that process is
-/// on another machine or in another container.
+/// Says whether a process, given by its name from this_process(), still runs. elsewhere: not known, because that
+/// process is on another machine or in another container.
 enum class ProcessState { alive, dead, elsewhere };
 /// Empty for a text that names no process.
 std::optional<ProcessState> process_state(const std::string& process);
@@ -30,7 +30,7 @@ std::string temporary_name(const std::string& file);
 /// file from another machine or container, and prints that file's size and age. Call it on one rank.
 void remove_leftovers(const std::string& file);
 
-/// A time in UTC. `format` is one for strftime: "%Y-%m-%d %H:%M:%S".
+/// A time in UTC. `format` is a format of strftime(): "%Y-%m-%d %H:%M:%S".
 std::string utc_text(std::time_t seconds, const char* format);
 
 }  // namespace annulus::store

@@ -18,8 +18,8 @@ std::vector<std::string> texts_of(hid_t object, const std::string& attribute);
 /// Throws Error(failure) if the attribute holds something else, or nothing; `where` names the object.
 std::vector<double> numbers_of(hid_t object, const std::string& attribute, const std::string& where);
 
-/// For each axis of a dataset, the last part of the name of its dimension scale; "" for an axis without a scale. Reads
-/// the attribute DIMENSION_LIST, which is a list of references. Empty if there is no such attribute.
+/// Returns, for each axis of a dataset, the last part of the name of its dimension scale; "" for an axis without a
+/// scale. Reads the attribute DIMENSION_LIST, which is a list of references. Empty if there is no such attribute.
 std::vector<std::string> scale_names_of(hid_t dataset);
 
 /// Adds an attribute. `type` is the type of `value` in the file and in memory.

@@ -40,7 +40,7 @@ std::size_t count_on_every_rank(const std::string& where, const std::vector<Inde
   return std::size_t(count);
 }
 
-/// Reads all numbers of a dataset, which every rank will keep; `type` is HDF5's type for a Number in memory.
+/// Reads all numbers of a dataset. Every rank will keep all of them. `type` is HDF5's type for a Number in memory.
 template <class Number>
 std::vector<Number> read_all(hid_t dataset, const std::string& where, const std::vector<Index>& extents, hid_t type) {
   refuse_packed(dataset, where);
@@ -114,7 +114,7 @@ std::vector<Index> read_lengths(hid_t file, const std::string& path, const std::
   return ranges;
 }
 
-/// Returns the rows that exist as first row, end, first row, end ..., document by document.
+/// Returns the rows that exist, as first row, end, first row, end ..., document by document.
 std::vector<Index> read_ranges(hid_t file, const std::string& path, const runfile::InputSettings& input,
                                const core::Shape& shape) {
   if (input.lengths) return read_lengths(file, path, *input.lengths, shape.batch, shape.sequence);

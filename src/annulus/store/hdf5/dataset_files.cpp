@@ -43,8 +43,8 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
 /// The path at which HDF5 finds the file `named`, which a dataset of the file `holder` needs; empty if there is none.
 /// HDF5 finds raw storage at the path `named`. It looks there for a source of a virtual dataset (`is_source`), too, if
 /// `named` is absolute. If `named` is relative, or the source is not there, HDF5 looks beside `holder`, in the working
-/// directory, and, if `holder` is a link, beside the file to which it leads. If `named` is absolute, HDF5 uses only its
-/// last part for this. This function does not know the prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
+/// directory, and, if `holder` is a link, beside the file to which it leads. If `named` is absolute, HDF5 looks there
+/// for its last part only. This function does not know the prefixes HDF5_VDS_PREFIX and HDF5_EXTFILE_PREFIX.
 std::optional<std::string> found_file(const std::string& named, const std::string& holder, bool is_source) {
   std::error_code ignored;
   const fs::path name = named, canonical = fs::canonical(holder, ignored);
@@ -68,8 +68,8 @@ std::optional<std::string> found_file(const std::string& named, const std::strin
 using Source = std::pair<std::string, std::string>;  ///< a file, and the name of a dataset in it
 
 /// The sources of a virtual dataset. A pattern such as "part_%b.h5" gives one source for each block: part_3.h5 for
-/// block 3. Maps each source to whether its dataset may be missing. That is allowed after block 0, because HDF5 ends
-/// the virtual dataset before the first block that it does not find.
+/// block 3. The map says for each source whether its dataset may be missing. It may be missing after block 0, because
+/// HDF5 ends the virtual dataset before the first block that it does not find.
 std::map<Source, bool> sources_of(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
   const PropertyId access(check_hdf5(comm::blocking("H5Dget_access_plist", H5Dget_access_plist, dataset), "{}", where));
   const bool has_prefix = check_hdf5(H5Pget_virtual_prefix(access, nullptr, 0), "{}", where) > 0;
@@ -183,7 +183,7 @@ struct Search {
 
   void add_raw(hid_t dataset, hid_t creation, const std::string& holder, const std::string& where) {
     const int count = check_hdf5(H5Pget_external_count(creation), "{}", where);
-    hsize_t left = comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset);  // files may have room for more
+    hsize_t left = comm::blocking("H5Dget_storage_size", H5Dget_storage_size, dataset);  // files may have more bytes
     for (int i = 0; i < count; ++i) {
       std::string name(4096, '\0');
       off_t begin = 0;

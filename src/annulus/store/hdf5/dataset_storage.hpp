@@ -18,9 +18,9 @@ void refuse_packed(hid_t dataset, const std::string& where);
 /// `where` names the dataset.
 void refuse_unwritten(hid_t dataset, const std::string& where);
 
-/// The byte of the file `path` at which the dataset's numbers begin. DatasetInfo::by_hdf5 if they are not contiguous,
-/// differ from their form in memory, or are in another file. `where` names the dataset. Throws Error(failure) if the
-/// numbers are packed, or if none was ever written.
+/// Returns the byte of the file `path` at which the dataset's numbers begin. Returns DatasetInfo::by_hdf5 if the
+/// numbers are not contiguous, differ from their form in memory, or are in another file. `where` names the dataset.
+/// Throws Error(failure) if the numbers are packed, or if none was ever written.
 Index offset_of(hid_t dataset, const std::string& path, const std::string& where, NumberType type);
 
 /// The values of _FillValue and missing_value. Throws Error(failure) if one of these attributes is not a number.
@@ -32,7 +32,7 @@ void check_as_inspected(hid_t dataset, const std::string& where, const DatasetIn
 
 // dataset_files.cpp
 
-/// Whether the dataset is not in the file `path`, but in another file to which links in `path` lead.
+/// True if the dataset is not in the file `path`, but in another file to which links in `path` lead.
 bool is_in_another_file(hid_t dataset, const std::string& path);
 
 /// Adds every file other than `path` that the dataset needs: files with links on the way to it, sources of a virtual
@@ -47,8 +47,8 @@ void check_sources(hid_t file, const std::string& path, const std::string& name,
 
 // filters.cpp
 
-/// Says which filters of a dataset HDF5 does not find, and what to do, as the end of a message: "; it is stored with
-/// HDF5 filter 32015 (zstd), ...". Empty if no filter is missing.
+/// Returns the end of a message, which says which filters of a dataset HDF5 does not find, and what to do: "; it is
+/// stored with HDF5 filter 32015 (zstd), ...". Empty if no filter is missing.
 std::string missing_filters(hid_t dataset);
 
 /// The filters of a dataset that are not part of HDF5, such as "32015 (zstd)".

@@ -5,7 +5,7 @@
 namespace annulus::store {
 namespace {
 
-/// "32015 (zstd)"; the name is the one in the file.
+/// The filter's number and its name in the file: "32015 (zstd)".
 std::string name_of_filter(H5Z_filter_t id, const std::string& name) {
   return name.empty() ? fmt::format("{}", id) : fmt::format("{} ({})", id, name);
 }

@@ -45,9 +45,9 @@ TypeId small_float(DType type, hid_t from) {
   return id;
 }
 
-/// HDF5 must not close objects at the end of the process, because it would try again to close what it could not close
-/// before (a file on a full disk), and HDF5 1.10 crashes then. All that matters is closed already. This must be the
-/// first call of HDF5.
+/// HDF5 must not close objects at the end of the process. It would try again to close what it could not close before (a
+/// file on a full disk), and HDF5 1.10 would then crash. All that matters is closed already. This must be the first
+/// call of HDF5.
 [[maybe_unused]] const herr_t nothing_at_exit = H5dont_atexit();
 
 /// HDF5 calls this with the errors on its stack, innermost first. Keeps the first error; the result 1 ends the calls.
@@ -56,7 +56,8 @@ herr_t take_innermost(unsigned, const H5E_error2_t* error, void* text) {
   return 1;
 }
 
-/// Properties for opening a file with locks. A file system without locks (as some parallel ones) is no error.
+/// Properties for opening a file with locks. A file system without locks (such as some parallel file systems) is no
+/// error.
 PropertyId alone_access() {
   PropertyId access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access"));
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)

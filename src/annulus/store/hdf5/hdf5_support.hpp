@@ -68,7 +68,7 @@ using AttributeId = Hdf5Id<H5Aclose>;
 using ObjectId = Hdf5Id<H5Oclose>;
 
 /// HDF5's type for numbers in a file (little-endian), and in memory (the machine's byte order). For 16-bit floats the
-/// two differ only in byte order, so HDF5 copies their bits and never rounds.
+/// two types differ only in byte order, so HDF5 copies their bits and never rounds.
 TypeId file_type(NumberType type);
 TypeId memory_type(NumberType type);
 /// The storage type that equals an HDF5 type, in either byte order; empty for any other type.
@@ -89,7 +89,7 @@ struct stat check_openable(const std::string& path, bool to_write);
 /// another format, or damaged.
 FileId open_alone(const std::string& path, bool to_write);
 
-/// Makes a file on this rank alone, and replaces an existing one. In the file, every object of at least `large` bytes
+/// Makes a file on this rank alone, and replaces an existing file. In the file, every object of at least `large` bytes
 /// starts at a multiple of `step` bytes. Throws Error(failure).
 FileId create_alone(const std::string& path, Index large = 1, Index step = 1);
 

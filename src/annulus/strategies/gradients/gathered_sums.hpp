@@ -71,7 +71,7 @@ class GatheredSums final : public GradientSink {
   GradientBlock own_;
   std::array<core::Buffer, 2> blocks_;  // [0]: of even steps, [1]: of odd steps
   core::Buffer incoming_;
-  comm::Exchange exchange_;  // after the buffers: when an error unwinds, messages end before their buffers do
+  comm::Exchange exchange_;  // after the buffers: when an error unwinds, messages end before buffers are freed
 };
 
 /// K and V of all ranks are gathered on every rank. Each step works on the rows of one owner and returns their sums.

@@ -12,13 +12,13 @@ using pattern::GradientHop;
 using pattern::KeyRows;
 using pattern::PackedRows;
 
-/// The copies between a block that stores `rows`, and the rows `packed` as they travel.
+/// Returns the copies between a block that stores `rows`, and the rows `packed` as they travel.
 std::vector<kernels::RowCopy> copies_of(const Problem& problem, const KeyRows& rows, const PackedRows& packed) {
   return collect(problem, {nullptr, rows.count(), rows}, packed);
 }
 
-/// From which memory the two messages with a block's sums are sent: straight from the block if the message's rows
-/// follow one another there, otherwise from a buffer into which the rows are collected first.
+/// Chooses from which memory the two messages with a block's sums are sent: straight from the block if the message's
+/// rows follow one another there, otherwise from a buffer into which the rows are collected first.
 struct OutgoingSums {
   OutgoingSums(const Problem& problem, const PackedRows& carried, const GradientHop& gradients)
       : rows(KeyRows::packed(carried)),

@@ -1,4 +1,4 @@
-// How sums of gradients travel in one channel of hops: sums for rows that hops brought leave, sums for own rows return.
+// Moves sums in one channel (KeyRound) of hops: sums for rows that hops brought leave, sums for own rows return.
 #pragma once
 
 #include <array>
@@ -40,14 +40,14 @@ class GradientChannel {
 
   bool has(std::size_t h) const { return keys_.has(rank_, channel_, h); }
 
-  /// The block for the sums of the rows that hop h brought, filled with zeros.
+  /// Returns the block for the sums of the rows that hop h brought, filled with zeros.
   GradientBlock open(std::size_t h);
-  /// Called when the sums for the rows of hop h are complete. Collects those that cannot be sent from the block.
+  /// Called when the sums for the rows of hop h are complete. Collects the sums that cannot be sent from the block.
   void begin(std::size_t h);
   /// The messages that begin(h) made ready to send, and those to receive at the same time.
   const GradientMessages& outgoing() const { return messages_out_; }
   GradientMessages incoming();
-  /// Adds the sums that came with the messages of hop h: to the sums for the rows of hop h + 1, and to those for the
+  /// Adds the sums that came with the messages of hop h to the sums for the rows of hop h + 1 and to the sums for the
   /// own rows. Counts the bytes in `metrics`.
   void settle(std::size_t h, core::HopMetrics& metrics);
 
@@ -67,7 +67,7 @@ class GradientChannel {
   const GradientBlock& own_;
   const GradientBytes bytes_;
   std::array<core::Buffer, 2> blocks_;
-  core::Buffer outgoing_;  // both are allocated when first used, because K and V need less memory by then
+  core::Buffer outgoing_;  // this and incoming_ are allocated at first use, when K and V need less memory
   core::Buffer incoming_;
   pattern::GradientHop hop_;  // the hop in flight
   GradientMessages messages_out_;

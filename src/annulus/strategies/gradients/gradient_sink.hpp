@@ -1,4 +1,5 @@
-// Where the sums of dK and dV for the keys of each step go: to the rank's own sums, or to the rank that owns the rows.
+// Adds up dK and dV. Sums for a rank's own keys stay on this rank; sums for other keys go to the rank that owns these
+// keys.
 #pragma once
 
 #include "annulus/strategies/backward_computation.hpp"
@@ -6,7 +7,7 @@
 
 namespace annulus::strategies {
 
-/// How the sums of one round travel, for all ranks.
+/// Says how the sums of one round travel, for all ranks.
 class SumRound {
  public:
   virtual ~SumRound() = default;
@@ -14,7 +15,8 @@ class SumRound {
   /// Number of steps in which sums may move; this may be more than the number of steps that have keys.
   virtual std::size_t steps(int) const { return 1; }
   virtual Transfers transfers(int, std::size_t) const { return {}; }
-  /// As KeyRound::buffer_bytes(), for the sums.
+  /// Bytes of buffers for sums during each step; those of the last step are held to the end of the round. Empty: no
+  /// buffers.
   virtual std::vector<Index> buffer_bytes(int) const { return {}; }
 };
 
@@ -31,18 +33,19 @@ class SumPlan {
   /// Bytes of a rank's memory to which other ranks add their sums.
   virtual Index window_bytes(int) const { return 0; }
   virtual Wanted wanted() const { return Wanted::all; }
-  /// Whether every rank makes sums only for its own rows.
+  /// True if every rank makes sums only for its own rows.
   virtual bool is_own() const { return false; }
   /// Bytes of buffers that are needed only after the last round.
   virtual Index closing_bytes(int) const { return 0; }
-  /// As KeyPlan::room().
+  /// Memory of this plan that is enough on every rank.
   virtual Room room(const LargestMessages&) const { return {}; }
 };
 
-/// Takes the sums of one rank, while the key source brings keys. For round i call begin(i, own). In each step s call
-/// start(s); then, for each channel, call open(s, channel), run the kernel (and call progress() now and then) and call
-/// leave(s, channel); then call complete(s). After the steps call settle(channel) for each channel, then finish(). When
-/// the results are made, call close().
+/// Takes the sums of one rank, while the key source brings keys. Keys travel in one or more channels (KeyRound), for
+/// example one for each direction; a step has at most one key block in each channel. For round i call begin(i, own).
+/// In each step s call start(s); then, for each channel, call open(s, channel), run the kernel (and call progress()
+/// now and then) and call leave(s, channel); then call complete(s). After the steps call settle(channel) for each
+/// channel, then finish(). When the results are made, call close().
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
@@ -52,15 +55,16 @@ class GradientSink {
 
   /// Sends the sums that step s - 1 made, before the kernel works on step s.
   virtual void start(std::size_t) {}
-  /// Where to add the sums for the key block of step s in a channel, in the form of that block. Empty: the step has no
-  /// sums in this channel.
+  /// Returns the memory to which the kernel adds the sums for the key block of step s in a channel. It has the same
+  /// rows in the same layout as the key block. Empty: the step has no sums in this channel.
   virtual std::optional<GradientBlock> open(std::size_t s, std::size_t channel) = 0;
   /// Called when the kernel is done with the block of step s in a channel, or if there was no such block.
   virtual void leave(std::size_t, std::size_t) {}
   /// Keeps messages moving. Cheap.
   virtual void progress() {}
   virtual void complete(std::size_t) {}
-  /// Returns when all ranks have added to the sums for the own rows of a channel's step 0.
+  /// Waits after the last step until this rank's messages in a channel are complete. The sums that travel from rank to
+  /// rank in one order have then come back to the own rows; sums in windows are complete only after finish().
   virtual void settle(std::size_t) {}
   /// Frees the buffers.
   virtual void finish() {}

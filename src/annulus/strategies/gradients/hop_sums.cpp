@@ -78,7 +78,8 @@ void HopSums::start(BothWays all, std::size_t s) {
   core::timed_wait(waits(s), "post", [&] { exchange_.start(all.sends.near, all.receives.near, hop_tag(s, 1)); });
 }
 
-/// Collecting rows does not count as waiting. Starting the sends does: it takes time if device memory is staged.
+/// Collecting rows does not count as waiting. Starting the sends counts, because it takes time if device memory is
+/// staged.
 void HopSums::start(std::size_t s) {
   if (plan_.mode() == HopMode::overlapped) start(core::in_span("pack", [&] { return messages(s); }), s);
 }
@@ -93,7 +94,7 @@ void HopSums::complete(std::size_t s) {
   const comm::Scope doing("sums of step " + std::to_string(s));
   if (plan_.mode() == HopMode::blocking) {
     // Neighbours exchange with blocking calls: even ranks send first, odd ranks receive first. Sums that return may go
-    // to any rank. Sent in this order they could deadlock, so they are sent without blocking.
+    // to any rank. In blocking calls these sums could deadlock, so they are sent without blocking.
     const BothWays all = core::in_span("pack", [&] { return messages(s); });
     core::timed_wait(waits(s), "exchange",
                      [&] { exchange_.run_blocking(all.sends.near, all.receives.near, hop_tag(s, 1)); });

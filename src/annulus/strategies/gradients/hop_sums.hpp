@@ -1,4 +1,4 @@
-// Sums that travel in hops: forward with the rows and back from the last reader, or straight back to the owner.
+// Moves sums in hops: forward with the rows and then back from the last reader, or straight back to the owner.
 #pragma once
 
 #include "annulus/strategies/gradients/gradient_channel.hpp"
@@ -37,8 +37,8 @@ class HopSumPlan final : public SumPlan {
   std::deque<HopSumRound> rounds_;
 };
 
-/// An owner adds the sums that return to it hop after hop, channel after channel, so only the plan decides their order.
-/// For each channel a rank holds at most two blocks of sums, one block to send and one received block.
+/// An owner adds returning sums in the order of hops and, within a hop, of channels; so only the plan decides the
+/// order. For each channel a rank holds at most two blocks of sums, one block to send and one received block.
 class HopSums final : public GradientSink {
  public:
   HopSums(const PassContext& context, const HopSumPlan& plan)
@@ -71,7 +71,7 @@ class HopSums final : public GradientSink {
   const HopSumRound* round_ = nullptr;
   GradientBlock own_;
   std::deque<GradientChannel> channels_;  // a deque, because messages and blocks point into the channels
-  comm::Exchange exchange_;  // after the channels: when an error unwinds, messages end before their buffers do
+  comm::Exchange exchange_;  // after the channels: when an error unwinds, messages end before buffers are freed
 };
 
 /// K and V travel in hops, and the sums of their gradients return.

@@ -13,7 +13,8 @@ using pattern::KeyRows;
 using pattern::OwnerInterval;
 using pattern::PackedRows;
 
-/// Copies of `packed` rows from a block that stores `from` to a block that stores `to`, in rows of one head.
+/// Returns the copies of `packed` rows from a block with the rows `from` to a block with the rows `to`, in rows of one
+/// head.
 std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const KeyRows& to, const PackedRows& packed) {
   std::vector<RowCopy> copies = collect(problem, {nullptr, 0, from}, packed);
   const std::vector<RowCopy> targets = collect(problem, {nullptr, 0, to}, packed);
@@ -24,7 +25,7 @@ std::vector<RowCopy> between(const Problem& problem, const KeyRows& from, const 
   return copies;
 }
 
-/// The rows of `packed` that are also in `rows`. This rank only forwards the sums of the other rows.
+/// Returns the rows of `packed` that are also in `rows`. This rank only forwards the sums of the other rows.
 PackedRows held_parts(PackedRows packed, const KeyRows& rows) {
   for (OwnerInterval& owned : packed) {
     const auto& all = rows.owned();
@@ -61,7 +62,7 @@ struct Unpacking {
     in_place = same_positions && copied == arrived.count() && copied == block.head_rows(problem).held;
   }
 
-  /// The copies in the opposite direction.
+  /// Returns the copies in the opposite direction.
   std::vector<RowCopy> packing() const {
     std::vector<RowCopy> turned;
     for (const RowCopy& copy : copies) turned.push_back({copy.to, copy.to_stride, copy.count, copy.from, copy.stride});

@@ -1,4 +1,4 @@
-// Sums of dK and dV in one fixed order: how the sums for one slice of every rank's rows travel from rank to rank.
+// Makes sums of dK and dV in one fixed order. The sums for one slice of every rank's rows travel from rank to rank.
 #pragma once
 
 #include <array>
@@ -11,9 +11,10 @@
 
 namespace annulus::strategies {
 
-/// What one rank does in one channel of the keys, in one round of rounds_of(problem). The channel has a slice of the
-/// rows of every part; usually the parts are the ranks' rows (KeyRound::parts()). Step s = 0, 1, ... works on the slice
-/// of the part that is s parts before the rank's part, round the ring. Keys and route are not copied.
+/// Describes what one rank does in one channel of the keys, in one round of rounds_of(problem). The channel has a
+/// slice of the rows of every part; usually the parts are the ranks' rows (KeyRound::parts()). Step s = 0, 1, ...
+/// works on the slice of the part that is s parts before the rank's part, round the ring. Keys and route are not
+/// copied.
 class OrderedSlice {
  public:
   OrderedSlice(const KeyRound& keys, std::size_t channel, const pattern::OrderedRoute& route, int rank)
@@ -21,9 +22,10 @@ class OrderedSlice {
 
   std::size_t steps() const { return keys_.parts().size(); }
   int part() const { return keys_.part(rank_, channel_); }
-  /// How the sums travel after step s. The reference stays valid until travel(s + 3) is called.
+  /// Returns how the sums travel after step s. The reference stays valid until travel(s + 3) is called.
   const pattern::GradientHop& travel(std::size_t s) const;
-  /// K and V of the slice in step s, as a block without data; it has no rows if this rank reads none of the slice.
+  /// Describes K and V of the slice in step s as a block without data; it has no rows if this rank reads none of the
+  /// slice.
   KeyBlock keys(std::size_t s) const { return s < keys_.steps(rank_) ? keys_.form(rank_, s, channel_) : KeyBlock{}; }
 
  private:
@@ -61,7 +63,7 @@ class SliceSums {
 
   const pattern::GradientHop& hop(std::size_t s) const { return slice_.travel(s); }
 
-  /// Where to add the sums for the K/V block of step s.
+  /// Returns the memory to which the kernel adds the sums for the K/V block of step s.
   GradientBlock begin(std::size_t s);
   /// Collects the sums that this rank sends after step s.
   void leave(std::size_t s);

@@ -86,7 +86,7 @@ std::optional<GradientBlock> OrderedSums::open(std::size_t s, std::size_t channe
   return sums_[channel].begin(s);
 }
 
-/// Sends the sums that this rank forwards or returns after step s; starts to receive those that the next step needs.
+/// Sends the sums that this rank forwards or returns after step s, and starts to receive sums for the next step.
 void OrderedSums::leave(std::size_t s, std::size_t channel) {
   SliceSums& sums = sums_[channel];
   if (s > 0) end_sends(channel, s - 1);  // the previous sends read the buffer that is filled now

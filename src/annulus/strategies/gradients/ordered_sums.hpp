@@ -1,18 +1,18 @@
-// Sums of a reproducible problem whose rows are spread over ranks: gradients have the same bits for every number of
-// ranks.
+// Makes the sums of a reproducible problem whose rows are spread over ranks, so that gradients have the same bits for
+// every number of ranks.
 //
 // The order is the mirror image of the forward pass's order (problem.hpp, rounds_of()). Key row y of a comb of N rows
 // adds the queries y, y + 1, ..., N - 1, then 0, ..., y - 1; for one query row it adds the heads that read the key's
 // K/V head, in ascending order. The same sums continue from pair to pair. A sum has two levels: the total, and the sum
-// of the current block of queries (kernels::GradientViews). Both levels travel, so that ranks may cut blocks. A row's
-// sums start at the row's owner, which adds its queries from y on. Then the sums visit the ranks above the owner, then
-// the ranks below it, from rank 0 on. At last the owner adds its queries before y. Query row x adds the keys x, x - 1,
-// ..., 0, then N - 1, ..., x + 1.
+// of the current block of queries (kernels::GradientViews). Both levels travel, so that a rank's rows may end inside a
+// block. A row's sums start at the row's owner, which adds its queries from y on. Then the sums visit the ranks above
+// the owner, then the ranks below it, from rank 0 on. At last the owner adds its queries before y. For dq, query row x
+// adds the keys x, x - 1, ..., 0, then N - 1, ..., x + 1.
 // Worked example: 12 rows on 3 ranks: key row 5 on rank 1 adds the queries 5 6 7 | 8 9 10 11 | 0 1 2 3 | 4.
 //
 // A rank can start on a block of keys only when the rank below it is done with that block. So every rank works on its
-// rows in two slices, the higher rows first (the order of keys requires that): the sums of one slice travel while the
-// kernel works on the other.
+// rows in two slices: the sums of one slice travel while the kernel works on the other. The higher rows come first,
+// because the order of keys requires that.
 //
 // With zigzag (causal only) the rows of a document go up through the ranks and back down. Each rank then has two parts,
 // and the 2 P parts take the place of P ranks. Part v gets the keys of parts v - 1, v - 2, ..., 0. The sums of its rows
@@ -28,11 +28,11 @@
 
 namespace annulus::strategies {
 
-/// Into how many slices every rank's rows are cut if messages travel in this mode.
+/// Returns into how many slices every rank's rows are divided if messages travel in this mode.
 Index ordered_slices(HopMode mode, std::size_t ranks);
 
-/// It has the same channels as the keys. When a rank has worked on one channel of a step, it sends the sums of this
-/// channel's slice, and starts to receive the sums for the channel's next step.
+/// One round. The sums have the same channels as the keys. When a rank has worked on one channel of a step, it sends
+/// the sums of this channel's slice, and starts to receive the sums for the channel's next step.
 class OrderedSumRound final : public SumRound {
  public:
   explicit OrderedSumRound(const KeyRound& keys);
@@ -47,8 +47,8 @@ class OrderedSumRound final : public SumRound {
     return {keys_, channel, routes_[slice_of(channel)].route, rank};
   }
   int rank_of(int part) const { return pattern::rank_of_part(part, keys_.ranks()); }
-  /// The number that is added to the tag of a message to part `to_part`. So two messages between two ranks have
-  /// different tags if they go to different parts of the receiver, or in different directions (forward, back).
+  /// Returns the number that is added to the tag of a message to part `to_part`. So two messages between two ranks
+  /// have different tags if they go to different parts of the receiver, or in different directions (forward, back).
   int kind(int to_part, bool back) const;
   std::size_t slice_of(std::size_t channel) const { return channel % routes_.size(); }
   Room room(const LargestMessages& largest) const;
@@ -82,7 +82,7 @@ class OrderedSumPlan final : public SumPlan {
   HopMode mode_;
 };
 
-/// It cannot deadlock: whatever a rank waits for before its step s + 1, another rank sends directly after its step s.
+/// Ranks cannot deadlock: what a rank waits for before its step s + 1, another rank sends directly after its step s.
 class OrderedSums final : public GradientSink {
  public:
   OrderedSums(const PassContext& context, const OrderedSumPlan& plan) : context_(context), plan_(plan) {}
@@ -106,7 +106,7 @@ class OrderedSums final : public GradientSink {
   GradientBlock own_;
   std::deque<OrderedSlice> slices_;
   std::deque<SliceSums> sums_;
-  std::deque<comm::Exchange> exchanges_;  // after the sums: when an error unwinds, messages end before their buffers
+  std::deque<comm::Exchange> exchanges_;  // last: if an error unwinds, messages end before the sums are freed
 };
 
 /// K and V travel in hops of one direction; sums are added in one fixed order.

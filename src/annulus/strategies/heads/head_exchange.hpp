@@ -1,5 +1,5 @@
-// Ranks of a group exchange rows for heads: each gets all rows of the group, for its share of the heads. Ranks with the
-// same number in their groups then run a pass together, for these heads. Afterwards out and lse, or gradients, are
+// Ranks of a group exchange rows for heads: each rank gets all rows of the group, for some of the heads. Ranks with
+// the same number in their groups then run a pass together, for these heads. Afterwards out and lse, or gradients, are
 // exchanged back. Memory per rank is O(n H / P) besides its own rows. (DeepSpeed-Ulysses; USP, LoongTrain.)
 #pragma once
 
@@ -15,7 +15,7 @@ core::RankMetrics run_backward_heads(const Schedule& schedule, const comm::Commu
 core::RankMetrics run_statistics_heads(const Schedule& schedule, const comm::Communicator& comm, Tensors& tensors,
                                        const Progress& progress);
 
-/// Whether query heads that share a key/value head go to different ranks.
+/// True if query heads that read the same key/value head go to different ranks.
 bool splits_groups(const core::Shape& shape, Index ranks);
 
 }  // namespace annulus::strategies

@@ -15,7 +15,7 @@ Index sum_of(const std::vector<Index>& bytes) { return std::accumulate(bytes.beg
 
 Index array_bytes(const RowBlock& array) { return array.parts * array.held * array.row_bytes; }
 
-/// The array, with its data in `buffer`.
+/// Returns the array, with its data in `buffer`.
 RowBlock at(RowBlock array, const core::Buffer& buffer) {
   array.data = buffer.data();
   return array;

@@ -1,5 +1,5 @@
-// Groups of consecutive ranks that share the heads: inside a group, rows are exchanged for heads, so that every rank
-// has all rows of its group for its share of the heads.
+// Groups of consecutive ranks that divide the heads among them. Inside a group, rows are exchanged for heads, so that
+// every rank has all rows of its group for some of the heads.
 #pragma once
 
 #include "annulus/comm/alltoall.hpp"
@@ -7,15 +7,15 @@
 
 namespace annulus::strategies {
 
-/// The rows of every group of `size` ranks; `size` divides the number of ranks.
+/// Returns the rows of every group of `size` ranks; `size` divides the number of ranks.
 pattern::Partition rows_of_groups(const pattern::Partition& partition, int size);
 
 /// A group as one of its ranks sees it. Rank p has number p mod `size` in group p / `size`. Query heads are divided
-/// evenly: the first ranks may get one more; if there are more ranks than heads, the last get none. A K/V head goes to
-/// every rank whose query heads read it. Below, `own` means all heads of this rank's rows, and `narrow` means only this
-/// rank's heads of the group's rows. Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2: ranks 0 and 2 have the
-/// query heads 0 1 2, ranks 1 and 3 the query heads 3 4; all have K/V head 0. Ranks 0 and 1 each compute with the rows
-/// of ranks 0 and 1, ranks 2 and 3 with those of ranks 2 and 3.
+/// evenly: the first ranks may get one head more; if there are more ranks than heads, the last ranks get none. A K/V
+/// head goes to every rank whose query heads read it. Below, `own` means all heads of this rank's rows, and `narrow`
+/// means only this rank's heads of the group's rows. Worked example: H = 5, Hkv = 1, 4 ranks in groups of 2: ranks 0
+/// and 2 have the query heads 0 1 2, ranks 1 and 3 the query heads 3 4; all have K/V head 0. Ranks 0 and 1 each
+/// compute with the rows of ranks 0 and 1, ranks 2 and 3 with the rows of ranks 2 and 3.
 class HeadGroup {
  public:
   /// `size` divides the number of ranks.
@@ -91,7 +91,7 @@ class HeadGroup {
   pattern::Partition rows_;
   Problem whole_;
   Problem narrow_;
-  /// Whether several ranks of the group read the same K/V head. Then `sums_` has the head once for each such rank.
+  /// True if several ranks of the group read the same K/V head. Then `sums_` has the head once for each such rank.
   bool are_heads_shared() const { return sums_.own.row_bytes > whole_.shape.kv_heads * whole_.head_row_sum_bytes(); }
 
   TwoForms q_;    // also the form of dq

@@ -6,7 +6,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// The stored rows of each rank, one rank after another; a rank without rows gets an empty interval.
+/// Returns the stored rows of each rank, one rank after another; a rank without rows gets an empty interval.
 std::vector<core::Interval> intervals_of(const pattern::Partition& partition) {
   std::vector<core::Interval> intervals;
   Index next = 0;

@@ -44,7 +44,7 @@ class GatheredKeys final : public SourceOf<GatheredRound> {
   /// The rank whose rows step s works on.
   int owner(std::size_t s) const { return is_as_they_come() ? owners_[s] : round_->owner(context_.rank(), s, 0); }
   void start_gathering();
-  /// Waits for the rows of rank `wanted`; take_any() waits for the rows of any rank that has not arrived.
+  /// Waits for the rows of rank `wanted`; take_any() waits for the rows of any rank whose rows have not arrived.
   void take(int wanted);
   void take_any(core::HopMetrics& waits);
 

@@ -5,7 +5,8 @@
 namespace annulus::strategies {
 namespace {
 
-/// The rows of all ranks in one block, rank after rank, each rank's rows in the order in which the rank stores them.
+/// Returns the rows of all ranks in one block, rank after rank, each rank's rows in the order in which the rank stores
+/// them.
 pattern::KeyRows all_rows(const pattern::Partition& partition) {
   std::vector<std::pair<core::Interval, Index>> places;
   Index stored = 0;

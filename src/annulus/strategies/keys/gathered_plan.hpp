@@ -1,4 +1,4 @@
-// Which rows every rank works on in each step if K and V of all ranks are gathered on every rank (O(n) memory).
+// Plans which rows every rank works on in each step if K and V of all ranks are gathered on every rank (O(n) memory).
 #pragma once
 
 #include <deque>
@@ -8,7 +8,7 @@
 
 namespace annulus::strategies {
 
-/// In which order a rank works on the rows of other ranks, and whether it waits for all of them first.
+/// Selects in which order a rank works on the rows of other ranks, and whether it waits for all of them first.
 ///   at_once       all rows in one block and one step, after one collective
 ///   all_first     rank - 1, rank - 2, ..., after all have arrived
 ///   in_order      rank - 1, rank - 2, ..., each as soon as it has arrived
@@ -47,7 +47,7 @@ class GatheredPlan final : public KeyPlan {
 
   const GatheredRound& round(std::size_t i) const override { return rounds_[i]; }
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
-  /// The bytes on the rank with the most rows. It gathers the fewest rows, but its own rows take more than this saves.
+  /// Bytes on the rank with the most rows: it gathers the fewest rows, but its own rows take more than this saves.
   Room room(const LargestMessages&) const override {
     return {rounds_[0].gathered_bytes(most_rows(rounds_[0].partition()))};
   }

@@ -1,4 +1,4 @@
-// One channel of hops on a rank: the buffers into which K and V are received, and from which they are forwarded.
+// A channel (KeyRound) of hops on a rank: the buffers into which K and V are received and from which they leave.
 #pragma once
 
 #include "annulus/comm/exchange.hpp"
@@ -6,7 +6,7 @@
 
 namespace annulus::strategies {
 
-/// Buffers and current block of a channel. For hop h = 0, 1, ... call begin(h), exchange the two messages, call
+/// Buffers and current block of a channel. For hop h = 0, 1, ... call begin(h), exchange the two messages, and call
 /// take(h).
 class HopChannel {
  public:

@@ -1,4 +1,4 @@
-// K and V of other ranks, hop after hop, in messages from rank to rank.
+// Brings K and V of other ranks, hop after hop, in messages from rank to rank.
 #pragma once
 
 #include "annulus/strategies/keys/hop_channel.hpp"
@@ -8,8 +8,8 @@ namespace annulus::strategies {
 /// Tag of a hop's messages; K and V have kind 0. Other messages in flight at the same time have kinds from 1 on.
 constexpr int hop_tag(std::size_t hop, std::size_t kind = 0) { return int(1024 * kind + hop % 1024); }
 
-/// With parts, a rank sends to itself, and messages between two ranks go both ways. This needs MPI, which also matches
-/// messages by tag; NCCL matches them only by their order.
+/// If a rank has two parts (pattern/parts.hpp), it sends to itself, and messages between two ranks go both ways. This
+/// needs MPI, which also matches messages by tag; NCCL matches them only by their order.
 inline comm::Carrier carrier_of(const HopPlan& plan) {
   return plan.has_parts() ? comm::Carrier::mpi : comm::Carrier::any;
 }
@@ -30,12 +30,12 @@ class HopKeys final : public SourceOf<HopRound> {
   struct Messages {
     std::vector<comm::Message> sends, receives;
   };
-  /// The messages of hop h. Collects rows first if that is needed.
+  /// Returns the messages of hop h. Collects rows first if that is needed.
   Messages messages(std::size_t h);
 
   const HopPlan& plan_;
   std::deque<HopChannel> channels_;  // a deque: channels must not move, because messages and blocks point into them
-  comm::Exchange exchange_;          // after the channels: when an error unwinds, messages end before their buffers do
+  comm::Exchange exchange_;          // after the channels: when an error unwinds, messages end before buffers are freed
 };
 
 }  // namespace annulus::strategies

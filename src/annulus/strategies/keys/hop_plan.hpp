@@ -65,8 +65,8 @@ class HopRound final : public KeyRound {
   const pattern::Partition& rows_of(std::size_t channel) const { return channels_[channel % channels_.size()].rows; }
   bool computes_own(std::size_t channel) const override { return is_sliced_ || channel == 0; }
   BufferBytes buffers(int rank, std::size_t channel) const;
-  /// The most (row, key/value head) pairs that a message of a channel brings, if no message of the pass brings more
-  /// than `largest`; at most all rows of the fullest part.
+  /// Returns how many (row, key/value head) pairs a message of a channel brings at most, if no message of the pass
+  /// brings more than `largest`. These are never more than all rows of the fullest part.
   Index largest(std::size_t channel, Index largest) const {
     return std::min(largest, pattern::most_rows(rows_of(channel)) * problem().shape.kv_heads);
   }

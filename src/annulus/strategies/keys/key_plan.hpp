@@ -1,4 +1,4 @@
-// How every rank gets its keys, as integers only: which rows each step works on, and what travels meanwhile.
+// Plans how every rank gets its keys, as integers only: which rows each step works on, and what travels meanwhile.
 #pragma once
 
 #include <memory>
@@ -43,8 +43,8 @@ struct LargestMessages {
   Index sums = 0;
 };
 
-/// The most bytes that a plan needs on any rank. Plans compute these bytes from the largest messages, by the formulas
-/// that they use for one rank's messages, so that the planner need not look at every rank.
+/// An upper bound of the bytes that a plan needs on any rank. Plans compute it from the largest messages, by the
+/// formulas that they use for one rank's messages, so that the planner need not look at every rank.
 struct Room {
   Index buffers = 0;  ///< buffers during the steps
   Index at_ends = 0;  ///< buffers before the first round or after the last one
@@ -89,7 +89,7 @@ class KeyRound {
   virtual std::size_t steps(int) const { return 1; }
   /// Number of channels of a rank: the most blocks that a step has.
   virtual std::size_t channels() const { return 1; }
-  /// Whether step 0 computes with a channel's block. If several channels have the same own rows, only the first does.
+  /// True if step 0 computes with a channel's block. If channels have the same own rows, only the first one computes.
   virtual bool computes_own(std::size_t channel) const { return channel == 0; }
   /// hops(): number of entries of the metrics that the round needs. hop(): the entry that counts step s.
   virtual std::size_t hops(int rank) const { return steps(rank); }
@@ -98,11 +98,11 @@ class KeyRound {
   virtual std::string scope(int, std::size_t) const { return "own rows"; }
   /// The rank that owns the rows of step s's block in a channel; every_rank: the block has rows of all ranks.
   virtual int owner(int rank, std::size_t, std::size_t) const { return rank; }
-  /// The block of step s in a channel, without data; it has no rows if there is no block. If channels have different
-  /// own rows, the blocks of step 0 stay available to the end of the round.
+  /// Describes the block of step s in a channel, without data; it has no rows if there is no block. If channels have
+  /// different own rows, the blocks of step 0 stay available to the end of the round.
   virtual KeyBlock form(int rank, std::size_t, std::size_t) const { return own_block({}, rows(rank)); }
 
-  /// What travels while the rank works on step s.
+  /// Returns what travels while the rank works on step s.
   virtual Transfers transfers(int, std::size_t) const { return {}; }
   /// Bytes of buffers during each step; those of the last step are held to the end of the round. Empty: no buffers.
   virtual std::vector<Index> buffer_bytes(int) const { return {}; }
@@ -134,8 +134,8 @@ class KeyPlan {
   virtual Index opening_bytes(int) const { return 0; }
   /// Memory of this plan that is enough on every rank.
   virtual Room room(const LargestMessages&) const { return {}; }
-  /// Into how many blocks a rank's query rows are cut. Blocks are worked on one after another, so that running
-  /// softmaxes take little memory. There is more than one block only if all keys are available all the time.
+  /// Returns into how many blocks a rank's query rows are divided. Blocks are worked on one after another, so that
+  /// running softmaxes take little memory. There is more than one block only if all keys are available all the time.
   virtual QueryBlocks query_blocks(int) const { return {}; }
 };
 

@@ -6,12 +6,12 @@
 
 namespace annulus::strategies {
 
-/// When messages travel.
+/// Selects when messages travel.
 ///   overlapped  started before the kernel works on the current blocks, completed after it
 ///   blocking    between two kernel calls, even ranks send first: no communication is hidden
 enum class HopMode { overlapped, blocking };
 
-/// Which element of a partition is computed, and where the other elements' rows are. Either on the ranks of a
+/// Says which element of a partition is computed, and where the rows of the other elements are: on the ranks of a
 /// communicator, where rank p computes element p; or in a store, so that one process can compute any element alone.
 class Location {
  public:
@@ -33,7 +33,7 @@ class Location {
   core::RowSource* rows_ = nullptr;
 };
 
-/// What a key source and a gradient sink need: one pass as one rank sees it. Nothing is copied but the location.
+/// One pass as one rank sees it, for a key source and a gradient sink. Nothing is copied but the location.
 struct PassContext {
   const Problem& problem;
   const pattern::Partition& partition;

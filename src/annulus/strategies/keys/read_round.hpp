@@ -1,5 +1,5 @@
-// A rank reads K and V of one owner after another, in the order of `rotation`, a few owners ahead of the kernel: out of
-// other ranks' memory (window_plan.hpp) or out of a store (stream_plan.hpp).
+// Reads K and V from rank - 1, rank - 2, ..., a few of these owners ahead of the kernel: out of other ranks' memory
+// (window_plan.hpp) or out of a store (stream_plan.hpp).
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,8 @@ class ReadRound : public KeyRound {
   }
 
  protected:
-  /// For ranks that read queries for their own keys, from rank + 1, rank + 2, ...; `seen` is the mirrored layout.
+  /// For ranks that read queries for their own keys, from rank + 1, rank + 2, ...; in `seen` queries and keys are
+  /// exchanged.
   ReadRound(const Problem& round, const pattern::Partition& partition, pattern::Layout seen)
       : KeyRound(round, partition),
         seen_(std::move(seen)),
@@ -83,7 +84,7 @@ Index total(const std::array<Index, count>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), Index(0));
 }
 
-/// Executes such rounds. Its buffers are used in turn.
+/// Executes rounds of reads, which use the buffers in turn.
 class ReadKeys : public SourceOf<ReadRound> {
  public:
   const KeyBlock* block(std::size_t s, std::size_t) const override { return s == 0 ? &own_ : &current_; }

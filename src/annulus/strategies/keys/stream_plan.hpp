@@ -1,5 +1,5 @@
 // K and V are read from a store that has all rows. Here the elements of the partition are blocks of rows, as many as
-// memory requires, and any rank may compute any block. The plan says what a block reads of which other block.
+// memory requires, and any rank may compute any block. The plan says which rows a block reads from which other block.
 #pragma once
 
 #include <deque>

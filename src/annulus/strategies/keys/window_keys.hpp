@@ -6,7 +6,7 @@
 
 namespace annulus::strategies {
 
-/// Exposes the rank's own rows and reads those of the others.
+/// Exposes the rank's own rows and reads the rows of other ranks.
 class WindowKeys final : public ReadKeys {
  public:
   WindowKeys(const PassContext& context, const WindowPlan& plan);
@@ -22,7 +22,7 @@ class WindowKeys final : public ReadKeys {
 
   const WindowPlan& plan_;
   comm::Window window_;
-  std::deque<comm::WindowRead> reads_;  // freed before the buffers: when an error unwinds, reads end before buffers do
+  std::deque<comm::WindowRead> reads_;  // freed first: when an error unwinds, reads end before their buffers are freed
 };
 
 }  // namespace annulus::strategies

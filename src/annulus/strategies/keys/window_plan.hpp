@@ -1,4 +1,4 @@
-// K and V are read from other ranks' memory: what each rank reads of which owner.
+// Plans what each rank reads from which owner if K and V are read from other ranks' memory.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@ class WindowRound final : public ReadRound {
   using ReadRound::ReadRound;
 
   Transfers transfers(int rank, std::size_t s) const override;
-  /// Whether any other rank reads rows of this one.
+  /// True if any other rank reads rows of this rank.
   bool is_read(int rank) const;
 };
 
@@ -26,7 +26,8 @@ class WindowPlan final : public KeyPlan {
   std::unique_ptr<KeySource> source(const PassContext& context) const override;
   /// Bytes of the copy of the rank's K and V that others read; 0 if no other rank reads any of it.
   Index window_bytes(int rank) const override;
-  /// Bytes of a buffer for one part (Problem::kv_parts()): its rows are collected here, then copied into the window.
+  /// Bytes of a buffer for one part (Problem::kv_parts()): the part's rows are collected here, then copied into the
+  /// window.
   Index opening_bytes(int rank) const override { return part_of(window_bytes(rank)); }
   Room room(const LargestMessages& largest) const override;
   bool is_read(int rank) const;

@@ -1,4 +1,4 @@
-// What a rank of `onesided` exposes to others: K and V, and the sums of their gradients, in the same form.
+// The rows that a rank of `onesided` exposes to others: K and V, and the sums of their gradients, in the same form.
 #pragma once
 
 #include "annulus/comm/window.hpp"

@@ -8,7 +8,7 @@
 namespace annulus::strategies {
 namespace {
 
-/// Any rank may own any rows, since each gets all keys. But ordered sums go from rank to rank in the order of rows.
+/// Any rank may own any rows, because each gets all keys. But ordered sums go from rank to rank in the order of rows.
 pattern::Partition partition(const Problem& problem, int ranks) {
   return problem.has_ordered_sums() ? ordered_partition(problem, ranks) : distributed_partition(problem, ranks);
 }

@@ -11,7 +11,7 @@ namespace {
 
 Index list_row_bytes(const Problem& problem) { return top_rows_bytes(problem) + top_weights_bytes(problem); }
 
-/// Bytes that m, l or delta have for each row: for every head one number in the problem's precision.
+/// Bytes of a row of m, l or delta: for every head one number in the problem's precision.
 Index head_number_bytes(const Problem& problem) {
   return problem.shape.heads * Index(core::bytes_of(problem.precision));
 }

@@ -1,11 +1,11 @@
-// What it costs to send all queries to every rank, and to return the ranks' partial results to the queries' owners.
+// The costs of sending all queries to every rank, and of returning the ranks' partial results to the queries' owners.
 #pragma once
 
 #include "annulus/strategies/computation.hpp"
 
 namespace annulus::strategies {
 
-/// The problem that each rank computes when it has all queries.
+/// Returns the problem that each rank computes when it has all queries.
 Problem with_all_queries(Problem problem);
 
 /// Costs of one pass, from numbers of rows alone; `own` is a rank's number of queries. The problem is not copied.

@@ -103,7 +103,7 @@ void exchange(core::HopMetrics& metrics, const char* where, Work&& work) {
   core::timed_wait(metrics, "all-to-all", work);
 }
 
-/// The tensors that a loop over the own keys needs, except those of queries.
+/// Returns the tensors that a loop over the own keys needs, except the tensors of queries.
 Tensors keys_of(const Tensors& own) {
   Tensors keys;
   keys.kv = own.kv;

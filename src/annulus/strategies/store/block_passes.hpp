@@ -20,7 +20,7 @@
 namespace annulus::strategies {
 
 /// Flops of `products` products for each of `kept` triples. The first product has D multiply-adds, the second Dv, the
-/// third D, and so on. Worked example: D = 16, Dv = 8. The forward pass has two, q.k and P v, with 16 and 8
+/// third D, and so on. Worked example: D = 16, Dv = 8. The forward pass has two products, q.k and P v, with 16 and 8
 /// multiply-adds. dq needs three more: q.k again, dout.v and dS k, with 16, 8 and 16.
 inline double flops_of(const core::Shape& shape, double kept, int products) {
   const core::Index of_each = (products + 1) / 2 * shape.head_dim + products / 2 * shape.dim_of_values();
@@ -35,7 +35,7 @@ struct UnitCost {
   int products = 0;      ///< number of products for each triple: see flops_of()
 };
 
-/// What was measured in a unit; `backward` is set only if the unit made gradients.
+/// The measurements of a unit; `backward` is set only if the unit made gradients.
 struct UnitMetrics {
   std::optional<core::RankMetrics> forward, backward;
   std::vector<std::int64_t> sink_sums = {};  ///< of the unit's queries (Tensors::sink_sums)
@@ -43,7 +43,7 @@ struct UnitMetrics {
 
 class BlockPasses {
  public:
-  /// `dlse`: whether the store has gradients of the LSE. `sink`: as Tensors::sink.
+  /// `dlse`: whether the store has gradients of the LSE. `sink`: scores of the extra keys (Tensors::sink).
   BlockPasses(const Problem& problem, pattern::Partition blocks, bool dlse, std::vector<double> sink = {});
 
   Index blocks() const { return Index(blocks_.size()); }

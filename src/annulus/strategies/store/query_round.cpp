@@ -10,13 +10,13 @@ namespace {
 
 constexpr Index dense = 4;  // if at least one row in this many is needed, all rows are read
 
-/// The pattern with queries and keys exchanged: then the keys of a block say which queries it reads.
+/// Exchanges queries and keys in the pattern: then the keys of a block say which queries it reads.
 pattern::Layout mirrored(pattern::Layout layout) {
   layout.pattern = pattern::mirrored(std::move(layout.pattern));
   return layout;
 }
 
-/// The rows of all ranges, ascending, each row once.
+/// Returns the rows of all ranges, ascending, each row once.
 std::vector<core::Interval> merged(const std::vector<pattern::StridedRange>& ranges) {
   struct Next {
     Index row;
@@ -38,7 +38,7 @@ std::vector<core::Interval> merged(const std::vector<pattern::StridedRange>& ran
   return rows;
 }
 
-/// The rows that any head needs. If at least one row in `dense` is needed: one range, from the first row to the last.
+/// Returns the rows that any head needs; if they are at least one row in `dense`, one range from first to last row.
 std::vector<pattern::StridedRange> ranges_of(const pattern::OwnerInterval& owned) {
   std::vector<pattern::StridedRange> all;
   for (const auto& ranges : owned.heads) all.insert(all.end(), ranges.begin(), ranges.end());
@@ -72,7 +72,7 @@ Index query_row_bytes(const Problem& problem, bool dlse) {
 QueryRound::QueryRound(const Problem& round, const pattern::Partition& partition, bool dlse)
     : ReadRound(round, partition, mirrored(round.layout())), dlse_(dlse) {}
 
-/// Under a causal mask, queries in blocks before this one see none of its keys.
+/// True if hop h brings rows. Under a causal mask, queries in blocks before this block see none of its keys.
 bool QueryRound::reads_any(int block, int h) const {
   return !(problem().pattern.causal && all().receive_from(block, h) < block) && all().rows_received(block, h) > 0;
 }

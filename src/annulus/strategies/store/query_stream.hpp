@@ -41,7 +41,7 @@ class StoredQueries final : public ReadKeys {
   };
   const QueryPlan& plan_;
   std::array<Block, slots> queries_;
-  std::array<StoredRead, slots> reads_;  // freed before the buffers, so that reads end before their buffers
+  std::array<StoredRead, slots> reads_;  // freed before the buffers, so that reads end before their buffers are freed
 };
 
 /// Makes only the sums for a block's keys; `dlse`: the store has gradients of the LSE.

@@ -1,8 +1,8 @@
-"""Follows attention with capped scores, which models compute by hand: PyTorch's function has no cap.
+"""Follows attention with capped scores, which models compute by hand, because PyTorch's function has no cap.
 
 Gemma 2, for example: softmax(a tanh(q k^T scale / a) + mask) v. For each tensor between q k^T and the output, a
-Follower notes in Scores what it is. A function that is not known here makes the note uncertain. Such an attention is
-refused, not guessed.
+Follower notes in Scores what the tensor is. A function that this file does not know makes the note uncertain. capture()
+refuses an attention with such a note, because it must not guess.
 """
 import numbers
 from typing import NamedTuple, Optional
@@ -15,18 +15,19 @@ LIKE_BEFORE = ("to", "float", "half", "bfloat16", "double", "type_as", "contiguo
 
 
 class Scores(NamedTuple):
-    """What a tensor (B, H, Sq, S) is: cap * tanh(scale * q k^T), or scale * q k^T; plus mask; perhaps their softmax."""
+    """What a tensor (B, H, Sq, S) is: scale * q k^T, or with a cap: cap * tanh(scale * q k^T). If there is a mask, plus
+    the mask. If is_weight, the softmax of all this."""
     query: torch.Tensor
     key: torch.Tensor
     scale: float = 1.0
     cap: Optional[float] = None
     mask: Optional[torch.Tensor] = None
     is_weight: bool = False
-    uncertain: str = ""     # name of the first function on the way whose effect is not known
+    uncertain: str = ""     # name of the first function on the way to this tensor whose effect is not known
 
 
 class Follower:
-    """follow() sees every call of a function of PyTorch, and calls on_call as calls.seen() says."""
+    """follow() sees every call of a PyTorch function. After a capped attention it calls on_call (see calls.seen())."""
 
     def __init__(self, on_call):
         self._on_call, self._notes = on_call, WeakIdKeyDictionary()
@@ -48,7 +49,7 @@ class Follower:
             self._notes[output] = made or note._replace(uncertain=note.uncertain or name)
 
     def _multiplied(self, note, left, right, output):
-        """q times a transposed k, which makes scores; or weights times v."""
+        """Notes a product: q times a transposed k, which makes scores; or weights times v, which ends the attention."""
         if note is None:
             self._notes[output] = Scores(left, right.mT)
         elif note.cap is not None:  # with a = cap: a tanh(scale q k^T) is a tanh(s / a) for s = scale a q k^T

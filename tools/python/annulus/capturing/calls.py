@@ -4,7 +4,7 @@ PyTorch passes calls of its own functions to a TorchFunctionMode, also if they w
 torch.nn.functional import ...`, so that no module needs to be patched. Three kinds of calls need more:
 
 - nn.MultiheadAttention that returns its weights (the default) computes attention by hand. Here it calls
-  scaled_dot_product_attention instead, and if weights are wanted they are computed in addition.
+  scaled_dot_product_attention instead. If weights are wanted, they are computed in addition.
 - Its fast path, and that of nn.TransformerEncoderLayer, are one fused function each. They are switched off.
 - Attention with capped scores is several functions: by_hand.py follows them.
 """

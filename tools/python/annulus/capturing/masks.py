@@ -37,7 +37,7 @@ def meaning(rows, mask, is_causal):
     if allowed.shape[-2] != rows:
         return "other"
     one = allowed.reshape(-1, rows, rows)[0]
-    left, right = int(one[:, 0].sum()) - 1, int(one[0].sum()) - 1  # last row that sees row 0; last one that row 0 sees
+    left, right = int(one[:, 0].sum()) - 1, int(one[0].sum()) - 1  # last row that sees row 0; last row that row 0 sees
     band = torch.ones(rows, rows, dtype=torch.bool, device=mask.device).tril(right).triu(-left)
     if min(left, right) < 0 or not bool((allowed == band).all()):
         return "other"

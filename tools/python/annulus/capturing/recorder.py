@@ -47,14 +47,14 @@ def capture(model, path, layer=None, dout=False, overwrite=False):
 
     model  an nn.Module that calls scaled_dot_product_attention, in any way, or has nn.MultiheadAttention
     layer  which attention: its number in the order of calls (-1: the last), or the name of its module (as in
-           model.named_modules()); it is written as datasets q, k, v. A list of these, or None for all: each one is
-           written to a group of its own, layer_000, layer_001, ...
+           model.named_modules()); it is written as datasets q, k, v. For a list of these, or None for all, each
+           attention is written to a group of its own, layer_000, layer_001, ...
     dout   also writes the gradient of the attention's output, dout: run one backward pass inside the block
 
     Tensors are written as the call has them, (B, H, S, D), with the names of their axes, so that `annulus run` needs no
     input.axes. `with capture(...) as recorder`: print(recorder) shows the layers, recorder.run_file() makes a run file.
-    If the block raises, no file is made. If it did not call a wanted attention, AnnulusError is raised and no file is
-    made.
+    If the block raises, no file is made. If the block does not call a wanted attention, capture() raises AnnulusError,
+    and no file is made.
     """
     formats.refuse_other(path, "hdf5")
     with files.new_path(path, overwrite) as aside, h5py.File(aside, "w") as file:
@@ -71,7 +71,7 @@ class Recorder:
         self._file, self._path, self._dout = file, path, dout
         self._wanted = None if layer is None else list(layer) if isinstance(layer, (list, tuple)) else [layer]
         self._alone = self._wanted is not None and not isinstance(layer, (list, tuple))
-        if self._alone and not isinstance(layer, str) and layer < -1:  # a single layer goes to /: only the last is kept
+        if self._alone and not isinstance(layer, str) and layer < -1:  # / keeps only the latest call: -2 is impossible
             raise AnnulusError(f"layer is {layer}, expected a number from 0 on, -1 for the last, or a list: [{layer}]")
         self._stack = []        # qualified names of the modules that are being called
         self._passes = 0
@@ -171,7 +171,7 @@ class Recorder:
     def _await_gradient(self, where, group, output, names):
         if not output.requires_grad:
             raise AnnulusError(f"{where}: its output needs no gradient; dout=True expects a pass with gradients")
-        call = self._missing_dout[group] = [where]  # a list of its own: a later call may take the place of this one
+        call = self._missing_dout[group] = [where]  # a new list: if a later call replaces it, arrived() sees that
 
         def arrived(gradient):
             if self._missing_dout.get(group) is call:
@@ -194,7 +194,7 @@ class Recorder:
                                       for axis, n in enumerate(tensor.shape)), bits)
 
     def finish(self):
-        """Runs at the end of the block: drops calls that no wanted number means, and raises if something is missing."""
+        """Runs at the end of the block: drops calls that are not wanted after all; raises if something is missing."""
         if not self._seen:
             raise AnnulusError(f"{self._path}: the model called no scaled_dot_product_attention in the block; expected a "
                                "forward pass, of a model that is not compiled or scripted and whose attention is not "

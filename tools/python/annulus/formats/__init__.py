@@ -32,7 +32,7 @@ def of(path):
 
 
 def refuse_other(path, module):
-    """Raises AnnulusError if the suffix of a file is that of another format; other suffixes are fine."""
+    """Raises AnnulusError if the suffix of a file is that of another format. Accepts unknown suffixes."""
     if _BY_SUFFIX.get(Path(path).suffix.lower(), module) != module:
         expected = " ".join(suffix for suffix, name in _BY_SUFFIX.items() if name == module)
         raise AnnulusError(f"{path}: the name ends in {Path(path).suffix}; expected one of {expected}")

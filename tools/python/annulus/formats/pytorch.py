@@ -82,7 +82,7 @@ def reading(path):
 
 @contextlib.contextmanager
 def writing(path, specs):
-    """Writes the numbers to a scratch file mapped into memory first, because torch.save needs whole tensors."""
+    """First writes the numbers to scratch files mapped into memory, because torch.save needs whole tensors."""
     torch = torch_or_error(str(path))
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         arrays = {spec.name: _scratch(scratch, number, spec) for number, spec in enumerate(specs)}
@@ -98,13 +98,13 @@ def writing(path, specs):
             content[spec.name] = tensor.view(torch.bfloat16) if spec.element == elements.BFLOAT16 else tensor
         try:
             torch.save(content, path)
-        except RuntimeError as problem:  # which PyTorch raises for a full disk
+        except RuntimeError as problem:  # PyTorch raises this if the disk is full
             raise OSError(f"{path}: cannot be written ({one_line(problem)})") from None
 
 
 def _scratch(folder, number, spec):
     if 0 in spec.shape:
         return np.empty(spec.shape, spec.element.storage)
-    with open(f"{folder}/{number}", "wb") as file:  # a full disk must be an error here, not a signal at a later page
+    with open(f"{folder}/{number}", "wb") as file:  # a full disk raises here, not as SIGBUS at a later page
         os.posix_fallocate(file.fileno(), 0, math.prod(spec.shape) * np.dtype(spec.element.storage).itemsize)
     return np.memmap(f"{folder}/{number}", spec.element.storage, "r+", shape=spec.shape)

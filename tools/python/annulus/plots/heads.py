@@ -35,7 +35,7 @@ def entropy(result, batch=0):
 
 @arguments.checked(result=arguments.dataset, batch=arguments.whole())
 def received(result, batch=0):
-    """Attention that every key row receives of all queries, for each query head of one batch entry; 1 on average.
+    """Attention that every key row receives from all queries, for each query head of one batch entry; 1 on average.
 
     The scale ends at the value that one row in a hundred exceeds, because some rows collect far more than others.
     """

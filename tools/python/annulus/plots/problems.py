@@ -5,7 +5,7 @@ from annulus import arguments
 from annulus.errors import AnnulusError
 from annulus.results.cases import COLUMNS
 
-# Keys that say how a problem is computed: a sweep may vary these and it is still the same problem.
+# Keys that say how a problem is computed. Cases that differ only in these keys have the same problem.
 HOW = ("distribution.", "ranks", "threads", "compute.reproducible")
 _cases = arguments.instance("pandas", "DataFrame", "a table, which annulus.cases() makes")
 
@@ -21,10 +21,10 @@ def of_cases(value, name):
 
 
 def problems(table):
-    """[(name, its cases)], from few rows to many; a name has the rows, and the keys in which problems differ.
+    """[(name, its cases)], from few rows to many. A name has the number of rows, and the keys in which problems differ.
 
-    A problem is a number of rows, and a value of each key that a sweep varies, except those in HOW:
-    {input.generate.sequence: [4096, 8192], attention.causal: [true, false]} are four,
+    A problem is a number of rows, and a value of each key that a sweep varies, except the keys in HOW:
+    {input.generate.sequence: [4096, 8192], attention.causal: [true, false]} are four problems,
     "4,096 rows, causal true", "4,096 rows, causal false", ...
     """
     varied = varied_keys(table)

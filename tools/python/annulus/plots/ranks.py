@@ -92,7 +92,7 @@ def traffic_of(result, backward=False):
 
 
 def _strategy(result):
-    """The strategy that ran; of older results the one in the run file."""
+    """The strategy that ran; for an older result the strategy in its run file."""
     run_settings = settings(result) if "settings" in result.attrs else {}
     return result.attrs.get("strategy") or (run_settings.get("distribution") or {}).get("strategy", "")
 

@@ -1,4 +1,4 @@
-"""Maps of a slide: what its tiles receive of all others, and what one row looks at."""
+"""Maps of a slide: the attention that its tiles receive from all rows, and the tiles at which one row looks."""
 import numpy as np
 from matplotlib.patches import Rectangle
 

@@ -17,7 +17,7 @@ COLUMNS = {
     "gflop_per_cpu_second": "GFLOP/s", "wait_seconds": "s", "bytes_received": "bytes",
     "peak_bytes": "bytes", "predicted_peak_bytes": "bytes", "predicted_seconds": "s",
 }
-# Columns of a sweep whose names differ from the key of the run file that they show.
+# Columns of a sweep that have another name than the key of the run file whose values they show.
 KEYS = {"strategy": "distribution.strategy", "sequence": "input.generate.sequence"}
 
 
@@ -111,7 +111,7 @@ def _of_result(path):
     seconds = most("attention_seconds")
     kept, cpu = result.get("kept"), result.get("kernel_cpu_seconds")
     values = result.sizes.get("value_dim", result.sizes.get("dim", np.nan))
-    # If v has another head size than k, only gradients have the axis dim.
+    # If v has another head size than k, a result without gradients has no axis dim: out has value_dim instead.
     keys = result.sizes.get("dim", _at(run_settings, "input.generate.head_dim") or np.nan)
     rate = 2 * (keys + values) * float(kept.sum()) / max(float(cpu.sum()), 1e-9) * 1e-9 if kept is not None else np.nan
     return {

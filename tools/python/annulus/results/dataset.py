@@ -119,7 +119,7 @@ def open_sweep(path):
 
 
 def rows_of(result):
-    """Rows of the sequence; a training has no tensor with these rows, but it has the number of rows of each rank."""
+    """Number of rows of the sequence. A training has no tensor with these rows, but the number of rows of each rank."""
     rows = result.sizes.get("sequence") or (int(result["rows"].sum()) if "rows" in result else 0)
     if rows < 1:
         raise AnnulusError(f"{_source(result)}: does not say how many rows it has; expected a result of annulus")

@@ -4,7 +4,7 @@
   received  (batch, sequence, head)       by row p, from all queries together; 1 on average
   top_rows, top_weights (.., head, k)     the k rows that row x looks at most, and their weights; -1 and 0: no more rows
 
-entropy and the top keys have the axis `query` instead of `sequence` if queries are other rows than the keys.
+If queries are other rows than the keys, entropy and the top keys have the axis `query` instead of `sequence`.
 
 P(x, p) is the share of row x's attention that goes to row p, mult(x, p) exp(s - lse(x)); docs/semantics.md.
 """

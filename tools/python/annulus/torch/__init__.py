@@ -68,7 +68,7 @@ def dilated_attention(q, k, v, *, sink=None, lengths=None, axes=None, comm=None,
 
 def _taken_mask(mask, query, rows, batch, words, is_causal):
     """Checks a mask (..., Sq or 1, S) of S = `rows` keys; returns (1 or B, 1 or H, Sq or 1, S). With comm the
-    mask hides keys only, (..., 1, S), and S counts the rows of all ranks. Then Call checks S."""
+    mask hides keys only, (..., 1, S), and S counts the rows of all ranks; class Call then checks S."""
     dense(mask, "attn_mask")
     if mask.dtype != torch.bool:
         raise AnnulusError(f"attn_mask has numbers of type {mask.dtype}, expected torch.bool: masks that are added to "
@@ -107,7 +107,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     attn_mask : bool. A mask (S, S) or (..., S, S) is causal, a window of keys around each query, or padding: rows that
         see nothing and that no row sees. A mask (..., 1, S) or (..., Sq, S) hides keys from all queries of an entry;
         with comm the mask is (..., 1, S), of the rows of all ranks.
-        The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused; the
+        The mask's numbers are read when attention is computed. Other masks, and masks of floats, are refused. The
         argument `lengths` is another way to say which rows of a batch exist.
 
     query (..., H, Sq, D), key and value (..., Hkv, S, D); Hkv < H needs enable_gqa. With is_causal query row i sees the
@@ -125,8 +125,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                            "(..., heads, rows, numbers) each")
     if key.shape[-3] != query.shape[-3] and not enable_gqa:
         raise AnnulusError(f"key has {key.shape[-3]} heads, query {query.shape[-3]}: expected enable_gqa=True, or as many")
-    # With comm these are one rank's rows, which do not tell whether q has as many rows as k. If it has, an offset of 0 or
-    # "none" changes nothing where it may be given.
+    # With comm these are the rows of one rank, which do not show whether all of q has as many rows as all of k. So an
+    # offset is set, unless other arguments forbid it. If q has as many rows as k, offset 0 or "none" changes nothing.
     has_comm = words.get("comm") is not None
     forbid = ("lengths",) if is_causal else ("segments", "dilations", "documents", "bias", "lengths")
     if (has_comm and all(words.get(name) is None for name in forbid)) or key.shape[-2] != query.shape[-2]:

@@ -29,7 +29,7 @@ def _entry(mask, where):
 
 
 def _common(limits, name):
-    """The limit that all entries share; an entry may have fewer rows, and then sees all of them. None: no limit."""
+    """The limit that all entries share; an entry that has fewer rows sees all of them. None: no entry has a limit."""
     narrow = {limit for limit, rows in limits if limit < rows - 1}
     wide = max((rows - 1 for limit, rows in limits if limit == rows - 1), default=-1)
     if not narrow:

@@ -15,12 +15,13 @@ REFUSED = {"position_bias": "scores as they are", "head_mask": "all heads", "cu_
 
 @checked(segments=anything, dilations=anything, name=text("a name, a text"))
 def register(segments=None, dilations=None, *, name="annulus", **words):
-    """Adds annulus to the attention functions of Hugging Face's transformers, as `name`; a new call replaces the old.
+    """Adds annulus to the attention functions of Hugging Face's transformers, as `name`. A later call with the same
+    `name` replaces it.
 
     segments, dilations and more words are those of annulus.attention(); causal and scale are the model's. Without
     segments and dilations attention is dense, and equal to "sdpa" for every token. Padding, before or after the text,
-    costs nothing in causal models; in others (BERT, cross attention) it hides keys. A causal model's window and sinks
-    (s_aux) are used.
+    costs nothing in causal models. In other models (BERT, cross attention) its keys are hidden. A causal model's window
+    and sinks (s_aux) are used.
 
     >>> annulus.torch.register(segments=[2048, "all"], dilations=[1, 16])
     >>> model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="annulus")
@@ -70,7 +71,7 @@ def register(segments=None, dilations=None, *, name="annulus", **words):
 
 
 def _is_causal_window(mask_function):
-    """Whether a model means by mask_function a causal `sliding_window`: row x sees the rows x - w + 1 ... x."""
+    """Whether mask_function stands for a causal `sliding_window`: row x sees the rows x - w + 1 ... x."""
     from transformers.masking_utils import and_masks, causal_mask_function, sliding_window_overlay
     if getattr(mask_function, "__code__", None) is not and_masks(causal_mask_function).__code__:
         return False
@@ -79,8 +80,8 @@ def _is_causal_window(mask_function):
 
 
 def _is_cross(module):
-    """Whether a layer without a causal mask is cross attention, as far as models say so: BERT has a class for it, in
-    BART it is in the decoder."""
+    """Whether a layer without a causal mask is cross attention, as far as models show that: BERT has a class for cross
+    attention, in BART such a layer is in the decoder."""
     return getattr(module, "is_decoder", False) or "Cross" in type(module).__name__
 
 
@@ -94,8 +95,8 @@ def _classes(of=None):
 
 @torch.compiler.assume_constant_result
 def _without_interface(config_class):
-    """The name of a model with such a configuration that computes its softmax itself, whatever attn_implementation
-    says: it would use what _mask() returns as its own mask. None if models call forward()."""
+    """The name of a model with this configuration that computes its softmax itself, whatever attn_implementation says.
+    Such a model would take the result of _mask() for its own kind of mask. None if the models call forward()."""
     def calls_forward(model):
         uses = hasattr(sys.modules.get(model.__module__), "ALL_ATTENTION_FUNCTIONS")
         return getattr(model, "_supports_attention_backend", False) or (uses and getattr(model, "_supports_sdpa", False))
@@ -107,9 +108,9 @@ def _without_interface(config_class):
 
 
 def _mask(*_, mask_function=None, attention_mask=None, batch_size=None, kv_length=None, device=None, config=None, **_more):
-    """The function that transformers calls to make a mask. Returns None if the mask is causal or absent and there is no
-    padding; bool (B, S), True for tokens; (B, 1, S) if the mask is bidirectional, whatever the layer's is_causal says, as
-    in PyTorch, where a mask wins; or (B, S, 1) if the model wants a window: forward() then gets its width."""
+    """The function that transformers calls to make a mask. Returns bool (B, S), True for tokens; or (B, 1, S) if the
+    mask is bidirectional, so that it counts more than the layer's is_causal, as in PyTorch; or (B, S, 1) if the model
+    wants a window, whose width forward() then gets. Without padding and window it may return None."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
     if config is not None and (model := _without_interface(type(config))):
         raise AnnulusError(f"{model}, the model, computes attention itself and calls no function of attn_implementation, "
@@ -147,8 +148,8 @@ def _window(mask, sliding_window, causal, settings):
 
 
 def _refuse_packed(positions, mask):
-    """Raises if positions go down between two tokens of an entry: another text begins there. In compiled code there are
-    no numbers to check; then only _mask() can find packed texts."""
+    """Raises if positions go down between two tokens of an entry, because another text begins there. In compiled code
+    there are no numbers to check; then only _mask() can find packed texts."""
     if positions is None or positions.dim() != 2 or torch.compiler.is_compiling():
         return
     begins = positions[:, 1:] < positions[:, :-1]

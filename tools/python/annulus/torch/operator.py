@@ -4,9 +4,9 @@
     annulus::attention_backward(normalizers, q, k, v, out, dout, dlse, settings, sink, lengths) -> (dq, dk, dv, dsink)
 
 q is (B, Sq, H, D), k is (B, S, Hkv, D), v is (B, S, Hkv, Dv) and out (B, Sq, H, Dv), or in the order of `axes` in the
-settings; so are gradients. lse is (B, Sq, H). sink is (H) or None; without sink, dsink is (0). The backward pass needs
-normalizers (B, Sq, H, 2); without `keep` they are (B, Sq, H, 0). `settings` is a text that encoded() makes: operators
-take no objects. Example:
+settings. Gradients have the same order. lse is (B, Sq, H). sink is (H) or None; without sink, dsink is (0). The
+backward pass needs normalizers (B, Sq, H, 2); without `keep` they are (B, Sq, H, 0). `settings` is a text that
+encoded() makes, because operators take no objects. Example:
 {"causal": true, "segments": [128, [3, 0, 0]], "dilations": [1, 8], "comm": "world"}; a window is [left, right, first].
 
 lengths is None; or whole numbers (B) or (B, 2); or bool (B, S), True where a row exists; or a mask (1 or B, 1 or H, 1
@@ -48,7 +48,7 @@ class Request(NamedTuple):
 
 
 def encoded(settings, axes=None, comm=None, threads=None):
-    """The text for a Request; it only has what differs from the defaults."""
+    """The text for a Request; it has only the settings that differ from the defaults."""
     said = {name: value for name, value in settings._asdict().items() if value != getattr(PLAIN, name)}
     said |= {name: value for name, value in (("axes", axes), ("comm", comm), ("threads", threads)) if value is not None}
     return json.dumps(said)

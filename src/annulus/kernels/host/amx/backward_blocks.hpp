@@ -1,5 +1,5 @@
-// Which blocks of 32 rows and 32 keys the backward pass on the matrix unit takes, one after another. Used for products
-// of bfloat16 (backward_tiles.cpp) and of numbers in parts (split_backward.cpp).
+// Walks over the blocks of 32 rows and 32 keys of the backward pass on the matrix unit. Used for products of bfloat16
+// (backward_tiles.cpp) and of numbers in parts (split.hpp, split_backward.cpp).
 #pragma once
 
 #include "annulus/kernels/host/amx/backward_pack.hpp"
@@ -10,7 +10,7 @@ namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 /// Keys of a block, and the number of keys whose dS is kept until its products are added to dQ.
 constexpr int kBlockKeys = 32;
 constexpr int kKeptKeys = 256;
-/// Words of a part of a block's dS: a word has two keys of one row.
+/// Words of one part (split.hpp) of a block's dS. A word has two keys of one row.
 constexpr int kBlockWords = kBlockKeys * kStepRows / 2;
 
 /// Addresses for 32 keys and 32 rows. If numbers have several parts (split.hpp), each part has a tile, one after
@@ -34,7 +34,7 @@ class Blocks {
                                int parts = 1)
       : q_(q), k_(k), kept_(kept), parts_(parts) {}
 
-  /// Where dS of a block of rows and keys is kept; `first` is the first key whose dS is kept.
+  /// Returns where dS of a block of rows and keys is kept; `first` is the first key whose dS is kept.
   BFloat16Pair* kept_ds(int row, int key, int first) const {
     return kept_ + (row / kStepRows * (kKeptKeys / kBlockKeys) + (key - first) / kBlockKeys) *
                        std::int64_t(parts_ * kBlockWords);
@@ -58,7 +58,7 @@ class Blocks {
             is_masked(row, key)};
   }
 
-  /// Whether some row of the block that begins with row `row` sees some of the 32 keys from number `key` on.
+  /// True if some row of the block that begins with row `row` sees some of the 32 keys from number `key` on.
   bool meet(int row, int key) const {
     return q_.begin[row] < key + kBlockKeys && q_.end[row + kStepRows - 1] > key &&
            q_.begin[row] < q_.end[row + kStepRows - 1];
@@ -66,10 +66,10 @@ class Blocks {
   bool is_masked(int row, int key) const {
     return q_.begin[row + kStepRows - 1] > key || q_.end[row] < key + kBlockKeys;
   }
-  /// Whether row number i sees key number j.
+  /// True if row number i sees key number j.
   bool sees(int i, int j) const { return q_.begin[i] <= j && j < q_.end[i]; }
 
-  /// Moves `row` and `key` to the next block in which a row sees a key, with keys below `end`; false if there is none.
+  /// Moves `row` and `key` to the next block in which a row sees a key below `end`. Returns false if there is none.
   bool next_block(int& row, int& key, int end) const {
     for (; key < end; key += kBlockKeys, row = -kStepRows) {
       for (row += kStepRows; row < q_.rows; row += kStepRows)
@@ -131,7 +131,8 @@ class Blocks {
   const int parts_;
 };
 
-/// A product as two chains (tile_registers.hpp), with only those terms a(k) * b(k) for which seen(k) holds.
+/// Returns a product as two chains of multiply-adds (tile_registers.hpp), with only those terms a(k) * b(k) for which
+/// seen(k) is true.
 template <class A, class B, class Seen>
 float product_of_seen(const A& a, const B& b, const Seen& seen) {
   float chains[2] = {};

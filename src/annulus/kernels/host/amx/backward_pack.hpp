@@ -1,19 +1,21 @@
-// The matrix unit's backward pass: packs operands, loads and stores sums of gradients (QueryChunk, KeyChunk).
+// Packs operands of the matrix unit's backward pass, and loads and stores sums of gradients (QueryChunk, KeyChunk).
 #pragma once
 
 #include "annulus/kernels/host/amx/pack_tiles.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// How many columns operands and sums have: head_dim, rounded up to a multiple of 32, which is two tiles of columns.
+/// Returns how many columns operands and sums have: head_dim, rounded up to a multiple of 32, that is two tiles of
+/// columns.
 constexpr int padded_columns(int head_dim) { return depth_tiles(head_dim) * kProductDepth; }
 
-/// Rows of K (or V) as first operands of S^T (or dP^T); see pack_keys().
+/// Packs rows of K (or V) as first operands of S^T (or dP^T); see pack_keys().
 inline void pack_key_panels(const void* const* rows, std::int64_t count, int head_dim, float, BFloat16Pair* to) {
   pack_keys(rows, int(count), head_dim, to);
 }
 
-/// K as first operand of dQ^T: [key / 32][column tile][16 columns][16 words of two keys]. Returns whether K is finite.
+/// Packs K as first operand of dQ^T: [key / 32][column tile][16 columns][16 words of two keys]. Returns whether all
+/// numbers are finite.
 inline bool pack_key_columns(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
                              BFloat16Pair* to) {
   FiniteCheck<BFloat16Pair> finite;
@@ -23,7 +25,8 @@ inline bool pack_key_columns(const void* const* rows, int count, int head_dim, i
   return finite.holds();
 }
 
-/// Q (or dout) as second operand of S^T (or dP^T): [row / 32][word][32 rows]. Returns whether all numbers are finite.
+/// Packs Q (or dout) as second operand of S^T (or dP^T): [row / 32][word][32 rows]. Returns whether all numbers are
+/// finite.
 inline bool pack_query_words(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
                              BFloat16Pair* to) {
   pack_side_by_side<BFloat16Pair, BFloat16Bits, kStepRows, kTileRows>(rows, count, head_dim, 1, to);
@@ -33,7 +36,7 @@ inline bool pack_query_words(const void* const* rows, int count, int head_dim, i
   return finite.holds();
 }
 
-/// Q (or dout) as second operand of dK (or dV): [row / 32][column tile][16 words of two rows][16 columns].
+/// Packs Q (or dout) as second operand of dK (or dV): [row / 32][column tile][16 words of two rows][16 columns].
 inline bool pack_query_rows(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
                             BFloat16Pair* to) {
   constexpr int n = kLanes<float>;
@@ -49,9 +52,9 @@ inline bool pack_query_rows(const void* const* rows, int count, int head_dim, in
   return true;  // pack_query_words() has checked the same numbers
 }
 
-/// Index of row i (of 32) in dQ^T, and in the dS from which dQ^T is made. One instruction makes words of two keys for
-/// half of the rows: 0 to 3, 8 to 11, 16 to 19 and 24 to 27. These rows come first; the other half follows in the same
-/// way.
+/// Returns the index of row i (of 32) in dQ^T, and in the dS from which dQ^T is made. One instruction makes words of
+/// two keys for half of the rows: 0 to 3, 8 to 11, 16 to 19 and 24 to 27. These rows come first; the other half follows
+/// in the same way.
 constexpr int index_of_row(int i) { return i / 4 % 2 * kTileRows + i / 8 * 4 + i % 4; }
 
 /// Addresses of a group's 32 rows in the order of index_of_row(); rows after the last one have the address `none`.
@@ -62,7 +65,8 @@ struct OrderedRows {
     for (int i = 0; i < kStepRows; ++i) rows[index_of_row(i)] = i < count ? from[i] : none;
   }
 };
-/// These two copy sums from rows of dq to dQ^T, [row / 32][column][32 rows in the order of index_of_row()], and back.
+/// load_query_sums() and store_query_sums() copy sums from rows of dq to dQ^T, and back. The layout of dQ^T is
+/// [row / 32][column][32 rows], where rows have the order of index_of_row().
 inline void load_query_sums(const float* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                             float* sums) {
   const std::int64_t group = std::int64_t(padded_columns(head_dim)) * kStepRows;
@@ -80,7 +84,7 @@ inline void store_query_sums(const float* sums, std::int64_t count, int head_dim
   }
 }
 
-/// Where key i begins in sums of dK (or dV), [key / 16][column tile][16 keys][16 columns].
+/// Returns where key i begins in sums of dK (or dV), [key / 16][column tile][16 keys][16 columns].
 template <class N>
 ANNULUS_INLINE N* key_sum_row(N* sums, std::int64_t i, int columns) {
   return sums + i / kTileRows * kTileRows * columns + i % kTileRows * kTileRows;

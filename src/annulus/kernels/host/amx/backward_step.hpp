@@ -8,7 +8,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// What a block reads and writes: 44 KiB of the first-level cache at D = 128.
+/// Memory that every block reads and writes: 44 KiB of the first-level cache at D = 128.
 struct BlockMemory {
   /// [2 tiles of keys][2 halves of rows][16 keys][16 rows]
   alignas(64) float scores[kBlockKeys * kStepRows];
@@ -17,7 +17,7 @@ struct BlockMemory {
   alignas(64) std::uint16_t p[kBlockKeys * kStepRows];
   alignas(64) std::uint16_t ds[kBlockKeys * kStepRows];
   /// dK and dV of the block's keys, summed over the chunk's rows: [column tile][2 tiles of keys][16 keys][16 columns].
-  /// They are added to the sums of all chunks after the chunk's last row (GradientViews says why).
+  /// They are added to the sums of all chunks after the chunk's last row, which keeps the digits of small terms.
   alignas(64) float dk[kBlockKeys * kMaxMatrixDim];
   alignas(64) float dv[kBlockKeys * kMaxMatrixDim];
 };
@@ -35,7 +35,7 @@ ANNULUS_INLINE Floats exp2_of_difference(Floats x) {
   return times_power_of_two(p, whole);
 }
 
-/// Stores 32 numbers, [half][vector], rounded to bfloat16: those of one key for the 32 rows of a block.
+/// Stores the 32 numbers of one key for the rows of a block, [half][vector], rounded to bfloat16.
 ANNULUS_INLINE void store_rounded(std::uint16_t* to, const Floats (&x)[kHalves][kTileVectors]) {
 #pragma GCC unroll 4
   for (int v = 0; v < kTileVectors; ++v) {
@@ -48,7 +48,7 @@ ANNULUS_INLINE void store_rounded(std::uint16_t* to, const Floats (&x)[kHalves][
   }
 }
 
-/// Stores the rounded dS of two keys as 32 words of both keys, one for each row: row i is at index_of_row(i).
+/// Stores the rounded dS of two keys as 32 words, one for each row. The word of row i is at index_of_row(i).
 ANNULUS_INLINE void store_key_pairs(BFloat16Pair* to, const std::uint16_t* low, const std::uint16_t* high) {
 #if defined(__AVX512BW__)
   const auto x = load<__m512i>(low), y = load<__m512i>(high);
@@ -97,10 +97,10 @@ ANNULUS_INLINE_BESIDE void weigh_block_pair(const Block& b, BlockMemory& memory,
   store_key_pairs(b.kept_ds + u * kTileRows, rounded, rounded + kStepRows);
 }
 
-/// Does three things at once, as in the forward pass. It adds block `before`, whose P and dS are in memory, to dV and
-/// dK. It replaces this P and dS by those of `now`, made from S^T and dP^T. It replaces this S^T and dP^T by those of
-/// `next`; dP^T stays in registers 0 to 3 until the next call. With D = 64, dV and dK take 16 products, S^T 8 and dP^T
-/// 8. P and dS of 16 pairs of keys are made beside the first 24. Without kAdds the first 16 products are left out.
+/// Does three things at once. It adds block `before`, whose P and dS are in memory, to dV and dK. It replaces this P
+/// and dS by those of `now`, made from S^T and dP^T. It replaces this S^T and dP^T by those of `next`; dP^T stays in
+/// registers 0 to 3 until the next call. With D = 64, dV and dK take 16 products, S^T takes 8 and dP^T 8. P and dS of
+/// 16 pairs of keys are made beside the first 24 products. Without kAdds the first 16 products are left out.
 template <int kDepth, bool kMasked, bool kAdds>
 __attribute__((noinline)) void advance_block(TileRegisters& tiles, BlockMemory& memory, const Block& next,
                                              const Block& now, const Block& before, float score_factor) {

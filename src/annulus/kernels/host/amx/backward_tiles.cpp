@@ -56,8 +56,8 @@ void ChunkWork::make_first(const Block& b) {
 float half_of(Pair word, int half) { return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u); }
 float wide(std::uint16_t bits) { return bits_as<float>(std::uint32_t(bits) << 16); }
 
-/// Adds b to dV and dK if dout or Q is not finite. Leaves out keys that a row does not see, because 0 times infinity
-/// is NaN.
+/// Adds block b to dV and dK if dout or Q is not finite. Leaves out keys that a row does not see, because 0 times
+/// infinity is NaN.
 void ChunkWork::add_keys_seen(const Block& b) {
   for (int key = 0; key < kBlockKeys; ++key) {
     const auto seen = [&](int row) { return b.begin[row] <= b.key + key && b.key + key < b.end[row]; };

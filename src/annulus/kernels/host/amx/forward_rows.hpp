@@ -1,5 +1,5 @@
-// Which rows and keys a step of the forward pass on the matrix unit has, and what is done to their scores and sums row
-// by row. Used for products of bfloat16 (forward_tiles.cpp) and of numbers in parts (split_forward.cpp).
+// Walks over the steps of the forward pass on the matrix unit, and changes a step's scores and sums row by row. Used
+// for products of bfloat16 (forward_tiles.cpp) and of numbers in parts (split.hpp, split_forward.cpp).
 #pragma once
 
 #include "annulus/kernels/host/amx/forward_step.hpp"
@@ -7,7 +7,7 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Walks over those steps of a tile in which a row sees a key, one group of rows after another.
+/// Walks over the steps of a tile in which some row sees a key, one group of rows after another.
 class Walk {
  public:
   /// `parts`: how many parts a number has; `columns`: how many tiles of columns values and accumulators have.
@@ -46,8 +46,8 @@ class Walk {
       end_ = within(panels_.end[row]);
       if (begin >= end_) continue;
       whole_begin_ = within(panels_.begin[row]);
-      // At most tile_.count: so a last step that is filled up with zeros counts as masked, because no row sees the
-      // zeros.
+      // This is at most tile_.count. So if the last step is filled up with zeros, it counts as masked, because no row
+      // sees the zeros.
       whole_end_ = within(panels_.end[last]);
       const int number = begin / kStepKeys;
       step_.keys = tile_.keys + std::int64_t(number) * key_words_;
@@ -68,10 +68,10 @@ class Walk {
 
   const QueryPanels<BFloat16Pair>& panels_;
   const KeyTile<BFloat16Pair>& tile_;
-  const int depth_, columns_;          // how many tiles the parts of a row take; how many tiles of columns
-  const int key_words_, value_words_;  // words of a step's keys and values
-  int end_ = 0;                        // end of keys that some row of the group sees; next line: keys that all see
-  int whole_begin_ = 0, whole_end_ = 0;
+  const int depth_, columns_;            // how many tiles the parts of a row take; how many tiles of columns
+  const int key_words_, value_words_;    // words of a step's keys and values
+  int end_ = 0;                          // end of the keys that some row of the group sees
+  int whole_begin_ = 0, whole_end_ = 0;  // the keys that all rows of the group see
   Step step_ = {};
 };
 
@@ -80,25 +80,25 @@ struct SeenKeys {
   std::int64_t begin, end;
 };
 
-/// What is done to the scores and sums of a step row by row.
+/// Changes the scores and sums of a step row by row.
 class StepRows {
  public:
   /// `factor`: a score times `factor` is in base 2; `columns`: how many tiles of columns accumulators have.
   StepRows(const QueryPanels<BFloat16Pair>& panels, const KeyTile<BFloat16Pair>& tile, int columns, float factor)
       : panels_(panels), tile_(tile), columns_(columns), factor_(factor) {}
 
-  /// Number of row i of the step; a row that does not exist sees what the last existing one sees.
+  /// Returns the number of row i of the step. If this row does not exist, returns the number of the last row that does.
   std::int64_t row_of(const Step& step, int i) const {
     return step.row + i < panels_.rows ? step.row + i : panels_.rows - 1;
   }
-  /// The step's keys that its row i sees: [begin, end), which may reach beyond the step.
+  /// Returns which of the step's keys its row i sees: [begin, end), which may reach beyond the step.
   SeenKeys seen_by(const Step& step, int i) const {
     const std::int64_t row = row_of(step, i), first = tile_.first + step.first_key;
     return {panels_.begin[row] - first, panels_.end[row] - first};
   }
   void hide_unseen(const Step& step, float* scores) const;
-  /// `only_empty`: only of rows that have seen no key. Other rows must wait until the step before is added to the
-  /// accumulators, because that step's weights are in the old scale.
+  /// `only_empty`: raises m only of rows that have seen no key. Other rows must wait until the step before is added to
+  /// the accumulators, because that step's weights are in the old scale.
   void raise_maxima(const Step& step, const float* scores, bool only_empty = false) const;
   bool has_empty_rows(const Step& step) const;
 
@@ -135,8 +135,8 @@ inline void StepRows::hide_unseen(const Step& step, float* scores) const {
   }
 }
 
-/// Brings a row's l and accumulators to another scale: times 2^by, where `by` is an even number below 0. It multiplies
-/// twice by 2^(by / 2), because 2^by may be too small for a float.
+/// Multiplies a row's l and accumulators by 2^by, where `by` is an even number below 0. Multiplies twice by 2^(by / 2),
+/// because 2^by may be too small for a float.
 inline void StepRows::rescale(const Step& step, int row, float by) const {
   const float half = by / 2;
   const float root = half < -126 ? 0.f : bits_as<float>(std::uint32_t(int(half) + 127) << 23);
@@ -167,7 +167,7 @@ inline void StepRows::raise_maxima(const Step& step, const float* scores, bool o
   }
 }
 
-/// Whether some row has seen no key yet.
+/// True if some row has seen no key yet.
 inline bool StepRows::has_empty_rows(const Step& step) const {
   for (int v = 0; v < kStepRows; v += kLanes<float>)
     if (any_above(broadcast(-kLargest<float>), load<Floats>(step.max + v))) return true;

@@ -29,9 +29,10 @@ struct Ones {
 };
 constexpr Ones kOnes;
 
-/// Where the tile in register 1 must still be stored; with more than two depth tiles, the tile in register 0 belongs
-/// directly before it. Such a tile is stored while the next product runs: a store that waits for its product would
-/// fill the processor's scheduler, and no later instruction could start.
+/// The address at which the tile in register 1 must still be stored. With more than two depth tiles, the tile in
+/// register 0 must also be stored, directly before this address. Such tiles are stored while the next product runs,
+/// because a store that waits for its product would fill the processor's scheduler, and no later instruction could
+/// start.
 struct LateStore {
   float* to;
   long stride;
@@ -57,8 +58,8 @@ ANNULUS_INLINE void add_scores_plainly(TileRegisters& tiles, const Step& step, i
     }
 }
 
-/// Adds the step's two products to one tile of O^T, or to l: there the stride is 0, so all tile rows are the same
-/// memory.
+/// Adds the step's two products to one tile of O^T, or to l. For l the stride is 0, so that all rows of the tile are
+/// the same memory.
 ANNULUS_INLINE void add_values_plainly(TileRegisters& tiles, const BFloat16Pair* values, int product_stride,
                                        const BFloat16Pair* weights, float* to, long stride) {
   tiles.load<0>(to, stride);
@@ -91,9 +92,9 @@ ANNULUS_INLINE void flush(TileRegisters& tiles, bool two, const LateStore& late)
   tiles.store<1>(late.to, late.stride);
 }
 
-/// Makes those weights of a step that are assigned to product number i of `all`, while this product runs. It is a
-/// function, not a lambda of advance(): if a second closure refers to the Weigher, GCC 12 keeps it in memory, not in
-/// registers.
+/// Computes the weights of a step that are assigned to product number i of `all`, while this product runs. This is a
+/// function, not a lambda of advance(), because GCC 12 would keep the Weigher in memory, not in registers, if a second
+/// closure referred to it.
 template <int i, int all>
 ANNULUS_INLINE void weigh_beside(StepMemory& memory, Weigher& weigher) {
   constexpr int units = kStepKeys / 2, begin = i * units / all, end = (i + 1) * units / all;

@@ -1,6 +1,7 @@
 // The forward pass of the instruction set amx, for products of bfloat16 (see TileFunctions). It takes the tile's keys
-// in steps of 64 and rows in groups of 32. It is compiled for the matrix unit, and for vectors instead of it
-// (instruction_sets.cmake), with the same bits: all operations besides the products are the same, in the same order.
+// in steps of 64 and rows in groups of 32. This file is compiled for the matrix unit, and again for each vector set
+// that can replace the unit (instruction_sets.cmake). All give the same bits, because all operations besides the
+// products are the same, in the same order.
 //
 // m, l and accumulators are those of online_softmax.hpp, with two exceptions: a score may be above m by a little less
 // than 1, and products of the matrix unit add up l, from the rounded weights.
@@ -39,8 +40,8 @@ class TileWork {
   StepMemory memory_;
 };
 
-/// Makes a step's weights again, in a way that is right for any scores. memory_ keeps its scores, which are those of
-/// the next step.
+/// Computes a step's weights again, in a way that is right for any scores. Afterwards memory_ has the same scores as
+/// before, which are those of the next step.
 void TileWork::weigh_again(const Step& now) {
   alignas(64) float next[kStepKeys * kStepRows];
   __builtin_memcpy(next, memory_.scores, sizeof next);
@@ -89,7 +90,7 @@ void TileWork::run() {
 }
 
 /// Adds a step whose values are not all finite: leaves out keys that a row does not see, row by row, because their
-/// weight 0 times infinity is NaN. The chains of multiply-adds are those of the matrix unit.
+/// weight 0 times infinity is NaN. The chains of multiply-adds are those of the matrix unit (tile_registers.hpp).
 void TileWork::add_seen(const Step& step) const {
   const auto half_of = [](Pair word, int half) {
     return bits_as<float>(half == 0 ? word.bits << 16 : word.bits & 0xffff0000u);
@@ -116,7 +117,7 @@ void TileWork::add_seen(const Step& step) const {
   }
 }
 
-/// Does run()'s work one thing after another, for tiles whose values are not all finite.
+/// Does the work of run(), one operation after another, for tiles whose values are not all finite.
 void TileWork::run_plainly() {
   for (Walk walk(panels_, tile_, columns_); !walk.is_done(); walk.go_on()) {
     const Step step = walk.step();

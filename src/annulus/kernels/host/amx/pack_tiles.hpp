@@ -8,9 +8,9 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// How many products one score takes: one per 32 numbers of a row.
+/// Returns how many products one score takes: one for each 32 numbers of a row.
 constexpr int depth_tiles(int head_dim) { return (head_dim + kProductDepth - 1) / kProductDepth; }
-/// How many tiles of 16 columns the values have.
+/// Returns how many tiles of 16 columns the values have.
 constexpr int column_tiles(int head_dim) { return (head_dim + kTileRows - 1) / kTileRows; }
 
 /// pack_keys() packs keys as first operands of their scores: [key / 16][depth tile][16 keys][16 words]; zero beyond

@@ -1,4 +1,4 @@
-// Numbers of float32 (or float16) as sums of two or three numbers of bfloat16, for products on the matrix unit.
+// Splits numbers of float32 (or float16) into two or three numbers of bfloat16, their parts, for the matrix unit.
 //
 // x = x0 + x1 + ...: x0 is x rounded to bfloat16, x1 is the rest rounded to bfloat16, and so on. Three parts hold all
 // 24 bits of a float32, two parts all 11 bits of a float16. A product of two numbers is the sum of the products of
@@ -10,12 +10,12 @@
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// x rounded to bfloat16, ties away from zero. The result is infinite or NaN for |x| near the largest number.
+/// Returns x rounded to bfloat16, ties away from zero. The result is infinite or NaN for |x| near the largest number.
 ANNULUS_INLINE Floats upper_part(Floats x) {
   return bits_as<Floats>((bits_as<Vec<std::uint32_t>>(x) + 0x8000u) & 0xffff0000u);
 }
 
-/// Splits numbers that are not large. The last of three parts needs no rounding: 7 bits are left for it.
+/// Splits numbers that are not large. The last of three parts needs no rounding, because only 7 bits are left for it.
 template <int kParts>
 ANNULUS_INLINE void split(Floats x, Floats (&part)[kParts]) {
 #pragma GCC unroll 3
@@ -42,10 +42,11 @@ ANNULUS_INLINE void split_stored(Floats x, Floats (&part)[kParts]) {
   for (int i = 1; i < kParts; ++i) part[i] = others[i - 1];
 }
 
-/// Words of two vectors of parts: `low` in the low halves.
+/// Returns words of two vectors of parts, with `low` in the low halves.
 ANNULUS_INLINE Pairs side_by_side(Floats low, Floats high) { return bits_as<Pairs>(high) | bits_as<Pairs>(low) >> 16; }
 
-/// Numbers d, d + 1, ... of a row times `factor`, in parts; 0 beyond head_dim.
+/// Loads numbers d, d + 1, ... of a row, multiplies them by `factor` and splits them into parts. Numbers beyond
+/// head_dim are 0.
 template <class Storage, int kParts>
 ANNULUS_INLINE void load_parts(const Storage* row, int d, int head_dim, float factor, Floats (&part)[kParts]) {
   split_stored<kParts>(load_some_as<float>(row + d, d < head_dim ? head_dim - d : 0) * broadcast(factor), part);
@@ -56,10 +57,10 @@ ANNULUS_INLINE void store_parts(std::uint16_t* to, Floats first, Floats second) 
   Rounded(second, first).store_rows(to + kLanes<float>, to);
 }
 
-/// 2^(x - shift) with float's precision; shift is an integer. The fraction is taken from x itself, so if the shift
-/// rises by k, the result changes by the exact factor 2^-k (rule K of online_softmax.hpp). `power` becomes a number
-/// that is at least 0 if the result is 1 or more. The result is 0 for x = -inf, infinite for +inf. Degree 5 as in
-/// exp2.hpp, error 8.2e-8. All results are the same on every processor.
+/// Returns 2^(x - shift) with float's precision; shift is an integer. The fraction is taken from x itself, so if the
+/// shift rises by k, the result changes by the exact factor 2^-k (rule K of online_softmax.hpp). `power` becomes a
+/// number that is at least 0 if the result is 1 or more. The result is 0 for x = -inf, infinite for +inf. The
+/// polynomial of degree 5 is that of exp2.hpp, with an error of 8.2e-8. All results are the same on every processor.
 ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
   Floats whole;
   const Floats r = fraction_of(x, whole);
@@ -75,7 +76,7 @@ ANNULUS_INLINE Floats exact_exp2(Floats x, Floats shift, Floats& power) {
 #endif
 }
 
-/// Parts of two numbers that are multiplied.
+/// A product of two parts: part number a of the first factor and part number b of the second one.
 struct PartPair {
   int a, b;
 };
@@ -109,7 +110,7 @@ struct TileBlock {
   }
 };
 
-/// Products of two tiles of A (rows), two of B (columns), and of their parts, added up in registers 0 to 3.
+/// Adds up products of two tiles of A (rows), two of B (columns), and of their parts, in registers 0 to 3.
 template <int kParts>
 class PartProducts {
  public:
@@ -122,10 +123,10 @@ class PartProducts {
     is_first_ = true;
     from_zero_ = from_zero;
   }
-  /// Adds products and calls beside() after each second one. a_part, b_part: words between two parts; b_stride: bytes
-  /// between two rows of a tile of B. The sums of the block before are stored one after another beside the first four
-  /// products: a store that waits for its product would fill the processor's scheduler, and no later instruction could
-  /// start.
+  /// Adds products and calls beside() after every second product. a_part, b_part: words between two parts; b_stride:
+  /// bytes between two rows of a tile of B. The sums of the block before are stored one after another beside the first
+  /// four products, because a store that waits for its product would fill the processor's scheduler, and no later
+  /// instruction could start.
   template <class Beside>
   ANNULUS_INLINE_MEMBER void add(const BFloat16Pair* a0, const BFloat16Pair* a1, long a_part, const BFloat16Pair* b0,
                                  const BFloat16Pair* b1, long b_part, long b_stride, const Beside& beside) {
@@ -182,7 +183,7 @@ struct Alone {
   ANNULUS_INLINE_MEMBER void operator()() const {}
 };
 
-/// Where a number's parts are: in the low halves (half = 0) or high halves (1) of words that are `part` words apart.
+/// The parts of one number: in the low halves (half = 0) or high halves (1) of words that are `part` words apart.
 struct NumberInParts {
   const BFloat16Pair* word;
   int half;
@@ -200,8 +201,9 @@ struct NumberInParts {
   }
 };
 
-/// Adds those of 32 products a(k) b(k) for which seen(k) holds, with the bits of the matrix unit. If some of these
-/// numbers are not finite, whole numbers are multiplied, because infinity times a part that is 0 would be NaN.
+/// Adds to `sum` those of 32 products a(k) b(k) for which seen(k) is true, with the bits of the matrix unit. If some of
+/// these numbers are not finite, multiplies whole numbers, not parts, because infinity times a part that is 0 would be
+/// NaN.
 template <int kParts, class A, class B, class Seen>
 void add_product_of_seen(float& sum, const A& a, const B& b, const Seen& seen) {
   bool is_finite = true;

@@ -1,7 +1,7 @@
 // The backward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp), block by block of 32 keys
-// and 32 rows, as in backward_tiles.cpp: S^T = K Q^T, dP^T = V dout^T, dV += P^T dout, dK += dS^T Q, and for up to 256
-// keys at once dQ^T += K^T dS. P and dS have float's precision before they are cut into parts. Q is multiplied by
-// scale * log2(e), as in tiles of floats: accumulators of dk hold log2(e) dk.
+// and 32 rows, as in backward_tiles.cpp. The products are S^T = K Q^T, dP^T = V dout^T, dV += P^T dout, dK += dS^T Q
+// and, for up to 256 keys at once, dQ^T += K^T dS. P and dS have float's precision before they are split into parts. Q
+// is multiplied by scale * log2(e), as in tiles of floats, so accumulators of dk hold log2(e) dk.
 #include "annulus/kernels/host/amx/split_backward_step.hpp"
 #include "annulus/kernels/host/amx/tables.hpp"
 
@@ -42,7 +42,7 @@ class SplitChunk {
   SplitBlockMemory<kParts> memory_;
 };
 
-/// to = 32 keys (or values) times 32 rows.
+/// Sets `to` to the products of 32 keys (or values) and 32 rows.
 template <int kParts>
 template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::multiply(const Pair* a, const Pair* words, float* to,
@@ -53,7 +53,7 @@ inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::multiply(const Pair* a, co
     products_.add(a, a + tile, kTileWords, words, words + kTileRows, part, kGroupStride, beside);
 }
 
-/// sums += P^T dout, or dS^T Q.
+/// Computes sums += P^T dout, or dS^T Q.
 template <int kParts>
 template <class Beside>
 inline ANNULUS_INLINE_MEMBER void SplitChunk<kParts>::add(float* sums, const std::uint16_t* factors, const Pair* rows,
@@ -104,8 +104,8 @@ void SplitChunk<kParts>::add_to_keys(const Block& b) {
   products_.flush();
 }
 
-/// Adds b to dV and dK if dout or Q is not finite. Leaves out keys that a row does not see, because 0 times infinity
-/// is NaN.
+/// Adds block b to dV and dK if dout or Q is not finite. Leaves out keys that a row does not see, because 0 times
+/// infinity is NaN.
 template <int kParts>
 void SplitChunk<kParts>::add_keys_seen(const Block& b) {
   const Factors<kParts>& from = factors_of(number_ + 1);
@@ -234,7 +234,7 @@ void pack_keys(const void* const* rows, std::int64_t count, int head_dim, float,
   pack_first_operands<Storage, kParts>(rows, count, round_up(int(count), kBlockKeys), head_dim, to);
 }
 
-/// K as first operand of dQ^T: [key / 32][column tile][part][16 columns][16 words of two keys].
+/// Packs K as first operand of dQ^T: [key / 32][column tile][part][16 columns][16 words of two keys].
 template <class Storage, int kParts>
 bool pack_key_columns_in_parts(const void* const* rows, int count, int head_dim, int, const RowFactors<float>&,
                                Pair* to) {
@@ -249,13 +249,13 @@ bool pack_key_columns_in_parts(const void* const* rows, int count, int head_dim,
 // (Block::factors), so dout is packed without them.
 ANNULUS_INLINE float factor_of(const RowFactors<float>& factors) { return factors.step == 0 ? *factors.of : 1; }
 
-/// Q (or dout) as second operand of S^T (or dP^T): [row / 32][part][word][32 rows].
+/// Packs Q (or dout) as second operand of S^T (or dP^T): [row / 32][part][word][32 rows].
 template <class Storage, int kParts>
 bool pack_words(const void* const* rows, int count, int head_dim, int, const RowFactors<float>& factors, Pair* to) {
   return pack_words_of_rows<Storage, kParts>(rows, count, head_dim, factor_of(factors), to);
 }
 
-/// Q (or dout) as second operand of dK (or dV): [row / 32][column tile][part][16 words of two rows][16 columns].
+/// Packs Q (or dout) as second operand of dK (or dV): [row / 32][column tile][part][16 words of two rows][16 columns].
 template <class Storage, int kParts>
 bool pack_rows_in_parts(const void* const* rows, int count, int head_dim, int, const RowFactors<float>& factors,
                         Pair* to) {

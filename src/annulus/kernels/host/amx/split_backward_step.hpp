@@ -1,5 +1,5 @@
-// What a block of 32 keys and 32 rows of the backward pass has in memory, for numbers in parts, and how P and dS are
-// made from S and dP.
+// Makes P and dS from S and dP, for a block of 32 keys and 32 rows of the backward pass with numbers in parts
+// (split.hpp), and defines the block's memory.
 #pragma once
 
 #include "annulus/kernels/host/amx/backward_blocks.hpp"
@@ -19,7 +19,7 @@ struct Factors {
   alignas(64) std::uint16_t ds[kParts * kBlockNumbers];
 };
 
-/// What blocks read and write again and again.
+/// Memory that every block uses again.
 template <int kParts>
 struct SplitBlockMemory {
   /// [2 tiles of keys][2 halves of rows][16 keys][16 rows]

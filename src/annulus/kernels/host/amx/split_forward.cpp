@@ -1,6 +1,6 @@
-// The forward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp): the tile's keys in steps of
-// 64, rows in groups of 32, as in forward_tiles.cpp. Scores, weights and sums have float's precision: m is that of
-// online_softmax.hpp, and l is the sum of the weights before they are cut into parts, key after key.
+// The forward pass of precisions 3xbfloat16 and 6xbfloat16 on the matrix unit (split.hpp). It takes the tile's keys in
+// steps of 64 and rows in groups of 32, as in forward_tiles.cpp. Scores, weights and sums have float's precision. m is
+// that of online_softmax.hpp, and l is the sum of the weights before they are split into parts, key after key.
 //
 //   queries  [row / 32][part][word][32 rows]            numbers times scale * log2(e), as in float tiles
 //   keys     [key / 16][depth tile][part][16 keys][16 words]
@@ -17,7 +17,7 @@ using Pair = BFloat16Pair;
 
 constexpr int kPartWords = kStepKeys * kStepRows / 2;  // words of one part of a step's weights
 
-/// What steps use again and again, so that it stays in the first-level cache.
+/// Memory that every step uses again, so that it stays in the first-level cache.
 template <int kParts>
 struct SplitMemory {
   /// [4 tiles of keys][2 halves][16 keys][16 rows]
@@ -50,7 +50,7 @@ class Weights {
       make_half<1>(made_ / kHalves - 1);
   }
   ANNULUS_INLINE_MEMBER int made() const { return made_; }
-  /// Whether m of a row must rise.
+  /// True if m of a row must rise.
   ANNULUS_INLINE_MEMBER bool need_care() const {
     bool any = false;
     for (int v = 0; v < kVectors; ++v) any |= any_above(power_[v], broadcast(-0x1p-100f));
@@ -161,7 +161,7 @@ inline ANNULUS_INLINE_MEMBER void SplitWork<kParts>::add_values(const Step& step
 /// of `next`. Weights are made beside products, so that the matrix unit and vectors work at the same time. New scores
 /// of the first two tiles of keys are stored when at least half of the weights are made: then the old scores of these
 /// tiles are no longer needed. The other new scores are stored by the next products (or by flush()), when all weights
-/// are made.
+/// are made. Returns false if the weights must be made again, by weigh_again().
 template <int kParts>
 bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* before) {
   Weights<kParts> weights(now, memory_.scores, weights_of(number_));
@@ -180,7 +180,7 @@ bool SplitWork<kParts>::advance(const Step* next, const Step& now, const Step* b
   return true;
 }
 
-/// Makes the weights from the scores in memory, for any scores. Scores that overflowed all get the same weight.
+/// Computes the weights from the scores in memory, for any scores. Scores that overflowed all get the same weight.
 template <int kParts>
 void SplitWork<kParts>::weigh_with_care(const Step& now) {
   if (now.is_masked) rows_.hide_unseen(now, memory_.scores);
@@ -195,7 +195,8 @@ void SplitWork<kParts>::weigh_with_care(const Step& now) {
   weights.store_sums();
 }
 
-/// Makes the weights of `now` again. memory_ keeps its scores, which are those of the next step.
+/// Computes the weights of `now` again. Afterwards memory_ has the same scores as before, which are those of the next
+/// step.
 template <int kParts>
 void SplitWork<kParts>::weigh_again(const Step& now) {
   alignas(64) float next[kStepKeys * kStepRows];
@@ -288,7 +289,8 @@ void pack_queries(const void* const* rows, std::int64_t count, int head_dim, flo
   pack_words_of_rows<Storage, kParts>(rows, count, head_dim, factor, to);
 }
 
-/// Rows as first operands: [row / 16][depth tile][part][16 rows][16 words], zero up to a multiple of kStepKeys rows.
+/// Packs rows as first operands: [row / 16][depth tile][part][16 rows][16 words], zero up to a multiple of kStepKeys
+/// rows.
 template <class Storage, int kParts>
 void pack_keys_in_parts(const void* const* rows, int count, int head_dim, Pair* to) {
   pack_first_operands<Storage, kParts>(rows, count, round_up(count, kStepKeys), head_dim, to);

@@ -1,12 +1,12 @@
-// Packs rows of float32 or float16, in parts (split.hpp), into operands of the matrix unit: as pack_tiles.hpp and
-// backward_pack.hpp do for bfloat16, with the parts of each tile one after another.
+// Splits rows of float32 or float16 into parts (split.hpp) and packs them into operands of the matrix unit. Layouts are
+// those of pack_tiles.hpp and backward_pack.hpp, but with the parts of each tile one after another.
 #pragma once
 
 #include "annulus/kernels/host/amx/split.hpp"
 
 namespace annulus::kernels::host::ANNULUS_INSTRUCTION_SET {
 
-/// Whether no lane has a NaN: x - x is 0 for finite x, otherwise NaN, and a sum with a NaN stays NaN.
+/// True if no lane is NaN. Lanes are sums of x - x, which is 0 for finite x, otherwise NaN; a sum with a NaN stays NaN.
 ANNULUS_INLINE bool is_zero(Floats differences) {
   for (int i = 0; i < kLanes<float>; ++i)
     if (differences[i] != 0) return false;
@@ -15,8 +15,8 @@ ANNULUS_INLINE bool is_zero(Floats differences) {
 
 ANNULUS_INLINE std::uint16_t* halves_of(BFloat16Pair* words) { return reinterpret_cast<std::uint16_t*>(words); }
 
-/// Rows as first operands: [row / 16][depth tile][part][16 rows][16 words]; zero beyond head_dim, and for rows from
-/// `count` to `padded`.
+/// Packs rows as first operands: [row / 16][depth tile][part][16 rows][16 words]; zero beyond head_dim, and for rows
+/// from `count` to `padded`.
 template <class Storage, int kParts>
 ANNULUS_INLINE void pack_first_operands(const void* const* rows, std::int64_t count, std::int64_t padded, int head_dim,
                                         BFloat16Pair* to) {
@@ -39,7 +39,7 @@ ANNULUS_INLINE void pack_first_operands(const void* const* rows, std::int64_t co
   }
 }
 
-/// Rows as second operands: [row / 32][part][word][32 rows]; `count` is a multiple of 32. Numbers are multiplied
+/// Packs rows as second operands: [row / 32][part][word][32 rows]; `count` is a multiple of 32. Numbers are multiplied
 /// by `factor`. Returns whether all numbers are finite.
 template <class Storage, int kParts>
 ANNULUS_INLINE bool pack_words_of_rows(const void* const* rows, std::int64_t count, int head_dim, float factor,
@@ -73,7 +73,7 @@ ANNULUS_INLINE bool pack_words_of_rows(const void* const* rows, std::int64_t cou
   return is_zero(differences);
 }
 
-/// Columns d ... d + 15 of 32 rows: [part][16 columns][16 words]; word i has the numbers of rows 2 i and 2 i + 1.
+/// Packs columns d ... d + 15 of 32 rows: [part][16 columns][16 words]; word i has the numbers of rows 2 i and 2 i + 1.
 template <class Storage, int kParts>
 ANNULUS_INLINE void pack_columns_in_parts(const void* const* rows, int d, int head_dim, Floats& differences,
                                           BFloat16Pair* to) {
@@ -96,8 +96,8 @@ ANNULUS_INLINE void pack_columns_in_parts(const void* const* rows, int d, int he
     }
 }
 
-/// 32 rows, columns d ... d + 15: [part][16 words of rows 2 i and 2 i + 1][16 columns]. Numbers are multiplied by
-/// `factor`.
+/// Packs columns d ... d + 15 of 32 rows: [part][16 words of rows 2 i and 2 i + 1][16 columns]. Numbers are multiplied
+/// by `factor`.
 template <class Storage, int kParts>
 ANNULUS_INLINE void pack_row_pairs(const void* const* rows, int d, int head_dim, float factor, BFloat16Pair* to) {
   constexpr int n = kLanes<float>;

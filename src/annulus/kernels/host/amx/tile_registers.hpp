@@ -34,8 +34,9 @@ class TileRegisters {
   TileRegisters(const TileRegisters&) = delete;
   TileRegisters& operator=(const TileRegisters&) = delete;
 
-  // Each statement names "memory", because the compiler does not know which memory it reads or writes (GCC 12 does not
-  // know this even of its own intrinsics), and because the order in the source is the schedule and must stay.
+  // Each statement names "memory", because the compiler does not know which memory the statement reads or writes (GCC
+  // 12 does not know this even of its own intrinsics), and because the order in the source is the schedule and must
+  // stay.
   template <int t>
   ANNULUS_INLINE_MEMBER void zero() {
     asm volatile("tilezero %%tmm%c0" ::"i"(t) : "memory");
@@ -45,7 +46,7 @@ class TileRegisters {
   ANNULUS_INLINE_MEMBER void load(const void* from, long stride = 64) {
     asm volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");
   }
-  /// The same for data that is read only once: a hint not to displace other data from the first-level cache.
+  /// load() for data that is read only once, with a hint not to displace other data from the first-level cache.
   template <int t>
   ANNULUS_INLINE_MEMBER void stream(const void* from, long stride = 64) {
     asm volatile("tileloaddt1 (%1,%2,1), %%tmm%c0" ::"i"(t), "r"(from), "r"(stride) : "memory");

@@ -52,8 +52,8 @@ constexpr float kLargestShift = 0x1p22f;
 
 using Bits = Vec<std::uint32_t>;
 
-/// p * 2^power; every lane of `power` is an integer, and p is 0.5 to 4. A result below 2^-126 becomes 0, because
-/// denormal numbers are flushed.
+/// Returns p * 2^power. Every lane of `power` is an integer, and p is 0.5 to 4. A result below 2^-126 becomes 0,
+/// because denormal numbers are flushed.
 ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 #if defined(__AVX512F__)
   return _mm512_scalef_ps(p, power);
@@ -69,8 +69,8 @@ ANNULUS_INLINE Floats times_power_of_two(Floats p, Floats power) {
 #endif
 }
 
-/// x minus the largest integer <= x, rounded down: 0 <= fraction < 1; 0 for infinite x. All processors get the bits of
-/// VREDUCEPS. `whole` becomes that integer, or, with AVX-512, x itself, because VSCALEFPS rounds it down.
+/// Returns x minus the largest integer <= x, rounded down: 0 <= fraction < 1, and 0 for infinite x. All processors get
+/// the bits of VREDUCEPS. `whole` becomes that integer or, with AVX-512, x itself, because VSCALEFPS rounds x down.
 ANNULUS_INLINE Floats fraction_of(Floats x, Floats& whole) {
 #if defined(__AVX512F__)
   whole = x;
@@ -83,19 +83,20 @@ ANNULUS_INLINE Floats fraction_of(Floats x, Floats& whole) {
 #else
   for (int i = 0; i < kLanes<float>; ++i) whole[i] = __builtin_floorf(finite[i]);
 #endif
-  // For -1 < x < 0 the difference may be inexact: then `less` is what it lacks.
+  // For -1 < x < 0 the difference may be inexact. If it was rounded up, `less` is below 0.
   const Floats difference = finite - whole, less = finite - (difference + whole);
   return less < Floats{} ? bits_as<Floats>(bits_as<Vec<std::uint32_t>>(difference) - 1u) : difference;
 #endif
 }
 
-/// What weigh_pair() needs of a group's rows: their shifts, and the OR of all x so far.
+/// The shifts of a group's rows, and the OR of all x so far, for weigh_pair().
 struct Weigher {
   Floats factor, shift[kHalves][kTileVectors];
   Bits seen[kHalves];
 };
 
-/// A row with m = -inf sees no key of this step (its m would have been raised before): any shift will do.
+/// Returns the shifts of rows. A row with m = -inf sees no key of this step, because otherwise its m would have been
+/// raised before. So any shift will do for it.
 ANNULUS_INLINE Floats shift_of(Floats m) {
   const Floats largest = broadcast(kLargestShift), none = broadcast(-kInfinity<float>);
   const auto is_beyond = (m > largest) | (m < -largest);
@@ -116,7 +117,7 @@ ANNULUS_INLINE Weigher weigher_of(const float* m, float factor) {
   return w;
 }
 
-/// Whether m of a row must rise or is too large for an exact shift, or a score is NaN or +inf.
+/// True if m of a row must rise or is too large for an exact shift, or if a score is NaN or +inf.
 ANNULUS_INLINE bool needs_care(const Weigher& w) {
   const Bits other = ((w.seen[0] | w.seen[1]) ^ kCleanBits) & kCleanMask;
 #if defined(__AVX512F__)
@@ -128,7 +129,7 @@ ANNULUS_INLINE bool needs_care(const Weigher& w) {
 #endif
 }
 
-/// Words of the weights of two keys, made from their x. The weight of `low` is in the low half.
+/// Returns words of the weights of two keys, made from the keys' x. The weight of `low` is in the low half.
 ANNULUS_INLINE Pairs weights_of(Floats low, Floats high) {
 #if defined(__AVX512VBMI__)
   const __m512i x = bits_as<__m512i>(low), y = bits_as<__m512i>(high), table = load<__m512i>(kMantissas.less),
@@ -170,7 +171,7 @@ ANNULUS_INLINE_BESIDE void weigh_pair(StepMemory& memory, Weigher& w) {
     }
 }
 
-/// x of a score for which weigh_pair() may fail. Scores that overflowed all get the same weight; NaN stays NaN.
+/// Returns x of a score for which weigh_pair() may fail. Scores that overflowed all get the same weight; NaN stays NaN.
 ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   const float scaled = score * factor;
   if (scaled != scaled) return scaled;
@@ -182,7 +183,8 @@ ANNULUS_INLINE float careful_fixed_point(float score, float factor, float m) {
   return x < kFixedPoint ? kFixedPoint : x;
 }
 
-/// Computes a step's weights if weigh_pair() may fail; m must be raised before. If both work, their bits are the same.
+/// Computes a step's weights if weigh_pair() may fail. m must be raised before. Where both work, they give the same
+/// bits.
 __attribute__((noinline)) inline void weigh_with_care(StepMemory& memory, const float* m, float factor) {
   for (int u = 0; u < kStepKeys / 2; ++u)
     for (int row = 0; row < kStepRows; ++row) {
