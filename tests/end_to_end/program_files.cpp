@@ -322,6 +322,28 @@ TEST_F(Files, AReplacedFileKeepsItsPermissions) {
   EXPECT_EQ(mode("report.json"), 0600u);
 }
 
+TEST_F(Files, ASweepsTableOfOtherInputIsRefused) {
+  std::filesystem::create_directory(folder / "copies");
+  const std::string make = "generate --output tokens.h5 --heads 2 --head-dim 8 --overwrite --sequence ";
+  ASSERT_EQ(annulus(0, make + "64").status, 0);
+  std::filesystem::copy(folder / "tokens.h5", folder / "copies/tokens.h5");
+  write("own.yaml",
+        "input: {file: tokens.h5}\nbench: {sweep: [{attention.causal: [true, false]}], repeats: 1, file: own.h5}\n");
+  ASSERT_EQ(annulus(1, "bench own.yaml").status, 0);
+  const std::string before = slurp(folder / "own.h5");
+  EXPECT_EQ(annulus(1, "bench own.yaml --set input.file=copies/tokens.h5").status, 0) << "a copy, as on another node";
+  for (const char* other : {"64 --seed 2", "96"}) {
+    ASSERT_EQ(annulus(0, make + other).status, 0);
+    expect_refused("bench own.yaml", 1,
+                   {"belongs to another sweep: contents of tokens.h5: ", "give bench.file another name"});
+  }
+  EXPECT_EQ(slurp(folder / "own.h5"), before);
+  const std::string sweep = "\"bench.sweep=[{input.file: [tokens.h5, copies/tokens.h5]}]\" --set bench.file=both.h5";
+  ASSERT_EQ(annulus(1, "bench own.yaml --set " + sweep).status, 0);
+  ASSERT_EQ(annulus(0, make + "64").status, 0);
+  expect_refused("bench own.yaml --set " + sweep, 1, {"belongs to another sweep: contents of tokens.h5: "});
+}
+
 TEST_F(Files, OutputThatCannotBePrintedIsAnError) {
   write("run.yaml", short_run);
   for (const std::string words : {"list", "info", "--help", "plan run.yaml", "run run.yaml", "run --dry-run run.yaml",

@@ -1,11 +1,19 @@
 #include "annulus/store/fingerprint.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
+#include "annulus/comm/activity.hpp"
 #include "annulus/comm/watchdog.hpp"
+#include "annulus/store/files/descriptor.hpp"
+#include "annulus/store/files/file_system.hpp"
 
 namespace annulus::store {
 namespace {
@@ -89,6 +97,22 @@ std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm) 
   std::uint64_t all = 0;  // summed here and not by MPI, whose signed sum could overflow
   for (const Index part : comm.gather_all(Index(sum))) all += std::uint64_t(part);
   return all;
+}
+
+std::string sample_of(const std::string& file) {
+  constexpr Index pieces = 64, words = 512;
+  const comm::BlockingScope inside("the reading of " + file);
+  const Descriptor descriptor(file, O_RDONLY);
+  struct stat about {};
+  core::require(fstat(descriptor.id(), &about) == 0, [] { return "fstat of an open file"; });
+  std::vector<Index> sample(std::size_t(pieces * words), 0);
+  const Index bytes = words * Index(sizeof(Index)), last = std::max<Index>(0, Index(about.st_size) - bytes);
+  for (Index i = 0; i < pieces; ++i) {
+    if (read_bytes(descriptor, &sample[std::size_t(i * words)], bytes, last / (pieces - 1) * i) < 0) {
+      core::fail(core::ErrorKind::failure, "{}: cannot be read: {}", file, std::strerror(errno));
+    }
+  }
+  return fmt::format("{} bytes, fingerprint {:016x}", Index(about.st_size), fingerprint(sample));
 }
 
 std::uint64_t fingerprint(const std::vector<Index>& numbers) {

@@ -28,6 +28,10 @@ struct HeldRows {
 /// attacker. No row may be on two ranks. Collective.
 std::uint64_t fingerprint(const HeldRows& held, const comm::Communicator& comm);
 
+/// Returns the size of a file and a fingerprint of 64 pieces of it, 4 KiB each: "12288 bytes, fingerprint 00c3...". Two
+/// files of one size that differ only elsewhere get the same text. Throws Error(failure) if it cannot be read. Local.
+std::string sample_of(const std::string& file);
+
 /// The fingerprint of numbers that are the same on every rank.
 std::uint64_t fingerprint(const std::vector<Index>& numbers);
 

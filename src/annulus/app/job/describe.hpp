@@ -1,4 +1,4 @@
-// Describes a job, and who made a file, in words.
+// Describes in words: a job, and the origin of a file (program, machine, time).
 #pragma once
 
 #include <string>
@@ -13,8 +13,9 @@ namespace annulus::app {
 std::string describe_pattern(const strategies::Problem& problem);
 /// The shape: "1 x 65536 rows, 8 heads of 64 (2 key/value heads), float32".
 std::string describe_shape(const Request& request);
-/// The same, with the order of the input's axes and, if products have another type than sums, that type:
-/// "..., bfloat16 (axes bshd), products of bfloat16"; "..., products of 3xbfloat16 by vectors" if there is no AMX.
+/// The shape, the order of the input's axes and, if products have another type than sums, the type of products:
+/// "..., bfloat16 (axes bshd), products of bfloat16". "By vectors" after the type: this machine has no AMX, so vector
+/// instructions compute the products.
 std::string describe_tensors(const Request& request);
 /// The layer: "width 512, rope base 10000, biases, sharding fsdp".
 std::string describe_layer(const Request& request);
@@ -27,8 +28,8 @@ std::vector<std::string> notes_on(const strategies::Problem& problem);
 std::string describe_bits(const Job& job);
 /// The blocks: "32 blocks of 524288 rows, parts of at most 1.2 s and 310.0 MiB".
 std::string describe_blocks(const planner::StreamCut& cut);
-/// The slices: "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB on the fullest
-/// rank".
+/// The units of a run in passes: "6, of 1 batch entry and 2 key/value heads each, the next one read meanwhile, 1.5 GiB
+/// on the fullest rank".
 std::string describe_passes(const Job& job);
 
 // The following functions say who made a file, when, with which program and on which machine.

@@ -112,7 +112,7 @@ void check_output_names(const runfile::RunFile& run, Purpose purpose) {
 
 /// Sets the row of k at which the rows of q begin.
 void place_queries(const Request& request, Problem& problem) {
-  if (request.run.settings.layer || request.is_end_to_end()) return;  // their queries are the rows of k
+  if (request.run.settings.layer || request.is_end_to_end()) return;  // then q has the rows of k
   const runfile::InputSettings& input = request.run.settings.input;
   const auto found = place_asked_queries(input.query_offset, request.query_rows(), problem);
   if (!found) return;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "annulus/app/bench/columns.hpp"
@@ -19,6 +21,7 @@
 #include "annulus/report/text.hpp"
 #include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
+#include "annulus/store/fingerprint.hpp"
 #include "annulus/version.hpp"
 
 namespace annulus::app {
@@ -46,6 +49,21 @@ std::string lines_of(const CaseRecords& records) {
   return lines;
 }
 
+/// Lines of the sweep's identity about the contents of its input files: a table must not mix two files of one name.
+std::string inputs_of(const runfile::BenchFile& file) {
+  std::map<std::string, std::string> contents;
+  for (const runfile::BenchCase& one : file.cases) {
+    const std::optional<std::string> input = file.run_file(one).settings.input.file;
+    const runfile::SweptValue* swept = one.find("input.file");
+    const std::string name = swept ? swept->text : std::filesystem::path(input.value_or("")).filename().string();
+    if (input && !contents.contains(name)) contents[name] = store::sample_of(*input);
+    if (!swept) break;  // all cases read the same file
+  }
+  std::string lines;
+  for (const auto& [name, sample] : contents) lines += fmt::format("contents of {}: {}\n", name, sample);
+  return lines;
+}
+
 /// The files of a sweep: its table, and the file to which this launch adds finished cases. For rank 0 only.
 class SweepStore {
  public:
@@ -55,7 +73,7 @@ class SweepStore {
       : file_(file),
         table_(runfile::follow_links(file.settings.file)),
         json_(file.settings.json.value_or("")),
-        identity_(file.identity()),
+        identity_(file.identity() + inputs_of(file)),
         launch_(table_, identity_) {
     report::check_tables_can_be_made(table_, json_, identity_);
     read();

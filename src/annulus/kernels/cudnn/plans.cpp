@@ -38,7 +38,7 @@ std::string load() {
   return fmt::format("the library of cuDNN could not be loaded: {}; put its folder into LD_LIBRARY_PATH", dlerror());
 }
 
-/// The message that a call of the headers returns or throws; empty: no error.
+/// The message of the error that a function of cuDNN's headers returns or throws; empty: no error.
 template <class Call>
 std::string trouble_of(const Call& call) {
   try {
@@ -178,8 +178,8 @@ class Plans : public Engine {
   }
 
  private:
-  // More plans than one list may have (most_shapes in attend.cpp), since all plans of a list are prepared before the
-  // first one runs.
+  // How many plans are kept: more than one list of calls may need (most_shapes in attend.cpp), because all plans of a
+  // list are prepared before the first one runs.
   static constexpr std::size_t most_kept = 256;
 
   struct Plan {

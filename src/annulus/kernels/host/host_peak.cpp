@@ -1,5 +1,6 @@
 // Measures the peak rate of multiply-adds. Twelve independent accumulators fill the multiply-add pipes of all known
-// processors (two pipes, latency 4 to 5 cycles). Products of pairs have a latency of up to 8 cycles, so they use 24.
+// processors (two pipes, latency 4 to 5 cycles). The instruction for pairs of bfloat16 has a latency of up to 8 cycles,
+// so its loop uses 24 accumulators.
 #include <Kokkos_Core.hpp>
 
 #if defined(__x86_64__)
@@ -29,7 +30,7 @@ double thread_cpu_seconds() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// A loop of multiply-adds. It returns the sum of its accumulators, so that the compiler does not remove them.
+// A loop of multiply-adds. It returns a sum over its accumulators, so that the compiler does not remove them.
 #define ANNULUS_PEAK(NAME, TARGET, VECTOR, FMA)                               \
   TARGET double NAME(long rounds) {                                           \
     VECTOR sum[12], x = VECTOR{} + 0.999f, y = VECTOR{} + 0.001f;             \
@@ -92,8 +93,8 @@ struct Loop {
   int flop = 2 * 12 * lanes;  // per round
   long rounds = 1000000;
 };
-/// Returns the loop for a set and a precision. If pairs have no instruction of their own, this is the loop of float,
-/// because two multiply-adds replace the instruction.
+/// Returns the loop for a set and a precision. If the set has no instruction for pairs of bfloat16,
+/// returns the loop for float, because kernels then use two multiply-adds of floats for each pair.
 Loop loop_of(InstructionSet set, core::Precision precision) {
   const bool wide = precision == core::Precision::float64;
 #if defined(ANNULUS_HAS_AMX_TILES)

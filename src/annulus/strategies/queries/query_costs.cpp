@@ -27,7 +27,7 @@ Problem with_all_queries(Problem problem) {
 QueryCosts::QueryCosts(const Problem& problem, bool with_sums, Index ranks)
     : problem_(problem), with_sums_(with_sums), ranks_(ranks) {
   const Index q = problem.query_row_bytes(), number = head_number_bytes(problem);
-  if (!with_sums) {  // sent: q; returned: m, l, perhaps the sum of scores, and acc
+  if (!with_sums) {  // sent: q; returned: acc, m, l and, for the entropy, the sum of scores
     const Index scalars = problem.statistics.entropy ? 3 : 2;
     query_bytes_ = q;
     returned_bytes_ = number * (problem.shape.dim_of_values() + scalars);
