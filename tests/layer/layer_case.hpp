@@ -31,7 +31,7 @@ struct LayerCase {
 
   /// Random numbers of a weight, of a size that keeps q, k, v and y near 1.
   Numbers weight(Weight weight) const {
-    const Box box = whole(problem, weight);
+    const Rectangle box = whole(problem, weight);
     const double inputs = is_bias(weight) ? 4.0 : double(box.rows.size());
     return test::random_values(core::TensorId::k, box.count(), type(), 10 + std::uint64_t(weight),
                                1 / std::sqrt(std::max(1.0, inputs)));
@@ -86,7 +86,7 @@ inline core::Buffer own_buffer(const Layer& layer, const Numbers& values, const 
 }
 
 /// The numbers of a box, row by row, out of a whole weight.
-inline Numbers take_box(const Numbers& values, const Box& all, const Box& box) {
+inline Numbers take_box(const Numbers& values, const Rectangle& all, const Rectangle& box) {
   Numbers taken;
   for (Index row = box.rows.begin; row < box.rows.end; ++row) {
     for (Index column = box.columns.begin; column < box.columns.end; ++column) {
@@ -99,7 +99,7 @@ inline Numbers take_box(const Numbers& values, const Box& all, const Box& box) {
 inline Weights own_weights(const LayerCase& one, const comm::Communicator& comm) {
   Weights weights;
   for (const Weight w : all_weights) {
-    const Box box = kept(one.problem, w, comm.rank(), comm.size());
+    const Rectangle box = kept(one.problem, w, comm.rank(), comm.size());
     weights[w] = buffer_of(take_box(one.weight(w), whole(one.problem, w), box), one.type(), "weights");
   }
   return weights;
@@ -134,7 +134,7 @@ inline void check(const LayerCase& one, const strategies::Strategy& strategy, co
   BackwardResult backward = layer.backward(weights, x, std::move(forward.saved), dy);
   EXPECT_TRUE(close(backward.dx, expected.dx, own_rows(layer, expected.dx), gradient_tolerance)) << "dx";
   for (const Weight w : all_weights) {
-    const Box box = kept(one.problem, w, comm.rank(), comm.size());
+    const Rectangle box = kept(one.problem, w, comm.rank(), comm.size());
     const Numbers& all = expected.weights[std::size_t(w)];
     EXPECT_TRUE(close(backward.gradients[w], all, take_box(all, whole(one.problem, w), box), gradient_tolerance))
         << "d" << name_of(w);

@@ -21,10 +21,10 @@ LayerProblem problem_of(Index width, Index heads, Index kv_heads, Index head_dim
 
 /// How many ranks claim each number of a weight.
 std::map<std::pair<Index, Index>, int> claims(const LayerProblem& problem, Weight weight, int ranks,
-                                              Box (*part)(const LayerProblem&, Weight, int, int)) {
+                                              Rectangle (*part)(const LayerProblem&, Weight, int, int)) {
   std::map<std::pair<Index, Index>, int> count;
   for (int rank = 0; rank < ranks; ++rank) {
-    const Box box = part(problem, weight, rank, ranks);
+    const Rectangle box = part(problem, weight, rank, ranks);
     for (Index row = box.rows.begin; row < box.rows.end; ++row) {
       for (Index column = box.columns.begin; column < box.columns.end; ++column) ++count[{row, column}];
     }
@@ -63,7 +63,7 @@ TEST(Weights, WrittenIsPartOfKept) {
     const LayerProblem problem = problem_of(10, 6, 2, 3, entry.value);
     for (const Weight weight : all_weights) {
       for (int rank = 0; rank < 4; ++rank) {
-        const Box inner = written(problem, weight, rank, 4), outer = kept(problem, weight, rank, 4);
+        const Rectangle inner = written(problem, weight, rank, 4), outer = kept(problem, weight, rank, 4);
         EXPECT_EQ(core::intersect(inner.rows, outer.rows).size(), inner.rows.size());
         EXPECT_EQ(core::intersect(inner.columns, outer.columns).size(), inner.columns.size());
       }
@@ -74,15 +74,15 @@ TEST(Weights, WrittenIsPartOfKept) {
 TEST(Weights, WorkedExample) {
   // 6 query heads of 3 on 4 ranks: 0 1 | 2 3 | 4 | 5; with 2 key/value heads they read 0 | 0 1 | 1 | 1.
   const LayerProblem problem = problem_of(10, 6, 2, 3, Sharding::tensor);
-  EXPECT_EQ(kept(problem, Weight::wq, 1, 4), (Box{{0, 10}, {6, 12}}));
-  EXPECT_EQ(kept(problem, Weight::wo, 1, 4), (Box{{6, 12}, {0, 10}}));
-  EXPECT_EQ(kept(problem, Weight::bq, 2, 4), (Box{{12, 15}, {0, 1}}));
-  EXPECT_EQ(kept(problem, Weight::wk, 1, 4), (Box{{0, 10}, {0, 6}}));
-  EXPECT_EQ(written(problem, Weight::wk, 1, 4), (Box{{0, 10}, {3, 6}}));
-  EXPECT_EQ(kept(problem, Weight::bv, 3, 4), (Box{{3, 6}, {0, 1}}));
+  EXPECT_EQ(kept(problem, Weight::wq, 1, 4), (Rectangle{{0, 10}, {6, 12}}));
+  EXPECT_EQ(kept(problem, Weight::wo, 1, 4), (Rectangle{{6, 12}, {0, 10}}));
+  EXPECT_EQ(kept(problem, Weight::bq, 2, 4), (Rectangle{{12, 15}, {0, 1}}));
+  EXPECT_EQ(kept(problem, Weight::wk, 1, 4), (Rectangle{{0, 10}, {0, 6}}));
+  EXPECT_EQ(written(problem, Weight::wk, 1, 4), (Rectangle{{0, 10}, {3, 6}}));
+  EXPECT_EQ(kept(problem, Weight::bv, 3, 4), (Rectangle{{3, 6}, {0, 1}}));
   EXPECT_EQ(written(problem, Weight::bv, 3, 4).count(), 0);
   EXPECT_EQ(whole(problem, Weight::bk).count(), 0) << "the layer has no such bias";
-  EXPECT_EQ(kept(problem_of(10, 6, 2, 3, Sharding::fsdp), Weight::wk, 1, 4), (Box{{3, 6}, {0, 6}}));
+  EXPECT_EQ(kept(problem_of(10, 6, 2, 3, Sharding::fsdp), Weight::wk, 1, 4), (Rectangle{{3, 6}, {0, 6}}));
 }
 
 TEST(Weights, NamesAreThoseOfTheDatasets) {
