@@ -335,13 +335,14 @@ TEST_F(Files, ASweepsTableOfOtherInputIsRefused) {
   for (const char* other : {"64 --seed 2", "96"}) {
     ASSERT_EQ(annulus(0, make + other).status, 0);
     expect_refused("bench own.yaml", 1,
-                   {"belongs to another sweep: contents of tokens.h5: ", "give bench.file another name"});
+                   {"own.h5: case 0 was measured with other contents of input.file: ", "give bench.file another name"});
   }
   EXPECT_EQ(slurp(folder / "own.h5"), before);
   const std::string sweep = "\"bench.sweep=[{input.file: [tokens.h5, copies/tokens.h5]}]\" --set bench.file=both.h5";
   ASSERT_EQ(annulus(1, "bench own.yaml --set " + sweep).status, 0);
   ASSERT_EQ(annulus(0, make + "64").status, 0);
-  expect_refused("bench own.yaml --set " + sweep, 1, {"belongs to another sweep: contents of tokens.h5: "});
+  expect_refused("bench own.yaml --set " + sweep, 1,
+                 {"both.h5: case 0 was measured with other contents of input.file: "});
 }
 
 TEST_F(Files, OutputThatCannotBePrintedIsAnError) {

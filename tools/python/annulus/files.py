@@ -5,11 +5,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from annulus.errors import AnnulusError
+from annulus.errors import AnnulusError, one_line
 
 
 def refuse_existing(target):
-    if os.path.lexists(target):
+    if os.path.lexists(os.path.realpath(target)):
         raise AnnulusError(f"{target}: exists already; say --overwrite (overwrite=True) to replace it")
 
 
@@ -17,10 +17,11 @@ def refuse_existing(target):
 def new_path(target, overwrite=False):
     """Yields a path next to `target` for a new file or folder; after the block it is renamed to `target`.
 
-    If the block raises, the new file is removed and `target` stays as it was. Raises AnnulusError if the folder of
-    `target` cannot be written to, or if `target` exists and `overwrite` is false (checked before and after the block).
+    If `target` is a link, the file that it names is made or replaced, as the program does. If the block raises, the new
+    file is removed and `target` stays as it was. Raises AnnulusError if the folder of `target` cannot be written to, or
+    if `target` exists and `overwrite` is false (checked before and after the block).
     """
-    target = Path(target)
+    target = Path(os.path.realpath(target) if os.path.islink(target) else target)
     if not overwrite:
         refuse_existing(target)
     if target.is_dir() and not (target / "zarr.json").exists() and not (target / ".zgroup").exists():
@@ -34,6 +35,10 @@ def new_path(target, overwrite=False):
         yield made
         _flush(made)
         _publish(made, target, overwrite)
+    except BrokenPipeError:
+        raise
+    except OSError as problem:  # such as a full disk
+        raise OSError(f"{target}: is not made: {problem.strerror or one_line(problem)}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

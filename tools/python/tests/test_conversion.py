@@ -345,9 +345,9 @@ def test_is_complete_or_not_there(inputs, tmp_path, monkeypatch, suffix):
     monkeypatch.setattr(tensors, "PIECE_BYTES", 1000)
     pieces = tensors.pieces
     monkeypatch.setattr(tensors, "pieces", lambda *given: failing(pieces(*given)))
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(OSError, match=f"/t{suffix}: is not made: no space"):
         annulus.convert(tokens, target, overwrite=True)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(OSError, match=f"/new{suffix}: is not made: no space"):
         annulus.convert(tokens, tmp_path / f"new{suffix}")
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     monkeypatch.undo()
@@ -362,14 +362,15 @@ def failing(pieces):
         yield piece
 
 
-def test_ended_by_term_leaves_nothing(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ended_by_a_signal_leaves_nothing(tmp_path, number):
     source, target = tmp_path / "q.npy", tmp_path / "big.npz"
     np.lib.format.open_memmap(source, "w+", np.float32, (1, 1 << 21, 4, 64))  # 2 GiB, a sparse file
     process = subprocess.Popen([sys.executable, "-m", "annulus", "convert", source, target], cwd=ROOT / "tools/python")
     while not list(tmp_path.glob(".big.npz.tmp-*/big.npz")) and process.poll() is None:
         time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 143
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
     assert [path.name for path in tmp_path.iterdir()] == ["q.npy"]
 
 

@@ -74,3 +74,44 @@ def test_values_that_are_keys(tmp_path):
     with h5py.File(tmp_path / "l.h5") as file:
         assert (file["v"][...] == 2).all() and (file["k"][...] == 2).all() and file["v"].dtype == np.float16
         assert (file["coordinates"][...] == 100001).all(), "places are not rounded to a type for numbers of tensors"
+
+
+def test_what_is_no_tensor_of_numbers_is_left_out(tmp_path):
+    """Masks of bool beside q, k, v, as tokenizers return them: in every kind of file, as texts in HDF5 files."""
+    import torch
+    import zarr
+    from safetensors.torch import save_file
+    q, mask = np.ones((1, 6, 2, 4), np.float32), np.ones((1, 6), bool)
+    held = {"q": q, "k": q, "v": q, "attention_mask": mask}
+    np.savez(tmp_path / "t.npz", **held)
+    torch.save({name: torch.from_numpy(array) for name, array in held.items()} | {"phases": torch.ones(2) * 1j},
+               tmp_path / "t.pt")
+    save_file({name: torch.from_numpy(array.copy()) for name, array in held.items()}, tmp_path / "t.safetensors")
+    group = zarr.create_group(str(tmp_path / "t.zarr"))
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file["text"] = "q, k and v"
+        for name, array in held.items():
+            file[name] = array
+            group.create_array(name, data=array)
+    for suffix in ("npz", "pt", "safetensors", "zarr", "h5"):
+        source = tmp_path / f"t.{suffix}"
+        assert annulus.convert(source, tmp_path / f"made_of_{suffix}.h5") == ["q", "k", "v"]
+        assert sorted(annulus.convert(source, tmp_path / f"made_of_{suffix}.npz")) == ["k", "q", "v"]
+        with pytest.raises(AnnulusError, match="has no tensor attention_mask; it has"):
+            annulus.convert(source, tmp_path / "mask.npz", only=["attention_mask"])
+
+
+def test_a_target_that_is_a_link_stays_one(tmp_path):
+    """The file that the link names is made or replaced, as by the program: it may be on a disk with more space."""
+    q = np.ones((1, 6, 2, 4), np.float32)
+    np.savez(tmp_path / "t.npz", q=q, k=q, v=q)
+    (tmp_path / "large_disk").mkdir()
+    link, real = tmp_path / "made.h5", tmp_path / "large_disk/made.h5"
+    link.symlink_to("large_disk/made.h5")
+    for overwrite in (False, True):  # at first the link names no file
+        annulus.convert(tmp_path / "t.npz", link, overwrite=overwrite)
+        assert link.is_symlink() and not real.is_symlink()
+        assert set(arrays(link)) == {"q", "k", "v"}
+    with pytest.raises(AnnulusError, match="made.h5: exists already; say --overwrite"):
+        annulus.convert(tmp_path / "t.npz", link)
+    assert [path.name for path in (tmp_path / "large_disk").iterdir()] == ["made.h5"]

@@ -349,6 +349,8 @@ def test_second_derivatives_and_tangents_are_refused():
         gradient.sum().backward()
     with pytest.raises(annulus.AnnulusError, match=twice):
         torch.func.grad(lambda q: torch.func.grad(loss(ours))(q, k, v).sum())(q)
+    with pytest.raises(annulus.AnnulusError, match=twice):
+        torch.func.hessian(lambda q: loss(ours)(q, k, v))(q)
     with pytest.raises(annulus.AnnulusError, match="^q has a tangent of forward-mode differentiation"):
         torch.func.jvp(lambda q: ours(q, k, v), (q,), (q,))
     with torch.autograd.forward_ad.dual_level(), pytest.raises(annulus.AnnulusError, match="^v has a tangent"):

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -49,19 +48,17 @@ std::string lines_of(const CaseRecords& records) {
   return lines;
 }
 
-/// Lines of the sweep's identity about the contents of its input files: a table must not mix two files of one name.
-std::string inputs_of(const runfile::BenchFile& file) {
-  std::map<std::string, std::string> contents;
+/// For each case, a text that changes with the contents of its input file; empty if the input is generated.
+std::vector<std::string> contents_of(const runfile::BenchFile& file) {
+  std::map<std::string, std::string> contents{{"", ""}};
+  std::vector<std::string> all;
   for (const runfile::BenchCase& one : file.cases) {
-    const std::optional<std::string> input = file.run_file(one).settings.input.file;
-    const runfile::SweptValue* swept = one.find("input.file");
-    const std::string name = swept ? swept->text : std::filesystem::path(input.value_or("")).filename().string();
-    if (input && !contents.contains(name)) contents[name] = store::sample_of(*input);
-    if (!swept) break;  // all cases read the same file
+    if (!all.empty() && one.find("input.file") == nullptr) return std::vector(file.cases.size(), all[0]);
+    const std::string name = file.run_file(one).settings.input.file.value_or("");
+    if (!contents.contains(name)) contents[name] = store::sample_of(name);
+    all.push_back(contents[name]);
   }
-  std::string lines;
-  for (const auto& [name, sample] : contents) lines += fmt::format("contents of {}: {}\n", name, sample);
-  return lines;
+  return all;
 }
 
 /// The files of a sweep: its table, and the file to which this launch adds finished cases. For rank 0 only.
@@ -73,19 +70,36 @@ class SweepStore {
       : file_(file),
         table_(runfile::follow_links(file.settings.file)),
         json_(file.settings.json.value_or("")),
-        identity_(file.identity() + inputs_of(file)),
+        identity_(file.identity()),
+        contents_(contents_of(file)),
         launch_(table_, identity_) {
+    records();
     report::check_tables_can_be_made(table_, json_, identity_);
-    read();
   }
 
-  /// One record for each case; empty for a case without a record.
-  CaseRecords records() const { return best_records(read(), file_.cases); }
+  /// Returns one record for each case; empty for a case without one. Throws Error(failure) if a case was measured with
+  /// another input file of the same name: a table must not mix them.
+  CaseRecords records() const {
+    CaseRecords all = best_records(read(), file_.cases);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::string was = all[i] && is_measured(*all[i]) ? all[i]->word_in(contents_word) : "";
+      if (was.empty() || was == contents_[i]) continue;
+      core::fail(
+          core::ErrorKind::failure,
+          "{}: case {} was measured with other contents of input.file: {} -> {}; give bench.file another name, or "
+          "remove it to begin anew",
+          table_, i, was, contents_[i]);
+    }
+    return all;
+  }
   /// The cases that earlier launches have begun, whether they finished them or not.
   std::vector<Index> begun() const { return store::read_parts(table_, identity_).begun; }
 
   /// keep() saves a record; begin() notes which cases are begun. Both flush to disk and throw Error(failure).
-  void keep(const store::CaseRecord& record) { launch_.append(record); }
+  void keep(store::CaseRecord record) {
+    record.words.emplace_back(contents_word, contents_[std::size_t(record.number)]);
+    launch_.append(record);
+  }
   void begin(const std::vector<Index>& numbers) { launch_.begin(numbers); }
 
   /// Makes the table from all records, including those of other launches, and returns the records. A table that is up
@@ -126,7 +140,9 @@ class SweepStore {
   }
 
   const runfile::BenchFile& file_;
+  static constexpr const char* contents_word = "contents";  // in a record; no column of the table
   const std::string table_, json_, identity_;
+  const std::vector<std::string> contents_;
   store::LaunchFile launch_;
 };
 

@@ -45,7 +45,8 @@ class Follower:
                 self._multiplied(note, *args[:2], output)
         elif note is not None and output.shape == given.shape:
             others = [x for x in args if x is not given]
-            made = _changed(note, name, others[0] if others else None, args[0] is given, kwargs)
+            made = None if name == "dropout" and _drops(*others[:2], **kwargs) else _changed(
+                note, name, others[0] if others else None, args[0] is given, kwargs)
             self._notes[output] = made or note._replace(uncertain=note.uncertain or name)
 
     def _multiplied(self, note, left, right, output):
@@ -56,6 +57,11 @@ class Follower:
             self._on_call(note.query, note.key, right, {
                 "attn_mask": note.mask, "is_causal": False, "scale": note.scale * note.cap, "softcap": note.cap,
                 "uncertain": note.uncertain}, output)
+
+
+def _drops(p=0.5, training=True, **inplace):
+    """True if torch's dropout() with these arguments changes numbers."""
+    return bool(p and training)
 
 
 def _changed(note, name, other, is_first, kwargs):

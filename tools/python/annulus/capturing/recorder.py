@@ -116,6 +116,10 @@ class Recorder:
         if not self._wants(number, module):
             return
         where = f"{self._path}: layer {number} ({module or 'the model itself'})"
+        if options.get("dropout_p"):
+            raise AnnulusError(f"{where}: its attention has dropout_p {options['dropout_p']}; expected 0 (model.eval()), "
+                               "because annulus has no dropout")
+        query, key, value = _as_autocast(query, key, value)
         found = {name: _four_axes(where, name, tensor) for name, tensor in (("q", query), ("k", key), ("v", value))}
         described = {name: self._described(where, name, tensor) for name, tensor in found.items()}
         axes.check_input(described)
@@ -260,6 +264,14 @@ class Recorder:
 def _in_yaml(path):
     """The path as YAML text, quoted if a character may mean something in YAML. (JSON is YAML.)"""
     return str(path) if re.fullmatch(r"[\w./-]+", str(path)) else json.dumps(str(path), ensure_ascii=False)
+
+
+def _as_autocast(*given):
+    """The tensors as the call computes with them: inside torch.autocast PyTorch casts all types but float64."""
+    device = given[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return given
+    return [tensor if tensor.dtype == torch.float64 else tensor.to(torch.get_autocast_dtype(device)) for tensor in given]
 
 
 def _four_axes(where, name, tensor):

@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 
+from annulus import elements
 from annulus.errors import AnnulusError, one_line
 from annulus.formats import npy
 
@@ -27,7 +28,7 @@ def _mapped(path, member):
 
 
 def _map_array(file, path):
-    """The array that begins at the position of `file`, mapped from the file at `path`."""
+    """The array that begins at the position of `file`, mapped from the file at `path`, or from an open file."""
     version = np.lib.format.read_magic(file)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read_header(file)
@@ -39,14 +40,13 @@ def _map_array(file, path):
 
 
 def _unpacked(archive, member, stack):
-    """The array of a compressed member, unpacked to a temporary file that is removed with the stack."""
-    aside = stack.enter_context(tempfile.NamedTemporaryFile(prefix="annulus-"))
+    """The array of a compressed member, unpacked to a temporary file that has no name: whatever happens, none is left."""
+    aside = stack.enter_context(tempfile.TemporaryFile())
     with archive.open(member) as packed:
         while block := packed.read(1 << 24):
             aside.write(block)
-    aside.flush()
-    with open(aside.name, "rb") as file:
-        return _map_array(file, aside.name)
+    aside.seek(0)
+    return _map_array(aside, aside)
 
 
 @contextlib.contextmanager
@@ -61,7 +61,8 @@ def reading(path):
                 name = member.filename[:-len(".npy")]
                 plain = member.compress_type == zipfile.ZIP_STORED
                 array = _mapped(path, member) if plain else _unpacked(archive, member, stack)
-                found[name] = npy.tensor_of(f"{path}: {name}", array)
+                if elements.of_dtype(array.dtype) is not None:  # texts and masks of bool are no tensors of numbers
+                    found[name] = npy.tensor_of(f"{path}: {name}", array)
         except npy.DAMAGED as problem:
             raise AnnulusError(f"{path}: is no .npz file of numbers ({one_line(problem)}); "
                                "expected what numpy.savez writes") from None

@@ -31,10 +31,14 @@ def as_array(tensor):
     return tensor.numpy()
 
 
+def has_numbers(tensor):
+    return str(tensor.dtype).removeprefix("torch.").rstrip("0123456789") in ("float", "bfloat", "int", "uint")
+
+
 def tensor_of(where, tensor):
     torch = torch_or_error("a tensor")
     element = elements.BFLOAT16 if tensor.dtype == torch.bfloat16 else None
-    if element is None and str(tensor.dtype).removeprefix("torch.").rstrip("0123456789") not in ("float", "int", "uint"):
+    if not has_numbers(tensor):
         raise AnnulusError(f"{where}: has type {tensor.dtype}; expected float64, float32, float16 or bfloat16")
     if tensor.layout != torch.strided or tensor.device.type != "cpu":
         kind = "sparse" if tensor.layout != torch.strided else f"on device {tensor.device.type}"
@@ -64,7 +68,7 @@ def _tensors_in(torch, path, content, prefix=""):
     found = {}
     if isinstance(content, dict):
         for key, value in content.items():
-            if isinstance(value, (dict, torch.Tensor)):
+            if isinstance(value, dict) or isinstance(value, torch.Tensor) and has_numbers(value):
                 found |= _tensors_in(torch, path, value, f"{prefix}/{key}" if prefix else str(key))
     return found
 

@@ -55,7 +55,8 @@ def reading(path):
     try:
         root = zarr.open(str(path), mode="r")
         arrays = {"tensor": root} if isinstance(root, zarr.Array) else {
-            name: member for name, member in root.members(max_depth=None) if isinstance(member, zarr.Array)}
+            name: member for name, member in root.members(max_depth=None)
+            if isinstance(member, zarr.Array) and elements.of_dtype(member.dtype) is not None}
     except Exception:  # raised by zarr, its stores or its codecs
         raise AnnulusError(f"{path}: is no readable Zarr group or array; expected a folder that Zarr wrote") from None
     yield {name: _tensor(path, name, array) for name, array in arrays.items()}

@@ -171,7 +171,8 @@ def _with_gradient(operator, setup_context, backward):
     torch.autograd.Function instead of an operator; it gets the same two functions."""
     operator.register_autograd(backward, setup_context=setup_context)
     own = {"generate_vmap_rule": True, "forward": staticmethod(lambda *arguments: operator(*arguments)),
-           "setup_context": staticmethod(setup_context), "backward": staticmethod(backward)}
+           "setup_context": staticmethod(setup_context), "backward": staticmethod(backward),
+           "jvp": staticmethod(_refuse_twice)}  # called by torch.func.hessian: forward mode over reverse mode
     function = type("Annulus", (torch.autograd.Function,), own)
 
     def call(*arguments):
