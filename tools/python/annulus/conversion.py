@@ -111,7 +111,7 @@ def _chosen(found, only, paths, is_input):
         wanted, needed = list(found), ()
     missing = [name for name in needed if name not in found]
     if missing:
-        there = ", ".join(found) or "no tensors"
+        there = ", ".join(found) or "no tensors of numbers"
         hint = "" if only else f" (--{missing[0]} NAME says which one it is; --only NAME,... takes others)"
         raise AnnulusError(f"{paths[0]}: has no tensor {missing[0]}; it has {there}{hint}")
     if not wanted:

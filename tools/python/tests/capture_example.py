@@ -6,7 +6,7 @@ import torch
 import annulus
 
 layer = torch.nn.TransformerEncoderLayer(d_model=64, nhead=4, batch_first=True)
-model = torch.nn.TransformerEncoder(layer, num_layers=2)
+model = torch.nn.TransformerEncoder(layer, num_layers=2).eval()
 text = torch.randn(1, 256, 64)
 
 with annulus.capture(model, "layer.h5", layer=1) as captured:  # or layer="layers.1", or all of them

@@ -116,7 +116,7 @@ def of_files(folder, result):
         with annulus.capture(**words) as recorder:
             words["model"](torch.ones(1, 6, 8))
         return recorder
-    to_capture = {"model": torch.nn.TransformerEncoderLayer(8, 2, 8, batch_first=True), "path": folder / "captured.h5",
+    to_capture = {"model": torch.nn.TransformerEncoderLayer(8, 2, 8, batch_first=True).eval(), "path": folder / "captured.h5",
                   "layer": 0, "dout": False, "overwrite": True}
     run_file = captured(**to_capture).run_file
     return {

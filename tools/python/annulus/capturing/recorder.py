@@ -26,11 +26,13 @@ class Layer(NamedTuple):
     scale: Optional[float]
     softcap: Optional[float] = None
     query_offset: object = None  # where q begins if it has other rows than k: a row of k, or "none"
+    dropout: float = 0.0
 
     def __str__(self):
         shapes = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
         cap = "" if self.softcap is None else f", softcap {self.softcap:g}"
-        return f"layer {self.number}, {self.module or 'the model itself'}: {shapes} {self.element}, {self.mask}{cap}"
+        dropout = f", dropout {self.dropout:g}" if self.dropout else ""
+        return f"layer {self.number}, {self.module or 'the model itself'}: {shapes} {self.element}, {self.mask}{cap}{dropout}"
 
 
 _layer = arguments.either(arguments.text(), arguments.is_text, arguments.whole())
@@ -116,9 +118,6 @@ class Recorder:
         if not self._wants(number, module):
             return
         where = f"{self._path}: layer {number} ({module or 'the model itself'})"
-        if options.get("dropout_p"):
-            raise AnnulusError(f"{where}: its attention has dropout_p {options['dropout_p']}; expected 0 (model.eval()), "
-                               "because annulus has no dropout")
         query, key, value = _as_autocast(query, key, value)
         found = {name: _four_axes(where, name, tensor) for name, tensor in (("q", query), ("k", key), ("v", value))}
         described = {name: self._described(where, name, tensor) for name, tensor in found.items()}
@@ -139,7 +138,7 @@ class Recorder:
                 attributes[name] = float(options[name])
         self._layers.append(Layer(number, module, group, {name: tuple(t.shape) for name, t in found.items()},
                                   str(query.dtype).removeprefix("torch."), mask, options.get("scale"),
-                                  options.get("softcap"), offset))
+                                  options.get("softcap"), offset, float(options.get("dropout_p") or 0)))
         if self._dout:
             names = axes.distinct_axis_names("q", described)[:3]
             self._await_gradient(where, group, output, (*names, axes.distinct_axis_names("v", described)[3]))
@@ -239,6 +238,9 @@ class Recorder:
             raise AnnulusError(f"layer {chosen.number} ({chosen.module or 'the model itself'}): its mask hides keys, or "
                                "adds to scores, in a way that a run file cannot express (padding, a bias); "
                                "expected no mask, a causal one or a window")
+        if chosen.dropout:
+            raise AnnulusError(f"layer {chosen.number} ({chosen.module or 'the model itself'}): its attention has dropout "
+                               f"{chosen.dropout:g}, and annulus has none; expected 0 (model.eval())")
         if len(segments) != len(dilations):
             raise AnnulusError(f"{len(segments)} segments, {len(dilations)} dilations; expected one of each per pair")
         segments = [length or "all" for length in segments]
