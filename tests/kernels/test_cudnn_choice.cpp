@@ -75,7 +75,7 @@ TEST(CudnnChoice, BackwardWantsOutAndNothingMore) {
             "cuDNN takes tensors of float16 and bfloat16, these are float32");
   EXPECT_EQ(BackwardCall{.out_type = DType::float16}.why_not(), "out is not stored as q is");
   EXPECT_EQ(BackwardCall{.any_cut = true}.why_not(), "the same bits for any cut are asked for");
-  EXPECT_EQ(BackwardCall{.out_known = false}.why_not(), "out is not at hand, or a gradient of the LSE is given");
+  EXPECT_EQ(BackwardCall{.out_known = false}.why_not(), "out is not available, or a gradient of the LSE is given");
   EXPECT_EQ(BackwardCall{.output_scale = 0.5}.why_not(), "the output is scaled by 0.5");
   EXPECT_EQ(BackwardCall{.out_offset = 8}.why_not(), "out does not begin at a multiple of 16 bytes");
   EXPECT_EQ(BackwardCall{.more_out_stride = 4}.why_not(), "out has a stride of 520 bytes, which is no multiple of 16");

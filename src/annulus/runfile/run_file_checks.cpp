@@ -174,8 +174,9 @@ void check_output(const RunFile& run, const std::vector<std::string>& read_throu
     for (const auto& [other, other_file] : taken) {
       if (!other_file) continue;
       if (same_file(*file, *other_file)) refuse(run, key, " is the file of {}, {}", other, *other_file);
+      const std::string place = follow_links(*file), other_place = follow_links(*other_file);
       for (const char* ending : {".part", ".journal", ".previous"}) {  // files that annulus makes beside an output
-        if (same_file(*file + ending, *other_file) || same_file(*file, *other_file + ending)) {
+        if (place + ending == other_place || place == other_place + ending) {
           refuse(run, key, ": {} and {} of {} differ only by {}, which annulus adds to the names of its own files",
                  *file, *other_file, other, ending);
         }

@@ -99,6 +99,7 @@ Parsed<core::Index> parse_whole(std::string_view text, const WholeRange& range) 
   if (looks_octal_or_hexadecimal(digits)) return {std::nullopt, expected + leading_zero};
   if (digits.empty() || !std::all_of(digits.begin(), digits.end(), is_digit)) return {std::nullopt, expected};
   const auto number = convert<core::Index>(text);
+  if (!number && range.most == INT64_MAX) return {std::nullopt, fmt::format("{}, at most {}", expected, range.most)};
   if (!number || *number < range.least || *number > range.most) return {std::nullopt, expected};
   return {number, expected};
 }

@@ -9,7 +9,8 @@ from annulus.errors import AnnulusError
 def main(arguments=None):
     """Returns the exit status: 0 done, 1 failed while working (no space, ...), 2 wrong arguments or input files."""
     for number in (signal.SIGTERM, signal.SIGHUP):  # SystemExit is raised, so that half-written files are removed
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     for stream in (sys.stdout, sys.stderr):  # file names may have characters that the terminal's encoding lacks
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 
 from annulus import axes as axes_of_tensors
 from annulus import arguments, elements, files, formats, tensors
-from annulus.errors import AnnulusError
+from annulus.errors import AnnulusError, one_line
 
 ROLES = ("q", "k", "v", "dout", "dlse", "documents", "lengths", "coordinates", "sink")
 FOUR_AXES = ("q", "k", "v", "dout", "out", "dq", "dk", "dv")   # tensors with a head size
@@ -218,7 +218,10 @@ def _write(kind, target, shaped, overwrite, say):
              for name, tensor in shaped.items()]
     if note := kind.note(target, specs):
         say(note)
-    with files.new_path(target, overwrite) as path, kind.writing(path, specs) as write:
-        for name, tensor in shaped.items():
-            for index in tensors.pieces(tensor.shape, tensor.element.storage.itemsize, tensors.PIECE_BYTES):
-                write(name, index, tensor.read(index))
+    try:
+        with files.new_path(target, overwrite) as path, kind.writing(path, specs) as write:
+            for name, tensor in shaped.items():
+                for index in tensors.pieces(tensor.shape, tensor.element.storage.itemsize, tensors.PIECE_BYTES):
+                    write(name, index, tensor.read(index))
+    except OSError as problem:  # such as a full disk; the libraries' texts name no file, or a temporary one
+        raise OSError(f"{target}: is not made: {problem.strerror or one_line(problem)}") from None

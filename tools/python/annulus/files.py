@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from annulus.errors import AnnulusError, one_line
+from annulus.errors import AnnulusError
 
 
 def refuse_existing(target):
@@ -35,10 +35,6 @@ def new_path(target, overwrite=False):
         yield made
         _flush(made)
         _publish(made, target, overwrite)
-    except BrokenPipeError:
-        raise
-    except OSError as problem:  # such as a full disk
-        raise OSError(f"{target}: is not made: {problem.strerror or one_line(problem)}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -36,14 +36,16 @@ def program(*words, ranks=1, folder=None, status=0):
 
 def tools(*words, folder=None, status=0):
     """Runs this package's command line in this process, because a new process needs seconds to load its libraries."""
-    stdout, stderr, on_term = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
+    stdout, stderr = io.StringIO(), io.StringIO()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with contextlib.chdir(folder or "."), contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
             found = main([str(word) for word in words])
     except SystemExit as end:  # raised by argparse
         found = end.code
     finally:
-        signal.signal(signal.SIGTERM, on_term)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert found == status, f"{words}: status {found}\n{stdout.getvalue()}{stderr.getvalue()}"
     return stdout.getvalue(), stderr.getvalue()
 

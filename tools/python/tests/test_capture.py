@@ -370,5 +370,8 @@ def test_what_cannot_be_captured(tmp_path):
         with annulus.capture(model, tmp_path / "t.h5"):
             model(x)
             1 / 0
+    with pytest.raises(FileNotFoundError, match="No such file or directory: 'weights.pt'"):
+        with annulus.capture(model, tmp_path / "t.h5"):
+            open("weights.pt")
     assert list(tmp_path.iterdir()) == []
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

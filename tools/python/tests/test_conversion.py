@@ -366,12 +366,21 @@ def failing(pieces):
 def test_ended_by_a_signal_leaves_nothing(tmp_path, number):
     source, target = tmp_path / "q.npy", tmp_path / "big.npz"
     np.lib.format.open_memmap(source, "w+", np.float32, (1, 1 << 21, 4, 64))  # 2 GiB, a sparse file
-    process = subprocess.Popen([sys.executable, "-m", "annulus", "convert", source, target], cwd=ROOT / "tools/python")
+    process = subprocess.Popen([sys.executable, "-m", "annulus", "convert", source, target], cwd=ROOT / "tools/python",
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))  # nohup may run this test
     while not list(tmp_path.glob(".big.npz.tmp-*/big.npz")) and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(number)
     assert process.wait(60) == 128 + number
     assert [path.name for path in tmp_path.iterdir()] == ["q.npy"]
+
+
+def test_nohup_is_respected(tmp_path):
+    np.savez(tmp_path / "t.npz", **dict.fromkeys("qkv", np.ones((1, 6, 2, 4))))
+    script = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from annulus.__main__ import main; " \
+             "status = main(['convert', 't.npz', 't.h5']); signal.raise_signal(signal.SIGHUP); print('done', status)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert done.stdout.endswith("done 0\n"), done
 
 
 def test_memory_stays_small(tmp_path):

@@ -29,7 +29,7 @@ std::string why_not_attend_backward(const core::Shape& shape, core::Precision pr
   const std::string reason = why_not_stored(operands.q.type);
   if (!reason.empty()) return reason;
   if (operands.by_granules) return "granule by granule is asked for";
-  if (operands.out.data == nullptr) return "out is not at hand, or a gradient of the LSE is given";
+  if (operands.out.data == nullptr) return "out is not available, or a gradient of the LSE is given";
   if (operands.output_scale != 1) return fmt::format("the output is scaled by {}", operands.output_scale);
   if (operands.out.type != operands.q.type) return "out is not stored as q is";
   if (reinterpret_cast<std::uintptr_t>(operands.out.data) % 16 != 0)

@@ -12,7 +12,7 @@ namespace annulus::kernels::cudnn {
 /// float16 and bfloat16, these are float32", "the same bits for any cut are asked for".
 std::string why_not_attend(const Operands& operands, const State& state);
 
-/// The same for attend_backward(). "out is not at hand, or a gradient of the LSE is given": cuDNN computes delta from
+/// The same for attend_backward(). "out is not available, or a gradient of the LSE is given": cuDNN computes delta from
 /// out.
 std::string why_not_attend_backward(const core::Shape& shape, core::Precision precision,
                                     const BackwardOperands& operands, const GradientViews& gradients);
