@@ -12,6 +12,7 @@ mpi_for_one_machine() {
   if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
   export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   export OMPI_MCA_hwloc_base_binding_policy=none
+  export OMPI_MCA_pml=ob1  # the others look for network cards, which takes 0.2 s a launch
 }
 
 # build_jobs: one compiler per core, but no more than one per 2 GiB of memory.

@@ -62,6 +62,28 @@ TEST_F(UnderALauncher, InfoAndListAnswerAllTheSame) {
   EXPECT_EQ(alone("SLURM_STEP_NUM_TASKS=2", "run --help").status, 0);
 }
 
+TEST_F(UnderALauncher, HelpVersionAndMistakesNeedNoMpi) {
+  const std::string watched = "SLOW_CALL=MPI_Init_thread SLOW_RANK=0 SLOW_SECONDS=0 LD_PRELOAD=" ANNULUS_SLOW_CALLS;
+  const auto started = [&](const Outcome& outcome) { return count(outcome.err, "slow: sleeps"); };
+  EXPECT_EQ(started(alone(watched, "list")), 1);  // so a start of MPI is seen
+  const std::vector<std::pair<std::string, int>> lines{{"--version", 0}, {"--help", 0}, {"run --help", 0}, {"rum", 2}};
+  for (const auto& [line, status] : lines) {
+    const Outcome outcome = alone(watched, line);
+    SCOPED_TRACE(line + "\n" + outcome.err);
+    EXPECT_EQ(outcome.status, status);
+    EXPECT_EQ(started(outcome), 0);
+    EXPECT_NE(outcome.out + outcome.err, "");
+  }
+}
+
+TEST_F(UnderALauncher, OneProcessStartsNoDaemon) {
+  const Outcome outcome = alone("",
+                                "run run.yaml > /dev/null & pid=$!; "
+                                "while kill -0 $pid; do cat /proc/$pid/task/*/children; done 2> /dev/null");
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(exists("o.h5"));
+}
+
 TEST_F(UnderALauncher, ABatchScriptWithoutSrunIsWarned) {
   const Outcome outcome = alone("SLURM_NTASKS=4 SLURM_PROCID=0", "run run.yaml");
   EXPECT_EQ(outcome.status, 0) << outcome.err;

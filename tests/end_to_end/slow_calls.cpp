@@ -70,6 +70,11 @@ int dropped = -1;                              // file that the page cache was a
 
 extern "C" {
 
+int MPI_Init_thread(int* argc, char*** argv, int wanted, int* provided) {
+  maybe("MPI_Init_thread");
+  return PMPI_Init_thread(argc, argv, wanted, provided);
+}
+
 int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* part) {
   maybe("MPI_Comm_split");
   return PMPI_Comm_split(comm, colour, key, part);

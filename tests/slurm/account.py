@@ -91,7 +91,7 @@ def run_directly(program, launcher, ranks, *words, directory, seconds=120):
     variables.update(OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                      OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
                      PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
-                     OMPI_MCA_hwloc_base_binding_policy="none")
+                     OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_pml="ob1")
     done = subprocess.run([launcher, "-n", str(ranks), program, *words], cwd=directory, env=variables,
                           capture_output=True, text=True, timeout=seconds)
     if done.returncode != 0:

@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <optional>
 #include <string_view>
 
 #include "annulus/app/command_line.hpp"
@@ -49,6 +51,16 @@ constexpr const char* stall_variable = "ANNULUS_STALL_TIMEOUT";
 runfile::Parsed<double> first_stall_timeout() {
   const char* const text = std::getenv(stall_variable);
   return text == nullptr ? runfile::Parsed<double>{comm::default_stall_timeout, ""} : runfile::parse_positive(text);
+}
+
+/// Answers a command line that needs no ranks: prints help, the version, or what is wrong with the words, and returns
+/// the exit status. Empty if the line has a verb to run, or options for Kokkos, which only Kokkos can read. MPI need
+/// not start for these answers, so they work on login nodes where MPI_Init fails. For a process without a launcher.
+std::optional<int> answer_without_mpi(int argc, char** argv) {
+  const auto is_for_kokkos = [](std::string_view word) { return word.starts_with("--kokkos-"); };
+  if (std::any_of(argv + 1, argv + argc, is_for_kokkos)) return {};
+  const CommandLine line = parse_command_line(argc, argv, /*prints=*/true);
+  return line.verb ? std::nullopt : std::optional(line.status);
 }
 
 int main(int argc, char** argv, const Launch& launch) {
@@ -109,9 +121,15 @@ int main(int argc, char** argv) {
   const auto timeout = annulus::app::first_stall_timeout().number;  // main() above refuses an invalid number
   annulus::comm::set_stall_timeout(timeout.value_or(annulus::comm::default_stall_timeout),
                                    annulus::app::stall_variable);
-  const annulus::comm::Runtime runtime(argc, argv, launch.alone);
+  const bool sends_to_self = argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word;
+  if (launch.alone && !sends_to_self) {
+    const std::optional<int> status = annulus::app::answer_without_mpi(argc, argv);
+    if (status) return annulus::app::finish_printing(*status);
+  }
+  // The process that sends to itself tries what its parent uses, so it must not choose a transport of its own.
+  const annulus::comm::Runtime runtime(argc, argv, launch.alone && !sends_to_self);
   annulus::app::buffer_standard_output();
-  if (argc == 2 && std::string_view(argv[1]) == annulus::app::self_send_word) {
+  if (sends_to_self) {
     return annulus::comm::send_device_memory_to_self();
   }
   const int status = annulus::app::finish_printing(annulus::app::main(argc, argv, launch));

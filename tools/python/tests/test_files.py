@@ -19,7 +19,7 @@ PROGRAM = next((path for path in (os.environ.get("ANNULUS_PROGRAM"), ROOT / "bui
                 if path and Path(path).is_file()), None)
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_mpi_yield_when_idle": "1",
-       "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_NUM_THREADS": "1"}
+       "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_pml": "ob1", "OMP_NUM_THREADS": "1"}
 SCALE = "This is a netCDF dimension but not a netCDF variable."
 
 
