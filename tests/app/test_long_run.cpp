@@ -246,6 +246,8 @@ TEST_F(LongRunTest, OtherSettingsAreRefusedUntilItIsForgotten) {
             std::string::npos);
   EXPECT_FALSE(recorded_cuts(other, true, comm_).has_value());
   comm_.barrier();
+  EXPECT_TRUE(std::filesystem::exists(result() + ".part")) << "the new run may still be refused";
+  forget_earlier(other, comm_);
   EXPECT_FALSE(std::filesystem::exists(result() + ".part"));
   EXPECT_FALSE(std::filesystem::exists(result() + ".journal"));
 }
@@ -326,7 +328,7 @@ TEST_F(LongRunTest, AJournalWhoseLayoutIsDamagedIsForgotten) {
   EXPECT_NE(error.find(path + ": the layout of the .part file that it has is damaged"), std::string::npos) << error;
   EXPECT_NE(error.find("--restart"), std::string::npos) << error;
   EXPECT_FALSE(recorded_cuts(job, true, comm_).has_value());
-  comm_.barrier();
+  forget_earlier(job, comm_);
   for (const std::string& file : {part, path}) EXPECT_FALSE(std::filesystem::exists(file)) << file;
   LongRun run(job, cuts(), scratch(job), comm_);
   EXPECT_EQ(run.found_finished(), 0);
@@ -338,7 +340,7 @@ TEST_F(LongRunTest, AJournalWhoseLayoutIsDamagedIsForgotten) {
 TEST_F(LongRunTest, ARunThatIsAtWorkIsNotForgotten) {
   const Job job = this->job();
   LongRun run(job, cuts(), scratch(job), comm_);
-  const std::string error = test::common_error(comm_, [&] { recorded_cuts(job, true, comm_); });
+  const std::string error = test::common_error(comm_, [&] { forget_earlier(job, comm_); });
   EXPECT_NE(error.find("works on it"), std::string::npos) << error;
 }
 

@@ -25,9 +25,9 @@ class Layers : public ProgramTest {
     write("run.yaml", layer_deck);
   }
   std::vector<double> result(const std::string& name) const { return numbers(folder / "result.h5", name); }
-  /// Removes the checkpoint, if there is one, and trains from the input's weights.
+  /// Removes the checkpoints, if there are any, and trains from the input's weights.
   Outcome train(int ranks, const std::string& more = "") const {
-    std::filesystem::remove(folder / "check.h5");
+    for (const char* name : {"check.h5", "check.h5.previous"}) std::filesystem::remove(folder / name);
     return annulus(ranks, "train run.yaml " + more);
   }
 };

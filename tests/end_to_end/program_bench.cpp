@@ -318,17 +318,17 @@ TEST_F(Bench, TablesOfOtherSweepsAreRefusedWithTheDifference) {
   expect_refused("deck.yaml --set bench.json=result.yaml", 1, {"result.yaml: exists already and is no table"});
 }
 
-TEST_F(Bench, ARunWithoutAFileOnlyTimes) {
-  write("run.yaml", "input: {generate: {sequence: 512, heads: 2}}\noutput: {file: none, report: r.json}\n");
-  const auto before = files();
-  const Outcome ran = annulus(2, "run run.yaml --set compute.backward=true");
-  ASSERT_EQ(ran.status, 0) << ran.err;
-  EXPECT_NE(ran.out.find("result     none"), std::string::npos) << ran.out;
-  EXPECT_EQ(files().size(), before.size() + 1) << "the report";
-  const Outcome verified = annulus(1, "verify run.yaml");
-  EXPECT_EQ(verified.status, 2);
-  EXPECT_NE(verified.err.find("run.yaml:2:10: output.file: none has no result to verify"), std::string::npos)
-      << verified.err;
+// If input.file contains only links, it stays the same when the numbers change.
+TEST_F(Bench, ATableOfOtherNumbersBehindLinksIsRefused) {
+  const std::string make = "generate --output other.h5 --overwrite --heads 2 --head-dim 8 --sequence 64 --seed ";
+  ASSERT_EQ(annulus(0, make + "1").status, 0);
+  const hid_t file = H5Fcreate((folder / "links.h5").c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  for (const char* name : {"q", "k", "v"}) H5Lcreate_external("other.h5", name, file, name, H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(file);
+  write("links.yaml", "input: {file: links.h5}\nbench: {sweep: [{attention.causal: [true]}], file: l.h5}\n");
+  for (int launch = 0; launch < 2; ++launch) ASSERT_EQ(annulus(1, "bench links.yaml").status, 0) << launch;
+  ASSERT_EQ(annulus(0, make + "2").status, 0);
+  expect_refused("links.yaml", 1, {"l.h5: case 0 was measured with other contents of input.file: ", "other files: 1"});
 }
 
 /// A run file of input/bench in which every number of three digits or more is divided by `divisor`, and ranks begin at

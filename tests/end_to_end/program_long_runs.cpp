@@ -177,6 +177,19 @@ TEST_P(ProgramLongRuns, OtherSettingsAreRefusedAndRestartForgets) {
   const Outcome device = run(1, "", "--set compute.backend=device");  // its sums have other bits
   EXPECT_EQ(device.status, 1);
   EXPECT_NE(device.err.find("compute.backend: "), std::string::npos) << device.err;
+  // A run that is refused takes nothing away.
+  const std::vector<std::string> kept = files();
+  write("out.h5", "of the user");
+  for (const char* refused : {"--restart", "--restart --set compute.memory_limit=1KiB"}) {
+    EXPECT_NE(run(2, "", refused).status, 0) << refused;
+    std::vector<std::string> now = files();
+    std::erase(now, "out.h5");
+    EXPECT_EQ(now, kept) << refused;
+  }
+  std::filesystem::remove(folder / "out.h5");
+  const Outcome dry = annulus(2, "run --dry-run run.yaml --set attention.causal=false");
+  EXPECT_EQ(count(dry.err, "annulus: warning: a run would end at once: "), 1) << dry.err;
+  EXPECT_EQ(count(dry.err, "attention.causal: true -> false"), 1) << dry.err;
   const Outcome anew = run(2, "", "--restart --set attention.causal=false");
   EXPECT_EQ(anew.status, 0) << anew.err;
   const Outcome again = run(1, "", "--restart");
@@ -194,11 +207,14 @@ const char* const longer =
 /// One rank gets the signal, and all ranks stop after the unit that they are computing.
 TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
   {
-    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) + " " ANNULUS_PROGRAM " run run.yaml " + longer);
+    Launched run(folder, fmt::format(ANNULUS_LAUNCH, 2) +
+                             " " ANNULUS_PROGRAM " run run.yaml --set output.trace=t.json " + longer);
     const auto begun = [&] { return slurp(folder / "out.h5.journal").find(" done ") != std::string::npos; };
     ASSERT_TRUE(run.reaches(begun, 2)) << run.err();
     run.send(1, SIGUSR1);
     EXPECT_EQ(run.status(20), 75) << run.err();
+    EXPECT_EQ(count(run.err(), "annulus: no output.trace: this launch did not complete the run\n"), 1) << run.err();
+    EXPECT_FALSE(exists("t.json"));
     EXPECT_NE(run.err().find("run again to continue"), std::string::npos) << run.err();
   }
   {
@@ -233,31 +249,6 @@ TEST_P(ProgramLongRuns, StopsBehindTheUnitInHandAndGoesOn) {
   EXPECT_EQ(annulus(1, std::string("verify run.yaml --rows 20 ") + longer).status, 0);
 }
 
-/// Two launches share a run, as tasks of a job array do.
-TEST_F(ProgramTest, LaunchesShareTheBlocksOfOneStream) {
-  write("run.yaml", R"(
-input: {generate: {sequence: 20001, heads: 2, head_dim: 16}}
-compute: {memory_limit: 4MiB}
-distribution: {strategy: stream}
-output: {file: out.h5, report: report.json}
-)");
-  const std::string task = "env SLURM_ARRAY_TASK_ID=0 OMPI_MCA_odls_base_sigkill_timeout=0 " +
-                           fmt::format(ANNULUS_LAUNCH, 1) + " " ANNULUS_PROGRAM " run run.yaml";
-  // Both begin at the same time, with other memory limits: both take the blocks of the launch that began first.
-  const Outcome both = shell(
-      fmt::format("({0} > a.txt 2>&1; echo status $? >> a.txt) & {0} --set compute.memory_limit=5MiB > b.txt 2>&1; "
-                  "echo status $? >> b.txt; wait",
-                  task));
-  EXPECT_EQ(both.status, 0) << both.err;
-  for (const char* words : {"a.txt", "b.txt"}) {
-    EXPECT_NE(slurp(folder / words).find("status 0"), std::string::npos) << slurp(folder / words);
-  }
-  EXPECT_EQ(files(), (std::vector<std::string>{"a.txt", "b.txt", "out.h5", "report.json", "run.yaml"}));
-  EXPECT_EQ(annulus(1, "verify run.yaml --rows 20").status, 0);
-  EXPECT_EQ(shell(task).status, 0) << "a task that comes when all is done";
-  EXPECT_EQ(annulus(1, "run run.yaml").status, 1) << "no task of an array: the result exists";
-}
-
 /// On a file system without locks, launches on one machine must not share units, because both would take the same.
 TEST_P(ProgramLongRuns, WithoutLocksASecondLaunchIsRefused) {
   const std::string launch =
@@ -274,26 +265,6 @@ TEST_P(ProgramLongRuns, WithoutLocksASecondLaunchIsRefused) {
   EXPECT_EQ(first.status(60), 0) << first.err();
   const Outcome verified = annulus(1, "verify run.yaml --rows 20 " + settings);
   EXPECT_EQ(verified.status, 0) << verified.err;
-}
-
-/// An array is submitted again after the numbers of its input have changed.
-TEST_F(ProgramTest, AnOldResultIsNotThatOfATaskOfAnArray) {
-  ASSERT_EQ(annulus(0, "generate --output in.h5 --sequence 3001 --heads 2 --head-dim 16").status, 0);
-  for (const char* distribution : {"{strategy: stream}", "{strategy: ring}"}) {
-    write("run.yaml", fmt::format("input: {{file: in.h5}}\ncompute: {{memory_limit: 2MiB}}\ndistribution: {}\n"
-                                  "output: {{file: out.h5}}\n",
-                                  distribution));
-    const std::string task = "env SLURM_ARRAY_TASK_ID=0 " ANNULUS_PROGRAM " run run.yaml";
-    ASSERT_EQ(shell(task).status, 0);
-    const Outcome again = shell(task);
-    EXPECT_EQ(again.status, 0) << again.err;
-    EXPECT_NE(again.err.find("is complete: other tasks made it"), std::string::npos) << again.err;
-    spoil(folder / "in.h5", "/k", 1000, 1);
-    const Outcome other = shell(task);
-    EXPECT_EQ(other.status, 1) << other.err;
-    EXPECT_NE(other.err.find("exists already"), std::string::npos) << other.err;
-    std::filesystem::remove(folder / "out.h5");
-  }
 }
 
 /// k lies in another file, to which the input file has an external link.

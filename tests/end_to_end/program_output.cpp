@@ -187,6 +187,38 @@ TEST_F(Output, IsMadeAlsoIfTheReaderOfTheTextGoesAway) {
   EXPECT_FALSE(exists("pipe.h5.part"));
 }
 
+TEST_F(Output, ARunWithoutAFileOnlyTimes) {
+  write("run.yaml", "input: {generate: {sequence: 512, heads: 2}}\noutput: {file: none, report: r.json}\n");
+  const auto before = files();
+  const Outcome ran = annulus(2, "run run.yaml --set compute.backward=true");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.out.find("result     none"), std::string::npos) << ran.out;
+  EXPECT_EQ(files().size(), before.size() + 1) << "the report";
+  const Outcome verified = annulus(1, "verify run.yaml");
+  EXPECT_EQ(verified.status, 2);
+  EXPECT_NE(verified.err.find("run.yaml:2:10: output.file: none has no result to verify"), std::string::npos)
+      << verified.err;
+}
+
+// A new file would take the place of the log to which the shell has redirected stdout, and the summary would be lost.
+TEST_F(Output, DoesNotReplaceWhatAStreamLeadsTo) {
+  write("run.yaml", "input: {generate: {sequence: 16, heads: 2}}\noutput: {file: result.h5, overwrite: true}\n");
+  std::filesystem::create_symlink("/dev/stdout", folder / "link");
+  const auto before = files();
+  for (const char* key : {"output.file", "output.report", "output.trace"}) {
+    for (const char* name : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"}) {
+      const std::string run = fmt::format("{} run run.yaml --set {}={}", ANNULUS_PROGRAM, key, name);
+      const std::string refused = fmt::format("{}: ", name);  // the name that the user wrote
+      const Outcome to_file = shell("echo a log; " + run), to_pipe = shell(run + " | cat");
+      EXPECT_EQ(to_file.status, 1) << run;
+      EXPECT_EQ(to_file.out, "a log\n") << run;
+      EXPECT_NE(to_file.err.find(refused), std::string::npos) << run << to_file.err;
+      EXPECT_NE(to_pipe.err.find(refused), std::string::npos) << run << to_pipe.err;
+    }
+  }
+  EXPECT_EQ(files(), before);
+}
+
 TEST_F(Output, SaysWhatItIs) {
   generate("");
   write("run.yaml", deck);

@@ -55,6 +55,23 @@ class Stall : public ProgramTest {
   }
 };
 
+/// Rank 0 waits until rank 1 has finished its block of the first phase.
+TEST_F(Stall, ARankThatStopsInABlockOfStreamEndsARunWithGradients) {
+  write("run.yaml", R"(
+input: {generate: {sequence: 16384, heads: 8}}
+attention: {causal: false}
+compute: {backward: true}
+distribution: {strategy: stream, block_size: 8192, stall_timeout: 2}
+output: {file: result.h5}
+)");
+  Launched run(folder, launch(2));
+  const auto both_compute = [&] { return count(slurp(folder / "result.h5.journal"), " claim 0 ") == 2; };
+  ASSERT_TRUE(run.reaches(both_compute, 2)) << run.err();
+  run.send(1, SIGSTOP);
+  EXPECT_EQ(run.status(90), 4) << run.err();
+  EXPECT_EQ(diagnoses(run.err(), 0).size(), 1u) << run.err();
+}
+
 TEST_F(Stall, StoppedRankEndsTheRunWithStatus4AndADiagnosisOfEveryLivingRank) {
   write("run.yaml", long_deck());
   Launched run(folder, launch(3));

@@ -81,7 +81,7 @@ class Warned(InterruptedJob):
 
     def test_a_warned_run_in_blocks_goes_back_to_the_queue_and_on(self):
         blocks = ("--set", "distribution.strategy=stream", "--set", "compute.memory_limit=24MiB")
-        job = self.submit(self.account, "generic/long.sbatch", "run.yaml", *blocks, directory=self.work,
+        job = self.submit(self.account, "generic/long.sbatch", "run.yaml", "--restart", *blocks, directory=self.work,
                           options=["--nodes=2", *TWO_RANKS])
         self.wait_for_words(job, " %  ")
         self.do_as_documented("scancel --batch --signal=USR1 JOB", job)
@@ -89,6 +89,9 @@ class Warned(InterruptedJob):
         self.wait_for_words(job, "are finished and stay so; run again to continue")
         job.wait_for("COMPLETED", 120)
         self.assertIn("restart 1\n", job.output())
+        for restart, is_given in ((0, True), (1, False)):
+            for rank in self.account.ranks(job, restart):
+                self.assertEqual("--restart" in rank["arguments"], is_given)
         direct = self.run_undisturbed(1, self.work / "run.yaml", *blocks)
         self.assertEqual(differences(self.work / "result.h5", direct), "")
         self.expect_nothing_left(job, ["direct.h5", "result.h5"])

@@ -182,6 +182,24 @@ class Scripts(ClusterTest):
             self.assertEqual(len(set.union(*of_nodes[node, 2])), 2, of_nodes)
             self.assertEqual([len(cpus) for cpus in of_nodes[node, 1]], [cluster.cpus], "what --cpus-per-task says")
 
+    def test_a_requeued_run_is_not_restarted(self):
+        """Without Slurm: an srun that prints its arguments stands for that of Slurm."""
+        srun, profile = self.folder / "srun", self.folder / "profile"
+        srun.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
+        srun.chmod(0o755)
+        profile.write_text(f'ANNULUS=true PATH="{self.folder}:$PATH"\n')
+        variables = {"HOME": self.folder, "PATH": "/usr/bin:/bin", "ANNULUS_PROFILE": profile, "SLURM_JOB_ID": "1",
+                     "SLURM_NTASKS": "1", "SLURM_CPUS_PER_TASK": "2", "SLURM_JOB_NODELIST": "n1"}
+        scripts = [path for path in (self.source / "job_scripts").glob("*/*.sbatch") if ' run "$@"' in path.read_text()]
+        self.assertEqual(len(scripts), 7)
+        for script in scripts:
+            for requeued, kept in (({}, "<--restart>"), ({"SLURM_RESTART_COUNT": "0"}, "<--restart>"),
+                                   ({"SLURM_RESTART_COUNT": "1"}, "")):
+                done = subprocess.run(["bash", script, "my run.yaml", "--restart", "--set", "a.b=1 2"], text=True,
+                                      capture_output=True, timeout=30, env={**variables, **requeued})
+                self.assertEqual((done.returncode, done.stderr), (0, ""), script)
+                self.assertTrue(done.stdout.endswith(f"<run><my run.yaml>{kept}<--set><a.b=1 2>"), done.stdout)
+
     def test_shellcheck_finds_nothing(self):
         files = sorted(path for path in (self.source / "job_scripts").glob("*/*") if path.is_file())  # not modules/annulus/
         done = subprocess.run(["shellcheck", "--shell=bash", *files], capture_output=True, text=True, timeout=60)

@@ -218,6 +218,27 @@ TEST_F(TensorFileTest, NamesWhatIsWrong) {
   }
 }
 
+TEST_F(TensorFileTest, NamesSomeOfManyDatasetsAndTheMostSimilar) {
+  const auto refused = [&](int count, const std::string& asked) {
+    const std::string file = folder / fmt::format("{}_{}.h5", count, asked);
+    for (int i = 10; comm.is_root() && i < 10 + count; ++i) {
+      add_dataset(file, fmt::format("layer_{}_q", i), H5T_IEEE_F32LE, {1});
+    }
+    comm.barrier();
+    runfile::InputSettings settings = settings_for(file);
+    settings.q = asked;
+    return common_error(comm, [&] { tensor_file(settings, comm); });
+  };
+  const auto expect = [&](int count, const std::string& asked, const std::string& words) {
+    const std::string text = refused(count, asked);
+    EXPECT_NE(text.find(words + "; input.q names it"), std::string::npos) << text;
+  };
+  expect(12, "other", "/layer_20_q, /layer_21_q)");
+  expect(13, "other", "/layer_20_q, /layer_21_q, ...)");
+  expect(40, "layer_49_Q", "/layer_21_q, ...), did you mean '/layer_49_q'?");
+  expect(40, "q", "/layer_21_q, ...)");
+}
+
 TEST_F(TensorFileTest, NamesWhatIsWrongWithDocuments) {
   make_input(comm, path, H5T_IEEE_F32LE, {1, 9, 1, 1, 2});
   if (comm.is_root()) {

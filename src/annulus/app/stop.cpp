@@ -17,6 +17,7 @@ namespace annulus::app {
 namespace {
 
 volatile std::sig_atomic_t requested = 0;
+volatile std::sig_atomic_t is_limited = 0;  // whether a request has set the alarm
 
 unsigned patience = 0;         // seconds from a request to stop until the process ends; 0: no limit
 bool only_after_term = false;  // whether only TERM sets this limit, not USR1
@@ -44,7 +45,10 @@ Line stop_line;  // set by watch_for_stop()
 extern "C" void note_request(int signal) {
   requested = 1;
   if (signal == SIGTERM) comm::shorten_stall_timeout(stall_seconds);
-  if (patience > 0 && !(signal == SIGUSR1 && only_after_term)) alarm(patience);
+  // Only the first request sets the alarm: the limit counts from there, however many requests follow.
+  if (patience == 0 || is_limited != 0 || (signal == SIGUSR1 && only_after_term)) return;
+  is_limited = 1;
+  alarm(patience);
 }
 
 bool alone = true;  // in a job of one rank
@@ -158,6 +162,7 @@ void watch_for_stop(const comm::Communicator& comm, double stall_seconds, const 
   if (comm.is_root()) stop_line.set(limit.line);
   patience = limit.seconds;
   only_after_term = limit.only_after_term;
+  is_limited = 0;
   struct sigaction action {};
   action.sa_handler = end_stopped;
   sigfillset(&action.sa_mask);

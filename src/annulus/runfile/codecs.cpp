@@ -128,7 +128,7 @@ Codec<comm::FileHints> hints() {
   };
   return {"hints for MPI-IO by name", read, [](const comm::FileHints& from) {
             std::vector<std::string> words;
-            for (const auto& [name, hint] : from) words.push_back(name + ": " + quote_some(hint));
+            for (const auto& [name, hint] : from) words.push_back(quote(name) + ": " + quote_some(hint));
             return fmt::format("{{{}}}", fmt::join(words, ", "));
           }};
 }

@@ -67,7 +67,8 @@ std::string resolved_text(const Settings& settings);
 
 /// Compares the settings that decide the numbers of a result: `made`, with which a file was made, and `asked`, which
 /// the user wants now. Returns lines "key: a -> b". Folders may move, so input.file is compared without its folder.
-/// `same_numbers`: the input is known to be the same, so input.file is not compared.
-std::vector<std::string> differences(const Settings& made, const Settings& asked, bool same_numbers = false);
+/// `excused`: names of keys whose values may differ if both files give one.
+std::vector<std::string> differences(const Settings& made, const Settings& asked,
+                                     const std::vector<std::string_view>& excused = {});
 
 }  // namespace annulus::runfile

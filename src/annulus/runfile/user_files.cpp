@@ -18,6 +18,8 @@ std::string follow_links(const std::string& file) {
   std::filesystem::path path = file;
   std::error_code error;
   for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)); ++links) {
+    // Links below /proc lead to what a process has opened: the log to which stdout is redirected, or a pipe.
+    if (std::filesystem::canonical(path.parent_path(), error).string().starts_with("/proc/")) return file;
     if (links == 40) fail(ErrorKind::failure, "{}: too many links behind this name, expected at most 40", file);
     path = path.parent_path() / std::filesystem::read_symlink(path);  // an absolute target replaces the path
   }

@@ -6,7 +6,8 @@
 namespace annulus::runfile {
 
 /// Follows symbolic links to their target, even if the target does not exist. Returns a path in which neither the file
-/// nor a folder is a link. Throws Error(failure) if the links form a circle.
+/// nor a folder is a link. Throws Error(failure) if the links form a circle. Links like /dev/stdout, which lead to a
+/// file or pipe that a process has opened, are returned as they are: a new file must not take the place of such a file.
 std::string follow_links(const std::string& file);
 
 /// Reads a text file of at most 16 MiB. Local. `expected` says what the file should be: "a run file (YAML)".

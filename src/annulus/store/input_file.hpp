@@ -82,8 +82,9 @@ void read_parts(const InspectedFile& file, const std::vector<MatrixPart>& parts,
 
 /// Extents and type of a dataset of numbers.
 DatasetInfo look_at_dataset(const std::string& path, const std::string& name);
-/// The text in an attribute of the file itself; empty if there is none.
-std::optional<std::string> read_text_attribute(const std::string& path, const std::string& name);
+/// The text in an attribute of the file itself, or of one of its groups; empty if there is none.
+std::optional<std::string> read_text_attribute(const std::string& path, const std::string& name,
+                                               const std::string& group = "/");
 /// Reads the text in a scalar dataset.
 std::string read_text_dataset(const std::string& path, const std::string& name);
 

@@ -275,9 +275,12 @@ DatasetInfo look_at_dataset(const std::string& path, const std::string& name) {
   return {extents_of(dataset, fmt::format("{}: dataset {}", path, name)), *known};
 }
 
-std::optional<std::string> read_text_attribute(const std::string& path, const std::string& name) {
+std::optional<std::string> read_text_attribute(const std::string& path, const std::string& name,
+                                               const std::string& group) {
   const FileId file = open_alone(path, false);
-  const std::vector<std::string> texts = texts_of(file, name);
+  const GroupId there(comm::blocking("H5Gopen2", H5Gopen2, file, group.c_str(), H5P_DEFAULT));
+  if (there < 0) return std::nullopt;
+  const std::vector<std::string> texts = texts_of(there, name);
   if (texts.empty()) return std::nullopt;
   return texts.front();
 }

@@ -148,7 +148,7 @@ void add_settings(const Job& job, store::CaseRecord& record) {
                                                                                         {"head_dim", s.head_dim}}) {
     record.numbers.emplace_back(name, double(value));
   }
-  record.words.emplace_back("strategy", job.strategy->name());
+  record.words.emplace_back("strategy", name_of_strategy(job));
   record.words.emplace_back("partition", name_of_partition(job));
   record.words.emplace_back("dtype", core::name_of(job.problem.type));
 }

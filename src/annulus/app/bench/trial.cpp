@@ -155,13 +155,15 @@ Job JobMaker::job(const runfile::BenchCase& one) const {
 
 PlannedCase JobMaker::plan(const runfile::BenchCase& one, bool predict) const {
   const Job made = job(one);
-  if (!predict) return {&one};
-  double seconds = 0, bytes = 0;
+  PlannedCase planned{&one};
+  if (made.run.settings.input.file) planned.input_files.push_back(*made.run.settings.input.file);
+  for (const auto& [other, state] : made.other_input_files()) planned.input_files.push_back(other);
+  if (!predict) return planned;
   comm::agree(comm_, [&] {
-    seconds = predicted_seconds(made);
-    bytes = predicted_bytes(made);
+    planned.seconds = predicted_seconds(made);
+    planned.bytes = predicted_bytes(made);
   });
-  return {&one, seconds, bytes};
+  return planned;
 }
 
 Trial::Trial(const JobMaker& jobs, const PlannedCase& planned, const std::vector<std::unique_ptr<Trial>>& others,

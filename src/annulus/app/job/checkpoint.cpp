@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/ranges.hpp"
 #include "annulus/comm/root.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/runfile/user_files.hpp"
@@ -26,6 +27,10 @@ store::TensorSpec loss_spec(Index losses) { return {"loss", core::DType::float64
 std::string previous_of(const std::string& checkpoint) { return runfile::follow_links(checkpoint) + ".previous"; }
 
 constexpr const char* state_attribute = "fingerprint_state";
+
+/// Keys of the run file that name what Training::note_data() takes fingerprints of.
+constexpr std::string_view names_of_data[] = {"input.file",      "layer.x",       "train.target",
+                                              "input.documents", "input.lengths", "input.coordinates"};
 
 /// A fingerprint of every bit of weights and losses, 16 hexadecimal digits. Collective.
 std::string state_fingerprint(const TrainingState& state, const layer::LayerProblem& layer,
@@ -101,7 +106,11 @@ Index check_checkpoint(const std::string& file, const TrainingJob& training) {
   const Index steps = found.steps;
   verify::check_datasets(file, {loss_spec(steps)}, why);
   const bool known = check_data(file, training);
-  const std::vector<std::string> changes = runfile::differences(found.made.settings, request.run.settings, known);
+  // Not compared: keys that a training ignores, the type of its final result, and, if the fingerprints show that the
+  // numbers are the same, the names of file and datasets.
+  std::vector<std::string_view> excused{"compute.backward", "layer.dy", "output.type"};
+  if (known) excused.insert(excused.end(), std::begin(names_of_data), std::end(names_of_data));
+  const std::vector<std::string> changes = runfile::differences(found.made.settings, request.run.settings, excused);
   if (!changes.empty()) {
     fail(ErrorKind::failure, "{}: this checkpoint was made with other settings than {} has now: {}", file,
          request.run.name, fmt::join(changes, "; "));
@@ -144,6 +153,48 @@ std::string newest(const std::string& named, const TrainingJob& training) {
 }
 
 }  // namespace
+
+void check_previous(const TrainingJob& training) {
+  const runfile::RunFile& run = training.request.run;
+  const std::string& named = run.settings.train->checkpoint;
+  const std::string before = previous_of(named);
+  if (!store::is_taken(before)) return;
+  const auto refuse_it = [&](const std::string& why) {
+    fail(ErrorKind::failure,
+         "{}train.checkpoint: {} is not of this training, which would replace it, because it keeps the checkpoint "
+         "before "
+         "the newest under that name: {}. Give one of the two another name, or remove {}",
+         run.where("train.checkpoint"), before, why, before);
+  };
+  if (!store::exists(named)) refuse_it(fmt::format("there is no {}", named));
+  if (!why_unreadable(named, training).empty()) return;  // load_checkpoint() takes `before` instead, and checks it
+  try {
+    check_checkpoint(before, training);
+  } catch (const core::Error& error) {
+    refuse_it(error.what());
+  }
+}
+
+CheckpointFile look_up_checkpoint(const TrainingJob& training) {
+  const std::string& file = training.request.run.settings.train->checkpoint;
+  if (!store::exists(file)) return {};
+  return {store::state_of(file)};
+}
+
+bool CheckpointFile::is_same(const CheckpointFile& other) const {
+  if (!state || !other.state) return state.has_value() == other.state.has_value();
+  // Another training's save changes both. A network's file system may show a new time late, or a new inode.
+  return state->inode == other.state->inode || state->modified == other.state->modified;
+}
+
+void check_not_replaced(const TrainingJob& training, const CheckpointFile& last) {
+  if (look_up_checkpoint(training).is_same(last)) return;
+  fail(ErrorKind::failure,
+       "{}train.checkpoint: another program has made, replaced or removed {} since this training read or saved it: is "
+       "there another training with this checkpoint? Give each training one of its own. Steps since the last save are "
+       "lost",
+       training.request.run.where("train.checkpoint"), training.request.run.settings.train->checkpoint);
+}
 
 void keep_previous(const TrainingJob& training) {
   const std::string& checkpoint = training.request.run.settings.train->checkpoint;
@@ -191,7 +242,13 @@ std::vector<store::TensorSpec> training_specs(const layer::LayerProblem& problem
 void save_training(store::OutputFile& file, const TrainingJob& training, const TrainingState& state,
                    const std::vector<store::Column>& columns, const std::string& command_line,
                    const comm::Communicator& comm) {
-  write_weights("", state.weights, *training.request.layer, comm, file);
+  // The steps so far have made a number too large, if there were any: the input's weights are finite.
+  const std::string causes = state.steps_done() == 0
+                                 ? causes_of_no_number(training.request.problem, comm.rank())
+                                 : fmt::format("after step {}: train.rate, {}, is too large for it",
+                                               std::min(state.steps_done(), training.request.run.settings.train->steps),
+                                               training.request.run.settings.train->rate);
+  write_weights("", state.weights, *training.request.layer, causes, comm, file);
   const core::Rectangle losses{{0, state.steps_done()}, {0, 1}};
   file.write_parts(
       {{"loss", comm.is_root() ? losses : core::Rectangle{}, losses, const_cast<double*>(state.losses.data())}},

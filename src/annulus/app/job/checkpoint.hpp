@@ -35,6 +35,21 @@ struct TrainingJob {
   std::vector<TrainingData> data;
 };
 
+/// Throws Error on rank 0's behalf if NAME.previous is a file that a training would replace and remove, but that no
+/// launch of this training has made. Call it on one rank, before load_checkpoint().
+void check_previous(const TrainingJob& training);
+
+/// Which file has the checkpoint's name, so that a training notices if another program has given it to another file.
+/// Empty if no file has it. Not compared: numbers that may change although the file stays the same (FUSE, NFS).
+struct CheckpointFile {
+  std::optional<store::FileState> state;
+  bool is_same(const CheckpointFile& other) const;
+};
+CheckpointFile look_up_checkpoint(const TrainingJob& training);
+/// Throws Error(failure) if another program has replaced, made or removed the checkpoint since `last`. Call it on one
+/// rank, before keep_previous().
+void check_not_replaced(const TrainingJob& training, const CheckpointFile& last);
+
 /// Loads the job's checkpoint. If this file cannot be read, warns and loads the previous checkpoint. Empty if there is
 /// no checkpoint. Collective. Throws the same Error on every rank if the file is not a checkpoint, was made with other
 /// settings, or was trained on other data. A file of an older version has no fingerprints: rank 0 then only warns, so

@@ -190,13 +190,16 @@ void check_reproducible(const Job& job) {
 /// The message if not even one K/V head of one batch entry fits into memory.
 std::string explain_too_large(const Job& job, double least) {
   const core::Machine& machine = job.machine;
+  std::string key;
+  const bool can_stream = why_no_stream(job, key).empty();
   return fmt::format(
       "{}compute.memory_limit: {} with strategy {} needs {} of tensors and buffers on the fullest of {} rank{} even in "
-      "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory, more ranks, or "
-      "strategy stream, which reads keys from the input file block by block",
+      "{} passes of one batch entry and one K/V head; {} may use {} ({}). Expected more memory{}",
       job.run.where("compute.memory_limit"), describe_shape(job), job.strategy->name(), report::describe_bytes(least),
       job.ranks, job.ranks == 1 ? "" : "s", strategies::slices_of(job.problem.shape, {1, 1}),
-      job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank), machine.why_this_memory());
+      job.ranks == 1 ? "it" : "each", report::describe_bytes(machine.memory_per_rank), machine.why_this_memory(),
+      can_stream ? ", more ranks, or strategy stream, which reads keys from the input file block by block"
+                 : " or more ranks");
 }
 
 /// Sets how much memory a layer needs, and why that is too much. A layer is never cut. Collective: the ranks divide the

@@ -138,8 +138,18 @@ std::uint64_t fingerprint_of(const layer::Weights& weights, const LayerProblem& 
   return all;
 }
 
+report::LseFindings check_scores(const Job& job, const strategies::Tensors& saved, const comm::Communicator& comm) {
+  const core::DType type = job.problem.type;
+  const Index each = Index(core::bytes_of(type)), kv_bytes = saved.kv.bytes() / 2;
+  HostSide q(saved.q), k(saved.kv.data(), kv_bytes), lse(saved.lse);
+  for (HostSide* side : {&q, &k, &lse}) side->from_device();
+  check_scores(job, store::largest_magnitude(q.data(), type, saved.q.bytes() / each),
+               store::largest_magnitude(k.data(), type, kv_bytes / each), comm);
+  return lse_findings(job, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm);
+}
+
 void write_weights(const std::string& prefix, const layer::Weights& weights, const LayerProblem& problem,
-                   const comm::Communicator& comm, store::RowWriter& file) {
+                   const std::string& causes, const comm::Communicator& comm, store::RowWriter& file) {
   const comm::Scope scope("the writing of the weights");
   std::deque<HostSide> sides;
   std::vector<store::MatrixPart> parts;
@@ -153,8 +163,7 @@ void write_weights(const std::string& prefix, const layer::Weights& weights, con
   }
   comm::agree(comm, [&] {
     for (const store::MatrixPart& part : parts) {
-      store::check_finite("the result's " + part.dataset, part, problem.attention.type,
-                          causes_of_no_number(problem.attention, comm.rank()));
+      store::check_finite("the result's " + part.dataset, part, problem.attention.type, causes);
     }
   });
   file.write_parts(parts, [&](const std::string& dataset) -> store::RankOf {

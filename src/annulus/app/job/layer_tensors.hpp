@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "annulus/app/job/request.hpp"
+#include "annulus/app/job/job.hpp"
 #include "annulus/layer/layer.hpp"
+#include "annulus/report/measurements.hpp"
 #include "annulus/store/shared_blocks.hpp"
 #include "annulus/verify/verify.hpp"
 
@@ -37,9 +38,14 @@ layer::Weights load_weights(const Request& request, const layer::LayerProblem& p
 layer::Weights load_weights(const store::InspectedFile& file, const layer::LayerProblem& problem,
                             const comm::Communicator& comm);
 
-/// Writes weights, or their gradients, as weight_specs(prefix). Throws if a number is NaN or infinite.
+/// Checks the scores' range after a layer's forward pass, because the layer makes q and k itself, and returns the
+/// findings about its lse. Throws AgreedError(failure) if scores may have overflown. Collective.
+report::LseFindings check_scores(const Job& job, const strategies::Tensors& saved, const comm::Communicator& comm);
+
+/// Writes weights, or their gradients, as weight_specs(prefix). Throws if a number is NaN or infinite; `causes` ends
+/// the message.
 void write_weights(const std::string& prefix, const layer::Weights& weights, const layer::LayerProblem& problem,
-                   const comm::Communicator& comm, store::RowWriter& file);
+                   const std::string& causes, const comm::Communicator& comm, store::RowWriter& file);
 
 /// Compares sampled rows of a result, of attention or of a layer, with the definition of attention.
 verify::Findings compare_with_definition(const Request& request, const verify::Sample& sample,

@@ -4,7 +4,6 @@
 #include "annulus/app/job/work.hpp"
 #include "annulus/comm/watchdog.hpp"
 #include "annulus/layer/predict.hpp"
-#include "annulus/store/finite.hpp"
 
 namespace annulus::app {
 namespace {
@@ -30,18 +29,11 @@ class LayerWork : public Work {
     return backward_.metrics;
   }
 
-  /// Also checks the scores' range, which could not be checked earlier because the layer makes q and k itself.
+  /// Also checks the scores' range, which could not be checked earlier.
   report::LseFindings write_outputs(store::RowWriter* file) override {
     write("y", forward_.y, file);
     forward_.y = {};
-    const strategies::Tensors& saved = forward_.saved;
-    const core::DType type = job_.problem.type;
-    const Index each = Index(core::bytes_of(type)), kv_bytes = saved.kv.bytes() / 2;
-    HostSide q(saved.q), k(saved.kv.data(), kv_bytes), lse(saved.lse);
-    for (HostSide* side : {&q, &k, &lse}) side->from_device();
-    check_scores(job_, store::largest_magnitude(q.data(), type, saved.q.bytes() / each),
-                 store::largest_magnitude(k.data(), type, kv_bytes / each), comm_);
-    return lse_findings(job_, lse.data(), saved.lse.bytes() / Index(core::bytes_of(core::lse_type(type))), comm_);
+    return check_scores(job_, forward_.saved, comm_);
   }
 
   void read_gradients() override {
@@ -54,7 +46,8 @@ class LayerWork : public Work {
     x_ = dy_ = {};
     write("dx", backward_.dx, file);
     if (file == nullptr) return;
-    write_weights("d", backward_.gradients, layer_.problem(), comm_, *file);
+    write_weights("d", backward_.gradients, layer_.problem(), causes_of_no_number(job_.problem, comm_.rank()), comm_,
+                  *file);
     for (const layer::Weight weight : layer::all_weights) files_.written += backward_.gradients[weight].bytes();
   }
 

@@ -60,18 +60,6 @@ std::vector<store::PartTensor> part_tensors(const Job& job, const std::vector<st
        paths.journal, paths.result, fmt::join(changes, "; "));
 }
 
-/// Removes the part file of a journal that will be removed. The journal's layout has the inode of that file. Without a
-/// valid layout, the existing file is removed only if the journal says that a launch was making a part file.
-void forget_part(const store::Journal& journal, const std::string& part) {
-  if (!store::is_taken(part)) return;
-  bool is_its = journal.is_making();
-  try {
-    is_its = store::state_of(part).inode == store::PartLayout::parse(journal.part(), journal.path()).inode;
-  } catch (const core::Error&) {
-  }
-  if (is_its) unlink(part.c_str());
-}
-
 }  // namespace
 
 RunPaths::RunPaths(const Request& request)
@@ -86,16 +74,7 @@ std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const co
     const comm::BlockingScope inside("the look at " + paths.journal);
     std::optional<store::Journal> journal = store::Journal::find(paths.journal);
     if (!journal || journal->head() == store::whole_head) return "";
-    if (restart) {
-      const store::Journal::Lock lock(*journal);  // locks the journal: no other launch can begin or continue
-      if (const auto worker = journal->worker()) {
-        fail(ErrorKind::failure, "{}: --restart would take the run away from {}, which works on it{}", paths.journal,
-             *worker, journal->if_gone(paths.part));
-      }
-      forget_part(*journal, paths.part);
-      journal->remove();
-      return "";
-    }
+    if (restart) return "";
     if (journal->done() == 0 && !journal->worker()) return "";  // no unit is finished: beginning anew loses nothing
     const std::vector<std::string> found = changes(*journal, request, /*is_decided=*/false);
     if (!found.empty()) refuse(paths, found, *journal);
@@ -310,6 +289,7 @@ std::optional<Unit> LongRun::claim_locked(bool& wait) {
 std::optional<Unit> LongRun::claim() {
   if (output_.part() == nullptr) return std::nullopt;
   if (!keeps_) return claimed_++ == 0 && comm_.is_root() ? std::optional<Unit>(Unit{}) : std::nullopt;
+  std::optional<comm::Waiting> waiting;
   for (;;) {
     bool wait = false;
     const std::optional<Unit> unit = claim_locked(wait);
@@ -320,7 +300,14 @@ std::optional<Unit> LongRun::claim() {
     }
     if (unit || !wait) return unit;
     poll(nullptr, 0, /*ms=*/100);
-    comm::watchdog_progress();
+    // Another launch may take as long as it likes. A rank of this launch that stands still ends the run.
+    if (journal().worker(output_.launch())) {
+      waiting.reset();
+      comm::watchdog_progress();
+    } else {
+      if (!waiting) waiting.emplace();
+      waiting->look();
+    }
   }
 }
 

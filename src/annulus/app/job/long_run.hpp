@@ -20,10 +20,15 @@ namespace annulus::app {
 
 using store::Unit;
 
-/// The cuts that an earlier launch has recorded for this output; empty if there is nothing to continue. `restart`:
-/// first removes what that launch left. Call it before strategy and cuts are decided. Collective; throws the same Error
-/// on every rank if that launch had other settings, another input or another version.
+/// The cuts that an earlier launch has recorded for this output; empty if there is nothing to continue, or with
+/// `restart`. Call it before strategy and cuts are decided. Collective; throws the same Error on every rank if that
+/// launch had other settings, another input or another version.
 std::optional<Cuts> recorded_cuts(const Request& request, bool restart, const comm::Communicator& comm);
+
+/// Removes what an earlier launch has left of this output. Call it only when the new run has passed all other checks.
+/// Collective; throws the same Error on every rank if a process still works on the output, or if the output cannot be
+/// made.
+void forget_earlier(const Request& request, const comm::Communicator& comm);
 
 /// Says why units are unfinished, and what the user can do. `status` is the exit status: 0 if another launch works on
 /// these units or has finished them, otherwise stopped_status. `words` is empty if all units are finished.

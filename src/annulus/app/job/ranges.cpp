@@ -182,9 +182,9 @@ void check_gradients_mean_something(const Job& job, const report::LseFindings& l
   if (coarse.empty()) return;
   throw comm::AgreedError(
       ErrorKind::failure,
-      fmt::format("compute.backward: {}, and gradients would be rounding errors times attention.scale ({:g}); expected "
-                  "|lse| below {:.2g}. Make q, k or the scale smaller{}",
-                  coarse, job.problem.scale, coarse_from(job),
+      fmt::format("{}: {}, and gradients would be rounding errors times attention.scale ({:g}); expected |lse| below "
+                  "{:.2g}. Make q, k or the scale smaller{}",
+                  job.run.settings.train ? "train" : "compute.backward", coarse, job.problem.scale, coarse_from(job),
                   job.problem.precision != core::Precision::float64 ? ", or use compute.precision: float64" : ""));
 }
 

@@ -61,7 +61,7 @@ Json setting_entries(const Job& job) {
           {"backend", core::name_of(job.problem.backend)},
           {"precision", core::name_of(job.problem.precision)},
           {"reproducible", job.problem.reproducible},
-          {"strategy", job.strategy->name()},
+          {"strategy", name_of_strategy(job)},
           {"chosen_by_auto", job.choice.has_value()},
           {"partition", name_of_partition(job)},
           {"statistics", fmt::format("{}", fmt::join(statistics, " "))},
@@ -128,13 +128,23 @@ void print_findings(const Job& job, const report::LseFindings& lse) {
 
 }  // namespace
 
+namespace {
+/// With layer.sharding: tensor each rank computes all rows of its heads, so nothing moves rows between ranks.
+bool shares_heads(const Job& job) { return job.layer && job.layer->sharding == layer::Sharding::tensor; }
+}  // namespace
+
+std::string name_of_strategy(const Job& job) {
+  return shares_heads(job) ? "single" : std::string(job.strategy->name());
+}
+
 std::string name_of_partition(const Job& job) {
+  if (shares_heads(job)) return std::string(pattern::name_of(pattern::PartitionKind::contiguous));
   if (job.problem.partition) return std::string(pattern::name_of(*job.problem.partition));
   return std::string(pattern::name_of(strategies::kind_of(job.problem, job.partition)));
 }
 
 std::vector<std::pair<std::string, std::string>> decisions(const Job& job) {
-  std::vector<std::pair<std::string, std::string>> all{{"strategy", std::string(job.strategy->name())},
+  std::vector<std::pair<std::string, std::string>> all{{"strategy", name_of_strategy(job)},
                                                        {"partition", name_of_partition(job)}};
   if (job.slice_count() > 1) all.emplace_back("passes", describe_passes(job));
   return all;
@@ -166,7 +176,7 @@ Json report_entries(const Job& job, const report::Measurements& measured, const 
                 {"per_rank_and_hop", by_name(pass.per_hop)}};
   };
   Json all{
-      {"strategy", job.strategy->name()}, {"ranks", measured.ranks}, {"settings", ran}, {"passes", job.slice_count()}};
+      {"strategy", name_of_strategy(job)}, {"ranks", measured.ranks}, {"settings", ran}, {"passes", job.slice_count()}};
   all.update(of_pass(measured.forward));
   if (measured.statistics) all["statistics"] = of_pass(*measured.statistics);
   if (measured.backward) all["backward"] = of_pass(*measured.backward);
@@ -181,13 +191,17 @@ void print_summary(const Job& job, const report::Measurements& measured) {
   print_line("attention", describe_pattern(job.problem));
   print_line("tensors", describe_tensors(job));
   if (job.layer) print_line("layer", describe_layer(job));
-  const bool host = job.problem.backend == kernels::Backend::host;
+  const bool host = job.problem.backend == kernels::Backend::host, is_chosen = job.choice && !shares_heads(job);
   print_line("strategy",
              fmt::format(
-                 "{}{} on {} rank{}, {}, {} tiles{}", job.strategy->name(), job.choice ? " (auto)" : "", measured.ranks,
+                 "{}{} on {} rank{}, {}, {} tiles{}", name_of_strategy(job), is_chosen ? " (auto)" : "", measured.ranks,
                  measured.ranks == 1 ? "" : "s", core::device_name(), host ? kernels::host_instruction_set() : "device",
                  host && !job.instruction_set_note.empty() ? fmt::format(" ({})", job.instruction_set_note) : ""));
-  if (job.choice) print_line("auto", job.choice->reason);
+  if (is_chosen) print_line("auto", job.choice->reason);
+  if (shares_heads(job))
+    print_line("note",
+               "layer.sharding tensor: every rank computes all rows of its heads; the keys "
+               "of distribution are not used");
   if (job.slice_count() > 1) print_line("passes", describe_passes(job));
   for (const std::string& note : notes_on(job.problem)) print_line("note", note);
   if (const std::string bits = describe_bits(job); !bits.empty()) print_line("bits", bits);

@@ -14,6 +14,8 @@ namespace annulus::app {
 /// The kind of partition that gives rows to ranks: the kind that the run file or `auto` sets, otherwise the strategy's
 /// own.
 std::string name_of_partition(const Job& job);
+/// The name of the strategy that is used.
+std::string name_of_strategy(const Job& job);
 
 /// Attributes of /run that the run file or annulus decided: `strategy`, `partition` and, if there are several slices,
 /// `passes`.

@@ -1,9 +1,11 @@
 // `annulus bench`: measures all cases of the sweep in a run file's section bench.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -48,15 +50,30 @@ std::string lines_of(const CaseRecords& records) {
   return lines;
 }
 
-/// For each case, a text that changes with the contents of its input file; empty if the input is generated.
-std::vector<std::string> contents_of(const runfile::BenchFile& file) {
-  std::map<std::string, std::string> contents{{"", ""}};
+/// A text that changes with the contents of these PlannedCase::input_files; empty without files. Files may be copied to
+/// other folders, which can change the order of their paths, so the text does not depend on folders or on this order.
+std::string contents_of(const std::vector<std::string>& files) {
+  if (files.empty()) return "";
+  std::vector<std::string> others;
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    others.push_back(std::filesystem::path(files[i]).filename().string() + ": " + store::sample_of(files[i]));
+  }
+  const std::string own = store::sample_of(files[0]);
+  if (others.empty()) return own;
+  std::sort(others.begin(), others.end());
+  const std::string text = fmt::format("{}", fmt::join(others, "\n"));
+  return fmt::format("{}, other files: {}, fingerprint {:016x}", own, others.size(),
+                     store::fingerprint(std::vector<Index>(text.begin(), text.end())));
+}
+
+/// The same for each case.
+std::vector<std::string> contents_of(const std::vector<PlannedCase>& planned) {
+  std::map<std::vector<std::string>, std::string> contents;
   std::vector<std::string> all;
-  for (const runfile::BenchCase& one : file.cases) {
-    if (!all.empty() && one.find("input.file") == nullptr) return std::vector(file.cases.size(), all[0]);
-    const std::string name = file.run_file(one).settings.input.file.value_or("");
-    if (!contents.contains(name)) contents[name] = store::sample_of(name);
-    all.push_back(contents[name]);
+  for (const PlannedCase& one : planned) {
+    const auto [found, is_new] = contents.try_emplace(one.input_files);
+    if (is_new) found->second = contents_of(one.input_files);
+    all.push_back(found->second);
   }
   return all;
 }
@@ -64,21 +81,22 @@ std::vector<std::string> contents_of(const runfile::BenchFile& file) {
 /// The files of a sweep: its table, and the file to which this launch adds finished cases. For rank 0 only.
 class SweepStore {
  public:
-  /// Reads what earlier launches left. Throws Error(failure) if a file cannot be made, or if an existing file belongs
-  /// to no sweep or to another sweep. For another sweep the message says what differs.
-  explicit SweepStore(const runfile::BenchFile& file)
+  /// Reads what earlier launches left. `planned` has all cases of the file, in order. Throws Error(failure) if a file
+  /// cannot be made, or if an existing file belongs to no sweep or to another sweep. For another sweep the message says
+  /// what differs.
+  SweepStore(const runfile::BenchFile& file, const std::vector<PlannedCase>& planned)
       : file_(file),
         table_(runfile::follow_links(file.settings.file)),
         json_(file.settings.json.value_or("")),
         identity_(file.identity()),
-        contents_(contents_of(file)),
+        contents_(contents_of(planned)),
         launch_(table_, identity_) {
     records();
     report::check_tables_can_be_made(table_, json_, identity_);
   }
 
   /// Returns one record for each case; empty for a case without one. Throws Error(failure) if a case was measured with
-  /// another input file of the same name: a table must not mix them.
+  /// other contents of its input files: a table must not mix them.
   CaseRecords records() const {
     CaseRecords all = best_records(read(), file_.cases);
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -273,7 +291,7 @@ int bench(const Given& given, const comm::Communicator& comm, const std::string&
   }
   comm::agree(comm, core::require_device);
   std::optional<SweepStore> store;  // exists on rank 0
-  comm::on_root(comm, [&] { store.emplace(file); });
+  comm::on_root(comm, [&] { store.emplace(file, planned); });
   const LeftToDo left = left_to_do(planned, launch, store, comm);
   if (comm.is_root()) {
     std::fprintf(stderr, "annulus: %zu of %zu cases to measure here\n", left.count(), file.cases.size());

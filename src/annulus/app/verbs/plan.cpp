@@ -62,6 +62,11 @@ void print_plan(const Job& job) {
       1 / machine.seconds_per_gflop(job.problem.shape.head_dim, job.problem.type, job.problem.precision);
   fmt::print("annulus plan {}: {} rank{}\n  {:<10} {}\n  {:<10} {}\n", job.run.name, job.ranks,
              job.ranks == 1 ? "" : "s", "attention", describe_pattern(job.problem), "tensors", describe_tensors(job));
+  if (job.layer) {
+    report::print_line("layer", describe_layer(job));
+    report::print_line("",
+                       "the table is of the layer's attention alone; `annulus run --dry-run` shows the layer's memory");
+  }
   fmt::print(
       "  {:<10} {}: {:.1f} GFLOP/s a rank, {} ranks a node, {} a rank{}, links {:.2g} us + {:.2f} GB/s inside, "
       "{:.2g} us + {:.2f} GB/s between nodes, {:.0f} % hidden\n",

@@ -17,6 +17,7 @@
 #include "annulus/report/trace_file.hpp"
 #include "annulus/runfile/user_files.hpp"
 #include "annulus/store/files/file_system.hpp"
+#include "annulus/store/fingerprint.hpp"
 #include "annulus/store/row_reading.hpp"
 #include "annulus/verify/result.hpp"
 
@@ -33,13 +34,39 @@ struct Given {
 /// True if the run is cut into units. Several launches may then work on it together.
 bool is_shared(const Job& job) { return job.is_streamed() || job.slice_count() > 1; }
 
+/// Attributes of /provenance by which a task of a job array recognizes the result of another task: the number of the
+/// array, and samples of the input's files. Call it on rank 0.
+std::vector<std::pair<std::string, std::string>> array_provenance(const Job& job) {
+  const char* const array = std::getenv("SLURM_ARRAY_JOB_ID");
+  std::vector<std::pair<std::string, std::string>> entries{{"array_job_id", array == nullptr ? "" : array}};
+  std::vector<std::string> samples;
+  if (job.input) samples.push_back(store::sample_of(job.input->inspected().path));
+  for (const auto& [file, state] : job.other_input_files()) samples.push_back(store::sample_of(file));
+  entries.emplace_back("input_sample", fmt::format("{}", fmt::join(samples, "; ")));
+  return entries;
+}
+
+/// True if a result has the input of this job and, with output.overwrite, was made by the same job array. Without
+/// overwrite, any earlier launch may have made it. Call it on rank 0.
+bool is_of_this_array(const Job& job, const std::string& result) {
+  const bool replaces = job.run.settings.output.overwrite;
+  for (const auto& [name, now] : array_provenance(job)) {
+    const std::optional<std::string> then = store::read_text_attribute(result, name, "provenance");
+    const bool must_be_equal = name == "input_sample" || replaces;
+    if (must_be_equal && (then != now || (name == "array_job_id" && now.empty()))) return false;
+  }
+  return true;
+}
+
 /// True if other tasks of the job array have already made the result of this run file. Collective.
 bool is_finished_by_others(const Job& job, const comm::Communicator& comm) {
-  const runfile::OutputSettings& output = job.run.settings.output;
-  const bool may_be = is_shared(job) && output.writes_file() && !output.overwrite;
+  const bool may_be = is_shared(job) && job.run.settings.output.writes_file();
   if (!may_be || comm.max(Index(std::getenv("SLURM_ARRAY_TASK_ID") != nullptr)) == 0) return false;
   try {
-    const Index made = verify::open_result(job.run, job.results, comm).state.modified;
+    const store::InspectedFile result = verify::open_result(job.run, job.results, comm);
+    const Index made = result.state.modified;
+    const auto look = [&] { return std::vector<Index>{Index(is_of_this_array(job, result.path))}; };
+    if (comm::numbers_from_root(comm, look).at(0) == 0) return false;
     Index changed = job.input ? job.input->inspected().state.modified : 0;
     for (const auto& [file, state] : job.other_input_files()) changed = std::max(changed, state.modified);
     return comm.max(Index(changed > made)) == 0;  // a result older than its input was computed from other numbers
@@ -79,12 +106,38 @@ std::vector<std::pair<std::string, std::string>> input_provenance(const Job& job
   std::vector<std::string> names;
   for (const auto& [name, state] : job.other_input_files()) names.push_back(name);
   if (!names.empty()) entries.emplace_back("other_input_files", fmt::format("{}", fmt::join(names, ", ")));
+  if (is_shared(job)) {
+    std::vector<std::pair<std::string, std::string>> of_array;
+    comm::on_root(comm, [&] { of_array = array_provenance(job); });
+    entries.insert(entries.end(), of_array.begin(), of_array.end());
+  }
   const std::string plugins = comm::from_root(comm, [&]() -> std::string {
     if (!job.input || job.layer) return "";
     return fmt::format("{}", fmt::join(store::filter_plugins_of(job.input->inspected()), ", "));
   });
   if (!plugins.empty()) entries.emplace_back("filter_plugins", plugins);
   return entries;
+}
+
+/// Says on stderr why a run would be refused although the job can be computed: an output exists or its folder is
+/// missing, or an interrupted run had other settings. Collective.
+void warn_of_refusal(const Job& job, bool restart, const comm::Communicator& comm) {
+  const runfile::OutputSettings& output = job.run.settings.output;
+  std::string why;
+  try {
+    comm::on_root(comm, [&] {
+      const auto check = [&](const std::string& file) {
+        store::check_can_be_made(runfile::follow_links(file), output.overwrite);
+      };
+      if (output.writes_file()) check(output.file);
+      if (output.report) check(*output.report);
+      if (output.trace) check(*output.trace);
+    });
+    recorded_cuts(job, restart, comm);
+  } catch (const comm::AgreedError& error) {
+    why = error.what();
+  }
+  if (!why.empty() && comm.is_root()) fmt::print(stderr, "annulus: warning: a run would end at once: {}\n", why);
 }
 
 int run_once(const Given& given, const comm::Communicator& comm, const std::string& command_line) {
@@ -96,6 +149,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
                  job.is_streamed() ? "blocks" : "ranks");
     }
     const int status = dry_run(job, given.rank, comm);
+    warn_of_refusal(job, given.restart, comm);
     comm::agree(comm, [&] { check_memory_limit(job); });  // last, because the printed numbers say what would fit
     return status;
   }
@@ -132,6 +186,7 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     return {runfile::resolved_text(settings), report::columns(measured), about, identity(title_of(job)),
             decisions(job)};
   };
+  if (given.restart && settings.output.writes_file()) forget_earlier(job, comm);
   WhyUnfinished rest;
   std::optional<report::Measurements> measured;
   try {
@@ -141,7 +196,10 @@ int run_once(const Given& given, const comm::Communicator& comm, const std::stri
     rest.words = settings.output.file + " is complete: other tasks made it";
   }
   if (!measured) {
-    if (comm.is_root()) std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
+    if (comm.is_root()) {
+      std::fprintf(stderr, "annulus: %s\n", rest.words.c_str());
+      if (trace) std::fprintf(stderr, "annulus: no output.trace: this launch did not complete the run\n");
+    }
     // Rank 0's status counts, because rank 0 looked at the journal last. Other ranks may not know of launches that
     // began shortly before.
     return int(comm::numbers_from_root(comm, [&] { return std::vector<Index>{rest.status}; })[0]);

@@ -5,6 +5,7 @@
 
 #include "annulus/app/job/checkpoint.hpp"
 #include "annulus/app/job/describe.hpp"
+#include "annulus/app/job/ranges.hpp"
 #include "annulus/app/run_alone.hpp"
 #include "annulus/app/stop.hpp"
 #include "annulus/app/verbs/verb.hpp"
@@ -40,6 +41,10 @@ class Training {
     x_ = load_rows(job, layer_, job.run.settings.layer->x, comm);
     target_ = load_rows(job, layer_, settings_.target, comm);
     note_data();
+    comm::on_root(comm, [&] {
+      check_previous(training_);
+      newest_ = look_up_checkpoint(training_);
+    });
     if (auto saved = load_checkpoint(training_, comm)) {
       state_ = std::move(*saved);
       say(fmt::format("goes on from {} after step {}", settings_.checkpoint, state_.steps_done()));
@@ -130,12 +135,13 @@ class Training {
     report::run_pass(comm_, fmt::format("step {}", state_.steps_done() + 1), [&] {
       layer::ForwardResult forward;
       loss = forward_loss(forward);
+      require_finite(loss);
+      require_meaningful_gradients(forward.saved);
       layer::BackwardResult backward =
           layer_.backward(state_.weights, x_, std::move(forward.saved), forward.y, {}, layer::InputGradient::unwanted);
       layer::descend(layer_.problem(), settings_.rate, backward.gradients, state_.weights);
       return backward.metrics;
     });
-    require_finite(loss);
     warn_of_underflow(loss, line);
     show_loss(loss, line);
     state_.losses.push_back(loss);
@@ -151,10 +157,22 @@ class Training {
                             fmt::format("the loss is {} after step {}: {}", loss, state_.steps_done(), cause));
   }
 
+  /// Throws an AgreedError if scores are so large that gradients would be rounding errors, as `run` does.
+  void require_meaningful_gradients(const strategies::Tensors& saved) const {
+    try {
+      check_gradients_mean_something(job_, check_scores(job_, saved, comm_));
+    } catch (const comm::AgreedError& error) {
+      if (state_.steps_done() == 0) throw;
+      throw comm::AgreedError(error.kind(), fmt::format("after step {}: {}; or train.rate, {}, is too large",
+                                                        state_.steps_done(), error.what(), settings_.rate));
+    }
+  }
+
   /// Warns once if most numbers of dy = (y - target) / N are too small for float16: its smallest number is 2^-24.
   void warn_of_underflow(double loss, report::ProgressLine& line) {
     const core::Shape& s = layer_.problem().attention.shape;
-    const double numbers = double(s.batch) * double(s.sequence) * double(layer_.problem().width);
+    const Index missing = pattern::count_in_gaps(layer_.problem().attention.documents, {{0, s.sequence}});
+    const double numbers = double(s.batch) * double(s.sequence - missing) * double(layer_.problem().width);
     const double typical = std::sqrt(2 * loss) / numbers;  // root mean square of dy
     if (warned_ || layer_.problem().attention.type != core::DType::float16 || loss == 0 || typical > 0x1p-24) return;
     warned_ = true;
@@ -165,14 +183,18 @@ class Training {
         typical));
   }
 
-  void save() const {
+  void save() {
     const comm::Scope doing("the writing of " + settings_.checkpoint);
-    comm::on_root(comm_, [&] { keep_previous(training_); });
+    comm::on_root(comm_, [&] {
+      check_not_replaced(training_, newest_);
+      keep_previous(training_);
+    });
     store::OutputTarget where = store::target_of(job_.run.settings.output);
     where.file = settings_.checkpoint;
     where.overwrite = true;
     store::OutputFile file(store::output_plan(where, training_specs(layer_.problem(), state_.steps_done())), comm_);
     save_training(file, training_, state_, {}, command_line_, comm_);
+    comm::on_root(comm_, [&] { newest_ = look_up_checkpoint(training_); });
   }
 
   /// Computes the loss after the last step and completes the result file. `first`: number of steps of earlier launches.
@@ -213,6 +235,7 @@ class Training {
   TrainingJob training_{job_, {}};
   core::Buffer x_, target_;
   TrainingState state_;
+  CheckpointFile newest_;  // the checkpoint that was read or saved last; only on rank 0
   bool warned_ = false;
 };
 

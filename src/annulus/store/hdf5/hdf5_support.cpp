@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "annulus/runfile/user_words.hpp"
 #include "annulus/store/files/descriptor.hpp"
 #include "annulus/store/hdf5/attributes.hpp"
 #include "annulus/store/hdf5/dataset_storage.hpp"
@@ -81,22 +82,37 @@ PropertyId alone_access() {
   fail(ErrorKind::failure, "{}: HDF5 cannot open it (damaged or cut short?){}", path, reason);
 }
 
-/// Up to 12 names in the top group, to show what the user may have meant; without empty dimension scales.
-std::vector<std::string> names_in(hid_t file) {
-  std::vector<std::string> names, shown;
+constexpr std::size_t most_links = 10000;  // in a damaged file the list of links may not end
+
+/// The names of the links in the top group, at most `most_links` of them.
+std::vector<std::string> links_in(hid_t file) {
+  std::vector<std::string> names;
   const auto add = [](hid_t, const char* name, const H5L_info_t*, void* to) -> herr_t {
     auto& list = *static_cast<std::vector<std::string>*>(to);
     list.push_back(std::string("/") + name);
-    return list.size() < 24 ? 0 : 1;  // 1 ends the iteration
+    return list.size() < most_links ? 0 : 1;  // 1 ends the iteration
   };
   comm::blocking("H5Literate", H5Literate, file, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
+  return names;
+}
+
+/// "nothing", "/q, /k", or the first 12 and ", ..." if there are more. Leaves out empty dimension scales.
+std::string first_of(const std::vector<std::string>& links, hid_t file) {
+  constexpr std::size_t most = 12;
+  std::vector<std::string> shown;
   const PropertyId access = link_access();
-  for (const std::string& name : names) {
+  for (const std::string& name : links) {
+    if (shown.size() > most) break;
     const ObjectId object(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), hid_t(access)));
     const bool is_axis = object >= 0 && is_bare_scale(object);
-    if (!is_axis && shown.size() < 12) shown.push_back(name);
+    if (!is_axis) shown.push_back(name);
   }
-  return shown;
+  if (shown.size() > most) {
+    shown.back() = "...";
+  } else if (links.size() == most_links) {
+    shown.emplace_back("...");
+  }
+  return shown.empty() ? "nothing" : fmt::format("{}", fmt::join(shown, ", "));
 }
 
 /// True when every group on the way to `name` and the object itself exist.
@@ -225,15 +241,17 @@ FileId create_alone(const std::string& path, Index large, Index step) {
 
 DatasetId open_dataset(hid_t file, const std::string& path, const std::string& name, const std::string& asked_by) {
   if (!exists(file, name)) {
-    const std::vector<std::string> names = names_in(file);
+    const std::vector<std::string> links = links_in(file);
     const std::string from_root = name.starts_with('/') ? name : '/' + name;
-    if (std::find(names.begin(), names.end(), from_root) != names.end()) {
+    const std::string ending = asked_by.empty() ? "" : "; " + asked_by;
+    if (std::find(links.begin(), links.end(), from_root) != links.end()) {
       fail(ErrorKind::failure,
-           "{}: dataset {} is a link to nothing that can be read: no object, no file, a FIFO or a device{}{}", path,
-           name, asked_by.empty() ? "" : "; ", asked_by);
+           "{}: dataset {} is a link to nothing that can be read: no object, no file, a FIFO or a device{}", path, name,
+           ending);
     }
-    fail(ErrorKind::failure, "{}: no dataset {} (in the file: {}){}{}", path, name,
-         names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")), asked_by.empty() ? "" : "; ", asked_by);
+    const bool is_letter = from_root.size() == 2;  // each letter is similar to every other
+    fail(ErrorKind::failure, "{}: no dataset {} (in the file: {}){}{}", path, name, first_of(links, file),
+         is_letter ? "" : runfile::suggest(from_root, links), ending);
   }
   const PropertyId access = link_access();
   const ObjectId object(check_hdf5(comm::blocking("H5Oopen", H5Oopen, file, name.c_str(), hid_t(access)),
